@@ -1,0 +1,1 @@
+"""Colocation groups for PySpark on Kubernetes."""

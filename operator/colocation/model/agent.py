@@ -1,0 +1,80 @@
+"""What node agents are asked and what they answer (JSON over HTTPS)."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from .base import Frozen, Observed
+
+ReplicaState = Literal["complete", "partial", "corrupt"]
+"""Of a bucket on a node: all wanted files held and verified; some missing; some found damaged. Absent = none held."""
+
+
+class TableReference(Frozen):
+    """A live table: what the operator wants agents to hold. ``manifest`` is the SHA-256 hex, None before a load."""
+
+    namespace: str
+    directory: str = Field(description="<table>-<uid8>")
+    manifest: str | None = None
+    retained_manifests: tuple[str, ...] = Field((), description="Older snapshots whose files stay too.")
+
+
+class InventoryRequest(Frozen):
+    tables: tuple[TableReference, ...] = ()
+
+
+class BucketReport(Observed):
+    """One table's bucket on one node against the wanted manifest. Bytes and files are of that manifest.
+
+    ``state`` is None when files are wanted and none is held.
+    """
+
+    state: ReplicaState | None
+    files_wanted: int
+    files_held: int
+    bytes_wanted: int
+    bytes_held: int
+    corrupt_files: tuple[str, ...] = ()
+
+
+class TableReport(Observed):
+    """``manifest_present`` False: the agent lacks the wanted manifest and cannot say what it should hold."""
+
+    namespace: str
+    directory: str
+    manifest: str | None
+    manifest_present: bool
+    buckets: dict[int, BucketReport] = {}
+    surplus_bytes: int = 0
+
+
+class CloneProgress(Observed):
+    """A clone in progress on the target node, read from ``.incoming``."""
+
+    namespace: str
+    group: str
+    bucket: int
+    bytes_done: int
+    bytes_total: int
+    updated_at: str
+
+
+class AgentReport(Observed):
+    """Everything that one agent holds and has verified. ``revision`` changes whenever any of it changes."""
+
+    node: str
+    revision: str
+    capacity_bytes: int
+    free_bytes: int
+    active_transfers: int = 0
+    tables: tuple[TableReport, ...] = ()
+    unknown_directories: tuple[str, ...] = Field((), description="'<namespace>/<table>-<uid8>' of no wanted table.")
+    clones: tuple[CloneProgress, ...] = ()
+
+
+class FilePublished(Observed):
+    """Answer to a PUT."""
+
+    path: str
+    bytes: int
+    sha256: str

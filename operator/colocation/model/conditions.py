@@ -1,0 +1,66 @@
+"""Conditions of Kubernetes objects, and the reasons that the whole system uses: one word per cause.
+
+A reason goes unchanged from the check that found it into the condition, the event, the metric and the CLI.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from .base import Observed
+
+
+class Condition(Observed):
+    """metav1.Condition. ``status`` is ``True``, ``False`` or ``Unknown``; times are RFC 3339, UTC."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+class ConditionType(StrEnum):
+    READY = "Ready"
+    STABLE = "Stable"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
+    ACCEPTED = "Accepted"
+
+
+class Reason(StrEnum):
+    """Why a bucket, group or table is in its state."""
+
+    # stable
+    ALL_REPLICAS_COMPLETE = "AllReplicasComplete"
+    # not stable, per bucket; the most severe first (the order in which a group's one reason is chosen)
+    NO_MAP = "NoMap"
+    NODE_GONE = "NodeGone"
+    NODE_NOT_READY = "NodeNotReady"
+    AGENT_NOT_READY = "AgentNotReady"
+    NODE_DRAINING = "NodeDraining"
+    REPLICA_CORRUPT = "ReplicaCorrupt"
+    REPLICA_MISSING = "ReplicaMissing"
+    REPLICA_INCOMPLETE = "ReplicaIncomplete"
+    BALANCING = "Balancing"
+    MARKED_UNSTABLE = "MarkedUnstable"
+    # blocked or stalled
+    INSUFFICIENT_NODES = "InsufficientNodes"
+    INSUFFICIENT_SPACE = "InsufficientSpace"
+    NO_LIVE_REPLICA = "NoLiveReplica"
+    CLONE_NOT_ADVANCING = "CloneNotAdvancing"
+    CLONE_FAILED = "CloneFailed"
+    RELOCATION_DISABLED = "RelocationDisabled"
+    BALANCING_DISABLED = "BalancingDisabled"
+    WITHIN_DOWN_TOLERANCE = "WithinDownTolerance"
+    INVALID_BUCKET_SEQUENCE = "InvalidBucketSequence"
+    # tables
+    ACCEPTED = "Accepted"
+    NO_GROUP = "NoGroup"
+    SCHEMA_MISMATCH = "SchemaMismatch"
+    INVALID_SPEC = "InvalidSpec"
+    # objects as a whole
+    RECONCILED = "Reconciled"
+    CLONING = "Cloning"
+    PLACING = "Placing"
+    WAITING = "Waiting"

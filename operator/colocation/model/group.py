@@ -1,0 +1,102 @@
+"""ColocationGroup: the schema that all tables of a group share, and what the operator reports about it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from .base import Frozen, Observed
+from .conditions import Condition
+from .spark_types import canonical_type, is_key_type
+
+MAX_BUCKETS = 65536
+MAX_REPLICAS = 7
+MAX_LISTED_UNSTABLE_BUCKETS = 20
+MAX_KEY_COLUMNS = 16
+
+
+class Relocation(Frozen):
+    """What happens when a node is lost (the seeds' ``disable_colocate_relocate``)."""
+
+    enabled: bool = Field(True, description="Replace the replicas of lost nodes.")
+    down_tolerance_seconds: int = Field(
+        1800, ge=0, description="How long a node may be down before its replicas are made anew elsewhere."
+    )
+
+
+class Balancing(Frozen):
+    """How replicas are spread over the nodes (the seeds' ``disable_colocate_balance``)."""
+
+    enabled: bool = Field(True, description="Move replicas when nodes are added or weights change.")
+    max_concurrent_clones: int = Field(4, ge=1, le=1000, description="Clone Jobs of this group at one time.")
+    max_bandwidth_mib_per_second: float | None = Field(
+        None, alias="maxBandwidthMiBPerSecond", gt=0, description="Bandwidth of all clones of this group; null = no limit."
+    )
+    strict: bool = Field(
+        False, description="The seeds' order: the group is unstable while replicas move. Default: it stays stable."
+    )
+
+
+BucketSequence = tuple[tuple[str, ...], ...]
+"""Nodes per bucket; index = bucket. The order within a bucket has no meaning."""
+
+
+class ColocationGroupSpec(Frozen):
+    """The wanted state of a group. ``bucketKey``, ``buckets`` and ``replicas`` are the CGS of seed 000."""
+
+    bucket_key: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_KEY_COLUMNS)] = Field(
+        description="Spark SQL types of the bucket key, in order, e.g. [bigint]."
+    )
+    buckets: int = Field(ge=1, le=MAX_BUCKETS, description="Number of buckets of every table of the group.")
+    replicas: int = Field(ge=1, le=MAX_REPLICAS, description="Replicas of every bucket, on different nodes.")
+    node_selector: dict[str, str] = Field(
+        default_factory=dict, description="Labels of the nodes that may hold buckets; empty = every node with an agent."
+    )
+    topology_key: str = Field("", description="Node label; replicas of a bucket go to different values where possible.")
+    relocation: Relocation = Relocation()
+    balancing: Balancing = Balancing()
+    bucket_sequence: BucketSequence | None = Field(None, description="A map set by hand: the nodes of each bucket.")
+    deletion_policy: Literal["WithLastTable", "Retain"] = Field(
+        "WithLastTable", description="WithLastTable: the group goes with its last table. Retain: it stays."
+    )
+
+    @field_validator("bucket_key")
+    @classmethod
+    def _known_key_types(cls, types: tuple[str, ...]) -> tuple[str, ...]:
+        for name in types:
+            if not is_key_type(name):
+                raise ValueError(f"bucketKey type {name!r} cannot be hashed into buckets")
+        return tuple(canonical_type(name) for name in types)
+
+
+class UnstableBucket(Observed):
+    bucket: int
+    reason: str
+    message: str = ""
+    since: str | None = None
+
+
+class CloneCounts(Observed):
+    """Clones of the group; bytes are of the running ones."""
+
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    bytes_total: int = 0
+    bytes_done: int = 0
+
+
+class ColocationGroupStatus(Observed):
+    observed_generation: int | None = None
+    group_id: str | None = None
+    stable: bool | None = None
+    reason: str | None = Field(None, description="Why the group is (not) stable, in one word; the Stable condition's.")
+    tables: tuple[str, ...] = ()
+    table_count: int | None = None
+    nodes: tuple[str, ...] = ()
+    backends_per_bucket_seq: BucketSequence | None = None
+    map_version: int | None = None
+    unstable_buckets: tuple[UnstableBucket, ...] = ()
+    unstable_bucket_count: int | None = None
+    clones: CloneCounts | None = None
+    conditions: tuple[Condition, ...] = ()

@@ -1,0 +1,78 @@
+"""The planner's output: what is true of each group, where it should go, and which steps may be taken now."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from .base import Frozen
+from .group import BucketSequence
+
+MoveKind = Literal["place", "repair", "balance", "drain"]
+
+
+class BucketProblem(Frozen):
+    """Why a bucket is unstable or cannot be moved."""
+
+    bucket: int
+    reason: str
+    message: str = ""
+    since: str | None = None
+
+
+class Move(Frozen):
+    """One replica that has to be made on ``to``; ``source`` ('from') is the replica given up for it, or None.
+
+    A move from a node to itself makes damaged or missing files whole in place.
+    """
+
+    bucket: int
+    source: str | None = Field(alias="from")
+    to: str
+    kind: MoveKind
+    reason: str
+    bytes: int
+
+
+class Drop(Frozen):
+    """A replica that is safe to delete now: not in the map, and the bucket's mapped replicas are all complete."""
+
+    bucket: int
+    node: str
+    reason: str
+
+
+class Evenness(Frozen):
+    """Replicas per unit of weight over the nodes that may hold buckets: max minus min."""
+
+    before: float
+    after: float
+
+
+class GroupPlan(Frozen):
+    """One group's part of a plan.
+
+    ``moves``: the whole way to ``target_map``. ``start_now``: indexes into ``moves`` that the limits allow at once.
+    ``next_map``: the map to write now, None when it does not change; a replica enters it only complete, and the one
+    it succeeds leaves in the same step. ``drops``: replicas safe to delete now, against the *current* map.
+    ``cancel``: indexes into the snapshot's clones that are no longer wanted.
+    """
+
+    namespace: str
+    name: str
+    stable: bool
+    reason: str
+    message: str = ""
+    unstable_buckets: tuple[BucketProblem, ...] = ()
+    target_map: BucketSequence | None = None
+    next_map: BucketSequence | None = None
+    moves: tuple[Move, ...] = ()
+    start_now: tuple[int, ...] = ()
+    blocked: tuple[BucketProblem, ...] = ()
+    drops: tuple[Drop, ...] = ()
+    cancel: tuple[int, ...] = ()
+    stalled: BucketProblem | None = None
+    evenness: Evenness | None = None
+
+
+class Plan(Frozen):
+    groups: tuple[GroupPlan, ...] = ()

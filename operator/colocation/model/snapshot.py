@@ -1,0 +1,88 @@
+"""The planner's input: a frozen picture of nodes, groups, maps and replicas, the clock included.
+
+The JSON form is design.md's "Snapshots and plans as files".
+"""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from .agent import ReplicaState
+from .base import Frozen
+from .group import BucketSequence, ColocationGroupSpec
+
+
+class Limits(Frozen):
+    """Operator-wide switches and limits."""
+
+    disable_colocate_relocate: bool = False
+    disable_colocate_balance: bool = False
+    max_concurrent_clones_per_node: int = Field(2, ge=1)
+    disk_headroom_fraction: float = Field(0.10, ge=0, lt=1, description="Share of a disk that clones leave free.")
+    clone_deadline_seconds: int = Field(600, ge=1, description="A clone that does not advance for so long is stalled.")
+
+
+class Node(Frozen):
+    """A node that may hold replicas. ``ready``: the Node is Ready and its agent answers.
+
+    ``not_ready_reason`` and ``not_ready_message`` say which of the two is missing (Reason.NODE_NOT_READY,
+    Reason.AGENT_NOT_READY). ``weight`` is relative to other nodes' weights.
+    """
+
+    name: str
+    zone: str | None = None
+    weight: float = Field(1.0, ge=0)
+    ready: bool = True
+    not_ready_since: datetime | None = None
+    not_ready_reason: str | None = None
+    not_ready_message: str = ""
+    drain: bool = False
+    capacity_bytes: int = Field(0, ge=0)
+    free_bytes: int = Field(0, ge=0)
+    labels: dict[str, str] = {}
+
+
+class GroupState(Frozen):
+    """A group with its map and what the nodes hold of it.
+
+    ``map`` is None for a new group. ``bucket_bytes[b]``: bytes of bucket b of all tables, one replica; missing
+    entries are 0. ``held[node][bucket]``: the state of that node's files of the bucket, over all tables (absent =
+    holds nothing). A bucket of 0 bytes has nothing to hold: every live node is complete.
+    ``unstable_since[bucket]``: when the bucket was first seen unstable.
+    """
+
+    namespace: str
+    name: str
+    spec: ColocationGroupSpec
+    map: BucketSequence | None = None
+    bucket_bytes: tuple[int, ...] = ()
+    held: dict[str, dict[int, ReplicaState]] = {}
+    unstable_since: dict[int, datetime] = {}
+    marked_unstable: str | None = Field(None, description="Who marked the group unstable by hand, and why.")
+
+
+class Clone(Frozen):
+    """A clone Job that has not ended. ``source`` ('from') is the replica it was planned to replace, or None.
+
+    ``since`` is when it last advanced (its start, when it never did).
+    """
+
+    namespace: str
+    group: str
+    bucket: int
+    source: str | None = Field(None, alias="from")
+    to: str
+    since: datetime
+    bytes_done: int = 0
+    failures: int = Field(0, description="Failed attempts so far.")
+    retry_at: datetime | None = Field(None, description="Not before this time, after a failure.")
+
+
+class Snapshot(Frozen):
+    """All that a plan is computed from."""
+
+    now: datetime
+    limits: Limits = Limits()
+    nodes: tuple[Node, ...] = ()
+    groups: tuple[GroupState, ...] = ()
+    clones: tuple[Clone, ...] = ()

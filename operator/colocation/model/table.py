@@ -1,0 +1,111 @@
+"""ColocatedTable: a table's schema, how it is bucketed and partitioned, and its committed snapshot."""
+
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from .base import Frozen, Observed
+from .conditions import Condition
+from .group import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
+from .spark_types import canonical_type, is_key_type
+
+
+class Column(Frozen):
+    name: str = Field(min_length=1, max_length=255, description="Column name, compared without case, as Spark does.")
+    type: str = Field(min_length=1, description="Spark SQL type, e.g. bigint, decimal(15,2), array<string>.")
+    nullable: bool = Field(True, description="Whether NULL is allowed.")
+
+    @field_validator("type")
+    @classmethod
+    def _known_type(cls, name: str) -> str:
+        canonical_type(name)
+        return name
+
+
+class ColocatedTableSpec(Frozen):
+    colocate_with: str = Field("", description="The group's name; empty = in no group. A missing group is made.")
+    columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=2000)] = Field(
+        description="All columns, partition columns too."
+    )
+    bucketed_by: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_KEY_COLUMNS)] = Field(
+        description="The bucket key's columns; order counts."
+    )
+    partitioned_by: Annotated[tuple[str, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
+        (), description="Partition columns; may differ between the tables of a group."
+    )
+    buckets: int | None = Field(
+        None, ge=1, le=MAX_BUCKETS, description="Optional when the group exists; must then equal the group's."
+    )
+    replicas: int | None = Field(
+        None, ge=1, le=MAX_REPLICAS, description="Optional when the group exists; must then equal the group's."
+    )
+    sorted_by: Annotated[tuple[str, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
+        (), description="Order of rows within a bucket file; default: the bucket key."
+    )
+    recycle_after_seconds: int = Field(86400, ge=0, description="How long a dropped table's files are kept.")
+
+    @model_validator(mode="after")
+    def _columns_exist(self) -> "ColocatedTableSpec":
+        names = [column.name.lower() for column in self.columns]
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        if duplicates:
+            raise ValueError(f"columns named twice: {', '.join(duplicates)}")
+        for field, chosen in (
+            ("bucketedBy", self.bucketed_by), ("partitionedBy", self.partitioned_by), ("sortedBy", self.sorted_by),
+        ):
+            unknown = [name for name in chosen if name.lower() not in names]
+            if unknown:
+                raise ValueError(f"{field} names {', '.join(unknown)}, which columns does not hold")
+        both = {name.lower() for name in self.bucketed_by} & {name.lower() for name in self.partitioned_by}
+        if both:
+            raise ValueError(f"{', '.join(sorted(both))} cannot be both in bucketedBy and in partitionedBy")
+        for name in self.bucketed_by:
+            if not is_key_type(self.column(name).type):
+                raise ValueError(f"bucketedBy column {name} has type {self.column(name).type}, which cannot be a key")
+        return self
+
+    def column(self, name: str) -> Column:
+        """The column of this name, compared without case.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        raise KeyError(name)
+
+    @property
+    def bucket_key_types(self) -> tuple[str, ...]:
+        """Canonical types of the bucket key, in order: the table's side of the CGS check."""
+        return tuple(canonical_type(self.column(name).type) for name in self.bucketed_by)
+
+    @property
+    def sort_columns(self) -> tuple[str, ...]:
+        """Order of rows within a bucket file."""
+        return self.sorted_by or self.bucketed_by
+
+
+class TableSnapshot(Observed):
+    """What readers see: the one commit point of a table. ``manifest`` is ``sha256:<hex>`` of the manifest file."""
+
+    id: int
+    manifest: str
+    committed_at: str
+    partitions: int = 0
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    @property
+    def manifest_sha256(self) -> str:
+        """The manifest's digest, 64 hex digits, which is also its file name."""
+        return self.manifest.removeprefix("sha256:")
+
+
+class ColocatedTableStatus(Observed):
+    observed_generation: int | None = None
+    accepted: bool | None = None
+    group_id: str | None = None
+    snapshot: TableSnapshot | None = None
+    conditions: tuple[Condition, ...] = ()
