@@ -1,0 +1,56 @@
+# One command per intent; each is a few lines, the work is in scripts/ and in the packages.
+PYTHON := .venv/bin/python
+HELP_WIDTH := 16
+
+.PHONY: help setup wheel images check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
+        crds lock bench-planner
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
+
+setup:  ## the virtual environment from locks/, and the coloc:// file system's jar
+	@scripts/setup
+
+wheel: setup  ## build/dist/colocation-*.whl, the jar inside
+	@scripts/build-wheel
+
+images: wheel  ## the operator's and Spark's images, for the dev cluster
+	@$(PYTHON) -m demo images
+
+check: setup  ## linters, types, layers
+	@scripts/check
+
+test: check test-java test-unit test-e2e  ## everything that CI runs
+
+test-unit: setup
+	@$(PYTHON) -m pytest tests -m "not e2e"
+
+test-java: setup
+	@scripts/test-java
+
+test-e2e: wheel
+	@scripts/test-e2e
+
+demo: wheel  ## colocated joins on TPC-H survive the loss of a node (SF=0.1 for a quick one, KEEP=1 keeps the cluster)
+	@$(PYTHON) -m demo run
+
+cluster-up: setup  ## a three-node Kubernetes on this machine, without Docker
+	@$(PYTHON) -m devcluster up --nodes 3
+
+cluster-down: setup
+	@$(PYTHON) -m devcluster down
+
+cluster-env: setup  ## exports for a shell: eval "$$(make -s cluster-env)"
+	@$(PYTHON) -m devcluster env
+
+crds: setup  ## regenerate crds/ from the models, and the chart's copy
+	@$(PYTHON) -m colocation.manifests.crds && scripts/sync-chart-crds
+
+lock:  ## resolve locks/ anew from pyproject.toml
+	@scripts/lock
+
+bench-planner: setup  ## build/bench/planner.json
+	@$(PYTHON) benchmarks/planner.py
+
+clean:  ## what was built in this checkout (caches and a running cluster stay)
+	rm -rf build .venv operator/colocation/spark/jars spark_images/coloc-fs/target operator/*.egg-info
