@@ -78,3 +78,28 @@ class FilePublished(Observed):
     path: str
     bytes: int
     sha256: str
+
+
+class VerifyRequest(Frozen):
+    """``deep``: every file is hashed again; else files that were verified and have not changed since count."""
+
+    manifest: str
+    deep: bool = False
+
+
+class CollectRequest(Frozen):
+    """Remove the data files and manifests that none of ``manifests`` names and that are older than the grace."""
+
+    manifests: tuple[str, ...]
+    grace_seconds: int = Field(ge=0)
+
+
+class RecycleRequest(Frozen):
+    keep_seconds: int = Field(ge=0)
+
+
+class Removed(Observed):
+    """What a deletion freed; zeros when there was nothing left to delete."""
+
+    files: int
+    bytes: int

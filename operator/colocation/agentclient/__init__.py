@@ -1,0 +1,36 @@
+"""The one HTTPS client of the node agents: synchronous, pooled, safe to share between threads."""
+
+from .client import AgentClient, FileHead
+from .credentials import Credentials
+from .errors import (
+    AgentError,
+    BadRequest,
+    Conflict,
+    DigestMismatch,
+    Forbidden,
+    InsufficientStorage,
+    NotFound,
+    RangeNotSatisfiable,
+    Unauthorized,
+    Unreachable,
+)
+from .stream import FileStream
+from .transport import Timeouts
+
+__all__ = [
+    "AgentClient",
+    "AgentError",
+    "BadRequest",
+    "Conflict",
+    "Credentials",
+    "DigestMismatch",
+    "FileHead",
+    "FileStream",
+    "Forbidden",
+    "InsufficientStorage",
+    "NotFound",
+    "RangeNotSatisfiable",
+    "Timeouts",
+    "Unauthorized",
+    "Unreachable",
+]

@@ -1,0 +1,95 @@
+"""What can go wrong with a request to an agent: one class per outcome that callers treat differently."""
+
+import json
+from typing import ClassVar
+
+
+class AgentError(Exception):
+    """An agent refused or failed a request.
+
+    Attributes:
+        status: the HTTP status; 0 when no answer came.
+        reason: one word for the cause, as the agent gave it (``error`` of its JSON).
+        message: what was given, what is allowed, what to do.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}" if status == 0 else f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+class BadRequest(AgentError):
+    """400: a name or path that is not allowed, or a body that is not understood."""
+
+
+class Unauthorized(AgentError):
+    """401: no token, or one that the API server does not accept for this audience."""
+
+
+class Forbidden(AgentError):
+    """403: the token's owner may not do this."""
+
+
+class NotFound(AgentError):
+    """404: the agent does not hold this file or manifest."""
+
+
+class Conflict(AgentError):
+    """409: another content is already published under this path."""
+
+
+class RangeNotSatisfiable(AgentError):
+    """416: the range begins at or after the file's end."""
+
+
+class DigestMismatch(AgentError):
+    """422: the content that arrived does not have the digest that was announced."""
+
+
+class InsufficientStorage(AgentError):
+    """507: the node's disk has no room, or would fall below its headroom."""
+
+
+class Unreachable(AgentError):
+    """No whole answer: not connected, timed out, cut off, or TLS refused. ``status`` is 0."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, "Unreachable", message)
+
+
+_BY_STATUS: dict[int, type[AgentError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    416: RangeNotSatisfiable,
+    422: DigestMismatch,
+    507: InsufficientStorage,
+}
+
+RETRIABLE_STATUSES: frozenset[int] = frozenset({429, 502, 503, 504})
+"""Answers that another attempt may change (the agent is starting, or cannot ask the API server)."""
+
+
+class _Body:
+    """The fields of an agent's error body."""
+
+    REASON: ClassVar[str] = "error"
+    MESSAGE: ClassVar[str] = "message"
+
+
+def error_of_response(status: int, body: bytes) -> AgentError:
+    """The error for an answer with this status; a body that is not an agent's JSON is quoted as it is."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        content = {_Body.MESSAGE: body[:200].decode(errors="replace")}
+    reason = str(content.get(_Body.REASON, f"Http{status}"))
+    message = str(content.get(_Body.MESSAGE, "the agent gave no message"))
+    error_class = _BY_STATUS.get(status, AgentError)
+    return error_class(status, reason, message)
