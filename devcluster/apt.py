@@ -1,0 +1,56 @@
+"""The machine's own Debian package sources: images are made from them, so no mirror is named in this project."""
+
+import re
+import shutil
+from pathlib import Path
+
+from devcluster.errors import DevclusterError
+
+APT = Path("/etc/apt")
+SOURCE_LINE = re.compile(r"^deb\s+(?:\[[^\]]*\]\s+)?(?P<address>\S+)\s+(?P<suite>\S+)\s")
+DEBIAN_SUITE = "bookworm"
+
+
+def mirror(apt: Path = APT) -> str:
+    """The address that the machine gets the release's main packages from."""
+    for path in source_files(apt):
+        text = path.read_text()
+        found = _from_deb822(text) if path.suffix == ".sources" else _from_lines(text)
+        if found:
+            return found
+    raise DevclusterError(f"no package source in {apt} has the suite {DEBIAN_SUITE}, which the base image is made from")
+
+
+def source_files(apt: Path = APT) -> list[Path]:
+    """The files that name package sources."""
+    folder = apt / "sources.list.d"
+    candidates = [apt / "sources.list", *sorted(folder.glob("*.list")), *sorted(folder.glob("*.sources"))]
+    return [path for path in candidates if path.is_file()]
+
+
+def copy_sources(root: Path, apt: Path = APT) -> None:
+    """Let `apt-get` in a build use the same sources; only those of Debian, whose keys every Debian has."""
+    target = root / "etc/apt"
+    for path in source_files(apt):
+        text = path.read_text()
+        if _from_deb822(text) or _from_lines(text):
+            (target / "sources.list").unlink(missing_ok=True)
+            shutil.copy(path, target / path.relative_to(apt))
+    for path in (apt / "apt.conf.d").glob("99*"):
+        shutil.copy(path, target / "apt.conf.d" / path.name)
+
+
+def _from_lines(text: str) -> str | None:
+    for line in text.splitlines():
+        match = SOURCE_LINE.match(line)
+        if match and match["suite"] == DEBIAN_SUITE:
+            return match["address"]
+    return None
+
+
+def _from_deb822(text: str) -> str | None:
+    for paragraph in re.split(r"\n\s*\n", text):
+        fields = dict(re.findall(r"^(\w[\w-]*):\s*(.*)$", paragraph, re.MULTILINE))
+        if DEBIAN_SUITE in fields.get("Suites", "").split():
+            return fields["URIs"].split()[0]
+    return None

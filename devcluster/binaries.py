@@ -1,0 +1,187 @@
+"""Builds the cluster's programs from pinned Go modules, once per version and pin, into the user's cache.
+
+A build goes to a temporary folder that is renamed into place when it is complete: an interrupted build leaves nothing
+that a later run could mistake for a finished one.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from devcluster import paths
+from devcluster.errors import DevclusterError
+from devcluster.progress import say, tail, timed
+
+GO_SOURCES = paths.PACKAGE / "go"
+SPARK_OPERATOR_MODULE = "github.com/kubeflow/spark-operator/v2"
+
+
+@dataclass(frozen=True)
+class Component:
+    """One Go module to build: `go/<name>/go.mod` pins it, `packages` maps each program's name to its Go package."""
+
+    name: str
+    version: str
+    packages: dict[str, str]
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Path:
+        """The folder with the pins."""
+        return GO_SOURCES / self.name
+
+    @property
+    def linker_flags(self) -> str:
+        """Strip debug data and stamp the version: a Kubernetes without a version is refused by its own clients."""
+        return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in self.variables.items())])
+
+    @property
+    def key(self) -> str:
+        """Changes with everything that changes the result: version, pins, sources and flags."""
+        digest = hashlib.sha256(self.linker_flags.encode())
+        for path in sorted(self.source.iterdir()):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        return f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the finished programs lie."""
+        return paths.cache() / self.key
+
+    def program(self, name: str) -> Path:
+        """The path of one finished program."""
+        return self.folder / name
+
+
+KUBERNETES_PROGRAMS = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "kubectl",
+)
+KUBERNETES = Component(
+    "kubernetes",
+    "v1.35.4",
+    {program: f"k8s.io/kubernetes/cmd/{program}" for program in KUBERNETES_PROGRAMS},
+    {
+        "k8s.io/component-base/version.gitVersion": "v1.35.4",
+        "k8s.io/component-base/version.gitMajor": "1",
+        "k8s.io/component-base/version.gitMinor": "35",
+    },
+)
+ETCD = Component("etcd", "v3.6.8", {"etcd": "go.etcd.io/etcd/server/v3"})
+COREDNS = Component("coredns", "v1.15.0", {"coredns": "github.com/coredns/coredns"})
+HELM = Component(
+    "helm", "v4.3.1", {"helm": "helm.sh/helm/v4/cmd/helm"}, {"helm.sh/helm/v4/internal/version.version": "v4.3.1"}
+)
+SPARK_OPERATOR = Component("spark-operator", "v2.5.2", {"spark-operator": f"{SPARK_OPERATOR_MODULE}/cmd/operator"})
+PAUSE = Component("pause", "v1", {"pause": "."})
+
+CLUSTER_COMPONENTS = (PAUSE, KUBERNETES, ETCD, COREDNS, HELM)
+COMPONENTS = (*CLUSTER_COMPONENTS, SPARK_OPERATOR)
+
+
+def ensure(components: tuple[Component, ...] = CLUSTER_COMPONENTS) -> None:
+    """Build what the cache lacks."""
+    for component in components:
+        if not component.folder.is_dir():
+            with _build_lock(component):
+                if not component.folder.is_dir():
+                    _build(component)
+
+
+def log_path(component: Component) -> Path:
+    """The build's log: kept after a failure."""
+    return paths.cache() / f"{component.key}.log"
+
+
+@contextmanager
+def _build_lock(component: Component) -> Iterator[None]:
+    """Two runs at once must not compile the same thing twice; the kernel drops the lock of a killed run."""
+    paths.cache().mkdir(parents=True, exist_ok=True)
+    with open(paths.cache() / f"{component.key}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build_command(component: Component, output: Path) -> list[str]:
+    """One `go build` for all programs of a module, so that they share the compilation of their packages."""
+    command = ["go", "build", "-C", str(component.source), "-trimpath", "-buildvcs=false"]
+    return [*command, "-ldflags", component.linker_flags, "-o", f"{output}/", *component.packages.values()]
+
+
+def _build(component: Component) -> None:
+    if shutil.which("go") is None:
+        raise DevclusterError(f"Go is needed to build {component.name} {component.version}, and no `go` is in PATH")
+    _remove_interrupted_builds(component)
+    output = Path(tempfile.mkdtemp(prefix=f".{component.key}.", dir=paths.cache()))
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    log = log_path(component)
+    with timed(f"building {component.name} {component.version}"), open(log, "w") as stream:
+        result = subprocess.run(
+            build_command(component, output), stdout=stream, stderr=stream, env=environment, check=False
+        )
+        if result.returncode != 0:
+            shutil.rmtree(output)
+            raise DevclusterError(f"building {component.name} failed, see {log}:\n{tail(log)}")
+    _name_programs(component, output)
+    output.chmod(0o755)
+    output.rename(component.folder)
+    log.unlink()
+
+
+def _name_programs(component: Component, output: Path) -> None:
+    """Go names a program after its package's last path element, which says little for some (`server`, `operator`)."""
+    for program, package in component.packages.items():
+        built = output / _go_program_name(component, package)
+        built.rename(output / program)
+
+
+def _go_program_name(component: Component, package: str) -> str:
+    elements = [element for element in package.split("/") if not _is_major_version(element)]
+    return component.name if package == "." else elements[-1]
+
+
+def _is_major_version(element: str) -> bool:
+    return element.startswith("v") and element[1:].isdigit()
+
+
+def _remove_interrupted_builds(component: Component) -> None:
+    """Under the build lock nobody else can be writing these."""
+    for leftover in paths.cache().glob(f".{component.key}.*"):
+        shutil.rmtree(leftover)
+
+
+def spark_operator_chart() -> Path:
+    """The Helm chart of Kubeflow's Spark operator: it lies in the Go module that pins the operator's program."""
+    module = f"{SPARK_OPERATOR_MODULE}@{SPARK_OPERATOR.version}"
+    result = subprocess.run(
+        ["go", "mod", "download", "-C", str(SPARK_OPERATOR.source), "-json", module],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise DevclusterError(f"cannot download {module}: {result.stdout}{result.stderr}")
+    return Path(json.loads(result.stdout)["Dir"]) / "charts" / "spark-operator-chart"
+
+
+def link_programs(folder: Path) -> None:
+    """Give users one folder to put into PATH, with kubectl and helm in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for component in CLUSTER_COMPONENTS:
+        for program in component.packages:
+            link = folder / program
+            link.unlink(missing_ok=True)
+            link.symlink_to(component.program(program))
+    say(f"programs are in {folder}")

@@ -1,0 +1,101 @@
+"""Every process of the cluster lives under one control group, so that nothing can hide from `down`.
+
+A pid file can miss a child (a container's shim, a process that was started just before its parent was killed); membership in
+a control group cannot be lost by forking. Works with cgroup v1 (one tree per controller) and v2 (one tree).
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from devcluster.errors import DevclusterError
+
+MOUNT = Path("/sys/fs/cgroup")
+ROOT = "colocation-devcluster"
+KILL_DEADLINE_SECONDS = 20.0
+
+
+def is_v2() -> bool:
+    """Whether the machine uses the unified hierarchy only."""
+    return (MOUNT / "cgroup.controllers").exists()
+
+
+def hierarchies() -> list[Path]:
+    """The root folder of every hierarchy: one for v2; for v1 the real folders, as some names are links to others."""
+    if is_v2():
+        return [MOUNT]
+    return [folder for folder in sorted(MOUNT.iterdir()) if folder.is_dir() and not folder.is_symlink()]
+
+
+def node_group(node: str) -> str:
+    """The kubelet's root: its pods live beneath it."""
+    return f"{ROOT}/{node}"
+
+
+def create(group: str) -> list[Path]:
+    """Make a group in every hierarchy and return the files that take a process in."""
+    members = []
+    for hierarchy in hierarchies():
+        folder = hierarchy
+        for element in group.split("/"):
+            folder = folder / element
+            if not folder.exists():
+                folder.mkdir()
+                _inherit_settings(folder)
+        members.append(folder / "cgroup.procs")
+    return members
+
+
+def _inherit_settings(folder: Path) -> None:
+    """v1's cpuset starts empty, and then takes no process; v2 hands a controller down only where it is told to."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if (folder / name).exists() and not is_v2():
+            (folder / name).write_text((folder.parent / name).read_text())
+    if is_v2():
+        controllers = (folder.parent / "cgroup.controllers").read_text().split()
+        (folder.parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+
+
+def processes(group: str) -> set[int]:
+    """All processes in the group and the groups beneath it."""
+    found: set[int] = set()
+    for hierarchy in hierarchies():
+        for folder, _, _ in os.walk(hierarchy / group):
+            try:
+                found.update(int(line) for line in (Path(folder) / "cgroup.procs").read_text().split())
+            except OSError:
+                continue  # the group went away while we looked, and its processes with it
+    return found
+
+
+def destroy(group: str) -> None:
+    """SIGKILL everything in the group until nothing is left, then remove it."""
+    deadline = time.monotonic() + KILL_DEADLINE_SECONDS
+    while members := processes(group):
+        if time.monotonic() > deadline:
+            raise DevclusterError(f"processes {sorted(members)} in control group {group} do not die")
+        for pid in members:
+            _kill(pid)
+        time.sleep(0.05)
+    for hierarchy in hierarchies():
+        _remove_tree(hierarchy / group, deadline)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _remove_tree(root: Path, deadline: float) -> None:
+    """Groups are removed from the leaves up; the kernel says EBUSY for a moment after the last process is gone."""
+    for folder, _, _ in os.walk(root, topdown=False):
+        while Path(folder).exists():
+            try:
+                os.rmdir(folder)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)

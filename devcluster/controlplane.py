@@ -1,0 +1,154 @@
+"""etcd, the API server, the controllers, the scheduler and DNS: plain processes on the host."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from devcluster import cgroups, configuration, network, paths, pki, processes, shell
+from devcluster.binaries import COREDNS, ETCD, KUBERNETES
+from devcluster.progress import timed
+
+GROUP = f"{cgroups.ROOT}/control-plane"
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns")
+READY_DEADLINE_SECONDS = 90.0
+
+
+def start() -> None:
+    """Start everything in the order in which one needs the other."""
+    with timed("control plane"):
+        _write_configuration()
+        _start("etcd", etcd_command())
+        _start("kube-apiserver", apiserver_command())
+        _wait_ready("kube-apiserver", api_is_ready)
+        kubectl("apply", "-f", "-", stdin=configuration.DNS_ACCESS)
+        _start("kube-controller-manager", controller_manager_command())
+        _start("kube-scheduler", scheduler_command())
+        _start("coredns", [str(COREDNS.program("coredns")), "-conf", str(paths.CONFIG / "Corefile")])
+        _wait_ready("kube-controller-manager", lambda: succeeds("get", "serviceaccount", "default"))
+
+
+def kubectl(*arguments: str, stdin: str | None = None) -> str:
+    """Run kubectl as the cluster's admin."""
+    return shell.run(*_kubectl(), *arguments, stdin=stdin)
+
+
+def succeeds(*arguments: str) -> bool:
+    """Whether a kubectl command succeeds."""
+    return shell.succeeds(*_kubectl(), *arguments)
+
+
+def api_is_ready() -> bool:
+    """Whether the API server serves."""
+    return succeeds("get", "--raw", "/readyz", "--request-timeout=2s")
+
+
+def _kubectl() -> tuple[Path | str, ...]:
+    return KUBERNETES.program("kubectl"), "--kubeconfig", paths.KUBECONFIG
+
+
+def _write_configuration() -> None:
+    pki.create_all(paths.PKI)
+    paths.CONFIG.mkdir(parents=True, exist_ok=True)
+    authority = paths.PKI / "ca.crt"
+    for user in ("controller-manager", "scheduler", "kube-proxy", "coredns"):
+        text = configuration.kubeconfig(authority, pki.Pair(paths.PKI, user))
+        (paths.CONFIG / f"{user}.kubeconfig").write_text(text)
+    paths.KUBECONFIG.touch(mode=0o600)
+    paths.KUBECONFIG.write_text(configuration.kubeconfig(authority, pki.Pair(paths.PKI, "admin")))
+    (paths.CONFIG / "Corefile").write_text(configuration.corefile(paths.CONFIG / "coredns.kubeconfig"))
+    (paths.CONFIG / "resolv.conf").write_text(configuration.resolver())
+
+
+def _start(name: str, command: list[str]) -> None:
+    processes.start(name, GROUP, command)
+
+
+def _wait_ready(program: str, condition: Callable[[], bool]) -> None:
+    shell.wait_until(
+        f"{program} is ready",
+        lambda: bool(processes.require_running(program)) and condition(),
+        READY_DEADLINE_SECONDS,
+        processes.log_path(program),
+    )
+
+
+def _certificate_flags(**flags: str) -> list[str]:
+    return [f"--{flag.replace('_', '-')}={paths.PKI / file}" for flag, file in flags.items()]
+
+
+def etcd_command() -> list[str]:
+    """Does not wait for the disk: a cluster for tests does not outlive the machine."""
+    return [
+        str(ETCD.program("etcd")),
+        f"--data-dir={paths.STATE / 'etcd'}",
+        "--unsafe-no-fsync",
+        "--listen-client-urls=https://127.0.0.1:12379",
+        "--advertise-client-urls=https://127.0.0.1:12379",
+        "--listen-peer-urls=http://127.0.0.1:12380",
+        "--client-cert-auth",
+        *_certificate_flags(cert_file="etcd.crt", key_file="etcd.key", trusted_ca_file="etcd-ca.crt"),
+        "--log-level=warn",
+    ]
+
+
+def apiserver_command() -> list[str]:
+    """Reaches webhooks and aggregated APIs at their pods' addresses, as no kube-proxy runs on the host."""
+    return [
+        str(KUBERNETES.program("kube-apiserver")),
+        f"--bind-address={network.HOST_ADDRESS}",
+        f"--advertise-address={network.HOST_ADDRESS}",
+        "--secure-port=6443",
+        "--etcd-servers=https://127.0.0.1:12379",
+        *_certificate_flags(etcd_cafile="etcd-ca.crt", etcd_certfile="apiserver-etcd.crt",
+                            etcd_keyfile="apiserver-etcd.key"),
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        f"--service-cluster-ip-range={network.SERVICE_RANGE}",
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        *_certificate_flags(service_account_key_file="service-account.pub",
+                            service_account_signing_key_file="service-account.key"),
+        *_certificate_flags(client_ca_file="ca.crt", tls_cert_file="apiserver.crt",
+                            tls_private_key_file="apiserver.key"),
+        "--kubelet-preferred-address-types=InternalIP",
+        *_certificate_flags(kubelet_certificate_authority="ca.crt", kubelet_client_certificate="apiserver-kubelet.crt",
+                            kubelet_client_key="apiserver-kubelet.key"),
+        "--enable-aggregator-routing=true",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        *_certificate_flags(requestheader_client_ca_file="front-proxy-ca.crt", proxy_client_cert_file="front-proxy.crt",
+                            proxy_client_key_file="front-proxy.key"),
+        "--profiling=false",
+    ]  # fmt: skip
+
+
+def controller_manager_command() -> list[str]:
+    """Calls a silent node lost after seconds instead of the usual 40."""
+    kubeconfig = paths.CONFIG / "controller-manager.kubeconfig"
+    return [
+        str(KUBERNETES.program("kube-controller-manager")),
+        "--bind-address=127.0.0.1",
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        *_certificate_flags(root_ca_file="ca.crt", cluster_signing_cert_file="ca.crt", cluster_signing_key_file="ca.key",
+                            service_account_private_key_file="service-account.key"),
+        f"--node-monitor-grace-period={configuration.NODE_LOST_AFTER_SECONDS}s",
+        "--node-monitor-period=2s",
+    ]  # fmt: skip
+
+
+def scheduler_command() -> list[str]:
+    """One scheduler needs no election."""
+    kubeconfig = paths.CONFIG / "scheduler.kubeconfig"
+    return [
+        str(KUBERNETES.program("kube-scheduler")),
+        "--bind-address=127.0.0.1",
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+    ]

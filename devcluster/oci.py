@@ -1,0 +1,147 @@
+"""Images as files (an OCI layout in the cache), and getting them into a node's containerd.
+
+All images share one folder of blobs, and a node is sent only those it lacks: after a change in an image's last layer,
+seconds instead of the whole image.
+"""
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from devcluster import paths, shell
+from devcluster.errors import DevclusterError
+
+NAMESPACE = "k8s.io"
+REFERENCE_NAME = "org.opencontainers.image.ref.name"
+CONTENT_STORE = Path("containerd/io.containerd.content.v1.content/blobs")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image in the layout: `name` is the full reference that pods use, `digest` its manifest's."""
+
+    name: str
+    digest: str
+
+
+def layout() -> Path:
+    """The folder of all exported images."""
+    return paths.cache() / "images" / "oci"
+
+
+def find(name: str) -> Image:
+    """The image that was exported last under a name."""
+    for entry in _index()["manifests"]:
+        if entry.get("annotations", {}).get(REFERENCE_NAME) == name:
+            return Image(name, entry["digest"])
+    raise DevclusterError(f"no image {name} was exported to {layout()}")
+
+
+def blob(digest: str) -> Path:
+    """The file of a blob in the layout."""
+    algorithm, _, value = digest.partition(":")
+    return layout() / "blobs" / algorithm / value
+
+
+def blobs_of(manifest_digest: str) -> list[str]:
+    """The digests of an image's manifest, configuration and layers."""
+    manifest = json.loads(blob(manifest_digest).read_text())
+    return [manifest_digest, manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])]
+
+
+def remove_unused_blobs() -> None:
+    """Drop what no image refers to any more; the caller holds the lock of the image cache."""
+    used = {blob(digest) for entry in _index()["manifests"] for digest in blobs_of(entry["digest"])}
+    for path in (layout() / "blobs").glob("*/*"):
+        if path not in used:
+            path.unlink()
+
+
+def import_image(socket: Path, node_folder: Path, image: Image) -> bool:
+    """Bring an image into a node's containerd; False when it already holds that very image under that name."""
+    if node_digest(socket, image.name) == image.digest:
+        return False
+    held = node_folder / CONTENT_STORE
+    missing = [digest for digest in blobs_of(image.digest) if not (held / digest.replace(":", "/")).exists()]
+    command = [*_ctr(socket), "images", "import", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            write_archive(process.stdin, image, missing)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # ctr ended early: its own message says why
+        message = process.stderr.read().decode()
+    if process.returncode != 0 or node_digest(socket, image.name) != image.digest:
+        raise DevclusterError(f"containerd at {socket} did not take {image.name}: {message.strip()}")
+    return True
+
+
+def write_archive(stream: IO[bytes], image: Image, digests: list[str]) -> None:
+    """Stream an OCI archive of one image with the given blobs only."""
+    entry = {
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "digest": image.digest,
+        "size": blob(image.digest).stat().st_size,
+        "annotations": {REFERENCE_NAME: image.name},
+    }
+    with tarfile.open(fileobj=stream, mode="w|") as archive:
+        _add_file(archive, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
+        _add_file(archive, "index.json", json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode())
+        for digest in digests:
+            archive.add(blob(digest), arcname=f"blobs/{digest.replace(':', '/')}")
+
+
+def node_digest(socket: Path, name: str) -> str | None:
+    """The manifest digest that a node holds under a name."""
+    lines = shell.run(*_ctr(socket), "images", "list", f"name=={name}").splitlines()[1:]
+    return lines[0].split()[2] if lines else None
+
+
+def pause_archive(program: Path, name: str) -> bytes:
+    """An image with one file in it: what holds a pod's namespaces open."""
+    layer = _archive({"pause": program.read_bytes()}, mode=0o755)
+    configuration = json.dumps({
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }).encode()  # fmt: skip
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    files = {"manifest.json": json.dumps(manifest).encode(), "config.json": configuration, "layer.tar": layer}
+    return _archive(files, mode=0o644)
+
+
+def import_archive(socket: Path, archive: bytes) -> None:
+    """Bring an image that is small enough to be in memory into a node's containerd."""
+    command = [*_ctr(socket), "images", "import", "-"]
+    result = subprocess.run(command, input=archive, capture_output=True, check=False)
+    if result.returncode != 0:
+        raise DevclusterError(f"containerd at {socket} did not take an image: {result.stderr.decode().strip()}")
+
+
+def _ctr(socket: Path) -> tuple[str, ...]:
+    return "ctr", "--address", str(socket), "--namespace", NAMESPACE
+
+
+def _index() -> dict[str, Any]:
+    return json.loads((layout() / "index.json").read_text())
+
+
+def _archive(files: dict[str, bytes], mode: int) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            _add_file(archive, name, content, mode)
+    return buffer.getvalue()
+
+
+def _add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    entry.mode = mode
+    archive.addfile(entry, io.BytesIO(content))
