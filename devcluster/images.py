@@ -18,7 +18,7 @@ from devcluster.progress import say, tail, timed
 BASE_IMAGE = "localhost/colocation-base:bookworm"
 RELEASE = "bookworm"
 SPARK_OPERATOR_IMAGE = f"localhost/colocation-spark-operator:{binaries.SPARK_OPERATOR.version}"
-SPARK_OPERATOR_CONTEXT = paths.PACKAGE / "images" / "spark-operator"
+SPARK_OPERATOR_CONTEXT = paths.PACKAGE / "dockerfiles" / "spark-operator"
 AUTHORITIES_IN_BUILD = "/run/devcluster/ca-certificates.crt"
 
 
@@ -49,7 +49,11 @@ def load(tags: list[str]) -> None:
 
 
 def build_spark_operator_image(spark_image: str) -> str:
-    """Build the image of Kubeflow's Spark operator: it submits with the very Spark that the jobs run."""
+    """Build the image of Kubeflow's Spark operator: it submits with the very Spark that the jobs run.
+
+    The chart (`binaries.spark_operator_chart()`) takes it with `image.registry=localhost`,
+    `image.repository=colocation-spark-operator` and `image.tag` set to what follows the colon.
+    """
     binaries.ensure((binaries.SPARK_OPERATOR,))
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)

@@ -123,8 +123,9 @@ def wait_ready(node: Node) -> None:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the API server calls the node Ready."""
-    return ready_conditions().get(node.name) == "True"
+    """Whether the node is Ready and its kubelet answers: just after a loss the condition alone still speaks of the past."""
+    answers = controlplane.succeeds("get", "--raw", f"/api/v1/nodes/{node.name}/proxy/healthz", "--request-timeout=2s")
+    return answers and ready_conditions().get(node.name) == "True"
 
 
 def ready_conditions() -> dict[str, str]:
