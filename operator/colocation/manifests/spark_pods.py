@@ -42,12 +42,17 @@ KubernetesObject = dict[str, Any]
 
 
 class SparkPlacement(Frozen):
-    """A group as Spark's pods see it. ``nodes`` are the nodes of its map; empty = no map yet, no affinity."""
+    """A group as Spark's pods see it.
+
+    ``nodes`` are the nodes of its map; empty = no map yet, no affinity. ``spark_image`` is the installation's default
+    image for Spark, or None.
+    """
 
     namespace: str
     group: str
     nodes: tuple[str, ...] = ()
     data_root: str = DEFAULT_DATA_ROOT
+    spark_image: str | None = None
 
 
 def executor_pod_template(placement: SparkPlacement) -> KubernetesObject:
@@ -143,9 +148,11 @@ def spark_defaults(placement: SparkPlacement) -> dict[str, str]:
 
     Values are strings, as in ``spark-defaults.conf``.
     """
+    image = {"spark.kubernetes.container.image": placement.spark_image} if placement.spark_image else {}
     return {
         **FILE_SYSTEM_CONF,
         **PLANNER_CONF,
+        **image,
         "spark.colocation.namespace": placement.namespace,
         "spark.colocation.dataRoot": placement.data_root,
         "spark.kubernetes.driver.podTemplateContainerName": DRIVER_CONTAINER,

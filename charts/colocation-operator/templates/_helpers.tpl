@@ -1,0 +1,55 @@
+{{/*
+Names are fixed, not made from the release's name: the CRDs and ClusterRoles allow one installation per cluster, and
+documentation, RoleBindings of users and the CLI name them.
+*/}}
+{{- define "colocation.labels" -}}
+app.kubernetes.io/name: colocation-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Selector of one component's pods: (dict "component" "agent"). */}}
+{{- define "colocation.selector" -}}
+app.kubernetes.io/name: colocation-operator
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "colocation.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "colocation.sparkImage" -}}
+{{ .Values.spark.image.repository }}:{{ .Values.spark.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "colocation.tlsSecret" -}}
+{{ .Values.agent.tls.existingSecret | default "colocation-agent-tls" }}
+{{- end }}
+
+{{/* What every container of ours gives up. */}}
+{{- define "colocation.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "colocation.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ .Values.runAsUser | int }}
+runAsGroup: {{ .Values.runAsUser | int }}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* Annotations of a pod: (dict "root" $ "port" 8441 "annotations" …). */}}
+{{- define "colocation.podAnnotations" -}}
+{{- if .root.Values.metrics.annotations }}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ .port | quote }}
+prometheus.io/path: /metrics
+{{- end }}
+{{- with .annotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
