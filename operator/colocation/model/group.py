@@ -91,12 +91,15 @@ class ColocationGroupStatus(Observed):
     group_id: str | None = None
     stable: bool | None = None
     reason: str | None = Field(None, description="Why the group is (not) stable, in one word; the Stable condition's.")
+    dist_cols: str | None = Field(None, description="Types of the bucket key, in order.")
     tables: tuple[str, ...] = ()
     table_count: int | None = None
     nodes: tuple[str, ...] = ()
+    node_count: int | None = None
     backends_per_bucket_seq: BucketSequence | None = None
     map_version: int | None = None
     unstable_buckets: tuple[UnstableBucket, ...] = ()
     unstable_bucket_count: int | None = None
     clones: CloneCounts | None = None
+    delete_after: str | None = Field(None, description="When the group goes, now that its last table has gone.")
     conditions: tuple[Condition, ...] = ()

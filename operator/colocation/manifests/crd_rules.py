@@ -1,0 +1,152 @@
+"""CEL rules of the CRDs: what one object alone can say wrong is refused at admission.
+
+Every message says what was given, what is allowed and what to do. Rules that would exceed the API server's cost budget
+(it multiplies the largest sizes of the schema) are left to list types: ``set`` and ``map`` lists refuse duplicates.
+"""
+
+from dataclasses import dataclass
+
+from ..model.names import GROUP_KIND, TABLE_KIND
+
+KEY_TYPE_PATTERN = (
+    r"^\s*(boolean|tinyint|byte|smallint|short|int|integer|bigint|long|float|real|double|string|binary|date"
+    r"|timestamp|timestamp_ltz|timestamp_ntz"
+    r"|(decimal|dec|numeric)(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?|(varchar|char|character)\s*\(\s*\d+\s*\))\s*$"
+)
+"""Types that may be bucket keys, in lower case: ``model.spark_types.is_key_type`` as a regular expression (RE2)."""
+
+COLUMN_TYPE_PATTERN = (
+    r"^(?i)\s*(boolean|tinyint|byte|smallint|short|int|integer|bigint|long|float|real|double|string|binary|date"
+    r"|timestamp|timestamp_ltz|timestamp_ntz|variant|void|interval"
+    r"|(decimal|dec|numeric)(\s*\(\s*\d+\s*(,\s*\d+\s*)?\))?|(varchar|char|character)\s*\(\s*\d+\s*\)"
+    r"|(array|map|struct)\s*<.+>)\s*$"
+)
+"""Every Spark SQL type, in any case: ``model.spark_types.canonical_type`` as a regular expression (RE2)."""
+
+UNHASHABLE_TYPES = ("array", "map", "struct", "variant", "void", "interval")
+"""How the types begin that Spark cannot hash into buckets, or only with a collation."""
+
+ALLOWED_KEY_TYPES = (
+    "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, timestamp, "
+    "timestamp_ntz"
+)
+
+MAX_NAME_LENGTH = 63
+"""Names of groups and tables become label values, which Kubernetes limits."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One CEL rule: ``expression`` is true of a good object, ``message`` is a CEL expression of the text."""
+
+    expression: str
+    message: str
+
+    def to_json_dict(self) -> dict[str, str]:
+        """As an entry of ``x-kubernetes-validations``."""
+        return {"rule": self.expression, "messageExpression": self.message}
+
+
+def name_rule(kind: str) -> Rule:
+    """On the whole object."""
+    return Rule(
+        f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
+        f"'the name has %d characters; a {kind} may have at most {MAX_NAME_LENGTH}, since its name is used as a label; "
+        "choose a shorter one'.format([self.metadata.name.size()])",
+    )
+
+
+def _fixed_once_used(field: str) -> Rule:
+    """On the whole object: the operator counts the group's tables in the status."""
+    return Rule(
+        "!has(oldSelf.status) || !has(oldSelf.status.tableCount) || oldSelf.status.tableCount == 0 "
+        f"|| self.spec.{field} == oldSelf.spec.{field}",
+        f"'{field} cannot change once tables are in the group, and %d are; make another group, and name it in "
+        "colocateWith of the tables'.format([oldSelf.status.tableCount])",
+    )
+
+
+GROUP_RULES = (
+    name_rule(GROUP_KIND),
+    _fixed_once_used("bucketKey"),
+    _fixed_once_used("buckets"),
+    _fixed_once_used("replicas"),
+)
+
+GROUP_SPEC_RULES = (
+    Rule(
+        f"self.bucketKey.all(type, type.lowerAscii().matches(r'{KEY_TYPE_PATTERN}'))",
+        f"'bucketKey is [' + self.bucketKey.join(', ') + ']; allowed are the Spark SQL types {ALLOWED_KEY_TYPES}; "
+        "give the types of the bucket columns, in their order'",
+    ),
+    Rule(
+        "!has(self.bucketSequence) || size(self.bucketSequence) == self.buckets",
+        "'Invalid bucket num. expected: %d, actual: %d; give one list of nodes per bucket, or leave bucketSequence out'"
+        ".format([self.buckets, size(self.bucketSequence)])",
+    ),
+    Rule(
+        "!has(self.bucketSequence) || self.bucketSequence.all(nodes, size(nodes) == self.replicas)",
+        "'Invalid backend num per bucket. expected: %d, actual: %s; give every bucket so many nodes, or leave "
+        "bucketSequence out'.format([self.replicas, "
+        "self.bucketSequence.filter(nodes, size(nodes) != self.replicas).map(nodes, size(nodes))])",
+    ),
+)
+
+TABLE_RULES = (name_rule(TABLE_KIND),)
+
+
+def _names_columns(field: str) -> Rule:
+    """Every name in ``field`` is a column, compared without case.
+
+    The list around the names makes CEL compute them once, not once per element of ``field``.
+    """
+    names = "[self.columns.map(column, column.name.lowerAscii())]"
+    return Rule(
+        f"{names}.all(names, self.{field}.all(name, name.lowerAscii() in names))",
+        f"'{field} is [' + self.{field}.join(', ') + '], and not all of these are in columns; "
+        "give names of columns, or add the columns'",
+    )
+
+
+_KEY_COLUMN_TYPES = Rule(
+    "[self.bucketedBy.map(name, name.lowerAscii())].all(keys, self.columns.all(column, "
+    "!(column.name.lowerAscii() in keys) || "
+    f"![column.type.lowerAscii()].exists(type, {list(UNHASHABLE_TYPES)}.exists(start, type.startsWith(start)))))",
+    "'bucketedBy is [' + self.bucketedBy.join(', ') + '], and a column of these has a type that cannot be hashed into "
+    f"buckets; allowed are {ALLOWED_KEY_TYPES}; choose other columns'",
+)
+
+TABLE_SPEC_RULES = (
+    _names_columns("bucketedBy"),
+    _names_columns("partitionedBy"),
+    _names_columns("sortedBy"),
+    _KEY_COLUMN_TYPES,
+    Rule(
+        "!self.bucketedBy.exists(key, self.partitionedBy.exists(name, name.lowerAscii() == key.lowerAscii()))",
+        "'bucketedBy is [' + self.bucketedBy.join(', ') + '] and partitionedBy is [' + self.partitionedBy.join(', ') "
+        "+ ']; a column may be in one of them; take it out of the other'",
+    ),
+    Rule(
+        "self.colocateWith != '' || (has(self.buckets) && has(self.replicas))",
+        "'colocateWith is empty, so no group says how many buckets and replicas the table has; "
+        "give buckets and replicas, or name a group in colocateWith'",
+    ),
+    Rule(
+        "self.bucketedBy == oldSelf.bucketedBy",
+        "'bucketedBy cannot change from [' + oldSelf.bucketedBy.join(', ') + '] to [' + self.bucketedBy.join(', ') "
+        "+ ']: files are bucketed by it; make a new table'",
+    ),
+    Rule(
+        "!has(oldSelf.buckets) || (has(self.buckets) && self.buckets == oldSelf.buckets)",
+        "'buckets cannot change once it is set: it is %d, and files are bucketed by it; make a new table'"
+        ".format([oldSelf.buckets])",
+    ),
+)
+
+COLUMN_RULES = (
+    Rule(
+        "self.type == oldSelf.type",
+        "'the type of column ' + self.name + ' cannot change from ' + oldSelf.type + ' to ' + self.type "
+        "+ ': files hold it; add a column of another name'",
+    ),
+)

@@ -1,0 +1,134 @@
+"""A bare control plane for tests: etcd and kube-apiserver on loopback with free ports, ended by process id.
+
+No controllers run: what a test reads is what the API server itself decided.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from devcluster import binaries
+
+START_DEADLINE_SECONDS = 60.0
+TOKEN = "integration-tests-administrator"
+
+
+class ControlPlaneError(Exception):
+    """A program of the control plane died or did not get ready; the message holds the end of its log."""
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """A running API server: its address, a kubeconfig of an administrator, and kubectl."""
+
+    url: str
+    kubeconfig: Path
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run kubectl; the caller looks at the exit code."""
+        command = [str(binaries.KUBERNETES.program("kubectl")), "--kubeconfig", str(self.kubeconfig), *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+
+
+@contextmanager
+def running_control_plane() -> Iterator[ControlPlane]:
+    """Start etcd and kube-apiserver, yield them ready, end both and remove their files.
+
+    Raises:
+        ControlPlaneError: one of them does not start.
+    """
+    binaries.ensure((binaries.ETCD, binaries.KUBERNETES))
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="colocation-integration-"))
+        stack.callback(shutil.rmtree, folder)
+        etcd_port, peer_port, api_port = free_ports(3)
+        etcd = [
+            str(binaries.ETCD.program("etcd")), f"--data-dir={folder / 'etcd'}", "--unsafe-no-fsync",
+            f"--listen-client-urls=http://127.0.0.1:{etcd_port}", f"--advertise-client-urls=http://127.0.0.1:{etcd_port}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer_port}", "--log-level=warn",
+        ]
+        stack.enter_context(_process(etcd, folder / "etcd.log"))
+        apiserver_log = folder / "kube-apiserver.log"
+        apiserver = stack.enter_context(_process(_apiserver_command(folder, etcd_port, api_port), apiserver_log))
+        url = f"https://127.0.0.1:{api_port}"
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(_kubeconfig(url))
+        plane = ControlPlane(url, kubeconfig)
+        _wait_ready(plane, apiserver, apiserver_log)
+        yield plane
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now; all are held at once so that they differ."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@contextmanager
+def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, stdout=stream, stderr=stream, env={**os.environ, "HOME": str(log.parent)})
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _apiserver_command(folder: Path, etcd_port: int, port: int) -> list[str]:
+    private, public = folder / "service-account.key", folder / "service-account.pub"
+    key = ec.generate_private_key(ec.SECP256R1())
+    private.write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+    tokens = folder / "tokens.csv"
+    tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    return [
+        str(binaries.KUBERNETES.program("kube-apiserver")), f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={port}",
+        f"--cert-dir={folder / 'certificates'}", f"--token-auth-file={tokens}", "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-signing-key-file={private}", f"--service-account-key-file={public}",
+        "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+    ]  # fmt: skip
+
+
+def _kubeconfig(url: str) -> str:
+    return f"""\
+apiVersion: v1
+kind: Config
+current-context: integration
+clusters: [{{name: integration, cluster: {{server: "{url}", insecure-skip-tls-verify: true}}}}]
+users: [{{name: integration, user: {{token: {TOKEN}}}}}]
+contexts: [{{name: integration, context: {{cluster: integration, user: integration}}}}]
+"""
+
+
+def _wait_ready(plane: ControlPlane, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_DEADLINE_SECONDS
+    while plane.kubectl("get", "--raw", "/readyz").returncode != 0:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise ControlPlaneError(f"kube-apiserver is not ready:\n{log.read_text()[-2000:]}")
+        _wait(process, 0.2)
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Give the process time, but return at once when it dies."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
