@@ -21,7 +21,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "colocation.sparkImage" -}}
-{{ .Values.spark.image.repository }}:{{ .Values.spark.image.tag | default .Chart.AppVersion }}
+{{ .Values.spark.image | default (printf "colocation-spark:%s" .Chart.AppVersion) }}
 {{- end }}
 
 {{- define "colocation.tlsSecret" -}}
