@@ -28,6 +28,13 @@ app.kubernetes.io/component: {{ .component }}
 {{ .Values.agent.tls.existingSecret | default "colocation-agent-tls" }}
 {{- end }}
 
+{{/* Names of the pull Secrets, for the clone Jobs: a,b. */}}
+{{- define "colocation.pullSecretNames" -}}
+{{- $names := list }}
+{{- range .Values.imagePullSecrets }}{{ $names = append $names .name }}{{ end }}
+{{- join "," $names }}
+{{- end }}
+
 {{/* What every container of ours gives up. */}}
 {{- define "colocation.containerSecurity" -}}
 allowPrivilegeEscalation: false
@@ -39,6 +46,7 @@ capabilities: {drop: [ALL]}
 runAsNonRoot: true
 runAsUser: {{ .Values.runAsUser | int }}
 runAsGroup: {{ .Values.runAsUser | int }}
+fsGroup: {{ .Values.runAsUser | int }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
