@@ -26,7 +26,8 @@ def run(command: Sequence[str], *, allowed: Sequence[int] = (0,), stdin: str | N
     done = subprocess.run(list(command), input=stdin, text=True, capture_output=True, timeout=timeout_seconds,
                           check=False, cwd=REPOSITORY, env=os.environ)
     if done.returncode not in allowed:
-        raise CommandFailed(f"{' '.join(command)} exited with {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+        said = done.stdout[-4000:] + done.stderr[-4000:]
+        raise CommandFailed(f"{' '.join(command)} exited with {done.returncode}\n{said}")
     return done
 
 

@@ -1,0 +1,94 @@
+"""``python -m demo run | images``: see ``make demo``. ``SF`` is TPC-H's scale factor; ``KEEP=1`` keeps the cluster."""
+
+import os
+import sys
+import time
+from contextlib import suppress
+
+from devcluster import cluster as devcluster
+
+from . import cluster, data, report, story
+from .shell import CommandFailed
+from .story import say, show
+from .waiting import DeadlinePassed
+
+USAGE = "usage: python -m demo run|images   (environment: SF=1, KEEP=0)"
+NODES = 3
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0: every promise was kept; 1: something failed; 2: wrong usage."""
+    if arguments not in (["run"], ["images"]):
+        print(f"{USAGE}; given: {' '.join(arguments) or 'nothing'}", file=sys.stderr)
+        return 2
+    if theirs := devcluster.users_kubeconfig():
+        print(f"KUBECONFIG names a cluster of yours ({theirs}). The demo kills and adds nodes, so it runs on its own "
+              "cluster only: unset KUBECONFIG. README.md says how to install on your cluster.", file=sys.stderr)
+        return 2
+    if arguments == ["images"]:
+        cluster.build_images()
+        return 0
+    return run(scale_factor())
+
+
+def scale_factor() -> float:
+    """``SF`` from the environment.
+
+    Raises:
+        SystemExit: with code 2, when it is not a positive number.
+    """
+    given = os.environ.get("SF", "1")
+    with suppress(ValueError):
+        if float(given) > 0:
+            return float(given)
+    print(f"SF={given} given; allowed: a number above 0, such as 1 or 0.1", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def run(factor: float) -> int:
+    """The whole story, from an empty machine to the report."""
+    started = time.monotonic()
+    keep = os.environ.get("KEEP", "0") not in ("", "0")
+    try:
+        measured = tell(factor)
+    except (CommandFailed, DeadlinePassed) as error:
+        print(f"demo failed: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if not keep:
+            devcluster.down()
+    path = report.write(measured)
+    missed = report.shortcomings(measured)  # type: ignore[arg-type]
+    say(f"done in {time.monotonic() - started:.0f} s; measured: {path.relative_to(path.parents[2])}")
+    show(path.read_text())
+    for promise in missed:
+        print(f"demo failed: not so: {promise}", file=sys.stderr)
+    if keep:
+        say('the cluster is still there: eval "$(make -s cluster-env)"; make cluster-down')
+    return 1 if missed else 0
+
+
+def tell(factor: float) -> dict[str, object]:
+    """Every step; returns the report."""
+    say(f"TPC-H at scale factor {factor:g}")
+    folder = data.generate(factor)
+    oracle = data.Oracle(folder)
+    say("images, and a Kubernetes of three nodes on this machine")
+    cluster.start(NODES)
+    story.install({})
+    rows = story.load_tables(folder, oracle)
+    say("colocation submit: a join on the bucket key, colocated")
+    colocated = story.join(oracle)
+    say("the same with spark.colocation.disableColocateJoin=true")
+    shuffle = story.join(oracle, disable_colocate_join=True)
+    lost = story.lose_a_node(oracle)
+    say("stable again: the join is colocated again, on the nodes that are left")
+    healed = story.join(oracle)
+    added = story.add_a_node()
+    return {"spark_version": colocated.spark_version, "scale_factor": factor, "rows": rows,
+            "colocated": colocated.report(), "shuffle": shuffle.report(), "node_lost": lost,
+            "healed": healed.report(), "node_added": added}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

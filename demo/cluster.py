@@ -1,0 +1,64 @@
+"""A cluster with both operators on it: Kubeflow's for Spark applications and ours for colocation groups."""
+
+import os
+from pathlib import Path
+
+from devcluster import cluster, images, paths
+
+from .shell import REPOSITORY, kubectl, run
+
+OPERATOR_IMAGE = "localhost/colocation-operator:dev"
+SPARK_IMAGE = "localhost/colocation-spark:dev"
+OPERATOR_NAMESPACE = "colocation-system"
+SPARK_OPERATOR_NAMESPACE = "spark-operator"
+CHART = REPOSITORY / "charts" / "colocation-operator"
+
+
+def use_embedded_cluster() -> None:
+    """Point kubectl, helm and the ``colocation`` command of this process at the embedded cluster."""
+    os.environ["PATH"] = f"{paths.BIN}:{os.environ['PATH']}"
+    os.environ["KUBECONFIG"] = str(paths.KUBECONFIG)
+
+
+def build_images() -> list[str]:
+    """Build all images from the real Dockerfiles; returns their names."""
+    images.build(OPERATOR_IMAGE, REPOSITORY / "Dockerfile", REPOSITORY, {})
+    images.build(SPARK_IMAGE, REPOSITORY / "spark_images" / "Dockerfile", REPOSITORY, {})
+    return [OPERATOR_IMAGE, SPARK_IMAGE, images.build_spark_operator_image(SPARK_IMAGE)]
+
+
+def start(nodes: int) -> None:
+    """A fresh cluster with all images in it. Whatever an earlier run left is removed first."""
+    names = build_images()
+    cluster.up(nodes, reuse=False)
+    use_embedded_cluster()
+    images.load(names)
+
+
+def install_operators(job_namespace: str, values: dict[str, str]) -> None:
+    """Install both charts with helm and wait until their pods are ready. ``values`` are set on our chart."""
+    install_colocation(values)
+    _install_spark_operator(job_namespace)
+
+
+def install_colocation(values: dict[str, str]) -> None:
+    """``helm upgrade --install`` our chart, and wait."""
+    repository, _, tag = OPERATOR_IMAGE.rpartition(":")
+    chosen = {"image.repository": repository, "image.tag": tag, "spark.image": SPARK_IMAGE, **values}
+    _helm_install("colocation", CHART, OPERATOR_NAMESPACE, chosen)
+
+
+def _install_spark_operator(job_namespace: str) -> None:
+    registry, _, rest = images.SPARK_OPERATOR_IMAGE.partition("/")
+    repository, _, tag = rest.rpartition(":")
+    kubectl("apply", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {job_namespace}}}\n")
+    _helm_install("spark-operator", images.spark_operator_chart(), SPARK_OPERATOR_NAMESPACE, {
+        "image.registry": registry, "image.repository": repository, "image.tag": tag,
+        "spark.jobNamespaces": f"{{{job_namespace}}}", "webhook.enable": "false", "controller.workers": "2",
+    })
+
+
+def _helm_install(release: str, chart: Path, namespace: str, values: dict[str, str]) -> None:
+    settings = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+    run(["helm", "upgrade", "--install", release, str(chart), "--namespace", namespace, "--create-namespace",
+         "--wait", "--timeout", "5m", *settings])

@@ -1,0 +1,23 @@
+"""The embedded cluster's node disks, seen from outside: what is really there, whatever any report says."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from devcluster import paths
+
+from . import workload
+
+
+def nodes() -> list[str]:
+    """Names of all nodes that have a disk here."""
+    return sorted(folder.name for folder in paths.NODES.iterdir())
+
+
+def data_files(node: str) -> list[Path]:
+    """The committed and uncommitted data files of the demo's tables on a node."""
+    return sorted((paths.NODES / node / "data" / workload.NAMESPACE).glob("*/data/**/*.parquet"))
+
+
+def data_bytes(names: Iterable[str]) -> int:
+    """Bytes of the data files on these nodes."""
+    return sum(file.stat().st_size for node in names for file in data_files(node))

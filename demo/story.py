@@ -1,0 +1,167 @@
+"""The demo's story, step by step; each step narrates, uses the product as a user does, and measures."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kubernetes import client, config, watch
+
+from devcluster import cluster as devcluster
+
+from . import cluster, disks, placement, workload
+from .data import TABLES, Oracle
+from .shell import kubectl, kubectl_json
+from .waiting import wait_until
+
+DOWN_TOLERANCE_SECONDS = 45
+REPAIR_DEADLINE_SECONDS = 600
+OPERATOR_LABELS = {"colocation-operator", "spark-operator"}
+
+
+def say(text: str) -> None:
+    """One line of narration."""
+    print(f"\n==> {text}", flush=True)
+
+
+def show(text: str) -> None:
+    """Real output of a real command, indented."""
+    print("".join(f"    {line}\n" for line in text.rstrip().splitlines()), end="", flush=True)
+
+
+@dataclass
+class StabilityWatch:
+    """Every ``status.stable`` of the group that the API server reported while the watch ran."""
+
+    seen: list[bool] = field(default_factory=list)
+
+    @property
+    def stayed_stable(self) -> bool:
+        """Whether there was something to see, and none of it was unstable."""
+        return bool(self.seen) and all(self.seen)
+
+
+@contextlib.contextmanager
+def watching_stability() -> Iterator[StabilityWatch]:
+    """Watch the group while the body runs: polling could miss a short instability."""
+    config.load_kube_config(os.environ["KUBECONFIG"])
+    record, stream = StabilityWatch(), watch.Watch()
+    api = client.CustomObjectsApi()
+    arguments = ("colocation.dev", "v1alpha1", workload.NAMESPACE, "colocationgroups")
+
+    def follow() -> None:
+        for event in stream.stream(api.list_namespaced_custom_object, *arguments,
+                                   field_selector=f"metadata.name={workload.GROUP}", timeout_seconds=3600):
+            record.seen.append(event["object"].get("status", {}).get("stable") is True)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    wait_until("the watch's first event", lambda: record.seen, deadline_seconds=30)
+    try:
+        yield record
+    finally:
+        stream.stop()
+
+
+def load_tables(data: Path, oracle: Oracle) -> dict[str, int]:
+    """Load both tables; returns rows per table, which must be the input's."""
+    rows: dict[str, int] = {}
+    for table in TABLES:
+        say(f"colocation load {table} --select \"{workload.SELECT[table]}\"")
+        result = workload.load(table, data)
+        rows[table] = result["rows"]
+        if rows[table] != oracle.row_count(table):
+            raise RuntimeError(f"{table}: loaded {rows[table]} rows of {oracle.row_count(table)}")
+    wait_for_stable(REPAIR_DEADLINE_SECONDS)
+    show(kubectl("get", "colocatedtables", "-n", workload.NAMESPACE))
+    show(workload.kubectl_get_groups())
+    return rows
+
+
+def wait_for_stable(deadline_seconds: float) -> None:
+    """``kubectl wait --for=condition=Stable``."""
+    kubectl("wait", "--for=condition=Stable", f"colocationgroup/{workload.GROUP}", "-n", workload.NAMESPACE,
+            f"--timeout={deadline_seconds:.0f}s")
+
+
+def join(oracle: Oracle, *, disable_colocate_join: bool = False) -> workload.JoinRun:
+    """Submit the join and show what came of it."""
+    run = workload.submit_join(oracle, disable_colocate_join=disable_colocate_join)
+    show(f"{run.decision}\nexchanges {run.exchanges}, remote bytes {run.remote_bytes}, {run.seconds:.1f} s, "
+         f"answer {'right' if run.answer_ok else 'WRONG'} (checked by DuckDB)")
+    return run
+
+
+def lose_a_node(oracle: Oracle) -> dict[str, object]:
+    """Kill a node: unstable with its reason, degraded and right, then cloned elsewhere and stable again."""
+    victim = node_without_operators()
+    map_before, survivors = workload.bucket_map(), [node for node in disks.nodes() if node != victim]
+    bytes_before = disks.data_bytes(survivors)
+    say(f"{victim} dies: kubelet, containerd and all its containers are killed")
+    started = time.monotonic()
+    devcluster.kill_node(int(victim.removeprefix("node-")))
+    wait_until("unstable after the loss of a node", lambda: workload.group_status().get("stable") is False,
+               deadline_seconds=120)
+    unstable_after = time.monotonic() - started
+    reason = workload.group_status()["reason"]
+    show(workload.kubectl_get_groups())
+    say("the same join is submitted again: it degrades by itself")
+    degraded = join(oracle)
+    say(f"after {DOWN_TOLERANCE_SECONDS} s of tolerance the lost replicas are cloned to the nodes that live")
+    wait_for_stable(REPAIR_DEADLINE_SECONDS)
+    stable_again_after = time.monotonic() - started
+    show(workload.kubectl_get_groups())
+    return {"unstable_after_seconds": round(unstable_after, 1), "reason": reason,
+            "degraded_answer_ok": degraded.answer_ok and degraded.exchanges > 0,
+            "stable_again_after_seconds": round(stable_again_after, 1),
+            "buckets_cloned": placement.moved_replicas(map_before, workload.bucket_map()),
+            "bytes_cloned": disks.data_bytes(survivors) - bytes_before}
+
+
+def add_a_node() -> dict[str, object]:
+    """Add a node: exactly the minimal number of replicas moves, and the group stays stable throughout."""
+    before = workload.bucket_map()
+    with watching_stability() as stability:
+        say("a new node joins")
+        added = devcluster.add_node().name
+        wait_until(f"balance over {added}", lambda: is_balanced_over(added), deadline_seconds=REPAIR_DEADLINE_SECONDS)
+    after = workload.bucket_map()
+    live = sorted({node for nodes in before for node in nodes} | {added})
+    show(workload.kubectl_get_groups())
+    return {"moves": placement.moved_replicas(before, after), "minimal_moves": placement.minimal_moves(before, live),
+            "stayed_stable": stability.stayed_stable}
+
+
+def is_balanced_over(added: str) -> bool:
+    """Whether the new node has its share, and no clone is left to do."""
+    status = workload.group_status()
+    counts = placement.replicas_per_node(status["backendsPerBucketSeq"])
+    clones = status.get("clones", {})
+    return (counts[added] >= sum(counts.values()) // len(counts) and max(counts.values()) - min(counts.values()) <= 1
+            and not clones.get("running") and not clones.get("pending"))
+
+
+def node_without_operators() -> str:
+    """A node of the group whose loss does not take an operator with it: that would be another story."""
+    pods = kubectl_json("get", "pods", "--all-namespaces")["items"]
+    busy = {
+        pod["spec"].get("nodeName") for pod in pods
+        if pod["metadata"]["labels"].get("app.kubernetes.io/name") in OPERATOR_LABELS
+        and pod["metadata"]["labels"].get("app.kubernetes.io/component") != "agent"
+    }
+    holders = {node for nodes in workload.bucket_map() for node in nodes}
+    return max(holders - busy)
+
+
+def install(values: dict[str, str]) -> None:
+    """Both operators by helm, then the group and its tables by kubectl."""
+    say("helm install: Kubeflow's Spark operator and the colocation operator")
+    cluster.install_operators(workload.NAMESPACE, values)
+    show(kubectl("get", "pods", "--all-namespaces"))
+    say("kubectl apply -f examples/tpch")
+    workload.apply_tables(down_tolerance_seconds=DOWN_TOLERANCE_SECONDS)
+    wait_for_stable(120)
+    show(workload.kubectl_get_groups())

@@ -1,0 +1,123 @@
+"""The demo's tables and joins, driven as a user does: kubectl apply, ``colocation load``, ``colocation submit``."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .data import Q12, THREE_WAY_COUNT, Oracle
+from .shell import COLOCATION, REPOSITORY, kubectl, kubectl_json, run
+
+EXAMPLES = REPOSITORY / "examples" / "tpch"
+NAMESPACE = "demo"
+GROUP = "tpch"
+SELECT = {"orders": "*, year(o_orderdate) as o_year", "lineitem": "*, year(l_shipdate) as l_year"}
+DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
+RESULT_MARK = "COLOCATION_RESULT "
+
+
+@dataclass(frozen=True)
+class JoinRun:
+    """One submitted join: what the driver measured, and whether its answers are DuckDB's.
+
+    ``exchanges`` are the shuffles between a table scan and a join in the executed plans; ``seconds`` is the time of
+    the queries in the driver, without the pods' start.
+    """
+
+    exchanges: int
+    remote_bytes: int
+    seconds: float
+    answer_ok: bool
+    decision: str
+    spark_version: str
+
+    def report(self) -> dict[str, object]:
+        """The fields of the report."""
+        return {"exchanges": self.exchanges, "remote_bytes": self.remote_bytes, "seconds": round(self.seconds, 2),
+                "answer_ok": self.answer_ok}
+
+
+def group() -> dict[str, Any]:
+    """The group as the API server has it."""
+    return kubectl_json("get", "colocationgroup", GROUP, "-n", NAMESPACE)
+
+
+def group_status() -> dict[str, Any]:
+    """The group's status, empty before the operator saw it."""
+    status: dict[str, Any] = group().get("status", {})
+    return status
+
+
+def bucket_map() -> list[list[str]]:
+    """The group's map, nodes per bucket."""
+    return [list(nodes) for nodes in group_status()["backendsPerBucketSeq"]]
+
+
+def kubectl_get_groups() -> str:
+    """What ``kubectl get colocationgroups`` prints."""
+    return kubectl("get", "colocationgroups", "-n", NAMESPACE)
+
+
+def apply_tables(*, down_tolerance_seconds: int) -> None:
+    """Create the namespace, the rights, the group (with a tolerance short enough to watch) and its tables."""
+    kubectl("apply", "-f", str(EXAMPLES))
+    patch = {"spec": {"relocation": {"downToleranceSeconds": down_tolerance_seconds}}}
+    kubectl("patch", "colocationgroup", GROUP, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
+
+
+def load(table: str, data: Path) -> dict[str, Any]:
+    """``colocation load`` one TPC-H table; returns what the load reported."""
+    application = yaml.safe_load((EXAMPLES / "applications" / "load.yaml").read_text())
+    _set_input_folder(application, data)
+    command = [COLOCATION, "load", table, "--from", f"/tpch/{table}.parquet", "--select", SELECT[table],
+               "--mode", "overwrite", "-n", NAMESPACE, "--application", "-"]
+    return result_of(run(command, stdin=yaml.safe_dump(application)).stdout)
+
+
+def _set_input_folder(application: dict[str, Any], folder: Path) -> None:
+    """Mount the generated files where the example mounts /tpch: the embedded nodes see this machine's folders."""
+    for role in ("driver", "executor"):
+        for volume in application["spec"][role]["template"]["spec"]["volumes"]:
+            if volume["name"] == "input":
+                volume["hostPath"]["path"] = str(folder)
+
+
+def submit_join(oracle: Oracle, *, disable_colocate_join: bool = False) -> JoinRun:
+    """``colocation submit`` the join application and hold its answers against DuckDB's."""
+    application = yaml.safe_load((EXAMPLES / "applications" / "join.yaml").read_text())
+    if disable_colocate_join:
+        application["spec"].setdefault("sparkConf", {})[DISABLE_COLOCATE_JOIN] = "true"
+    application["metadata"]["name"] = f"tpch-join-{time.time_ns() // 1_000_000}"
+    output = run([COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application)).stdout
+    result = result_of(output)
+    return JoinRun(
+        exchanges=result["exchanges"], remote_bytes=result["remoteBytes"], seconds=result["seconds"],
+        answer_ok=[result["q12"], result["threeWayCount"]] == expected_answers(oracle), decision=decision_of(output),
+        spark_version=result["sparkVersion"],
+    )
+
+
+def expected_answers(oracle: Oracle) -> list[object]:
+    """DuckDB's answers in the shape of the join application's result."""
+    return [oracle.rows(Q12), oracle.rows(THREE_WAY_COUNT)[0][0]]
+
+
+def result_of(output: str) -> dict[str, Any]:
+    """The driver's result, which the command prints as one marked line.
+
+    Raises:
+        ValueError: there is no such line; the message holds the end of the output.
+    """
+    for line in reversed(output.splitlines()):
+        if RESULT_MARK in line:
+            result: dict[str, Any] = json.loads(line.split(RESULT_MARK, 1)[1])
+            return result
+    raise ValueError(f"no result in the output: {output[-2000:]}")
+
+
+def decision_of(output: str) -> str:
+    """The submitter's line that says colocated or not, and why."""
+    return next((line.strip() for line in output.splitlines() if "colocate:" in line), "")
