@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from devcluster import cluster, images, paths
+from devcluster import binaries, cluster, images, paths
 
 from .shell import REPOSITORY, kubectl, run
 
@@ -52,7 +52,7 @@ def _install_spark_operator(job_namespace: str) -> None:
     registry, _, rest = images.SPARK_OPERATOR_IMAGE.partition("/")
     repository, _, tag = rest.rpartition(":")
     kubectl("apply", "-f", "-", stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {job_namespace}}}\n")
-    _helm_install("spark-operator", images.spark_operator_chart(), SPARK_OPERATOR_NAMESPACE, {
+    _helm_install("spark-operator", binaries.spark_operator_chart(), SPARK_OPERATOR_NAMESPACE, {
         "image.registry": registry, "image.repository": repository, "image.tag": tag,
         "spark.jobNamespaces": f"{{{job_namespace}}}", "webhook.enable": "false", "controller.workers": "2",
     })
