@@ -4,11 +4,13 @@ import re
 import shutil
 from pathlib import Path
 
+from devcluster import shell
 from devcluster.errors import DevclusterError
 
 APT = Path("/etc/apt")
 SOURCE_LINE = re.compile(r"^deb\s+(?:\[[^\]]*\]\s+)?(?P<address>\S+)\s+(?P<suite>\S+)\s")
 DEBIAN_SUITE = "bookworm"
+REACHABILITY_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-")
 
 
 def mirror(apt: Path = APT) -> str:
@@ -29,28 +31,29 @@ def source_files(apt: Path = APT) -> list[Path]:
 
 
 def copy_sources(root: Path, apt: Path = APT) -> None:
-    """Let `apt-get` in a build use the same sources; only those of Debian, whose keys every Debian has."""
+    """Let `apt-get` in a build use the same sources, but only those of Debian, whose keys every Debian has."""
     target = root / "etc/apt"
     for path in source_files(apt):
         text = path.read_text()
         if _from_deb822(text) or _from_lines(text):
             (target / "sources.list").unlink(missing_ok=True)
             shutil.copy(path, target / path.relative_to(apt))
-    for path in (apt / "apt.conf.d").glob("99*"):
-        shutil.copy(path, target / "apt.conf.d" / path.name)
+    (target / "apt.conf.d/99devcluster").write_text(acquire_settings(shell.run("apt-config", "dump", "Acquire")))
+
+
+def acquire_settings(dump: str) -> str:
+    """Of the machine's apt settings those that decide whether its sources can be reached: proxies and checks of age."""
+    return "".join(f"{line}\n" for line in dump.splitlines() if line.startswith(REACHABILITY_SETTINGS))
 
 
 def _from_lines(text: str) -> str | None:
-    for line in text.splitlines():
-        match = SOURCE_LINE.match(line)
-        if match and match["suite"] == DEBIAN_SUITE:
-            return match["address"]
-    return None
+    matches = (SOURCE_LINE.match(line) for line in text.splitlines())
+    return next((str(match["address"]) for match in matches if match and match["suite"] == DEBIAN_SUITE), None)
 
 
 def _from_deb822(text: str) -> str | None:
     for paragraph in re.split(r"\n\s*\n", text):
-        fields = dict(re.findall(r"^(\w[\w-]*):\s*(.*)$", paragraph, re.MULTILINE))
+        fields: dict[str, str] = dict(re.findall(r"^(\w[\w-]*):\s*(.*)$", paragraph, re.MULTILINE))
         if DEBIAN_SUITE in fields.get("Suites", "").split():
             return fields["URIs"].split()[0]
     return None

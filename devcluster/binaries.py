@@ -4,20 +4,18 @@ A build goes to a temporary folder that is renamed into place when it is complet
 that a later run could mistake for a finished one.
 """
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from devcluster import paths
 from devcluster.errors import DevclusterError
+from devcluster.locks import exclusive
 from devcluster.progress import say, tail, timed
 
 GO_SOURCES = paths.PACKAGE / "go"
@@ -92,10 +90,10 @@ COMPONENTS = (*CLUSTER_COMPONENTS, SPARK_OPERATOR)
 
 
 def ensure(components: tuple[Component, ...] = CLUSTER_COMPONENTS) -> None:
-    """Build what the cache lacks."""
+    """Build what the cache lacks; two runs at once do not compile the same thing twice."""
     for component in components:
         if not component.folder.is_dir():
-            with _build_lock(component):
+            with exclusive(paths.cache() / f"{component.key}.lock", f"builds {component.name}"):
                 if not component.folder.is_dir():
                     _build(component)
 
@@ -103,15 +101,6 @@ def ensure(components: tuple[Component, ...] = CLUSTER_COMPONENTS) -> None:
 def log_path(component: Component) -> Path:
     """The build's log: kept after a failure."""
     return paths.cache() / f"{component.key}.log"
-
-
-@contextmanager
-def _build_lock(component: Component) -> Iterator[None]:
-    """Two runs at once must not compile the same thing twice; the kernel drops the lock of a killed run."""
-    paths.cache().mkdir(parents=True, exist_ok=True)
-    with open(paths.cache() / f"{component.key}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def build_command(component: Component, output: Path) -> list[str]:
@@ -127,7 +116,7 @@ def _build(component: Component) -> None:
     output = Path(tempfile.mkdtemp(prefix=f".{component.key}.", dir=paths.cache()))
     environment = {**os.environ, "CGO_ENABLED": "0"}
     log = log_path(component)
-    with timed(f"building {component.name} {component.version}"), open(log, "w") as stream:
+    with timed(f"building {component.name} {component.version}"), log.open("w") as stream:
         result = subprocess.run(
             build_command(component, output), stdout=stream, stderr=stream, env=environment, check=False
         )

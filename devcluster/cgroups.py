@@ -1,7 +1,7 @@
 """Every process of the cluster lives under one control group, so that nothing can hide from `down`.
 
-A pid file can miss a child (a container's shim, a process that was started just before its parent was killed); membership in
-a control group cannot be lost by forking. Works with cgroup v1 (one tree per controller) and v2 (one tree).
+A pid file can miss a child (a container's shim, a process that was started just before its parent was killed), but no
+process leaves its control group by forking. Works with cgroup v1 (one tree per controller) and v2 (one tree).
 """
 
 import os
@@ -76,17 +76,30 @@ def destroy(group: str) -> None:
         if time.monotonic() > deadline:
             raise DevclusterError(f"processes {sorted(members)} in control group {group} do not die")
         for pid in members:
-            _kill(pid)
+            _kill_member(pid, group)
         time.sleep(0.05)
     for hierarchy in hierarchies():
         _remove_tree(hierarchy / group, deadline)
 
 
-def _kill(pid: int) -> None:
+def _kill_member(pid: int, group: str) -> None:
+    """The handle keeps naming the same process: if it is still a member, no other can be hit by a recycled pid."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return
+    try:
+        if is_member(Path(f"/proc/{pid}/cgroup").read_text(), group):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    finally:
+        os.close(handle)
+
+
+def is_member(membership: str, group: str) -> bool:
+    """Whether a process with this /proc/PID/cgroup is in the group or beneath it."""
+    return any(f"/{group}/" in f"{line.split(':', 2)[2]}/" for line in membership.splitlines())
 
 
 def _remove_tree(root: Path, deadline: float) -> None:
@@ -94,7 +107,7 @@ def _remove_tree(root: Path, deadline: float) -> None:
     for folder, _, _ in os.walk(root, topdown=False):
         while Path(folder).exists():
             try:
-                os.rmdir(folder)
+                Path(folder).rmdir()
             except OSError:
                 if time.monotonic() > deadline:
                     raise

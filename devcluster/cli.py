@@ -1,14 +1,20 @@
 """The command line: one command per intent; exit code 0 done, 1 failed, 2 wrong usage."""
 
+from __future__ import annotations
+
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import devcluster
 from devcluster import binaries, cluster, images, network, paths
 from devcluster.errors import DevclusterError, UsageError
 from devcluster.progress import say
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXAMPLES = """\
 examples:
@@ -40,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """Every command with its arguments."""
     parser = argparse.ArgumentParser(
-        prog="python -m devcluster", description=__import__("devcluster").__doc__, epilog=EXAMPLES,
+        prog="python -m devcluster", description=devcluster.__doc__, epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -50,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_cluster_commands(commands: argparse._SubParsersAction) -> None:
+def _add_cluster_commands(commands: Commands) -> None:
     up = _add(commands, "up", _up, "start a fresh cluster (ends one that runs)")
     up.add_argument("--nodes", type=_node_count, default=3, metavar="N", help="how many nodes (default: 3)")
     up.add_argument("--reuse", action="store_true", help="keep a healthy cluster that has at least that many nodes")
@@ -63,7 +69,7 @@ def _add_cluster_commands(commands: argparse._SubParsersAction) -> None:
     build.add_argument("components", nargs="*", metavar="COMPONENT", help=f"default: all of {', '.join(names)}")
 
 
-def _add_node_commands(commands: argparse._SubParsersAction) -> None:
+def _add_node_commands(commands: Commands) -> None:
     _add(commands, "add-node", _add_node, "start one node more, with all loaded images")
     for name, action, help_text in (
         ("kill-node", cluster.kill_node, "lose a node: SIGKILL to its kubelet, containerd and pods"),
@@ -79,7 +85,7 @@ def _add_node_commands(commands: argparse._SubParsersAction) -> None:
     choice.add_argument("--off", action="store_true", help="lift the limit")
 
 
-def _add_image_commands(commands: argparse._SubParsersAction) -> None:
+def _add_image_commands(commands: Commands) -> None:
     build = _add(commands, "build-image", _build_image, "build an image from a Dockerfile")
     build.add_argument("--file", type=Path, required=True, metavar="DOCKERFILE")
     build.add_argument("--tag", required=True, metavar="NAME:TAG")
@@ -93,7 +99,7 @@ def _add_image_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _add(
-    commands: argparse._SubParsersAction, name: str, action: Callable[[argparse.Namespace], int | None], text: str
+    commands: Commands, name: str, action: Callable[[argparse.Namespace], int | None], text: str
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text)
     command.set_defaults(run=action)
@@ -124,7 +130,11 @@ def _up(options: argparse.Namespace) -> None:
     if theirs := cluster.users_kubeconfig():
         say(f"KUBECONFIG is set: your cluster is used ({theirs}); nothing is built or started")
         return
-    cluster.up(options.nodes, options.reuse)
+    try:
+        cluster.up(options.nodes, options.reuse)
+    except DevclusterError:
+        say("what was started is left for you to look at; `python -m devcluster down` removes it")
+        raise
     say('ready: eval "$(python -m devcluster env)"')
 
 
@@ -202,7 +212,3 @@ def _load_image(options: argparse.Namespace) -> None:
 
 def _build_spark_operator_image(options: argparse.Namespace) -> None:
     print(images.build_spark_operator_image(options.spark_image))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,16 +1,17 @@
 """The cluster as a whole: up, down, and one node more, less or cut off."""
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from devcluster import binaries, cgroups, controlplane, network, node, oci, paths, processes, shell, sysctls
 from devcluster.errors import DevclusterError
+from devcluster.locks import exclusive
 from devcluster.node import Node
 from devcluster.progress import say, timed
 
@@ -25,20 +26,13 @@ NEEDED_PROGRAMS = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
     "socat": "socat",
+    "sysctl": "procps",
 }
 
 
-@contextmanager
-def lock() -> Iterator[None]:
-    """One command at a time changes the cluster; the kernel drops the lock of a killed one."""
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
-    with open(LOCK, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another devcluster command to end")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def lock() -> AbstractContextManager[None]:
+    """One command at a time changes the cluster."""
+    return exclusive(LOCK, "changes the cluster")
 
 
 def users_kubeconfig() -> str | None:
@@ -180,21 +174,20 @@ def load_images(images: list[oci.Image]) -> None:
     """Bring images into all running nodes side by side, and remember them for nodes that start later."""
     with lock():
         _require_api()
-        remembered = {image.name: image for image in loaded_images()}
+        members = [Node(number) for number in running_nodes()]
         for image in images:
-            members = [Node(number) for number in running_nodes()]
             with timed(f"loading {image.name} into {len(members)} nodes"):
-                _for_each(members, lambda member, image=image: oci.import_image(member.socket, member.folder, image))
-            remembered[image.name] = image
-            names = [{"name": known.name, "digest": known.digest} for known in remembered.values()]
-            paths.LOADED_IMAGES.write_text(json.dumps(names))
+                _for_each(members, partial(node.load_image, image))
+        names = {image.name for image in (*loaded_images(), *images)}
+        paths.LOADED_IMAGES.write_text(json.dumps(sorted(names)))
 
 
 def loaded_images() -> list[oci.Image]:
-    """Every image that was loaded into this cluster."""
+    """Every image that was loaded into this cluster, as it was exported last."""
     if not paths.LOADED_IMAGES.exists():
         return []
-    return [oci.Image(**entry) for entry in json.loads(paths.LOADED_IMAGES.read_text())]
+    names = json.loads(paths.LOADED_IMAGES.read_text())
+    return [image for image in oci.exported() if image.name in names]
 
 
 def status() -> dict[str, str]:

@@ -62,6 +62,7 @@ def kubelet(authority: Path, pair: Pair, address: str, group: str, resolver: Pat
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
         "serializeImagePulls": False,
+        "volumePluginDir": "/var/lib/kubelet/volume-plugins",
     })  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def kube_proxy(kubeconfig_file: Path, address: str, node: str) -> str:
 
 
 def containerd(sandbox_image: str) -> str:
-    """Network namespaces are mounted under the node's own state folder, so that none shows up on the host."""
+    """Everything, the pods' network namespaces included, stays in the node's own folders: none shows up on the host."""
     return f"""\
 version = 2
 root = "/var/lib/containerd"
@@ -89,6 +90,9 @@ disabled_plugins = [
   "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
   "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
 ]
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
 
 [grpc]
   address = "/run/containerd/containerd.sock"

@@ -134,8 +134,8 @@ def controller_manager_command() -> list[str]:
         f"--authorization-kubeconfig={kubeconfig}",
         "--use-service-account-credentials=true",
         "--leader-elect=false",
-        *_certificate_flags(root_ca_file="ca.crt", cluster_signing_cert_file="ca.crt", cluster_signing_key_file="ca.key",
-                            service_account_private_key_file="service-account.key"),
+        *_certificate_flags(root_ca_file="ca.crt", service_account_private_key_file="service-account.key"),
+        *_certificate_flags(cluster_signing_cert_file="ca.crt", cluster_signing_key_file="ca.key"),
         f"--node-monitor-grace-period={configuration.NODE_LOST_AFTER_SECONDS}s",
         "--node-monitor-period=2s",
     ]  # fmt: skip

@@ -1,19 +1,18 @@
 """Builds images with buildah, on a base made by debootstrap: no registry can be reached for one."""
 
 import configparser
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from devcluster import apt, binaries, cluster, oci, paths, shell
 from devcluster.errors import DevclusterError, UsageError
-from devcluster.progress import say, tail, timed
+from devcluster.locks import exclusive
+from devcluster.progress import tail, timed
 
 BASE_IMAGE = "localhost/colocation-base:bookworm"
 RELEASE = "bookworm"
@@ -84,20 +83,28 @@ def ensure_base() -> None:
 
 
 def export(tag: str) -> oci.Image:
-    """Write an image into the cached OCI layout; layers that are there already are not written again."""
+    """Write an image into the cached OCI layout, unless the very same one is there.
+
+    By way of buildah's `dir:` format, the only one that it does not compress: that would take longer than all the rest.
+    """
     name = full_name(tag)
     if not shell.succeeds("buildah", "inspect", "--type", "image", name):
         raise DevclusterError(f"there is no image {name}; build it with `python -m devcluster build-image`")
+    image_id = shell.run("buildah", "inspect", "--type", "image", "--format", "{{.FromImageID}}", name).strip()
     with _image_lock():
-        oci.layout().mkdir(parents=True, exist_ok=True)
-        destination = f"oci:{oci.layout()}:{name}"
-        shell.run("buildah", "push", "--quiet", "--disable-compression", "--format", "oci", name, destination)
-        oci.remove_unused_blobs()
-    return oci.find(name)
+        known = oci.find(name)
+        if known and oci.image_id(known) == image_id:
+            return known
+        with timed(f"exporting {name}"), tempfile.TemporaryDirectory(dir=paths.cache()) as folder:
+            shell.run(
+                "buildah", "push", "--quiet", "--disable-compression", "--format", "oci", name, f"dir:{folder}/image"
+            )
+            return oci.adopt(Path(folder) / "image", name)
 
 
 def _build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str]) -> None:
-    name, log = full_name(tag), paths.cache() / "build-image.log"
+    name = full_name(tag)
+    log = paths.cache() / f"build-{name.replace('/', '-').replace(':', '-')}.log"
     with tempfile.TemporaryDirectory() as folder:
         command = ["buildah", "bud", "--isolation", "chroot", "--layers", "--pull-never", "--tag", name]
         for key, value in build_args.items():
@@ -105,7 +112,7 @@ def _build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str]
         for source, target in _build_mounts(Path(folder)).items():
             command += ["--volume", f"{source}:{target}:ro"]
         command += ["--file", str(dockerfile.resolve()), str(context.resolve())]
-        with timed(f"building image {name}"), open(log, "w") as stream:
+        with timed(f"building image {name}"), log.open("w") as stream:
             result = subprocess.run(command, stdout=stream, stderr=stream, check=False)
     if result.returncode != 0:
         raise DevclusterError(f"building {name} failed, see {log}:\n{tail(log, lines=30)}")
@@ -123,14 +130,14 @@ def _build_mounts(folder: Path) -> dict[Path, str]:
         settings.read_dict({"global": {"cert": AUTHORITIES_IN_BUILD}})
         mounts[Path(authorities).resolve()] = AUTHORITIES_IN_BUILD
     if settings.sections():
-        with open(folder / "pip.conf", "w") as file:
+        with (folder / "pip.conf").open("w") as file:
             settings.write(file)
         mounts[folder / "pip.conf"] = "/etc/pip.conf"
     return mounts
 
 
 def _pip_settings() -> dict[str, dict[str, str]]:
-    """The machine's pip settings from its files; its environment variables speak of paths that a build does not have."""
+    """The machine's pip settings from its files; those from its environment name paths that a build does not have."""
     sections: dict[str, dict[str, str]] = {}
     for line in shell.run(sys.executable, "-m", "pip", "config", "list").splitlines():
         key, _, value = line.partition("=")
@@ -143,7 +150,7 @@ def _pip_settings() -> dict[str, dict[str, str]]:
 def _debootstrap(root: Path) -> None:
     log = paths.cache() / "debootstrap.log"
     command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", RELEASE, str(root), apt.mirror()]
-    with open(log, "w") as stream:
+    with log.open("w") as stream:
         if subprocess.run(command, stdout=stream, stderr=stream, check=False).returncode != 0:
             raise DevclusterError(f"debootstrap failed, see {log}:\n{tail(log)}")
 
@@ -154,15 +161,6 @@ def _require_image_tools() -> None:
         raise DevclusterError(f"missing programs; install the packages {' '.join(missing)}")
 
 
-@contextmanager
-def _image_lock() -> Iterator[None]:
+def _image_lock() -> AbstractContextManager[None]:
     """Two runs at once must not make the base twice or clean the layout under each other."""
-    folder = paths.cache() / "images"
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another image command to end")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return exclusive(paths.cache() / "images.lock", "makes the base image or exports one")

@@ -23,7 +23,7 @@ CNI_LOOPBACK = "/usr/lib/cni/loopback"
 
 def node_address(number: int) -> str:
     """The address of node N on the bridge."""
-    return str(ipaddress.ip_network(NODE_RANGE)[FIRST_NODE_HOST_NUMBER + number])
+    return str(ipaddress.IPv4Network(NODE_RANGE)[FIRST_NODE_HOST_NUMBER + number])
 
 
 def pod_range(number: int) -> str:
@@ -38,7 +38,7 @@ def link(number: int) -> str:
 
 def create_bridge() -> None:
     """Make the bridge and the host's routes."""
-    refuse_overlaps(json.loads(shell.run("ip", "-j", "-4", "route")))
+    refuse_conflicts(json.loads(shell.run("ip", "-j", "-4", "route")))
     shell.run("ip", "link", "add", BRIDGE, "type", "bridge")
     shell.run("ip", "address", "add", f"{HOST_ADDRESS}/24", "dev", BRIDGE)
     shell.run("ip", "link", "set", BRIDGE, "up")
@@ -46,16 +46,16 @@ def create_bridge() -> None:
         shell.run("ip", "route", "add", "blackhole", destination)
 
 
-def refuse_overlaps(routes: list[dict[str, str]]) -> None:
-    """A machine that already routes one of our ranges elsewhere would lose that network: say so instead."""
-    ours = [ipaddress.ip_network(text) for text in (NODE_RANGE, POD_RANGE, SERVICE_RANGE)]
+def refuse_conflicts(routes: list[dict[str, str]]) -> None:
+    """A route that is narrower than ours would carry the cluster's packets elsewhere: refuse to start beside it."""
+    ours = [ipaddress.IPv4Network(text) for text in (NODE_RANGE, POD_RANGE, SERVICE_RANGE)]
     for route in routes:
         if route["dst"] == "default":
             continue
-        theirs = ipaddress.ip_network(route["dst"])
+        theirs = ipaddress.IPv4Network(route["dst"])
         for network in ours:
-            if theirs.overlaps(network):
-                raise DevclusterError(f"the machine already has a route for {theirs}, which the cluster needs ({network})")
+            if theirs.subnet_of(network):
+                raise DevclusterError(f"the machine has a route for {theirs}, but the cluster needs all of {network}")
 
 
 def delete_bridge() -> None:

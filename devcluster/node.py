@@ -98,9 +98,14 @@ def start(node: Node, images: list[oci.Image]) -> None:
     _start_containerd(node, pid)
     oci.import_archive(node.socket, oci.pause_archive(PAUSE.program("pause"), PAUSE_IMAGE))
     for image in images:
-        oci.import_image(node.socket, node.folder, image)
+        load_image(image, node)
     _start_in(node, pid, "kubelet", kubelet_command(node))
     _start_in(node, pid, "kube-proxy", kube_proxy_command(node))
+
+
+def load_image(image: oci.Image, node: Node) -> None:
+    """Bring an image into a running node, unless it holds it."""
+    oci.import_image(node.socket, node.folder, image)
 
 
 def stop(node: Node) -> None:
@@ -123,7 +128,7 @@ def wait_ready(node: Node) -> None:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the node is Ready and its kubelet answers: just after a loss the condition alone still speaks of the past."""
+    """Whether the node is Ready and its kubelet answers: the condition alone may still speak of before a loss."""
     answers = controlplane.succeeds("get", "--raw", f"/api/v1/nodes/{node.name}/proxy/healthz", "--request-timeout=2s")
     return answers and ready_conditions().get(node.name) == "True"
 
@@ -162,8 +167,8 @@ def _write_configuration(node: Node) -> None:
 def namespace_script(node: Node) -> str:
     """Binds the node's disks over the paths its programs use.
 
-    Each bind becomes its own shared tree: shared so that a pod's mount is seen by its host and the other way round, its own
-    so that the same mount does not show up a second time under the folder it was bound from.
+    Each bind becomes its own shared tree: shared so that a pod's mount is seen by its host and the other way round, its
+    own so that the same mount does not show up a second time under the folder it was bound from.
     """
     lines = ["set -e", "mount --make-rshared /"]
     for name, mountpoint in MOUNTS.items():

@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from devcluster import paths, shell
 from devcluster.errors import DevclusterError
@@ -34,12 +34,44 @@ def layout() -> Path:
     return paths.cache() / "images" / "oci"
 
 
-def find(name: str) -> Image:
+def find(name: str) -> Image | None:
     """The image that was exported last under a name."""
-    for entry in _index()["manifests"]:
-        if entry.get("annotations", {}).get(REFERENCE_NAME) == name:
-            return Image(name, entry["digest"])
-    raise DevclusterError(f"no image {name} was exported to {layout()}")
+    return next((image for image in exported() if image.name == name), None)
+
+
+def exported() -> list[Image]:
+    """All images in the layout."""
+    index = layout() / "index.json"
+    if not index.exists():
+        return []
+    entries = json.loads(index.read_text())["manifests"]
+    return [Image(entry["annotations"][REFERENCE_NAME], entry["digest"]) for entry in entries]
+
+
+def image_id(image: Image) -> str:
+    """What buildah calls the image: the hash of its configuration."""
+    configuration: str = json.loads(blob(image.digest).read_text())["config"]["digest"]
+    return configuration.removeprefix("sha256:")
+
+
+def adopt(folder: Path, name: str) -> Image:
+    """Move an image that buildah wrote in its `dir:` format into the layout; the caller holds the image lock.
+
+    The index is replaced last and in one step, so that an interrupted run leaves it with complete images only.
+    """
+    manifest = (folder / "manifest.json").read_bytes()
+    image = Image(name, f"sha256:{hashlib.sha256(manifest).hexdigest()}")
+    blob(image.digest).parent.mkdir(parents=True, exist_ok=True)
+    blob(image.digest).write_bytes(manifest)
+    for digest in blobs_of(image.digest)[1:]:
+        source = folder / digest.removeprefix("sha256:")
+        if source.exists():  # a manifest may name the same layer twice
+            source.rename(blob(digest))
+    images = [*(known for known in exported() if known.name != name), image]
+    (layout() / "index.json.new").write_bytes(_index(images))
+    (layout() / "index.json.new").rename(layout() / "index.json")
+    _remove_unused_blobs(images)
+    return image
 
 
 def blob(digest: str) -> Path:
@@ -54,9 +86,8 @@ def blobs_of(manifest_digest: str) -> list[str]:
     return [manifest_digest, manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])]
 
 
-def remove_unused_blobs() -> None:
-    """Drop what no image refers to any more; the caller holds the lock of the image cache."""
-    used = {blob(digest) for entry in _index()["manifests"] for digest in blobs_of(entry["digest"])}
+def _remove_unused_blobs(images: list[Image]) -> None:
+    used = {blob(digest) for image in images for digest in blobs_of(image.digest)}
     for path in (layout() / "blobs").glob("*/*"):
         if path not in used:
             path.unlink()
@@ -70,6 +101,7 @@ def import_image(socket: Path, node_folder: Path, image: Image) -> bool:
     missing = [digest for digest in blobs_of(image.digest) if not (held / digest.replace(":", "/")).exists()]
     command = [*_ctr(socket), "images", "import", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stdin and process.stderr, "both are pipes"
         try:
             write_archive(process.stdin, image, missing)
             process.stdin.close()
@@ -83,15 +115,9 @@ def import_image(socket: Path, node_folder: Path, image: Image) -> bool:
 
 def write_archive(stream: IO[bytes], image: Image, digests: list[str]) -> None:
     """Stream an OCI archive of one image with the given blobs only."""
-    entry = {
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "digest": image.digest,
-        "size": blob(image.digest).stat().st_size,
-        "annotations": {REFERENCE_NAME: image.name},
-    }
     with tarfile.open(fileobj=stream, mode="w|") as archive:
         _add_file(archive, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
-        _add_file(archive, "index.json", json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode())
+        _add_file(archive, "index.json", _index([image]))
         for digest in digests:
             archive.add(blob(digest), arcname=f"blobs/{digest.replace(':', '/')}")
 
@@ -128,8 +154,17 @@ def _ctr(socket: Path) -> tuple[str, ...]:
     return "ctr", "--address", str(socket), "--namespace", NAMESPACE
 
 
-def _index() -> dict[str, Any]:
-    return json.loads((layout() / "index.json").read_text())
+def _index(images: list[Image]) -> bytes:
+    entries = [
+        {
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "digest": image.digest,
+            "size": blob(image.digest).stat().st_size,
+            "annotations": {REFERENCE_NAME: image.name},
+        }
+        for image in images
+    ]
+    return json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
 
 
 def _archive(files: dict[str, bytes], mode: int) -> bytes:

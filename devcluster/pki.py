@@ -75,9 +75,7 @@ def create_all(folder: Path) -> None:
     signer = ec.generate_private_key(ec.SECP256R1())
     _write_key(folder / "service-account.key", signer)
     (folder / "service-account.pub").write_bytes(
-        signer.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        signer.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     )
 
 
@@ -128,7 +126,7 @@ def issue(authority: Pair, pair: Pair, subject: Subject) -> None:
 
 
 def _builder(issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .issuer_name(issuer)
@@ -160,7 +158,5 @@ def _write(pair: Pair, certificate: x509.Certificate, key: ec.EllipticCurvePriva
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     path.touch(mode=0o600)
     path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )

@@ -1,7 +1,7 @@
 """Starts the cluster's programs and remembers them so that only they are ever ended.
 
-A pid alone names a process only while it lives: the kernel gives it to another one later. So a record holds the pid, the
-process's start time and the boot's id, and a process that does not match all three is none of ours.
+A pid alone names a process only while it lives: the kernel gives it to another one later. So a record holds the pid,
+the process's start time and the boot's id, and a process that does not match all three is none of ours.
 """
 
 import json
@@ -59,7 +59,7 @@ def start(name: str, group: str, command: list[str]) -> Identity:
     members = cgroups.create(group)
     environment = {**os.environ, "CGROUP_MEMBERS": " ".join(str(path) for path in members)}
     paths.LOGS.mkdir(parents=True, exist_ok=True)
-    with open(log_path(name), "a") as log:
+    with log_path(name).open("a") as log:
         process = subprocess.Popen(
             ["sh", "-c", ENTER_GROUP, "sh", *command],
             stdin=subprocess.DEVNULL,

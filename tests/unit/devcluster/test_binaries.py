@@ -1,0 +1,85 @@
+"""What is built, and when it is built again."""
+
+from pathlib import Path
+
+import pytest
+
+from devcluster import binaries, paths
+from devcluster.binaries import COMPONENTS, ETCD, KUBERNETES, Component
+
+
+@pytest.fixture
+def component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Component:
+    """A component with pins of its own, and a cache of its own."""
+    monkeypatch.setattr(binaries, "GO_SOURCES", tmp_path / "go")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = tmp_path / "go" / "tool"
+    source.mkdir(parents=True)
+    (source / "go.mod").write_text("module tool\n")
+    (source / "go.sum").write_text("")
+    return Component("tool", "v1.2.3", {"tool": "example.com/tool/v2/cmd/server"})
+
+
+def test_the_key_names_component_and_version(component: Component) -> None:
+    """A folder in the cache tells what it holds."""
+    assert component.key.startswith("tool-v1.2.3-")
+    assert component.folder.parent == paths.cache()
+
+
+@pytest.mark.parametrize("pin", ["go.mod", "go.sum"])
+def test_a_changed_pin_changes_the_key(component: Component, pin: str) -> None:
+    """Else an old program would be used for new pins."""
+    before = component.key
+    (component.source / pin).write_text("changed\n")
+    assert component.key != before
+
+
+def test_changed_variables_change_the_key(component: Component) -> None:
+    """They are linked into the program."""
+    stamped = Component(component.name, component.version, component.packages, {"main.version": "v1"})
+    assert stamped.key != component.key
+
+
+def test_a_finished_build_is_not_repeated(component: Component, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder appears by rename only when the build is complete."""
+    component.folder.mkdir(parents=True)
+    monkeypatch.setattr(binaries, "_build", lambda _: pytest.fail("built again"))
+    binaries.ensure((component,))
+
+
+def test_an_interrupted_build_leaves_nothing_to_mistake(component: Component) -> None:
+    """What a killed build left is removed by the next one, and never looks finished."""
+    leftover = paths.cache() / f".{component.key}.x1"
+    leftover.mkdir(parents=True)
+    assert not component.folder.exists()
+    binaries._remove_interrupted_builds(component)
+    assert not leftover.exists()
+
+
+def test_programs_get_their_own_names(component: Component) -> None:
+    """Go would call it `server`."""
+    output = paths.cache() / "out"
+    output.mkdir(parents=True)
+    (output / "server").touch()
+    binaries._name_programs(component, output)
+    assert [path.name for path in output.iterdir()] == ["tool"]
+
+
+@pytest.mark.parametrize("pinned", COMPONENTS, ids=lambda component: component.name)
+def test_the_pins_agree_with_the_versions(pinned: Component) -> None:
+    """The version in the code names the cache; the version in go.mod is what is built."""
+    pins = (pinned.source / "go.mod").read_text()
+    assert pinned.name == "pause" or f" {pinned.version}" in pins
+
+
+def test_every_staging_module_of_kubernetes_is_replaced() -> None:
+    """Kubernetes requires its own modules at v0.0.0, which does not exist."""
+    pins = (KUBERNETES.source / "go.mod").read_text()
+    assert pins.count(f" {KUBERNETES.version.replace('v1', 'v0')}\n") >= 29
+
+
+def test_the_build_command_links_the_version_in() -> None:
+    """A Kubernetes of no version is refused by its own clients."""
+    command = binaries.build_command(KUBERNETES, Path("/out"))
+    assert "component-base/version.gitVersion=v1.35.4" in command[command.index("-ldflags") + 1]
+    assert binaries.build_command(ETCD, Path("/out"))[-1] == "go.etcd.io/etcd/server/v3"

@@ -1,0 +1,23 @@
+"""Who belongs to a control group, and so may be killed with it."""
+
+import pytest
+
+from devcluster import cgroups
+
+V1 = "9:pids:/colocation-devcluster/{0}\n8:memory:/colocation-devcluster/{0}\n"
+
+
+@pytest.mark.parametrize(
+    ("membership", "group", "expected"),
+    [
+        pytest.param(V1.format("node-1/system"), "colocation-devcluster/node-1", True, id="in a group beneath"),
+        pytest.param(V1.format("node-1"), "colocation-devcluster/node-1", True, id="in the group itself"),
+        pytest.param(V1.format("node-10/system"), "colocation-devcluster/node-1", False, id="name begins alike"),
+        pytest.param("9:pids:/\n", "colocation-devcluster", False, id="in no group"),
+        pytest.param("0::/colocation-devcluster/node-2/x\n", "colocation-devcluster", True, id="cgroup v2"),
+        pytest.param("0::/docker/1f/colocation-devcluster/a\n", "colocation-devcluster", True, id="in a container"),
+    ],
+)
+def test_membership(membership: str, group: str, expected: bool) -> None:
+    """A process is hit only where its own membership says so."""
+    assert cgroups.is_member(membership, group) is expected
