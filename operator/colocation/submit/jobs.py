@@ -1,0 +1,124 @@
+"""Our own Spark programs as SparkApplications: load a table, run a statement.
+
+The programs lie in the Spark image under /opt/colocation/jobs; they print their result as one line that begins with
+``COLOCATION_RESULT``.
+"""
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ..model.base import Frozen
+from ..model.names import LABEL_GROUP
+from .errors import ManifestError
+from .group_view import GroupView
+from .kubeflow import API_VERSION, KIND
+from .merge import Json, require_mapping
+
+JOBS_DIRECTORY = "local:///opt/colocation/jobs"
+DEFAULT_SPARK_VERSION = "4.1.4"
+DEFAULT_SERVICE_ACCOUNT = "spark"
+DEFAULT_EXECUTORS = 2
+MAX_NAME_LENGTH = 40
+"""Spark and Kubeflow append to an application's name (``-<suffix>-driver-svc``), and a Service's name ends at 63."""
+
+LoadFormat = Literal["parquet", "csv", "json"]
+LoadMode = Literal["append", "overwrite", "overwrite-partitions"]
+
+
+class LoadRequest(Frozen):
+    """``colocation load``: read ``path``, select, and load the rows into ``table``."""
+
+    table: str
+    path: str
+    format: LoadFormat = "parquet"
+    select: str | None = None
+    mode: LoadMode = "append"
+
+    def arguments(self, namespace: str) -> list[str]:
+        """The program's command line."""
+        words = ["--namespace", namespace, "--table", self.table, "--from", self.path]
+        words += ["--format", self.format, "--mode", self.mode]
+        return [*words, "--select", self.select] if self.select else words
+
+
+class SqlRequest(Frozen):
+    """``colocation sql``: run one statement over the namespace's tables."""
+
+    statement: str
+    explain: bool = False
+    conf: dict[str, str] = Field(default_factory=dict)
+
+    def arguments(self, namespace: str) -> list[str]:
+        """The program's command line."""
+        words = ["--namespace", namespace, "--statement", self.statement]
+        return [*words, "--explain"] if self.explain else words
+
+
+def load_application(request: LoadRequest, group: GroupView, base: Mapping[str, Any] | None = None) -> Json:
+    """The SparkApplication of a load, on top of ``base`` (its image, accounts, volumes, resources, configuration).
+
+    Raises:
+        ManifestError: ``base`` is no SparkApplication, or names a program of its own.
+    """
+    return _job("load.py", f"load-{request.table}", request.arguments(group.namespace), group, base)
+
+
+def sql_application(request: SqlRequest, group: GroupView, base: Mapping[str, Any] | None = None) -> Json:
+    """The SparkApplication of a statement, on top of ``base``.
+
+    Raises:
+        ManifestError: ``base`` is no SparkApplication, or names a program of its own.
+    """
+    application = _job("sql.py", "sql", request.arguments(group.namespace), group, base)
+    spec = application["spec"]
+    spec["sparkConf"] = {**require_mapping(spec.get("sparkConf"), "spec.sparkConf"), **request.conf}
+    return application
+
+
+def _job(program: str, name: str, arguments: Sequence[str], group: GroupView, base: Mapping[str, Any] | None) -> Json:
+    application = _checked_base(base)
+    metadata = application.setdefault("metadata", {})
+    metadata.setdefault("namespace", group.namespace)
+    metadata["labels"] = {**(metadata.get("labels") or {}), LABEL_GROUP: group.name}
+    if not metadata.get("name"):
+        metadata["generateName"] = f"{_object_name(name)}-"
+    spec = application["spec"]
+    for field, value in (("type", "Python"), ("mode", "cluster"), ("sparkVersion", DEFAULT_SPARK_VERSION)):
+        spec.setdefault(field, value)
+    spec["mainApplicationFile"] = f"{JOBS_DIRECTORY}/{program}"
+    spec["arguments"] = list(arguments)
+    spec.setdefault("restartPolicy", {"type": "Never"})
+    driver = spec["driver"] = require_mapping(spec.get("driver"), "spec.driver")
+    driver.setdefault("serviceAccount", DEFAULT_SERVICE_ACCOUNT)
+    executor = spec["executor"] = require_mapping(spec.get("executor"), "spec.executor")
+    executor.setdefault("instances", len(group.nodes) or DEFAULT_EXECUTORS)
+    return application
+
+
+def _checked_base(base: Mapping[str, Any] | None) -> Json:
+    if base is None:
+        return {"apiVersion": API_VERSION, "kind": KIND, "spec": {}}
+    if (base.get("kind"), base.get("apiVersion")) != (KIND, API_VERSION):
+        raise ManifestError(
+            f"the base application is kind {base.get('kind')!r}, apiVersion {base.get('apiVersion')!r}; "
+            f"allowed: {KIND}, {API_VERSION}"
+        )
+    application = copy.deepcopy(dict(base))
+    application["metadata"] = require_mapping(application.get("metadata"), "metadata")
+    application["spec"] = require_mapping(application.get("spec"), "spec")
+    program = application["spec"].get("mainApplicationFile")
+    if program is not None and not str(program).startswith(JOBS_DIRECTORY):
+        raise ManifestError(
+            f"spec.mainApplicationFile of the base application is {program!r}; leave it out, "
+            "the command names its own program"
+        )
+    return application
+
+
+def _object_name(text: str) -> str:
+    """Text as the beginning of an object's name: lower case, digits and dashes."""
+    return re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-")[:MAX_NAME_LENGTH]

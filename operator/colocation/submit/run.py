@@ -1,0 +1,210 @@
+"""Creates an application, waits for its end, and reads what its driver said."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kubernetes.client.exceptions import ApiException
+from pydantic import Field
+from urllib3.exceptions import HTTPError
+
+from ..model.base import Frozen
+from .applications import Applications
+from .kubeflow import API_VERSION
+
+RESULT_MARK = "COLOCATION_RESULT "
+SUCCEEDED_STATES = frozenset({"COMPLETED"})
+FAILED_STATES = frozenset({"FAILED", "SUBMISSION_FAILED"})
+LOG_TAIL_LINES = 40
+POLL_SECONDS = 1.0
+UNANSWERED_POLLS_ALLOWED = 30
+"""So many polls in a row may fail for a passing reason (a restarting API server) before the wait gives up."""
+DELETION_POLLS = 60
+HTTP_NOT_FOUND, HTTP_CONFLICT, HTTP_TOO_MANY_REQUESTS, HTTP_SERVER_ERROR = 404, 409, 429, 500
+
+Sleep = Callable[[float], None]
+
+
+class RunError(RuntimeError):
+    """An application that cannot be created, or whose end cannot be awaited; the message says what to do."""
+
+
+class Progress(Frozen):
+    """An application on its way. ``state`` is Kubeflow's, empty before its operator saw the application."""
+
+    name: str
+    state: str
+    executors_running: int = 0
+    executors_wanted: int | None = None
+    elapsed_seconds: float = 0.0
+
+
+class Outcome(Frozen):
+    """How an application ended. ``result`` is what the driver printed after ``COLOCATION_RESULT``, if it did."""
+
+    namespace: str
+    name: str
+    succeeded: bool
+    state: str
+    error: str = ""
+    result: dict[str, Any] | None = None
+    log_tail: tuple[str, ...] = Field((), description="The end of the driver's log, when it failed.")
+
+
+def create(applications: Applications, application: Mapping[str, Any], *, replace: bool, sleep: Sleep) -> str:
+    """Create the application and return its name. ``replace`` deletes a finished one of the same name first.
+
+    Raises:
+        RunError: one of the same name exists (and is running, or ``replace`` was not asked), or Kubeflow's operator is
+            not installed.
+    """
+    body = dict(application)
+    namespace, name = body["metadata"]["namespace"], body["metadata"].get("name")
+    try:
+        return str(applications.create(body)["metadata"]["name"])
+    except ApiException as error:
+        if error.status == HTTP_NOT_FOUND:
+            raise RunError(
+                f"the cluster knows no SparkApplication ({API_VERSION}), or no namespace {namespace!r}: "
+                "install Kubeflow's Spark operator, create the namespace"
+            ) from error
+        if error.status != HTTP_CONFLICT or name is None:
+            raise
+    existing = state_of(applications.get(namespace, name))
+    if existing not in SUCCEEDED_STATES | FAILED_STATES:
+        raise RunError(
+            f"SparkApplication {name!r} exists in {namespace!r} and is {existing or 'NEW'}: wait for its end "
+            f"(kubectl get sparkapplication {name} -n {namespace} --watch), or give this one another name"
+        )
+    if not replace:
+        raise RunError(
+            f"SparkApplication {name!r} exists in {namespace!r} and has ended ({existing}): --replace deletes it and "
+            "submits anew, or give this one another name"
+        )
+    applications.delete(namespace, name)
+    _await_deletion(applications, namespace, name, sleep)
+    return str(applications.create(body)["metadata"]["name"])
+
+
+def _await_deletion(applications: Applications, namespace: str, name: str, sleep: Sleep) -> None:
+    for _ in range(DELETION_POLLS):
+        try:
+            applications.get(namespace, name)
+        except ApiException as error:
+            if error.status == HTTP_NOT_FOUND:
+                return
+            raise
+        sleep(POLL_SECONDS)
+    raise RunError(
+        f"SparkApplication {name!r} in {namespace!r} is still being deleted after {DELETION_POLLS * POLL_SECONDS:g} s: "
+        "look at its finalizers"
+    )
+
+
+def watch(
+    applications: Applications, namespace: str, name: str, *, timeout_seconds: float | None, clock: Callable[[], float],
+    sleep: Sleep,
+) -> Iterator[Progress]:
+    """The application's progress, once per poll, until it has ended; the last one is the end.
+
+    Raises:
+        RunError: the timeout passed, the application was deleted, or the cluster does not answer.
+    """
+    start, unanswered = clock(), 0
+    while True:
+        elapsed = clock() - start
+        try:
+            progress = progress_of(applications.get(namespace, name), elapsed)
+            unanswered = 0
+            yield progress
+            if progress.state in SUCCEEDED_STATES | FAILED_STATES:
+                return
+        except (ApiException, HTTPError) as error:
+            unanswered += 1
+            if not _passing(error) or unanswered > UNANSWERED_POLLS_ALLOWED:
+                raise _lost(error, namespace, name) from error
+        if timeout_seconds is not None and elapsed > timeout_seconds:
+            raise RunError(
+                f"SparkApplication {name!r} has not ended after {timeout_seconds:g} s; it goes on. Watch it: "
+                f"kubectl get sparkapplication {name} -n {namespace} --watch"
+            )
+        sleep(POLL_SECONDS)
+
+
+def _passing(error: Exception) -> bool:
+    """Whether an error of the API may go away by itself."""
+    if isinstance(error, ApiException):
+        return error.status is None or error.status == HTTP_TOO_MANY_REQUESTS or error.status >= HTTP_SERVER_ERROR
+    return True
+
+
+def _lost(error: Exception, namespace: str, name: str) -> RunError:
+    if isinstance(error, ApiException) and error.status == HTTP_NOT_FOUND:
+        return RunError(f"SparkApplication {name!r} in {namespace!r} was deleted while it ran")
+    return RunError(f"the cluster does not say how SparkApplication {name!r} in {namespace!r} goes on: {error}")
+
+
+def outcome(applications: Applications, namespace: str, name: str) -> Outcome:
+    """How an ended application ended, with its driver's result, or the end of the driver's log when it failed."""
+    application = applications.get(namespace, name)
+    status = application.get("status") or {}
+    state = state_of(application)
+    log = _driver_log(applications, namespace, (status.get("driverInfo") or {}).get("podName"))
+    succeeded = state in SUCCEEDED_STATES
+    return Outcome(
+        namespace=namespace,
+        name=name,
+        succeeded=succeeded,
+        state=state,
+        error=(status.get("applicationState") or {}).get("errorMessage") or "",
+        result=find_result(log),
+        log_tail=() if succeeded else tuple(log.splitlines()[-LOG_TAIL_LINES:]),
+    )
+
+
+def _driver_log(applications: Applications, namespace: str, pod: str | None) -> str:
+    if not pod:
+        return ""
+    try:
+        return applications.driver_log(namespace, pod)
+    except ApiException as error:
+        if error.status == HTTP_NOT_FOUND:
+            return ""
+        raise
+
+
+def state_of(application: Mapping[str, Any]) -> str:
+    """Kubeflow's state of an application; empty before its operator saw it."""
+    status = application.get("status") or {}
+    return str((status.get("applicationState") or {}).get("state") or "")
+
+
+def progress_of(application: Mapping[str, Any], elapsed_seconds: float) -> Progress:
+    """An application's progress as its status tells it."""
+    executors = (application.get("status") or {}).get("executorState") or {}
+    return Progress(
+        name=application["metadata"]["name"],
+        state=state_of(application),
+        executors_running=sum(state == "RUNNING" for state in executors.values()),
+        executors_wanted=application["spec"]["executor"].get("instances"),
+        elapsed_seconds=elapsed_seconds,
+    )
+
+
+def find_result(log: str) -> dict[str, Any] | None:
+    """The last result line of a driver's log, or None.
+
+    Raises:
+        RunError: the line is no JSON object.
+    """
+    lines = [line for line in log.splitlines() if RESULT_MARK in line]
+    if not lines:
+        return None
+    text = lines[-1].split(RESULT_MARK, 1)[1]
+    try:
+        result = json.loads(text)
+    except ValueError as error:
+        raise RunError(f"the driver's result is no JSON: {text[:200]!r}") from error
+    if not isinstance(result, dict):
+        raise RunError(f"the driver's result is no JSON object: {text[:200]!r}")
+    return result
