@@ -1,0 +1,8 @@
+"""The placement planner: pure functions from a frozen `Snapshot` to a `Plan` with reasons.
+
+Imports `colocation.model` and the standard library only; does no I/O; the clock is part of the snapshot.
+"""
+
+from .planning import plan
+
+__all__ = ["plan"]

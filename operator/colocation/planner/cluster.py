@@ -1,0 +1,154 @@
+"""The snapshot, indexed once per pass: nodes, pools of nodes per selector, room on disks, clones per group."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from functools import cached_property
+from itertools import chain
+from math import inf
+
+from colocation.model.group import ColocationGroupSpec
+from colocation.model.snapshot import Clone, GroupState, Node, Snapshot
+
+from .shares import Shares, fair_shares
+
+GroupKey = tuple[str, str]
+
+
+class Standing(Enum):
+    """What a node is to one group."""
+
+    FIT = "may hold and take replicas"
+    LEAVING = "live, but the selector does not match it or its weight is 0"
+    DRAINING = "live or not, marked for drain"
+    WAITING = "down, within the group's tolerance"
+    LOST = "down beyond the group's tolerance"
+    GONE = "not in the snapshot"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The nodes that may take replicas of the groups with one selector and topology key.
+
+    ``zones`` maps each node to its zone; it is empty when fewer than two zones are known, as zones then decide
+    nothing.
+    """
+
+    weights: dict[str, float]
+    zones: dict[str, str]
+    _shares: dict[tuple[int, int], Shares] = field(default_factory=dict)
+
+    def shares(self, buckets: int, replicas: int) -> Shares:
+        """The fair share of every node of a group of this size; computed once per size."""
+        size = (buckets, replicas)
+        if size not in self._shares:
+            self._shares[size] = fair_shares(self.weights, self.zones, buckets, replicas)
+        return self._shares[size]
+
+    @cached_property
+    def mean_weight(self) -> float:
+        return sum(self.weights.values()) / len(self.weights) if self.weights else 1.0
+
+
+class Room:
+    """Bytes that clones may still write on each node: free, less the headroom, less what clones in flight need.
+
+    A node of capacity 0 has not reported its disk and is not limited.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        fraction = snapshot.limits.disk_headroom_fraction
+        self._bytes: dict[str, float] = {
+            node.name: node.free_bytes - fraction * node.capacity_bytes if node.capacity_bytes else inf
+            for node in snapshot.nodes
+        }
+
+    def available_bytes(self, node: str) -> float:
+        return self._bytes.get(node, 0)
+
+    def take(self, node: str, size_bytes: int) -> None:
+        """Reserve room; may go below zero, which means that much is short."""
+        if node in self._bytes:
+            self._bytes[node] -= size_bytes
+
+
+class Cluster:
+    """Everything about a snapshot that is not about one group alone."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.now = snapshot.now
+        self.limits = snapshot.limits
+        self.nodes: dict[str, Node] = {node.name: node for node in snapshot.nodes}
+        self.ready = frozenset(node.name for node in snapshot.nodes if node.ready)
+        self.groups: dict[GroupKey, GroupState] = {(group.namespace, group.name): group for group in snapshot.groups}
+        self.clones: dict[GroupKey, list[tuple[int, Clone]]] = defaultdict(list)
+        self._pools: dict[tuple[frozenset[tuple[str, str]], str], Pool] = {}
+        self.room = Room(snapshot)
+        for index, clone in enumerate(snapshot.clones):
+            self.clones[clone.namespace, clone.group].append((index, clone))
+            self.room.take(clone.to, self._remaining_bytes(clone))
+
+    def _remaining_bytes(self, clone: Clone) -> int:
+        group = self.groups.get((clone.namespace, clone.group))
+        if group is None or clone.bucket >= len(group.bucket_bytes):
+            return 0
+        return max(0, group.bucket_bytes[clone.bucket] - clone.bytes_done)
+
+    def pool(self, spec: ColocationGroupSpec) -> Pool:
+        """The nodes that may take this group's replicas: ready, not drained, selected, of a weight above 0."""
+        key = (frozenset(spec.node_selector.items()), spec.topology_key)
+        if key not in self._pools:
+            fit = [
+                node
+                for node in sorted(self.snapshot.nodes, key=lambda node: node.name)
+                if node.ready and not node.drain and is_selected(node, spec)
+            ]
+            zones = {node.name: zone_of(node, spec) for node in fit}
+            if len(set(zones.values())) < 2:
+                zones = {}
+            self._pools[key] = Pool({node.name: node.weight for node in fit}, zones)
+        return self._pools[key]
+
+    def standing(self, name: str, spec: ColocationGroupSpec) -> Standing:
+        """What the node is to a group of this spec."""
+        node = self.nodes.get(name)
+        if node is None:
+            return Standing.GONE
+        if node.drain:
+            return Standing.DRAINING
+        if not node.ready:
+            since = node.not_ready_since or self.now
+            tolerance = timedelta(seconds=spec.relocation.down_tolerance_seconds)
+            return Standing.LOST if self.now - since >= tolerance else Standing.WAITING
+        return Standing.FIT if is_selected(node, spec) else Standing.LEAVING
+
+    @cached_property
+    def replicas_per_node(self) -> Counter[str]:
+        """Replicas that the maps of all groups give each node."""
+        totals: Counter[str] = Counter()
+        for group in self.snapshot.groups:
+            totals.update(chain.from_iterable(group.map or ()))
+        return totals
+
+    @cached_property
+    def bytes_per_node(self) -> Counter[str]:
+        """Bytes that the maps of all groups give each node."""
+        totals: Counter[str] = Counter()
+        for group in self.snapshot.groups:
+            for nodes, size_bytes in zip(group.map or (), group.bucket_bytes, strict=False):
+                for node in nodes:
+                    totals[node] += size_bytes
+        return totals
+
+
+def is_selected(node: Node, spec: ColocationGroupSpec) -> bool:
+    """Whether the group may use the node, its health and drain mark aside."""
+    return node.weight > 0 and all(node.labels.get(key) == value for key, value in spec.node_selector.items())
+
+
+def zone_of(node: Node, spec: ColocationGroupSpec) -> str:
+    """The node's value of the group's topology key; nodes without one share the empty zone."""
+    zone = node.labels.get(spec.topology_key) if spec.topology_key else node.zone
+    return zone or ""

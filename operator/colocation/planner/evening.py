@@ -1,0 +1,150 @@
+"""Even placements by the fewest moves: one minimum-cost flow over buckets, zones and nodes.
+
+Source -> node (replicas it may give up) -> bucket -> node (that takes the replica) -> sink. The start is the present
+placement; each augmentation gives one replica up and makes one. In order of weight, the cost of a flow is
+
+1. deviation from fair shares (`shares.Shares.deviation`),
+2. replicas newly made,
+3. of these, the ones not already begun on their node (so that a plan stays the same while it is carried out),
+4. their bytes,
+5. the rank of their nodes (lighter nodes, over all groups, first).
+
+An augmentation that would not lower the sum is not made; the result is therefore the optimum in this order, and the
+optimum of an optimum is itself: planning ends.
+
+Within a bucket the flow passes by its zones: one unit per zone is free, units beyond that ("spare") are limited to
+what `Problem.spare` allows, so that no bucket comes to lie in fewer zones than that.
+"""
+
+from dataclasses import dataclass, field
+
+from .flow import Network
+from .shares import Shares
+
+
+@dataclass
+class Problem:
+    """Whose replicas may go where.
+
+    ``holders[b]``: the nodes of bucket b now. ``takers``: nodes that may take replicas, lightest first; a holder that
+    is not one has to give up all it has. ``movable``: replicas (bucket, node) that may be given up; None = all.
+    ``spare[b]``: replicas of b that may lie in a zone with another one. ``begun``: (bucket, node) -> whether complete.
+    """
+
+    holders: list[set[str]]
+    takers: list[str]
+    shares: Shares
+    zones: dict[str, str]
+    bucket_bytes: list[int]
+    spare: list[int]
+    begun: dict[tuple[int, str], bool] = field(default_factory=dict)
+    movable: set[tuple[int, str]] | None = None
+
+
+def even_placement(problem: Problem) -> list[set[str]]:
+    """The holders of each bucket in the cheapest placement that the problem's moves can reach."""
+    return _Evening(problem).solve()
+
+
+class _Costs:
+    """The five orders of cost as one integer each, such that no sum of a lower order reaches one of a higher."""
+
+    def __init__(self, problem: Problem) -> None:
+        replicas = sum(len(holders) for holders in problem.holders)
+        self._rank = {node: rank for rank, node in enumerate(problem.takers)}
+        self._problem = problem
+        self.one_byte = 1 + replicas * len(problem.takers)
+        self.one_fresh = self.one_byte * (1 + sum(problem.bucket_bytes) * max(1, len(problem.takers)))
+        self.one_move = self.one_fresh * (1 + replicas)
+        self.one_deviation = self.one_move * (1 + replicas)
+
+    def of_new_replica(self, bucket: int, node: str) -> int:
+        size_bytes = self._problem.bucket_bytes[bucket]
+        complete = self._problem.begun.get((bucket, node))
+        cost = self.one_move + self._rank[node]
+        if complete is None:
+            return cost + self.one_fresh + size_bytes * self.one_byte
+        return cost + (0 if complete else size_bytes * self.one_byte)
+
+
+class _Evening:
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.costs = _Costs(problem)
+        givers = set().union(*problem.holders) - set(problem.takers) if problem.holders else set()
+        nodes = [*problem.takers, *sorted(givers)]
+        self.vertex = {node: index + 2 for index, node in enumerate(nodes)}
+        self.zone_names = sorted({problem.zones.get(node, "") for node in nodes})
+        self.zone_index = {zone: index for index, zone in enumerate(self.zone_names)}
+        self.first_bucket = len(nodes) + 2
+        self.per_bucket = len(self.zone_names) + 2
+        self.network = Network(self.first_bucket + self.per_bucket * len(problem.holders))
+        self.edges: list[tuple[int, str, int]] = []
+        self.result: list[set[str]] = [set() for _ in problem.holders]
+        # Every path gives up once and takes once: this much added to both makes all costs non-negative.
+        self.offset = self.costs.one_deviation * self._largest_deviation()
+
+    def _largest_deviation(self) -> int:
+        deviation, buckets = self.problem.shares.deviation, len(self.problem.holders)
+        return 1 + max((abs(deviation(node, n)) for node in self.problem.takers for n in (1, buckets + 1)), default=0)
+
+    def solve(self) -> list[set[str]]:
+        for bucket, holders in enumerate(self.problem.holders):
+            self._add_zones(bucket, holders)
+            self._add_replicas(bucket, holders)
+        self._add_nodes()
+        while self.network.augment(0, 1, 2 * self.offset):
+            pass
+        for bucket, node, edge in self.edges:
+            if self.network.flow(edge):
+                self.result[bucket].add(node)
+        return self.result
+
+    def _slot(self, bucket: int, node: str) -> int:
+        zone = self.zone_index[self.problem.zones.get(node, "")]
+        return self.first_bucket + bucket * self.per_bucket + 2 + zone
+
+    def _add_zones(self, bucket: int, holders: set[str]) -> None:
+        """bucket -> zone (one each), bucket -> spare -> zone (the rest)."""
+        if len(self.zone_names) < 2:
+            return
+        top = self.first_bucket + bucket * self.per_bucket
+        counts = dict.fromkeys(self.zone_names, 0)
+        for node in holders:
+            counts[self.problem.zones.get(node, "")] += 1
+        spare = sum(max(0, count - 1) for count in counts.values())
+        self.network.add_edge(top, top + 1, max(self.problem.spare[bucket], spare), 0, spare)
+        for index, zone in enumerate(self.zone_names):
+            slot = top + 2 + index
+            self.network.add_edge(top, slot, 1, 0, min(1, counts[zone]))
+            self.network.add_edge(top + 1, slot, len(holders), 0, max(0, counts[zone] - 1))
+
+    def _add_replicas(self, bucket: int, holders: set[str]) -> None:
+        movable = self.problem.movable
+        for node in holders:
+            if movable is None or (bucket, node) in movable:
+                edge = self.network.add_edge(self._slot(bucket, node), self.vertex[node], 1, 0, 1)
+                self.edges.append((bucket, node, edge))
+            else:
+                self.result[bucket].add(node)
+        for node in self.problem.takers:
+            if node not in holders:
+                cost = self.costs.of_new_replica(bucket, node)
+                edge = self.network.add_edge(self._slot(bucket, node), self.vertex[node], 1, cost)
+                self.edges.append((bucket, node, edge))
+
+    def _add_nodes(self) -> None:
+        counts = dict.fromkeys(self.vertex, 0)
+        for holders in self.problem.holders:
+            for node in holders:
+                counts[node] += 1
+        takers, unit = set(self.problem.takers), self.costs.one_deviation
+        for node, count in counts.items():
+            if node not in takers:
+                self.network.add_edge(0, self.vertex[node], count, 0)
+                continue
+            deviation = self.problem.shares.deviation
+            for number in range(count, 0, -1):
+                self.network.add_edge(0, self.vertex[node], 1, self.offset - unit * deviation(node, number))
+            for number in range(count + 1, len(self.problem.holders) + 1):
+                self.network.add_edge(self.vertex[node], 1, 1, self.offset + unit * deviation(node, number))

@@ -1,0 +1,126 @@
+"""From a snapshot to a plan: status, then repair or balance per group, then what may start over all groups."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import chain
+
+from colocation.model.conditions import Reason
+from colocation.model.plan import Evenness, GroupPlan, Plan
+from colocation.model.snapshot import GroupState, Snapshot
+
+from .balance import balance
+from .cluster import Cluster, Pool
+from .course import Course
+from .placement import place
+from .quiet import is_quiet
+from .repair import repair
+from .sequence import follow_sequence, sequence_problem
+from .start import Candidate, Starter, sort_moves, stalled_clone
+from .status import group_status, stable_message
+from .transitions import drops, next_map, unwanted_clones
+from .view import GroupView, Placement
+
+
+def plan(snapshot: Snapshot) -> Plan:
+    """What is true of every group, where it should go, and which steps may be taken now.
+
+    Pure: equal snapshots give equal plans. Groups are in the snapshot's order.
+    """
+    cluster = Cluster(snapshot)
+    finished: dict[int, GroupPlan] = {}
+    candidates: dict[int, Candidate] = {}
+    for index, group in enumerate(snapshot.groups):
+        if is_quiet(cluster, group):
+            finished[index] = _quiet_plan(cluster, group)
+        else:
+            view = GroupView(cluster, group)
+            candidates[index] = Candidate(view, _course(view), [])
+    for candidate in candidates.values():
+        _go_on_to_balance(candidate)
+        sort_moves(candidate.view, candidate.course)
+    Starter(cluster, list(candidates.values())).run()
+    for index, candidate in candidates.items():
+        finished[index] = _group_plan(candidate)
+    return Plan(groups=tuple(finished[index] for index in range(len(snapshot.groups))))
+
+
+def _course(view: GroupView) -> Course:
+    """A valid map set by hand, else a first map, else repairs."""
+    sequence = view.spec.bucket_sequence
+    if sequence is not None:
+        problem = sequence_problem(view, sequence)
+        if problem is None:
+            return follow_sequence(view, sequence)
+        course = Course([]) if view.group.map is None else repair(view)
+        course.pending = True
+        course.blocked.append(problem)
+        course.stalled = problem
+        return course
+    return place(view) if view.group.map is None else repair(view)
+
+
+def _go_on_to_balance(candidate: Candidate) -> None:
+    """Balance the groups that have nothing to repair. A map set by hand is the wanted one and is not balanced."""
+    view = candidate.view
+    if not candidate.course.pending and view.spec.bucket_sequence is None:
+        candidate.course = balance(view)
+
+
+def _quiet_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
+    spec = group.spec
+    assert group.map is not None
+    even = evenness(Counter(chain.from_iterable(group.map)), cluster.pool(spec))
+    return GroupPlan(
+        namespace=group.namespace,
+        name=group.name,
+        stable=True,
+        reason=Reason.ALL_REPLICAS_COMPLETE,
+        message=stable_message(spec.buckets, spec.replicas),
+        target_map=group.map,
+        evenness=Evenness(before=even, after=even),
+    )
+
+
+def _group_plan(candidate: Candidate) -> GroupPlan:
+    view, course = candidate.view, candidate.course
+    status = group_status(view)
+    following = next_map(view, course)
+    counts = Counter(chain.from_iterable(view.map))
+    after = Counter(chain.from_iterable(course.target))
+    return GroupPlan(
+        namespace=view.group.namespace,
+        name=view.group.name,
+        stable=status.stable,
+        reason=status.reason,
+        message=status.message,
+        unstable_buckets=status.problems,
+        target_map=_as_sequence(course.target),
+        next_map=_as_sequence(following) if _differs(view, following) else None,
+        moves=tuple(course.moves),
+        start_now=tuple(candidate.chosen),
+        blocked=tuple(course.blocked),
+        drops=drops(view, course),
+        cancel=unwanted_clones(view, course),
+        stalled=course.stalled or stalled_clone(view),
+        evenness=Evenness(before=evenness(counts, view.pool), after=evenness(after, view.pool)),
+    )
+
+
+def _as_sequence(placement: Placement) -> tuple[tuple[str, ...], ...] | None:
+    return tuple(placement) or None
+
+
+def _differs(view: GroupView, following: Placement) -> bool:
+    return bool(following) and tuple(following) != view.group.map
+
+
+def evenness(counts: Mapping[str, int], pool: Pool) -> float:
+    """Most minus least replicas per unit of weight over the nodes that may take replicas.
+
+    Weights are divided by their mean, so that the unit is replicas of a node of mean weight; 1 or less is even when
+    all weights are equal.
+    """
+    if not pool.weights:
+        return 0.0
+    loads = [counts.get(node, 0) / weight for node, weight in pool.weights.items()]
+    return (max(loads) - min(loads)) * pool.mean_weight

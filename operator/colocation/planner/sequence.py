@@ -1,0 +1,42 @@
+"""The bucket sequence set by hand: checked in the words of Doris's ``bucketseq`` call, then honoured as the target."""
+
+from colocation.model.conditions import Reason
+from colocation.model.group import BucketSequence
+from colocation.model.plan import BucketProblem
+
+from .cluster import Standing
+from .course import Course, in_place_moves, replacements
+from .view import GroupView
+
+
+def sequence_problem(view: GroupView, sequence: BucketSequence) -> BucketProblem | None:
+    """Why the sequence cannot be the group's map; None when it can."""
+    expected, actual = view.spec.buckets, len(sequence)
+    if actual != expected:
+        return _problem(0, f"Invalid bucket num. expected: {expected}, actual: {actual}")
+    for bucket, nodes in enumerate(sequence):
+        expected, actual = view.spec.replicas, len(set(nodes))
+        if actual != expected or len(nodes) != expected:
+            return _problem(bucket, f"Invalid backend num per bucket. expected: {expected}, actual: {actual}")
+        for node in nodes:
+            # A node that is down for a while keeps its place; one that lost its replicas cannot be a target.
+            if view.standing(node) not in (Standing.FIT, Standing.WAITING):
+                return _problem(bucket, f"The backend {node} does not exist or not available")
+    return None
+
+
+def _problem(bucket: int, message: str) -> BucketProblem:
+    return BucketProblem(bucket=bucket, reason=Reason.INVALID_BUCKET_SEQUENCE, message=message)
+
+
+def follow_sequence(view: GroupView, sequence: BucketSequence) -> Course:
+    """From the map to a valid sequence; what is damaged on the way is repaired in place."""
+    wanted = [tuple(nodes) for nodes in sequence]
+    target = [old if set(old) == set(new) else new for old, new in zip(view.map, wanted, strict=True)]
+    course = Course(target, at_once=view.group.map is None or view.spec.balancing.strict)
+    course.moves = in_place_moves(view)
+    course.moves += replacements(view, target, "balance", Reason.BALANCING)
+    if view.group.map is None:
+        course.moves = [move for move in course.moves if move.bytes]
+    course.pending = bool(course.moves) or target != view.map
+    return course

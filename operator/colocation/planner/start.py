@@ -1,0 +1,132 @@
+"""Which moves may start now: repairs before balance, fewest live replicas first, within all limits.
+
+Limits: clones per group, clones per node (as a target, and separately as a source), room on the target's disk. Clones
+in flight count and are not started twice; a failed one waits for its time.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from colocation.model.conditions import Reason
+from colocation.model.plan import BucketProblem, Move
+from colocation.model.snapshot import Clone
+
+from .cluster import Cluster
+from .course import Course
+from .view import GroupView
+from .wording import count_of, timestamp
+
+ORDER = {"repair": 0, "place": 1, "drain": 2, "balance": 3}
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One group with its course, and the moves chosen to start (indexes into ``course.moves``)."""
+
+    view: GroupView
+    course: Course
+    chosen: list[int]
+
+
+def sort_moves(view: GroupView, course: Course) -> None:
+    """The order in which moves start: kind, then fewest live replicas, then bucket."""
+    course.moves.sort(key=lambda move: (ORDER[move.kind], view.live_replicas(move.bucket), move.bucket, move.to))
+
+
+class Starter:
+    """Hands out the clones that limits allow, over all groups."""
+
+    def __init__(self, cluster: Cluster, candidates: list[Candidate]) -> None:
+        self.cluster = cluster
+        self.candidates = candidates
+        self.per_node = cluster.limits.max_concurrent_clones_per_node
+        self.per_group: Counter[tuple[str, str]] = Counter()
+        self.receiving: Counter[str] = Counter()
+        self.sending: Counter[str] = Counter()
+        views = {candidate.view.key: candidate.view for candidate in candidates}
+        for clone in cluster.snapshot.clones:
+            if not is_waiting(clone, cluster):
+                self._count(clone.namespace, clone.group, clone.to)
+                view = views.get((clone.namespace, clone.group))
+                source = self._source(view, clone.bucket, clone.to) if view else None
+                if source:
+                    self.sending[source] += 1
+
+    def _count(self, namespace: str, group: str, to: str) -> None:
+        self.per_group[namespace, group] += 1
+        self.receiving[to] += 1
+
+    def _source(self, view: GroupView, bucket: int, to: str) -> str | None:
+        """The live replica that the fewest clones read from."""
+        sources = [node for node in view.sources.get(bucket, ()) if node != to]
+        return min(sources, key=lambda node: (self.sending[node], node), default=None)
+
+    def run(self) -> None:
+        queue = [
+            (ORDER[move.kind], candidate.view.live_replicas(move.bucket), position, index)
+            for position, candidate in enumerate(self.candidates)
+            for index, move in enumerate(candidate.course.moves)
+        ]
+        for _, _, position, index in sorted(queue):
+            candidate = self.candidates[position]
+            if self._may_start(candidate, candidate.course.moves[index]):
+                candidate.chosen.append(index)
+
+    def _may_start(self, candidate: Candidate, move: Move) -> bool:
+        view, course = candidate.view, candidate.course
+        if move.kind in course.held_back or view.is_complete(move.bucket, move.to):
+            return False
+        if move.to not in self.cluster.ready or not self._may_try(view, course, move):
+            return False
+        source = self._source(view, move.bucket, move.to)
+        if source is None:
+            course.block(move.bucket, Reason.NO_LIVE_REPLICA, f"no live node holds the bucket; node {move.to} waits")
+            return False
+        full = (
+            self.per_group[view.key] >= view.spec.balancing.max_concurrent_clones
+            or self.receiving[move.to] >= self.per_node
+            or self.sending[source] >= self.per_node
+        )
+        if full:
+            return False
+        self._count(*view.key, move.to)
+        self.sending[source] += 1
+        return True
+
+    def _may_try(self, view: GroupView, course: Course, move: Move) -> bool:
+        """False while a clone of this replica runs, or failed and has to wait."""
+        known = view.clones.get((move.bucket, move.to))
+        if known is None:
+            return True
+        clone = known[1]
+        if clone.retry_at is None:
+            return False
+        if clone.retry_at <= self.cluster.now:
+            return True
+        times = count_of(clone.failures, "time")
+        message = f"the clone to node {move.to} failed {times}; next try at {timestamp(clone.retry_at)}"
+        course.block(move.bucket, Reason.CLONE_FAILED, message)
+        return False
+
+
+def is_waiting(clone: Clone, cluster: Cluster) -> bool:
+    """Whether the clone has failed and is not running now."""
+    return clone.retry_at is not None
+
+
+def stalled_clone(view: GroupView) -> BucketProblem | None:
+    """The clone that has not advanced for longest, when that is beyond the deadline."""
+    cluster = view.cluster
+    running = [clone for _, clone in view.clones.values() if not is_waiting(clone, cluster)]
+    late = [c for c in running if (cluster.now - c.since).total_seconds() >= cluster.limits.clone_deadline_seconds]
+    if not late:
+        return None
+    clone = min(late, key=lambda clone: (clone.since, clone.bucket))
+    node = cluster.nodes.get(clone.to)
+    cause = "" if node is not None and node.ready else "; the node is not ready"
+    message = (
+        f"the clone to node {clone.to} has not advanced since {timestamp(clone.since)} "
+        f"({clone.bytes_done} of {view.bytes_of(clone.bucket)} bytes, {count_of(clone.failures, 'failure')}){cause}"
+    )
+    since = timestamp(clone.since)
+    return BucketProblem(bucket=clone.bucket, reason=Reason.CLONE_NOT_ADVANCING, message=message, since=since)

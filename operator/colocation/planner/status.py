@@ -1,0 +1,131 @@
+"""Whether a group is stable, from the snapshot alone.
+
+A bucket is stable when every node of its map is live and holds it complete, and the map names as many nodes as the
+group has replicas. A group is stable when all its buckets are and nobody marked it unstable. Stability goes with the
+first pass that sees a loss: queries must not go to a replica that is away (StarRocks#71502).
+
+The checks below run in order; the first that fails gives a replica's reason. The most severe reason of all gives the
+group's (order of `colocation.model.conditions.Reason`).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from colocation.model.conditions import Reason
+from colocation.model.plan import BucketProblem
+
+from .view import GroupView
+from .wording import buckets_of, count_of, timestamp
+
+SEVERITY = {reason: rank for rank, reason in enumerate(Reason)}
+
+Finding = tuple[Reason, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """``problems``: one per unstable bucket, in bucket order; none when the group is only marked unstable."""
+
+    stable: bool
+    reason: Reason
+    message: str
+    problems: tuple[BucketProblem, ...] = ()
+
+
+def check_node_known(view: GroupView, bucket: int, node: str) -> Finding | None:
+    if node not in view.cluster.nodes:
+        return Reason.NODE_GONE, f"node {node} does not exist any more"
+    return None
+
+
+def check_node_ready(view: GroupView, bucket: int, node: str) -> Finding | None:
+    state = view.cluster.nodes[node]
+    if state.ready:
+        return None
+    agent = state.not_ready_reason == Reason.AGENT_NOT_READY
+    reason = Reason.AGENT_NOT_READY if agent else Reason.NODE_NOT_READY
+    subject = f"the agent of node {node}" if agent else f"node {node}"
+    since = f" since {timestamp(state.not_ready_since)}" if state.not_ready_since else ""
+    detail = f": {state.not_ready_message}" if state.not_ready_message else ""
+    return reason, f"{subject} is not ready{since}{detail}"
+
+
+def check_replica_whole(view: GroupView, bucket: int, node: str) -> Finding | None:
+    if view.is_complete(bucket, node):
+        return None
+    if is_balancing(view, bucket):
+        return Reason.BALANCING, f"node {node} is still receiving the bucket"
+    match view.state(bucket, node):
+        case "corrupt":
+            return Reason.REPLICA_CORRUPT, f"files on node {node} are damaged"
+        case "partial":
+            return Reason.REPLICA_INCOMPLETE, f"node {node} lacks some of the files"
+        case _:
+            return Reason.REPLICA_MISSING, f"node {node} holds none of the files"
+
+
+REPLICA_CHECKS: tuple[Callable[[GroupView, int, str], Finding | None], ...] = (
+    check_node_known,
+    check_node_ready,
+    check_replica_whole,
+)
+
+
+def is_balancing(view: GroupView, bucket: int) -> bool:
+    """Whether the bucket's map changed ahead of its data, as strict balancing does (the seeds' order).
+
+    The mark of it: as many complete live replicas as the group wants exist, some of them still outside the map.
+    """
+    if not view.spec.balancing.strict:
+        return False
+    return len(view.sources.get(bucket, ())) >= view.spec.replicas
+
+
+def check_bucket(view: GroupView, bucket: int) -> Finding | None:
+    """The most severe problem of the bucket's replicas."""
+    findings: list[Finding] = []
+    for node in view.map[bucket]:
+        for check in REPLICA_CHECKS:
+            finding = check(view, bucket, node)
+            if finding is not None:
+                findings.append(finding)
+                break
+    wanted, mapped = view.spec.replicas, len(view.map[bucket])
+    if mapped < wanted:
+        findings.append((Reason.REPLICA_MISSING, f"the map names {mapped} of {count_of(wanted, 'replica')}"))
+    return min(findings, key=lambda finding: SEVERITY[finding[0]], default=None)
+
+
+def group_status(view: GroupView) -> Status:
+    """Stable or not, why, and which buckets."""
+    if view.group.map is None:
+        return Status(False, Reason.NO_MAP, "the group has no map yet")
+    findings = {bucket: finding for bucket in range(len(view.map)) if (finding := check_bucket(view, bucket))}
+    if findings:
+        problems = tuple(_problem(view, bucket, finding) for bucket, finding in findings.items())
+        reason = min((finding[0] for finding in findings.values()), key=SEVERITY.__getitem__)
+        return Status(False, reason, _message(view, findings, reason), problems)
+    if view.group.marked_unstable is not None:
+        return Status(False, Reason.MARKED_UNSTABLE, f"marked unstable by hand: {view.group.marked_unstable}")
+    return Status(True, Reason.ALL_REPLICAS_COMPLETE, stable_message(len(view.map), view.spec.replicas))
+
+
+def stable_message(buckets: int, replicas: int) -> str:
+    return f"all {count_of(buckets * replicas, 'replica')} of {count_of(buckets, 'bucket')} are complete"
+
+
+def _problem(view: GroupView, bucket: int, finding: Finding) -> BucketProblem:
+    since = view.group.unstable_since.get(bucket, view.cluster.now)
+    return BucketProblem(bucket=bucket, reason=finding[0], message=finding[1], since=timestamp(since))
+
+
+def _message(view: GroupView, findings: dict[int, Finding], reason: Reason) -> str:
+    """Buckets by cause, for the most severe reason: ``buckets 0, 3 (2 of 8): node node-2 is not ready since ...``."""
+    causes: dict[str, list[int]] = defaultdict(list)
+    for bucket, finding in findings.items():
+        if finding[0] == reason:
+            causes[finding[1]].append(bucket)
+    texts = [f"{buckets_of(buckets, len(view.map))}: {cause}" for cause, buckets in causes.items()]
+    others = len(findings) - sum(len(buckets) for buckets in causes.values())
+    return "; ".join(texts) + (f"; {count_of(others, 'bucket')} more for lesser reasons" if others else "")

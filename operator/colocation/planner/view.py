@@ -1,0 +1,101 @@
+"""One group as the planner sees it: its map made regular, and what the nodes hold, indexed by bucket."""
+
+from functools import cached_property
+
+from colocation.model.plan import Move, MoveKind
+from colocation.model.snapshot import Clone, GroupState
+
+from .cluster import Cluster, Pool, Standing, zone_of
+
+Placement = list[tuple[str, ...]]
+"""The nodes of each bucket; index = bucket."""
+
+
+class GroupView:
+    """A group within its cluster. ``map`` has one entry per bucket of the spec, without repeated nodes.
+
+    A map of another length than the spec's (buckets are immutable, but objects can be re-made) is cut or filled up with
+    empty buckets; a missing map is all empty buckets.
+    """
+
+    def __init__(self, cluster: Cluster, group: GroupState) -> None:
+        self.cluster = cluster
+        self.group = group
+        self.spec = group.spec
+        self.key = (group.namespace, group.name)
+        buckets = group.spec.buckets
+        known = [tuple(dict.fromkeys(nodes)) for nodes in (group.map or ())[:buckets]]
+        self.map: Placement = known + [()] * (buckets - len(known))
+        self._standings: dict[str, Standing] = {}
+
+    @cached_property
+    def pool(self) -> Pool:
+        return self.cluster.pool(self.spec)
+
+    @cached_property
+    def clones(self) -> dict[tuple[int, str], tuple[int, Clone]]:
+        """Clones that have not ended, with their index in the snapshot, by (bucket, target)."""
+        return {(clone.bucket, clone.to): (index, clone) for index, clone in self.cluster.clones.get(self.key, ())}
+
+    @cached_property
+    def sources(self) -> dict[int, list[str]]:
+        """Ready nodes that hold a bucket complete, in the map or not; what a clone can read from."""
+        found: dict[int, list[str]] = {}
+        for node, states in sorted(self.group.held.items()):
+            if node in self.cluster.ready:
+                for bucket, state in states.items():
+                    if state == "complete":
+                        found.setdefault(bucket, []).append(node)
+        return found
+
+    def bytes_of(self, bucket: int) -> int:
+        """Bytes of one replica of the bucket."""
+        sizes = self.group.bucket_bytes
+        return sizes[bucket] if bucket < len(sizes) else 0
+
+    def bytes_to_copy(self, bucket: int, node: str) -> int:
+        """Bytes that a clone of the bucket to the node writes at most; 0 when it is complete there."""
+        return 0 if self.state(bucket, node) == "complete" else self.bytes_of(bucket)
+
+    def state(self, bucket: int, node: str) -> str | None:
+        """What the node holds of the bucket, whether or not it is ready."""
+        states = self.group.held.get(node)
+        return states.get(bucket) if states else None
+
+    def is_complete(self, bucket: int, node: str) -> bool:
+        """Whether the node serves the bucket now: it is ready, and holds all of it or there is nothing to hold."""
+        if node not in self.cluster.ready:
+            return False
+        return self.bytes_of(bucket) == 0 or self.state(bucket, node) == "complete"
+
+    def live_replicas(self, bucket: int) -> int:
+        """Nodes from which the bucket can be read now."""
+        if self.bytes_of(bucket) == 0:
+            return sum(node in self.cluster.ready for node in self.map[bucket])
+        return len(self.sources.get(bucket, ()))
+
+    def standing(self, node: str) -> Standing:
+        if node not in self._standings:
+            self._standings[node] = self.cluster.standing(node, self.spec)
+        return self._standings[node]
+
+    def zone(self, node: str) -> str:
+        """The node's zone; the same for all nodes when zones decide nothing, or the node is gone."""
+        if not self.pool.zones or node not in self.cluster.nodes:
+            return ""
+        return self.pool.zones.get(node) or zone_of(self.cluster.nodes[node], self.spec)
+
+    @cached_property
+    def begun(self) -> dict[tuple[int, str], bool]:
+        """Replicas outside the map that exist in part: (bucket, node) -> whether complete; clones in flight too."""
+        found = dict.fromkeys(self.clones, False)
+        for node, states in self.group.held.items():
+            for bucket, state in states.items():
+                if bucket < len(self.map) and node not in self.map[bucket] and state != "corrupt":
+                    found[bucket, node] = state == "complete"
+        return found
+
+    def move(self, bucket: int, source: str | None, to: str, kind: MoveKind, reason: str) -> Move:
+        """A move with the bytes that are left to copy."""
+        size_bytes = self.bytes_to_copy(bucket, to)
+        return Move(bucket=bucket, source=source, to=to, kind=kind, reason=reason, bytes=size_bytes)
