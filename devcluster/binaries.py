@@ -19,6 +19,8 @@ from devcluster.locks import exclusive
 from devcluster.progress import say, tail, timed
 
 GO_SOURCES = paths.PACKAGE / "go"
+# A compiler that outlives a killed run would go on writing where the next run cleans up.
+INTERRUPT_WITH_PARENT = ("setpriv", "--pdeathsig", "INT")
 SPARK_OPERATOR_MODULE = "github.com/kubeflow/spark-operator/v2"
 
 
@@ -105,7 +107,7 @@ def log_path(component: Component) -> Path:
 
 def build_command(component: Component, output: Path) -> list[str]:
     """One `go build` for all programs of a module, so that they share the compilation of their packages."""
-    command = ["go", "build", "-C", str(component.source), "-trimpath", "-buildvcs=false"]
+    command = [*INTERRUPT_WITH_PARENT, "go", "build", "-C", str(component.source), "-trimpath", "-buildvcs=false"]
     return [*command, "-ldflags", component.linker_flags, "-o", f"{output}/", *component.packages.values()]
 
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from devcluster import configuration, controlplane, network, node, pki
+from devcluster.errors import DevclusterError
 from devcluster.node import Node
 from devcluster.pki import Pair
 
@@ -117,7 +118,7 @@ def test_paths_of_sockets_fit() -> None:
 def test_a_route_that_would_carry_our_packets_away_is_refused(destination: str, refused: bool) -> None:
     """The narrower route wins: a wider one does no harm."""
     if refused:
-        with pytest.raises(network.DevclusterError, match="the machine has a route"):
+        with pytest.raises(DevclusterError, match="the machine has a route"):
             network.refuse_conflicts([{"dst": destination}])
     else:
         network.refuse_conflicts([{"dst": destination}])
