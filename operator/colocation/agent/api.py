@@ -1,0 +1,124 @@
+"""The agents' API: who calls, what they ask for, whether they may, and then the work, in this order."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from colocation.storage.paths import TablePath, table_path
+
+from . import files, tables
+from .authorizer import Access, Authorizer, Identity
+from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
+from .node import NodeState
+from .targets import decoded_segments, file_target
+
+Handler = Callable[[], Awaitable[web.StreamResponse]]
+
+MAX_BODY_BYTES = 64 << 20
+"""Of JSON bodies: an inventory request names every table of the cluster."""
+
+_BEARER = "Bearer "
+_log = logging.getLogger(__name__)
+
+
+class AgentApi:
+    """Dispatches requests. Everything but a valid token and right gets an answer that tells nothing else."""
+
+    def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
+        self._node = node
+        self._authorizer = authorizer
+
+    def application(self) -> web.Application:
+        """The aiohttp application of the HTTPS port."""
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.router.add_route("*", "/{anything:.*}", self._serve)
+        return application
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        verb = "none"
+        try:
+            identity = await self._identity(request)
+            access, handler = self._route(request)
+            verb = access.verb
+            if not await self._authorizer.may(identity, access):
+                raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
+            response = await handler()
+        except Refusal as refusal:
+            response = error_response(refusal)
+        except EXPECTED_ERRORS as error:
+            response = error_response(refusal_of(error))
+        except ConnectionError:
+            raise  # the caller went away; there is nobody to answer
+        except OSError as error:
+            _log.exception("%s %s failed", request.method, request.path)
+            response = error_response(Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}"))
+        self._node.metrics.requests.labels(verb, str(response.status)).inc()
+        return response
+
+    async def _identity(self, request: web.Request) -> Identity:
+        header = request.headers.get("Authorization", "")
+        identity = None
+        if header.startswith(_BEARER):
+            identity = await self._authorizer.identify(header.removeprefix(_BEARER).strip())
+        if identity is None:
+            raise Refusal(
+                401,
+                "Unauthorized",
+                "send Authorization: Bearer <ServiceAccount token with audience colocation.dev>",
+                {"WWW-Authenticate": 'Bearer realm="colocation.dev"'},
+            )
+        return identity
+
+    def _route(self, request: web.Request) -> tuple[Access, Handler]:
+        """The right that a request needs, and what serves it.
+
+        Raises:
+            Refusal: no such request, or not by this method.
+            InvalidPath: a name or path in it is not allowed.
+        """
+        node = self._node
+        segments = decoded_segments(request.raw_path)
+        match (request.method, *segments):
+            case "GET", "v1", "status":
+                return Access("list"), lambda: tables.status(node)
+            case "POST", "v1", "inventory":
+                return Access("list"), lambda: tables.inventory(node, request)
+            case ("GET" | "HEAD" | "PUT") as method, "v1", "files", _, _, _, *_:
+                target = file_target(segments[2:])
+                verb = "create" if method == "PUT" else "get"
+                serve = files.put_file if method == "PUT" else files.get_file
+                return _on(target.table, verb), lambda: serve(node, request, target)
+            case _, "v1", "tables", namespace, directory, *action:
+                return self._table_route(request, table_path(namespace, directory), action)
+        raise _no_such_request(request)
+
+    def _table_route(self, request: web.Request, table: TablePath, action: list[str]) -> tuple[Access, Handler]:
+        node = self._node
+        match (request.method, *action):
+            case "POST", "verify":
+                return _on(table, "get"), lambda: tables.verify(node, request, table)
+            case "POST", "collect":
+                return _on(table, "delete"), lambda: tables.collect(node, request, table)
+            case "POST", "recycle":
+                return _on(table, "delete"), lambda: tables.recycle(node, request, table)
+            case "DELETE", "buckets", bucket:
+                return _on(table, "delete"), lambda: tables.delete_bucket(node, table, bucket)
+        raise _no_such_request(request)
+
+
+def _on(table: TablePath, verb: str) -> Access:
+    return Access(verb, table.namespace, table.table)
+
+
+def _forbidden_message(identity: Identity, access: Access) -> str:
+    place = f"{access.namespace}/{access.table}" if access.namespace else "all namespaces"
+    return (
+        f"{identity.user} may not {access.verb} colocatedtables/data (group colocation.dev) of {place}; "
+        "grant it by a Role and a RoleBinding"
+    )
+
+
+def _no_such_request(request: web.Request) -> Refusal:
+    message = f"{request.method} {request.path} is no request of this API; see docs/reference/agent-api.md"
+    return Refusal(404, "NoSuchRequest", message)

@@ -1,0 +1,150 @@
+"""GET, HEAD and PUT of a file."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from colocation.model.agent import FilePublished
+from colocation.model.content_digest import content_digest, sha256_of_content_digest
+from colocation.storage.errors import FileCorrupt
+from colocation.storage.incoming import IncomingFile
+from colocation.storage.ledger import LedgerEntry
+from colocation.storage.publish import is_published, publish_once, wanted_content
+from colocation.storage.root import UPLOADS
+from colocation.storage.verification import content_of
+
+from .errors import Refusal
+from .node import NodeState
+from .targets import FileTarget, byte_range
+
+BLOCK_BYTES = 1 << 20
+"""Large blocks: a thread switch and a TLS record set per block, not per 64 KiB."""
+UPLOAD_IDLE_SECONDS = 60.0
+
+
+async def get_file(node: NodeState, request: web.Request, target: FileTarget) -> web.StreamResponse:
+    """The file's bytes or a range of them; HEAD answers alike without them."""
+    descriptor, entry = await node.run(_open_verified, node, target)
+    try:
+        file_bytes = entry.identity.bytes
+        wanted = byte_range(request.headers.get("Range"), file_bytes)
+        start, end = wanted or (0, file_bytes)
+        headers = {"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
+        if wanted is None:
+            headers["Content-Digest"] = content_digest(entry.sha256)
+        else:
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{file_bytes}"
+        response = web.StreamResponse(status=200 if wanted is None else 206, headers=headers)
+        response.content_length = end - start
+        with node.transfer():
+            await response.prepare(request)
+            if request.method == "GET":
+                await _send(node, response, descriptor, start, end)
+        await response.write_eof()
+        return response
+    finally:
+        os.close(descriptor)
+
+
+async def put_file(node: NodeState, request: web.Request, target: FileTarget) -> web.Response:
+    """Receive, verify and publish a file."""
+    length = _announced_length(node, request)
+    sha256 = _announced_digest(request)
+    with node.transfer(), node.room_for(length):
+        if await node.run(is_published, node.root, target.table, target.path, sha256):
+            async for _ in _received_blocks(request, length):
+                pass  # read to its end, so that the connection can be used again
+            created = False
+        else:
+            created = await _receive(node, request, target, length, sha256)
+    answer = FilePublished(path=target.path, bytes=length, sha256=sha256)
+    return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
+
+
+def _open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry]:
+    """A descriptor of a file and what it holds; a file known to be wrong is not served."""
+    descriptor = node.root.open_file(*target)
+    try:
+        entry = content_of(node.root, target.table, target.path, descriptor)
+        wanted = wanted_content(target.table, target.path, node.inventory.expected_sha256)
+        if wanted is not None and wanted != entry.sha256:
+            raise FileCorrupt(f"{target.path} has the content {entry.sha256} instead of {wanted}; ask another replica")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, entry
+
+
+async def _send(node: NodeState, response: web.StreamResponse, descriptor: int, start: int, end: int) -> None:
+    """Send a range of an open file. A disk that fails halfway ends the connection: the caller sees a cut answer."""
+    while start < end:
+        try:
+            block = await node.run(os.pread, descriptor, min(BLOCK_BYTES, end - start), start)
+        except OSError as error:
+            raise ConnectionAbortedError(f"reading failed at byte {start}: {error.strerror}") from error
+        if not block:
+            raise ConnectionAbortedError(f"the file became shorter than {end} bytes while it was sent")
+        await response.write(block)
+        node.metrics.served_bytes.inc(len(block))
+        start += len(block)
+
+
+async def _receive(node: NodeState, request: web.Request, target: FileTarget, length: int, sha256: str) -> bool:
+    """Receive into ``.incoming`` and publish; whether the file is new."""
+    incoming = await node.run(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
+    published = False
+    with incoming:
+        try:
+            async for block in _received_blocks(request, length):
+                await node.run(incoming.write, block)
+                node.metrics.received_bytes.inc(len(block))
+            published = await node.run(
+                publish_once, node.root, target.table, target.path, incoming, sha256, node.inventory.expected_sha256
+            )
+        finally:
+            incoming.discard()
+    return published
+
+
+async def _received_blocks(request: web.Request, length: int) -> AsyncIterator[bytes]:
+    """The body in large blocks."""
+    buffer = bytearray()
+    received = 0
+    while True:
+        try:
+            async with asyncio.timeout(UPLOAD_IDLE_SECONDS):
+                piece = await request.content.readany()
+        except TimeoutError as error:
+            silence = f"nothing arrived for {UPLOAD_IDLE_SECONDS:.0f} s after {received} of {length} bytes"
+            raise Refusal(408, "UploadIdle", f"{silence}; send the file again") from error
+        buffer += piece
+        received += len(piece)
+        if len(buffer) >= BLOCK_BYTES or (not piece and buffer):
+            yield bytes(buffer)
+            buffer.clear()
+        if not piece:
+            return
+
+
+def _announced_length(node: NodeState, request: web.Request) -> int:
+    if request.content_length is None:
+        raise Refusal(411, "LengthRequired", "Content-Length is missing; give the file's size in bytes")
+    if request.content_length > node.settings.max_file_bytes:
+        raise Refusal(
+            413, "FileTooLarge",
+            f"{request.content_length} bytes announced; allowed: {node.settings.max_file_bytes}; write smaller files",
+        )
+    return request.content_length
+
+
+def _announced_digest(request: web.Request) -> str:
+    header = request.headers.get("Content-Digest")
+    if header is None:
+        raise Refusal(400, "DigestRequired", "Content-Digest is missing; give sha-256=:<base64 of 32 bytes>:")
+    try:
+        return sha256_of_content_digest(header)
+    except ValueError as error:
+        raise Refusal(400, "InvalidDigest", str(error)) from error

@@ -1,0 +1,53 @@
+"""The plain HTTP port: healthz, readyz, metrics. No table is named there."""
+
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from .node import NodeState
+
+
+class Health:
+    """``scanned`` says whether the first scan is done."""
+
+    def __init__(self, node: NodeState, scanned: Callable[[], bool]) -> None:
+        self._node = node
+        self._scanned = scanned
+        self.stopping = False
+
+    def application(self) -> web.Application:
+        """The aiohttp application of the health port."""
+        application = web.Application()
+        application.router.add_get("/healthz", self._healthz)
+        application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/metrics", self._metrics)
+        return application
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        if self.stopping:
+            return web.Response(status=503, text="stopping\n")
+        if not self._scanned():
+            return web.Response(status=503, text="the first scan of the data root is not done\n")
+        try:
+            await self._node.run(self._node.root.check_writable)
+        except OSError as error:
+            return web.Response(status=503, text=f"the data root is not writable: {error}\n")
+        return web.Response(text="ok\n")
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        await self._node.run(self._observe)
+        return web.Response(
+            body=generate_latest(self._node.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    def _observe(self) -> None:
+        disk = self._node.root.disk()
+        self._node.metrics.capacity_bytes.set(disk.capacity_bytes)
+        self._node.metrics.free_bytes.set(disk.free_bytes)
+        oldest = self._node.root.ledger.oldest_verification()
+        self._node.metrics.oldest_verification_seconds.set(0 if oldest is None else time.time() - oldest)

@@ -1,0 +1,30 @@
+"""The agent's Prometheus metrics; one registry per agent, so that tests may run several."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+PREFIX = "colocation_agent"
+
+
+class Metrics:
+    """Counters and gauges; names are part of what users see (docs/reference/agent-api.md)."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            f"{PREFIX}_requests", "Requests by verb and HTTP status.", ["verb", "code"], registry=self.registry
+        )
+        self.served_bytes = Counter(f"{PREFIX}_served_bytes", "Bytes of files sent.", registry=self.registry)
+        self.received_bytes = Counter(f"{PREFIX}_received_bytes", "Bytes of files received.", registry=self.registry)
+        self.active_transfers = self._gauge("active_transfers", "Files being sent or received now.")
+        self.corrupt_files = Counter(
+            f"{PREFIX}_corrupt_files_found", "Files found with another content than before.", registry=self.registry
+        )
+        self.scrubbed_bytes = Counter(f"{PREFIX}_scrubbed_bytes", "Bytes read by the scrub.", registry=self.registry)
+        self.oldest_verification_seconds = self._gauge(
+            "oldest_verification_age_seconds", "Age of the verification of the file verified longest ago."
+        )
+        self.capacity_bytes = self._gauge("disk_capacity_bytes", "Size of the data root's file system.")
+        self.free_bytes = self._gauge("disk_free_bytes", "Room on the data root's file system.")
+
+    def _gauge(self, name: str, documentation: str) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", documentation, registry=self.registry)

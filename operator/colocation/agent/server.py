@@ -1,0 +1,82 @@
+"""Starts and stops an agent: both ports, background work, certificate."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from colocation.storage.root import DataRoot
+
+from .api import AgentApi
+from .authorizer import Authorizer
+from .health import Health
+from .metrics import Metrics
+from .node import NodeState
+from .settings import Settings
+from .tls import Certificate
+from .upkeep import Upkeep
+
+CERTIFICATE_CHECK_SECONDS = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class RunningAgent:
+    """An agent that serves. ``port`` and ``health_port`` are the real ones (0 in the settings = any free)."""
+
+    def __init__(self, node: NodeState, upkeep: Upkeep, port: int, health_port: int) -> None:
+        self.node = node
+        self.upkeep = upkeep
+        self.port = port
+        self.health_port = health_port
+
+
+@contextlib.asynccontextmanager
+async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIterator[RunningAgent]:
+    """Serves until left; then it is not ready any more, running requests end, background work is given up."""
+    certificate = Certificate(settings.tls_certificate, settings.tls_key)
+    async with contextlib.AsyncExitStack() as stack:
+        root = DataRoot(settings.data_root)
+        stack.callback(root.close)
+        node = NodeState(settings, root, Metrics())
+        stack.callback(node.close)
+        upkeep = Upkeep(settings, root, node.inventory)
+        upkeep.start()
+        stack.callback(upkeep.stop)
+        health = Health(node, upkeep.scanned.is_set)
+        health_port = await _listen(stack, settings, health.application(), settings.health_port, None)
+        port = await _listen(stack, settings, AgentApi(node, authorizer).application(), settings.port, certificate)
+        renewal = asyncio.create_task(_follow(certificate))
+        stack.callback(renewal.cancel)
+        _log.info("agent of node %s serves %s on port %d", settings.node, settings.data_root, port)
+        try:
+            yield RunningAgent(node, upkeep, port, health_port)
+        finally:
+            health.stopping = True
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    application: web.Application,
+    port: int,
+    certificate: Certificate | None,
+) -> int:
+    """Serve an application until the stack is left; the real port."""
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=settings.shutdown_seconds)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, settings.host, port, ssl_context=certificate.context if certificate else None).start()
+    return int(runner.addresses[0][1])
+
+
+async def _follow(certificate: Certificate) -> None:
+    while True:
+        await asyncio.sleep(CERTIFICATE_CHECK_SECONDS)
+        try:
+            if certificate.reload_if_changed():
+                _log.info("the certificate was renewed")
+        except OSError as error:
+            _log.warning("the renewed certificate cannot be used, the old one stays: %s", error)

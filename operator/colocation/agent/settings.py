@@ -1,0 +1,109 @@
+"""What an agent is told at its start: environment variables, each with a flag that overrides it."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, DEFAULT_DATA_ROOT
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``scrub_interval_seconds``: within it every file is read again from the disk, at most at the scrub's pace.
+
+    ``disk_headroom_fraction``: the share of the disk that uploads leave free.
+    """
+
+    node: str
+    data_root: Path
+    tls_certificate: Path
+    tls_key: Path
+    host: str = "0.0.0.0"
+    port: int = AGENT_PORT
+    health_port: int = AGENT_HEALTH_PORT
+    scrub_interval_seconds: float = 7 * 86400
+    scrub_mib_per_second: float = 20.0
+    sweep_interval_seconds: float = 600
+    disk_headroom_fraction: float = 0.05
+    max_file_bytes: int = 16 * 1024 * MIB
+    shutdown_seconds: float = 20.0
+
+
+@dataclass(frozen=True)
+class _Option:
+    """An option: ``--<name>`` or the environment variable ``COLOCATION_<NAME>``."""
+
+    name: str
+    help: str
+    default: str | None = None
+
+    @property
+    def variable(self) -> str:
+        return "COLOCATION_" + self.name.upper().replace("-", "_")
+
+
+_OPTIONS = (
+    _Option("node-name", "name of the Kubernetes node (spec.nodeName)"),
+    _Option("data-root", "the data root", DEFAULT_DATA_ROOT),
+    _Option("tls-certificate", "PEM file of the agents' certificate", "/etc/colocation/tls/tls.crt"),
+    _Option("tls-key", "PEM file of its key", "/etc/colocation/tls/tls.key"),
+    _Option("host", "address to listen on", Settings.host),
+    _Option("port", "HTTPS port of the API", str(Settings.port)),
+    _Option("health-port", "plain HTTP port of healthz, readyz and metrics", str(Settings.health_port)),
+    _Option("scrub-interval-seconds", "every file is hashed again within it", str(Settings.scrub_interval_seconds)),
+    _Option("scrub-mib-per-second", "how fast the scrub may read", str(Settings.scrub_mib_per_second)),
+    _Option("sweep-interval-seconds", "how often every file is stat'ed", str(Settings.sweep_interval_seconds)),
+    _Option("disk-headroom-fraction", "share of the disk uploads leave free", str(Settings.disk_headroom_fraction)),
+    _Option("max-file-bytes", "largest file that may be uploaded", str(Settings.max_file_bytes)),
+    _Option("shutdown-seconds", "how long running requests may end at a stop", str(Settings.shutdown_seconds)),
+)
+
+
+def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in flags and environment; exits with status 2 and a message when one is missing or wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m colocation.agent", description="Serve, receive and verify a node's files of colocated tables."
+    )
+    for option in _OPTIONS:
+        parser.add_argument(
+            f"--{option.name}",
+            default=environment.get(option.variable, option.default),
+            help=f"{option.help} ({option.variable}; default: {option.default})",
+        )
+    given = vars(parser.parse_args(arguments))
+    if not given["node_name"]:
+        parser.error("the node's name is missing; give --node-name or COLOCATION_NODE_NAME (spec.nodeName)")
+    try:
+        settings = _settings(given)
+    except ValueError as error:
+        parser.error(f"{error}; see --help for what each option takes")
+    for path in (settings.data_root, settings.tls_certificate, settings.tls_key):
+        if not path.exists():
+            parser.error(f"{path} does not exist; mount it, or give another by its option (see --help)")
+    if not 0 <= settings.disk_headroom_fraction < 1:
+        parser.error(f"disk-headroom-fraction {settings.disk_headroom_fraction} is not allowed; allowed: 0 to below 1")
+    if min(settings.scrub_mib_per_second, settings.scrub_interval_seconds, settings.sweep_interval_seconds) <= 0:
+        parser.error("scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0")
+    return settings
+
+
+def _settings(given: Mapping[str, str]) -> Settings:
+    return Settings(
+        node=given["node_name"],
+        data_root=Path(given["data_root"]),
+        tls_certificate=Path(given["tls_certificate"]),
+        tls_key=Path(given["tls_key"]),
+        host=given["host"],
+        port=int(given["port"]),
+        health_port=int(given["health_port"]),
+        scrub_interval_seconds=float(given["scrub_interval_seconds"]),
+        scrub_mib_per_second=float(given["scrub_mib_per_second"]),
+        sweep_interval_seconds=float(given["sweep_interval_seconds"]),
+        disk_headroom_fraction=float(given["disk_headroom_fraction"]),
+        max_file_bytes=int(given["max_file_bytes"]),
+        shutdown_seconds=float(given["shutdown_seconds"]),
+    )

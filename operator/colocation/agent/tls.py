@@ -1,0 +1,34 @@
+"""The agents' certificate, taken up anew when it is renewed."""
+
+import ssl
+from pathlib import Path
+
+
+class Certificate:
+    """A server's TLS context whose certificate follows its files.
+
+    Raises:
+        OSError: the files cannot be read, or do not hold a certificate with its key (``ssl.SSLError``).
+    """
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._version = self._current_version()
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context.load_cert_chain(certificate, key)
+
+    def reload_if_changed(self) -> bool:
+        """Use renewed files for new connections; whether there were any. Old ones stay when the new do not fit."""
+        version = self._current_version()
+        if version == self._version:
+            return False
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self._certificate, self._key)
+        self.context.load_cert_chain(self._certificate, self._key)
+        self._version = version
+        return True
+
+    def _current_version(self) -> tuple[tuple[int, int], ...]:
+        statuses = (self._certificate.stat(), self._key.stat())
+        return tuple((status.st_ino, status.st_mtime_ns) for status in statuses)

@@ -1,0 +1,170 @@
+"""What lies in a table's ``data`` folder, kept in memory and brought up to date at the cost of what changed.
+
+A folder whose modification time is unchanged holds the same names, so a quiet pass stats folders and no files. Damage
+inside a file does not show in its folder; a sweep stats every file, and a scrub hashes them (see ``upkeep``).
+"""
+
+import os
+import stat
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from colocation.model.group import MAX_KEY_COLUMNS
+from colocation.model.table_manifest import DATA_DIRECTORY
+
+from .errors import InvalidPath, NotHeld
+from .hashing import FileIdentity, identity_of
+from .ledger import LedgerEntry
+from .paths import TablePath, is_data_file_name, is_partition_folder
+from .root import DataRoot
+
+SETTLING_NANOSECONDS = 2_000_000_000
+"""A folder changed so shortly before it was listed may change again within the same tick of the file system's clock."""
+
+
+class HeldFile(NamedTuple):
+    """``sha256`` is None as long as this content was not hashed."""
+
+    identity: FileIdentity
+    sha256: str | None
+
+
+@dataclass
+class _Folder:
+    signature: tuple[int, int]
+    settled: bool
+    files: dict[str, HeldFile] = field(default_factory=dict)
+    subfolders: dict[str, "_Folder | None"] = field(default_factory=dict)
+
+
+class TableContents:
+    """The data files of one table. Not safe to share between threads: ``TableInventory`` holds a lock.
+
+    ``generation`` grows with every change that is noticed.
+    """
+
+    def __init__(self, root: DataRoot, table: TablePath) -> None:
+        self.generation = 0
+        self._root = root
+        self._table = table
+        self._tree: _Folder | None = None
+        self._recorded: dict[str, LedgerEntry] | None = None
+
+    def refresh(self, sweep: bool = False) -> None:
+        """Notice what changed since the last time; ``sweep`` also looks at every file."""
+        first = self._tree is None
+        self._recorded = self._root.ledger.entries(self._table) if first else None
+        try:
+            with self._root.folder(self._table) as folder:
+                tree = self._refreshed(folder, (DATA_DIRECTORY,), self._tree, sweep)
+        except (NotHeld, InvalidPath):
+            tree = None
+        if tree is None and self._tree is not None:
+            self.generation += 1
+        self._tree = tree
+        if self._recorded:
+            self._forget_all_but(self.files().keys())
+        self._recorded = None
+
+    def files(self) -> dict[str, HeldFile]:
+        """Every data file by its path relative to the table's folder."""
+        return dict(_walk(DATA_DIRECTORY, self._tree))
+
+    def learn(self, path: str, entry: LedgerEntry) -> None:
+        """Take over the outcome of a hash, if the file still looks as it did then."""
+        *folders, name = path.split("/")
+        folder = self._tree
+        for step in folders[1:]:
+            folder = folder.subfolders.get(step) if folder else None
+        held = folder.files.get(name) if folder else None
+        if folder is None or held is None or held.identity != entry.identity or held.sha256 == entry.sha256:
+            return
+        folder.files[name] = HeldFile(entry.identity, entry.sha256)
+        self.generation += 1
+
+    def _refreshed(self, parent: int, path: tuple[str, ...], known: _Folder | None, sweep: bool) -> _Folder | None:
+        """The folder ``path``, whose parent is open; None when it is gone."""
+        status = _stat_folder(parent, path[-1])
+        if status is None:
+            return None
+        signature = (status.st_ino, status.st_mtime_ns)
+        same = known is not None and known.signature == signature and known.settled and not sweep
+        if known is not None and same and not known.subfolders:
+            return known
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(path[-1], flags, dir_fd=parent)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            folder = known if known is not None and same else self._listed(descriptor, path, known)
+            for name in list(folder.subfolders):
+                before = folder.subfolders[name]
+                after = self._refreshed(descriptor, (*path, name), before, sweep)
+                folder.subfolders[name] = after
+                self.generation += (before is None) != (after is None)
+            return folder
+        finally:
+            os.close(descriptor)
+
+    def _listed(self, descriptor: int, path: tuple[str, ...], known: _Folder | None) -> _Folder:
+        status = os.fstat(descriptor)
+        settled = status.st_mtime_ns < time.time_ns() - SETTLING_NANOSECONDS
+        listed = _Folder((status.st_ino, status.st_mtime_ns), settled)
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if len(path) <= MAX_KEY_COLUMNS and is_partition_folder(entry.name):
+                        listed.subfolders[entry.name] = known.subfolders.get(entry.name) if known else None
+                elif is_data_file_name(entry.name) and entry.is_file(follow_symlinks=False):
+                    held = self._held(entry, path, known)
+                    if held is not None:
+                        listed.files[entry.name] = held
+        if known is None or known.files != listed.files or known.subfolders.keys() != listed.subfolders.keys():
+            self.generation += 1
+        self._forget_gone(path, known, listed)
+        return listed
+
+    def _held(self, entry: os.DirEntry[str], path: tuple[str, ...], known: _Folder | None) -> HeldFile | None:
+        try:
+            identity = identity_of(entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            return None
+        before = known.files.get(entry.name) if known else None
+        if before is not None and before.identity == identity and before.sha256 is not None:
+            return before
+        full_path = "/".join((*path, entry.name))
+        if self._recorded is not None:
+            recorded = self._recorded.get(full_path)
+        else:
+            recorded = self._root.ledger.entry(self._table, full_path)
+        return HeldFile(identity, recorded.sha256 if recorded and recorded.identity == identity else None)
+
+    def _forget_all_but(self, held: Collection[str]) -> None:
+        recorded = self._recorded or {}
+        gone = [path for path in recorded if path.startswith(f"{DATA_DIRECTORY}/") and path not in held]
+        self._root.ledger.forget(self._table, gone)
+
+    def _forget_gone(self, path: tuple[str, ...], known: _Folder | None, listed: _Folder) -> None:
+        gone = known.files.keys() - listed.files.keys() if known else ()
+        if gone:
+            self._root.ledger.forget(self._table, ["/".join((*path, name)) for name in gone])
+
+
+def _stat_folder(parent: int, name: str) -> os.stat_result | None:
+    try:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return status if stat.S_ISDIR(status.st_mode) else None
+
+
+def _walk(path: str, folder: _Folder | None) -> Iterator[tuple[str, HeldFile]]:
+    if folder is None:
+        return
+    for name, held in folder.files.items():
+        yield f"{path}/{name}", held
+    for name, subfolder in folder.subfolders.items():
+        yield from _walk(f"{path}/{name}", subfolder)

@@ -1,0 +1,136 @@
+"""Files on their way in: written below ``.incoming``, hashed as they arrive, resumable, cleaned up when stale."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+from .errors import NoRoom, NotHeld
+from .folders import FILE_MODE, names_in, open_regular_file
+from .hashing import BLOCK_BYTES, identity_of
+from .ledger import LedgerEntry
+from .root import CLONES, UPLOADS, DataRoot
+
+STALE_SECONDS = 86400
+"""An upload or a clone that nobody wrote to for so long was given up."""
+
+
+class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
+    """A file being received. On leaving, its descriptor is closed; what was received stays for ``discard`` or resume.
+
+    Args:
+        root: the data root.
+        folder: where it lies, below the root.
+        name: its name there.
+        resume: go on after what is there already (which is read and hashed first); else begin anew.
+    """
+
+    def __init__(self, root: DataRoot, folder: Sequence[str], name: str, resume: bool = False) -> None:
+        self.folder = tuple(folder)
+        self.name = name
+        self.received_bytes = 0
+        self._root = root
+        self._digest = hashlib.sha256()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if resume else os.O_TRUNC)
+        with root.folder(self.folder, create=True) as parent:
+            self._descriptor = os.open(name, flags, FILE_MODE, dir_fd=parent)
+        os.fchmod(self._descriptor, FILE_MODE)  # whatever the umask: readers have another user id
+        self._hash_received()
+
+    def write(self, block: bytes) -> None:
+        """Append a block.
+
+        Raises:
+            NoRoom: the disk is full; what was written before stays.
+        """
+        view = memoryview(block)
+        with room_errors():
+            while view:
+                written = os.write(self._descriptor, view)
+                self._digest.update(view[:written])
+                self.received_bytes += written
+                view = view[written:]
+
+    def settle(self) -> LedgerEntry:
+        """Bring the content to the disk; what it is, for the ledger.
+
+        Raises:
+            NoRoom: the disk is full.
+        """
+        with room_errors():
+            os.fsync(self._descriptor)
+        return LedgerEntry(identity_of(os.fstat(self._descriptor)), self._digest.hexdigest(), self._root.clock())
+
+    def discard(self) -> None:
+        """Remove what was received."""
+        with contextlib.suppress(FileNotFoundError, NotHeld), self._root.folder(self.folder) as parent:
+            os.unlink(self.name, dir_fd=parent)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def _hash_received(self) -> None:
+        while block := os.read(self._descriptor, BLOCK_BYTES):
+            self._digest.update(block)
+            self.received_bytes += len(block)
+
+
+@contextlib.contextmanager
+def room_errors() -> Iterator[None]:
+    """Turns a full disk or quota into ``NoRoom``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoRoom(f"the disk is full: {error.strerror}; free space on the node or add nodes") from error
+        raise
+
+
+def received_bytes(root: DataRoot, folder: Sequence[str], name: str) -> int:
+    """How much of a file in ``.incoming`` arrived in earlier attempts."""
+    try:
+        with root.folder(folder) as parent:
+            descriptor = open_regular_file(parent, name)
+    except NotHeld:
+        return 0
+    try:
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def remove_stale(root: DataRoot) -> int:
+    """Remove uploads and clones that nobody wrote to for a day; how many."""
+    oldest = root.clock() - STALE_SECONDS
+    removed = 0
+    with root.folder(UPLOADS, create=True) as uploads:
+        for name in names_in(uploads):
+            if _status(uploads, name).st_mtime < oldest:
+                os.unlink(name, dir_fd=uploads)
+                removed += 1
+    with root.folder(CLONES, create=True) as clones:
+        for name in names_in(clones):
+            if stat.S_ISDIR(_status(clones, name).st_mode) and _newest_change(clones, name) < oldest:
+                shutil.rmtree(name, dir_fd=clones)
+                removed += 1
+    return removed
+
+
+def _newest_change(parent: int, name: str) -> float:
+    """The latest modification of a folder or of anything in it; seconds since the epoch."""
+    newest = _status(parent, name).st_mtime
+    for _, _, files, folder in os.fwalk(name, dir_fd=parent, follow_symlinks=False):
+        newest = max(newest, os.fstat(folder).st_mtime)
+        for file in files:
+            newest = max(newest, _status(folder, file).st_mtime)
+    return newest
+
+
+def _status(folder: int, name: str) -> os.stat_result:
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -1,0 +1,207 @@
+"""What a node holds of every table: the agent's memory of its data root, and the reports made from it."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from colocation.model.agent import TableReference, TableReport
+
+from .contents import TableContents
+from .errors import InvalidPath, ManifestMissing, NotHeld
+from .hashing import FileChanged, unlimited
+from .ledger import LedgerEntry
+from .paths import TablePath, table_path
+from .report import table_report
+from .root import DataRoot
+from .verification import content_of, hash_content
+from .wanted import ManifestShelf, WantedFile, WantedFiles
+
+_log = logging.getLogger(__name__)
+
+MAX_CACHED_REPORTS = 8
+"""Per table: the operator's, and those of loads that verify."""
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    generation: int
+    wanted: WantedFiles | None
+    retained: tuple[WantedFiles, ...]
+    report: TableReport
+
+    def holds_for(self, generation: int, wanted: WantedFiles | None, retained: tuple[WantedFiles, ...]) -> bool:
+        """Whether nothing that the report depends on has changed (manifests are compared by object, not content)."""
+        return (
+            self.generation == generation
+            and self.wanted is wanted
+            and len(self.retained) == len(retained)
+            and all(before is now for before, now in zip(self.retained, retained, strict=True))
+        )
+
+
+class TableInventory:
+    """One table on this node. Safe to share between threads."""
+
+    def __init__(self, root: DataRoot, table: TablePath) -> None:
+        self.table = table
+        self._root = root
+        self._lock = threading.Lock()
+        self._contents = TableContents(root, table)
+        self._shelf = ManifestShelf(root, table)
+        self._evaluations: dict[TableReference, _Evaluation] = {}
+        self._unverified: tuple[int, tuple[str, ...]] = (0, ())
+
+    def report(self, reference: TableReference) -> TableReport:
+        """What is held of the table now, at the cost of what changed since the last time."""
+        with self._lock:
+            self._contents.refresh()
+            return self._evaluated(reference)
+
+    def sweep(self) -> None:
+        """Look at every file, not only at folders: notices files that were written in place."""
+        with self._lock:
+            self._contents.refresh(sweep=True)
+
+    def verify(self, manifest: str, deep: bool, pace: Callable[[int], None] = unlimited) -> TableReport:
+        """Hash what was not hashed yet of a manifest (``deep``: all of it), then report on it.
+
+        Raises:
+            ManifestMissing: the manifest is not held.
+        """
+        wanted = self._wanted_or_raise(manifest)
+        reference = TableReference(namespace=self.table.namespace, directory=self.table.directory, manifest=manifest)
+        with self._lock:
+            self._contents.refresh(sweep=True)
+            held = self._contents.files()
+        for path in wanted:
+            if path in held and (deep or held[path].sha256 is None):
+                self.hash_file(path, always=deep, pace=pace)
+        return self.report(reference)
+
+    def wanted(self, manifest: str) -> WantedFiles | None:
+        """The files of a manifest; None when it is not held or is damaged."""
+        with self._lock:
+            return self._shelf.wanted(manifest)
+
+    def expected_sha256(self, path: str) -> str | None:
+        """The digest that a live manifest gives for a file, as far as known."""
+        with self._lock:
+            return self._shelf.expected_sha256(path)
+
+    def unverified(self) -> tuple[str, ...]:
+        """The data files whose content was not hashed yet, as of the last look."""
+        with self._lock:
+            generation, paths = self._unverified
+            if generation != self._contents.generation:
+                held = self._contents.files()
+                paths = tuple(path for path, file in held.items() if file.sha256 is None)
+                self._unverified = (self._contents.generation, paths)
+            return paths
+
+    def unheld(self, manifest: str, bucket: int, pace: Callable[[int], None] = unlimited) -> dict[str, WantedFile]:
+        """The files of one bucket of a manifest that are missing or damaged; looks at every file of the bucket.
+
+        Raises:
+            ManifestMissing: the manifest is not held.
+        """
+        wanted = {path: file for path, file in self._wanted_or_raise(manifest).items() if file.bucket == bucket}
+        self.sweep()
+        with self._lock:
+            held = self._contents.files()
+        unheld = {}
+        for path, file in wanted.items():
+            same_size = path in held and held[path].identity.bytes == file.bytes
+            entry = self.hash_file(path, pace=pace) if same_size else None
+            if entry is None or entry.sha256 != file.sha256:
+                unheld[path] = file
+        return unheld
+
+    def hash_file(
+        self, path: str, always: bool = False, pace: Callable[[int], None] = unlimited, past_cache: bool = False
+    ) -> LedgerEntry | None:
+        """Learn a file's content, from the ledger unless ``always``; None when it is gone or being written."""
+        try:
+            with self._root.file(self.table, path) as descriptor:
+                if always:
+                    entry = hash_content(self._root, self.table, path, descriptor, pace, past_cache)
+                else:
+                    entry = content_of(self._root, self.table, path, descriptor)
+        except (NotHeld, InvalidPath, FileChanged) as error:
+            _log.info("table %s, file %s was not hashed: %s", self.table, path, error)
+            return None
+        with self._lock:
+            self._contents.learn(path, entry)
+        return entry
+
+    def _wanted_or_raise(self, manifest: str) -> WantedFiles:
+        wanted = self.wanted(manifest)
+        if wanted is None:
+            raise ManifestMissing(f"manifest {manifest} of {self.table} is not held here, or is damaged; put it first")
+        return wanted
+
+    def _evaluated(self, reference: TableReference) -> TableReport:
+        wanted = self._shelf.wanted(reference.manifest) if reference.manifest else None
+        retained = tuple(
+            files for files in map(self._shelf.wanted, reference.retained_manifests) if files is not None
+        )
+        known = self._evaluations.get(reference)
+        if known is not None and known.holds_for(self._contents.generation, wanted, retained):
+            return known.report
+        report = table_report(reference, wanted, retained, self._contents.files())
+        while len(self._evaluations) >= MAX_CACHED_REPORTS:
+            del self._evaluations[next(iter(self._evaluations))]
+        self._evaluations[reference] = _Evaluation(self._contents.generation, wanted, retained, report)
+        return report
+
+    def keep_manifests(self, reference: TableReference) -> None:
+        """Forget manifests that the operator no longer wants."""
+        live = {reference.manifest, *reference.retained_manifests} - {None}
+        with self._lock:
+            self._shelf.keep(sha256 for sha256 in live if sha256 is not None)
+
+
+class Inventory:
+    """Every table on this node. Safe to share between threads."""
+
+    def __init__(self, root: DataRoot) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._tables: dict[TablePath, TableInventory] = {}
+
+    def table(self, table: TablePath) -> TableInventory:
+        """The inventory of one table, held or not."""
+        with self._lock:
+            return self._tables.setdefault(table, TableInventory(self._root, table))
+
+    def tables(self) -> tuple[TableInventory, ...]:
+        """The inventories of all tables that lie on the disk."""
+        return tuple(self.table(table) for table in self._root.tables())
+
+    def report(self, references: Collection[TableReference]) -> tuple[TableReport, ...]:
+        """Reports on these tables, in their order.
+
+        Raises:
+            InvalidPath: a reference names a folder that is not allowed.
+        """
+        reports = []
+        for reference in references:
+            table = self.table(table_path(reference.namespace, reference.directory))
+            reports.append(table.report(reference))
+            table.keep_manifests(reference)
+        return tuple(reports)
+
+    def unknown_directories(self, references: Collection[TableReference]) -> tuple[str, ...]:
+        """Folders of tables that none of the references names, sorted."""
+        known = {(reference.namespace, reference.directory) for reference in references}
+        return tuple(str(table) for table in self._root.tables() if table not in known)
+
+    def expected_sha256(self, table: TablePath, path: str) -> str | None:
+        """The digest that a live manifest gives for a file, as far as known."""
+        return self.table(table).expected_sha256(path)
+
+    def forget(self, table: TablePath) -> None:
+        """Drop what is known of a table that was recycled."""
+        with self._lock:
+            self._tables.pop(table, None)
+        self._root.ledger.forget_table(table)

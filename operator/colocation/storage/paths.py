@@ -1,0 +1,109 @@
+"""Which names may stand below a data root: strict allow-lists, checked before the disk is touched.
+
+The second line of defence is in ``folders``: every step below the root is opened without following links.
+"""
+
+import re
+from typing import NamedTuple
+
+from colocation.model.group import MAX_KEY_COLUMNS
+from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY, bucket_of_file_name
+
+from .errors import InvalidPath
+
+UID_CHARACTERS = 8
+MAX_NAME_BYTES = 255
+"""NAME_MAX of Linux file systems."""
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_NAMESPACE = re.compile(_LABEL)
+_DIRECTORY = re.compile(rf"{_LABEL}(?:\.{_LABEL})*-[0-9a-f]{{{UID_CHARACTERS}}}")
+_UNESCAPED = r"""[^\x00-\x1f\x7f"#%'*/:=?\\{\[\]^\ud800-\udfff]"""
+_ESCAPED = r"%(?!00|2E)[0-9A-F]{2}"
+_PARTITION = re.compile(rf"(?:{_UNESCAPED}|{_ESCAPED})+=(?:{_UNESCAPED}|{_ESCAPED})+")
+"""``column=value`` as Spark's ``ExternalCatalogUtils.escapePathName`` writes it."""
+_DATA_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*_[0-9]+(?:\.[A-Za-z0-9_-]+)*\.parquet")
+_MANIFEST_FILE = re.compile(r"([0-9a-f]{64})\.json\.zst")
+
+
+class TablePath(NamedTuple):
+    """A table's folder, ``<namespace>/<table>-<uid8>``; made only by ``table_path``."""
+
+    namespace: str
+    directory: str
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self.directory[: -UID_CHARACTERS - 1]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.directory}"
+
+
+def table_path(namespace: str, directory: str) -> TablePath:
+    """The folder of a table.
+
+    Raises:
+        InvalidPath: not a Kubernetes namespace, or not ``<table>-<uid8>``.
+    """
+    if len(namespace) > 63 or not _NAMESPACE.fullmatch(namespace):
+        raise InvalidPath(f"namespace {namespace!r} is not allowed; allowed: a Kubernetes namespace, e.g. shop")
+    if len(directory) > MAX_NAME_BYTES or not _DIRECTORY.fullmatch(directory):
+        raise InvalidPath(
+            f"directory {directory!r} is not allowed; allowed: <table>-<first 8 hex digits of its uid>, "
+            "e.g. orders-0a1b2c3d"
+        )
+    return TablePath(namespace, directory)
+
+
+def file_segments(path: str) -> tuple[str, ...]:
+    """The parts of a path relative to a table's folder: a data file's or a manifest's.
+
+    Raises:
+        InvalidPath: neither ``data/<column=value>/…/<name>_<bucket>….parquet`` nor ``manifests/<sha256>.json.zst``.
+    """
+    segments = tuple(path.split("/"))
+    if segments[0] == MANIFEST_DIRECTORY and len(segments) == 2 and _MANIFEST_FILE.fullmatch(segments[1]):
+        return segments
+    if segments[0] == DATA_DIRECTORY and 2 <= len(segments) <= MAX_KEY_COLUMNS + 2 and is_data_file_name(segments[-1]):
+        wrong = [segment for segment in segments[1:-1] if not is_partition_folder(segment)]
+        if not wrong:
+            return segments
+    raise InvalidPath(
+        f"path {path!r} is not allowed; allowed: data/[<column>=<value>/…]<name>_<bucket>[.…].parquet "
+        "with values escaped as Spark does, or manifests/<sha256>.json.zst"
+    )
+
+
+def is_partition_folder(name: str) -> bool:
+    """Whether a folder's name is ``column=value``, escaped as Spark escapes it."""
+    return _PARTITION.fullmatch(name) is not None and len(name.encode()) <= MAX_NAME_BYTES
+
+
+def is_data_file_name(name: str) -> bool:
+    """Whether a file's name is one of a Parquet file with a bucket id where Spark looks for it."""
+    return (
+        len(name) <= MAX_NAME_BYTES and _DATA_FILE.fullmatch(name) is not None and bucket_of_file_name(name) is not None
+    )
+
+
+def is_manifest_file_name(name: str) -> bool:
+    """Whether a file's name is ``<sha256>.json.zst``."""
+    return _MANIFEST_FILE.fullmatch(name) is not None
+
+
+def sha256_of_manifest_path(path: str) -> str | None:
+    """The digest in a manifest's path; None for data files."""
+    match = _MANIFEST_FILE.fullmatch(path.rpartition("/")[2])
+    return match[1] if match else None
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a folder below the root may be a namespace's."""
+    return len(name) <= 63 and _NAMESPACE.fullmatch(name) is not None
+
+
+def is_table_directory(name: str) -> bool:
+    """Whether a folder below a namespace may be a table's."""
+    return len(name) <= MAX_NAME_BYTES and _DIRECTORY.fullmatch(name) is not None

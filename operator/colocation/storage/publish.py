@@ -1,0 +1,117 @@
+"""Publication: a verified file appears under its path at once and for good, or not at all.
+
+Order: content synced (``IncomingFile.settle``), ledger written, link or rename, folder synced. Killed anywhere in
+between, nothing wrong is visible and a repetition ends the same.
+"""
+
+import os
+from collections.abc import Callable
+
+from .errors import ContentConflict, DigestDiffers, NotHeld
+from .hashing import identity_of
+from .incoming import IncomingFile, room_errors
+from .ledger import LedgerEntry
+from .paths import TablePath, file_segments, sha256_of_manifest_path
+from .root import DataRoot
+from .verification import content_of
+
+MAX_ATTEMPTS = 5
+
+ExpectedContent = Callable[[TablePath, str], str | None]
+"""The digest that a live manifest gives for a file; None when none names it."""
+
+
+def replace_published(root: DataRoot, table: TablePath, path: str, incoming: IncomingFile, entry: LedgerEntry) -> None:
+    """Publish a settled file, over whatever lies under its path (a damaged file, or nothing).
+
+    Raises:
+        InvalidPath: the path is not allowed.
+    """
+    _publish(root, table, path, incoming, entry, os.rename)
+
+
+def publish_once(
+    root: DataRoot, table: TablePath, path: str, incoming: IncomingFile, sha256: str, expected: ExpectedContent
+) -> bool:
+    """Publish a received file unless it is there already; whether it is new. ``incoming`` is gone afterwards.
+
+    A file whose content is not the one its manifest names may be replaced by the one that is.
+
+    Raises:
+        DigestDiffers: what was received is not ``sha256``.
+        ContentConflict: another content is published under this path.
+        InvalidPath: the path is not allowed.
+    """
+    entry = incoming.settle()
+    try:
+        if entry.sha256 != sha256:
+            raise DigestDiffers(
+                f"{path}: announced sha-256 {sha256}, received {entry.identity.bytes} bytes with {entry.sha256}; "
+                "send it again"
+            )
+        with root.lock_of(table):
+            if is_published(root, table, path, sha256):
+                return False
+            damaged = _is_held(root, table, path)
+            if damaged and wanted_content(table, path, expected) != sha256:
+                raise ContentConflict(
+                    f"{path} is published with another content than {sha256}; published files never change: "
+                    "use a new file name"
+                )
+            _publish(root, table, path, incoming, entry, os.rename if damaged else os.link)
+            return True
+    finally:
+        incoming.discard()
+
+
+def is_published(root: DataRoot, table: TablePath, path: str, sha256: str) -> bool:
+    """Whether this content is published under the path. If so its age starts anew, so no collection takes it.
+
+    Raises:
+        InvalidPath: the path is not allowed.
+    """
+    try:
+        with root.file(table, path) as descriptor:
+            held = content_of(root, table, path, descriptor)
+            if held.sha256 != sha256:
+                return False
+            os.utime(descriptor)
+            root.ledger.record(table, path, held._replace(identity=identity_of(os.fstat(descriptor))))
+            return True
+    except NotHeld:
+        return False
+
+
+def wanted_content(table: TablePath, path: str, expected: ExpectedContent) -> str | None:
+    """The digest that the file must have, if anything says so: a manifest's own name, or a live manifest."""
+    return sha256_of_manifest_path(path) or expected(table, path)
+
+
+def _is_held(root: DataRoot, table: TablePath, path: str) -> bool:
+    try:
+        with root.file(table, path):
+            return True
+    except NotHeld:
+        return False
+
+
+def _publish(
+    root: DataRoot,
+    table: TablePath,
+    path: str,
+    incoming: IncomingFile,
+    entry: LedgerEntry,
+    place: Callable[..., None],
+) -> None:
+    segments = (*table, *file_segments(path))
+    with root.folder(incoming.folder) as source, room_errors():
+        root.ledger.record(table, path, entry)
+        for _ in range(MAX_ATTEMPTS):
+            with root.folder(segments[:-1], create=True) as target:
+                try:
+                    place(incoming.name, segments[-1], src_dir_fd=source, dst_dir_fd=target)
+                except FileNotFoundError:
+                    continue  # a deletion in another process removed the folder while it was empty
+                os.fsync(target)
+                return
+    raise NotHeld(f"{path} could not be published: its folder was removed {MAX_ATTEMPTS} times; try again")

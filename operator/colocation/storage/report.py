@@ -1,0 +1,88 @@
+"""Pure: what a table's files on this node amount to, against what its manifests want."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
+
+from .contents import HeldFile
+from .wanted import WantedFile, WantedFiles
+
+MAX_LISTED_CORRUPT_FILES = 20
+"""Per bucket: enough to see what happened; the counts are whole."""
+
+
+@dataclass
+class _Tally:
+    files_wanted: int = 0
+    files_held: int = 0
+    files_waiting: int = 0
+    bytes_wanted: int = 0
+    bytes_held: int = 0
+    corrupt: list[str] = field(default_factory=list)
+
+
+def is_corrupt(held: HeldFile, wanted: WantedFile) -> bool:
+    """Whether a file is known to be another than its manifest names. A wrong size needs no hash to know."""
+    return held.identity.bytes != wanted.bytes or (held.sha256 is not None and held.sha256 != wanted.sha256)
+
+
+def table_report(
+    reference: TableReference,
+    wanted: WantedFiles | None,
+    retained: Collection[WantedFiles],
+    held: Mapping[str, HeldFile],
+) -> TableReport:
+    """The report on one table.
+
+    ``wanted`` is None when the wanted manifest is not held. A file counts as held only once its content was hashed
+    and found right; until then it keeps its bucket ``partial``. Only buckets that want files are listed.
+    Without a wanted manifest (before a table's first load) nothing is missing, so ``manifest_present`` is True.
+    """
+    tallies: dict[int, _Tally] = defaultdict(_Tally)
+    for path, file in (wanted or {}).items():
+        _count(tallies[file.bucket], path, file, held.get(path))
+    named = [wanted or {}, *retained]
+    surplus = sum(file.identity.bytes for path, file in held.items() if not any(path in files for files in named))
+    return TableReport(
+        namespace=reference.namespace,
+        directory=reference.directory,
+        manifest=reference.manifest,
+        manifest_present=reference.manifest is None or wanted is not None,
+        buckets={bucket: _bucket_report(tally) for bucket, tally in sorted(tallies.items())},
+        surplus_bytes=surplus,
+    )
+
+
+def _count(tally: _Tally, path: str, wanted: WantedFile, held: HeldFile | None) -> None:
+    tally.files_wanted += 1
+    tally.bytes_wanted += wanted.bytes
+    if held is None:
+        return
+    if is_corrupt(held, wanted):
+        tally.corrupt.append(path)
+    elif held.sha256 is None:
+        tally.files_waiting += 1
+    else:
+        tally.files_held += 1
+        tally.bytes_held += wanted.bytes
+
+
+def _bucket_report(tally: _Tally) -> BucketReport:
+    return BucketReport(
+        state=_state(tally),
+        files_wanted=tally.files_wanted,
+        files_held=tally.files_held,
+        bytes_wanted=tally.bytes_wanted,
+        bytes_held=tally.bytes_held,
+        corrupt_files=tuple(sorted(tally.corrupt)[:MAX_LISTED_CORRUPT_FILES]),
+    )
+
+
+def _state(tally: _Tally) -> ReplicaState | None:
+    if tally.corrupt:
+        return "corrupt"
+    if tally.files_held == tally.files_wanted:
+        return "complete"
+    return "partial" if tally.files_held or tally.files_waiting else None

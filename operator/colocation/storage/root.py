@@ -1,0 +1,110 @@
+"""DataRoot: the one folder below which everything of a node lies, and its disk."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from colocation.model.names import INCOMING_DIRECTORY, RECYCLE_DIRECTORY
+
+from .folders import FILE_MODE, open_regular_file, opened_folder
+from .ledger import Ledger
+from .paths import TablePath, file_segments, is_namespace, is_table_directory
+
+LEDGER_DIRECTORY = ".ledger"
+UPLOADS = (INCOMING_DIRECTORY, "uploads")
+CLONES = (INCOMING_DIRECTORY, "clones")
+
+
+class Disk(NamedTuple):
+    """The file system of the data root; ``free_bytes`` is what an unprivileged process may use."""
+
+    capacity_bytes: int
+    free_bytes: int
+
+
+class DataRoot:
+    """A node's data root, opened: descriptor, ledger and clock for everything below it.
+
+    Args:
+        path: the folder; it must exist, its own subfolders are made.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self.clock = clock
+        self._table_locks: dict[TablePath, threading.Lock] = {}
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for segments in (UPLOADS, CLONES, (RECYCLE_DIRECTORY,), (LEDGER_DIRECTORY,)):
+            with self.folder(segments, create=True):
+                pass
+        self.ledger = Ledger(path / LEDGER_DIRECTORY / "verified.sqlite")
+
+    def close(self) -> None:
+        """Release the descriptor and the ledger."""
+        self.ledger.close()
+        os.close(self._descriptor)
+
+    def folder(self, segments: Sequence[str], create: bool = False) -> contextlib.AbstractContextManager[int]:
+        """A descriptor of a folder below the root; see ``folders.opened_folder``."""
+        return opened_folder(self._descriptor, segments, create)
+
+    @contextlib.contextmanager
+    def file(self, table: TablePath, path: str) -> Iterator[int]:
+        """A descriptor for reading a published file.
+
+        Raises:
+            InvalidPath: the path is not allowed or leads through a link.
+            NotHeld: there is no such file.
+        """
+        descriptor = self.open_file(table, path)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def open_file(self, table: TablePath, path: str) -> int:
+        """As ``file``, but the caller closes the descriptor."""
+        segments = (*table, *file_segments(path))
+        with self.folder(segments[:-1]) as parent:
+            return open_regular_file(parent, segments[-1])
+
+    def tables(self) -> tuple[TablePath, ...]:
+        """Every table's folder, sorted."""
+        found = []
+        for namespace in self._folders_in((), is_namespace):
+            found += [TablePath(namespace, name) for name in self._folders_in((namespace,), is_table_directory)]
+        return tuple(sorted(found))
+
+    def lock_of(self, table: TablePath) -> threading.Lock:
+        """Held by whoever decides on a table's published files and then changes them (publish, collect, delete)."""
+        return self._table_locks.setdefault(table, threading.Lock())
+
+    def disk(self) -> Disk:
+        """Size and room of the file system."""
+        status = os.fstatvfs(self._descriptor)
+        return Disk(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+
+    def check_writable(self) -> None:
+        """Write and remove a small file.
+
+        Raises:
+            OSError: the root is not writable.
+        """
+        with self.folder(UPLOADS, create=True) as uploads:
+            name = f"writable-{os.getpid()}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(name, flags, FILE_MODE, dir_fd=uploads)
+            try:
+                os.write(descriptor, b"\n")
+            finally:
+                os.close(descriptor)
+                os.unlink(name, dir_fd=uploads)
+
+    def _folders_in(self, segments: Sequence[str], allowed: Callable[[str], bool]) -> list[str]:
+        with self.folder(segments) as folder, os.scandir(folder) as entries:
+            return [entry.name for entry in entries if allowed(entry.name) and entry.is_dir(follow_symlinks=False)]

@@ -1,0 +1,42 @@
+"""Work in the background that keeps reports true: hashing what is new, sweeping, scrubbing.
+
+Each function does one bounded step and returns; threads and timing are the agent's.
+"""
+
+from collections.abc import Callable
+
+from .inventory import Inventory
+from .root import DataRoot
+
+SCRUB_BATCH_FILES = 100
+
+
+def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
+    """Hash the data files that nobody hashed yet (a returned node without its ledger); how many."""
+    hashed = 0
+    for table in inventory.tables():
+        for path in table.unverified():
+            hashed += table.hash_file(path, pace=pace) is not None
+    return hashed
+
+
+def sweep(inventory: Inventory) -> None:
+    """Look at every file of every table: notices what was written in place."""
+    for table in inventory.tables():
+        table.sweep()
+
+
+def scrub_batch(root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]) -> int:
+    """Hash again, from the disk itself, some of the files that were not hashed for ``interval_seconds``.
+
+    Oldest first, so that over one interval every file is read once. Returns how many were read; 0 = none is due.
+    """
+    due = root.ledger.oldest(SCRUB_BATCH_FILES, root.clock() - interval_seconds)
+    read = 0
+    for row in due:
+        entry = inventory.table(row.table).hash_file(row.path, always=True, pace=pace, past_cache=True)
+        if entry is None:
+            root.ledger.forget(row.table, [row.path])
+        else:
+            read += 1
+    return read

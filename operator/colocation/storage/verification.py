@@ -1,0 +1,40 @@
+"""What a published file holds: from the ledger if it still looks the same, else by hashing it."""
+
+import os
+from collections.abc import Callable
+
+from .hashing import hash_descriptor, identity_of, unlimited
+from .ledger import LedgerEntry
+from .paths import TablePath
+from .root import DataRoot
+
+
+def content_of(root: DataRoot, table: TablePath, path: str, descriptor: int) -> LedgerEntry:
+    """What the open file ``path`` holds. Hashes it only if it looks different than when it was last hashed.
+
+    Raises:
+        FileChanged: it was written meanwhile.
+    """
+    known = root.ledger.entry(table, path)
+    if known is not None and known.identity == identity_of(os.fstat(descriptor)):
+        return known
+    return hash_content(root, table, path, descriptor)
+
+
+def hash_content(
+    root: DataRoot,
+    table: TablePath,
+    path: str,
+    descriptor: int,
+    pace: Callable[[int], None] = unlimited,
+    past_cache: bool = False,
+) -> LedgerEntry:
+    """Hash the open file ``path`` and record the outcome; arguments as for ``hashing.hash_descriptor``.
+
+    Raises:
+        FileChanged: it was written meanwhile.
+    """
+    identity, sha256 = hash_descriptor(descriptor, pace, past_cache)
+    entry = LedgerEntry(identity, sha256, root.clock())
+    root.ledger.record(table, path, entry)
+    return entry

@@ -1,0 +1,158 @@
+"""A real agent over loopback TLS for tests: its own CA, a fake authorizer, a thread with an event loop."""
+
+import asyncio
+import datetime
+import ipaddress
+import threading
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity
+from colocation.agent.server import RunningAgent, running_agent
+from colocation.agent.settings import Settings
+from colocation.agentclient import AgentClient, Credentials, Timeouts
+from colocation.model.names import AGENT_TLS_SERVER_NAME
+
+ADMIN_TOKEN = "token-of-admin"
+SHOP_READER_TOKEN = "token-of-shop-reader"
+
+
+@dataclass
+class FakeAuthorizer:
+    """Tokens to users, users to the rights they have; ``available`` False = the API server is down."""
+
+    available: bool = True
+    asked: int = 0
+    rights: dict[str, set[tuple[str, str]]] = field(
+        default_factory=lambda: {
+            "admin": {("*", "*")},
+            "shop-reader": {("get", "shop")},
+        }
+    )
+
+    async def identify(self, token: str) -> Identity | None:
+        """See ``Authorizer``."""
+        self._ask()
+        users = {ADMIN_TOKEN: "admin", SHOP_READER_TOKEN: "shop-reader"}
+        return Identity(users[token]) if token in users else None
+
+    async def may(self, identity: Identity, access: Access) -> bool:
+        """See ``Authorizer``."""
+        self._ask()
+        return bool({("*", "*"), (access.verb, access.namespace)} & self.rights[identity.user])
+
+    def _ask(self) -> None:
+        self.asked += 1
+        if not self.available:
+            raise AuthenticationUnavailable("the API server cannot be reached")
+
+
+@dataclass(frozen=True)
+class Pki:
+    """PEM files of a CA and of a certificate that it signed."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+def make_pki(folder: Path, server_name: str = AGENT_TLS_SERVER_NAME) -> Pki:
+    """A new CA and a certificate for ``server_name``."""
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
+    now = datetime.datetime.now(datetime.UTC)
+    names = x509.SubjectAlternativeName([x509.DNSName(server_name), x509.IPAddress(ipaddress.ip_address("192.0.2.1"))])
+
+    def signed(subject: x509.Name, public: ec.EllipticCurvePublicKey, is_ca: bool) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(ca_name)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        )
+
+    ca = signed(ca_name, ca_key.public_key(), True).sign(ca_key, hashes.SHA256())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, server_name)])
+    certificate = signed(subject, key.public_key(), False).add_extension(names, False).sign(ca_key, hashes.SHA256())
+    folder.mkdir(parents=True, exist_ok=True)
+    pki = Pki(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
+    pki.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
+    pki.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    pki.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return pki
+
+
+class AgentThread:
+    """An agent that runs in a thread between ``start`` and ``stop``."""
+
+    def __init__(self, data_root: Path, pki: Pki, authorizer: FakeAuthorizer, node: str = "node-1") -> None:
+        data_root.mkdir(parents=True, exist_ok=True)
+        self.settings = Settings(
+            node=node,
+            data_root=data_root,
+            tls_certificate=pki.certificate,
+            tls_key=pki.key,
+            host="127.0.0.1",
+            port=0,
+            health_port=0,
+            disk_headroom_fraction=0.0,
+            shutdown_seconds=1.0,
+        )
+        self.authorizer = authorizer
+        self.pki = pki
+        self._loop = asyncio.new_event_loop()
+        self._stack = AsyncExitStack()
+        self._thread: threading.Thread | None = None
+        self.running: RunningAgent | None = None
+
+    def start(self, **changed_settings: object) -> "AgentThread":
+        """Serve; returns once the first scan is done."""
+        self.settings = replace(self.settings, **changed_settings)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        entered = self._stack.enter_async_context(running_agent(self.settings, self.authorizer))
+        self.running = asyncio.run_coroutine_threadsafe(entered, self._loop).result(10)
+        assert self.running.upkeep.scanned.wait(10)
+        return self
+
+    def stop(self) -> None:
+        """End as SIGTERM does."""
+        if self._thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result(20)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+        self._thread = None
+
+    @property
+    def url(self) -> str:
+        """Where it serves."""
+        assert self.running is not None
+        return f"https://127.0.0.1:{self.running.port}"
+
+    @property
+    def health_url(self) -> str:
+        """Where it serves health and metrics."""
+        assert self.running is not None
+        return f"http://127.0.0.1:{self.running.health_port}"
+
+    def client(self, token: str = ADMIN_TOKEN, ca: Path | None = None) -> AgentClient:
+        """A client with this token; one attempt per call."""
+        token_path = self.pki.ca.parent / f"{token}.token"
+        token_path.write_text(token)
+        return AgentClient(self.url, Credentials(token_path, ca or self.pki.ca), Timeouts(2.0, 10.0, 0.0))
