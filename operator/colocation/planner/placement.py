@@ -5,6 +5,8 @@ chosen the same way first, then nodes within them.
 """
 
 from collections import Counter, defaultdict
+from heapq import heappop, heappush
+from zlib import crc32
 
 from colocation.model.conditions import Reason
 
@@ -46,11 +48,12 @@ def new_map(view: GroupView) -> Placement:
     rank = {node: position for position, node in enumerate(sorted(weights, key=load))}
     shares = view.pool.shares(buckets, replicas)
     quotas = whole_shares(shares, zones, rank)
-    holders = _deal(quotas, zones, rank, buckets, replicas)
+    dealer = _Dealer(quotas, zones)
+    holders = [dealer.deal(bucket, replicas) for bucket in range(buckets)]
     counts = Counter(node for nodes in holders for node in nodes)
     if not is_even(shares, counts):
         holders = even_placement(_as_problem(view, holders, rank))
-    return [tuple(sorted(nodes, key=rank.__getitem__)) for nodes in holders]
+    return [tuple(sorted(nodes)) for nodes in holders]
 
 
 def _as_problem(view: GroupView, holders: list[set[str]], rank: dict[str, int]) -> Problem:
@@ -66,25 +69,41 @@ def _as_problem(view: GroupView, holders: list[set[str]], rank: dict[str, int]) 
     )
 
 
-def _deal(
-    quotas: dict[str, int], zones: dict[str, str], rank: dict[str, int], buckets: int, replicas: int
-) -> list[set[str]]:
-    """Deal every node's quota out over the buckets, no node twice in one, zones as different as possible."""
-    left = dict(quotas)
-    members: dict[str, list[str]] = defaultdict(list)
-    for node in sorted(quotas, key=rank.__getitem__):
-        members[zones.get(node, node)].append(node)
-    holders = []
-    for _ in range(buckets):
-        chosen: set[str] = set()
-        taken: Counter[str] = Counter()
-        for _ in range(replicas):
-            node = max(
-                (name for zone in members.values() for name in zone if name not in chosen),
-                key=lambda name: (-taken[zones.get(name, name)], left[name], -rank[name]),
-            )
-            chosen.add(node)
-            taken[zones.get(node, node)] += 1
-            left[node] -= 1
-        holders.append(chosen)
-    return holders
+class _Dealer:
+    """Deals every node's quota out over the buckets: no node twice in one, zones as different as possible.
+
+    Among nodes with as much left, a hash of node and bucket decides: the successors of a lost node's replicas then
+    lie on many nodes and not always on the same two.
+    """
+
+    def __init__(self, quotas: dict[str, int], zones: dict[str, str]) -> None:
+        self._zone_left: Counter[str] = Counter()
+        self._nodes: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        for node, quota in quotas.items():
+            zone = zones.get(node, "")
+            self._zone_left[zone] += quota
+            heappush(self._nodes[zone], (-quota, _scattered(node, 0), node))
+
+    def deal(self, bucket: int, replicas: int) -> set[str]:
+        """The nodes of the next bucket."""
+        chosen = set()
+        for zone, number in self._zones_of_next(replicas).items():
+            taken = [heappop(self._nodes[zone]) for _ in range(number)]
+            self._zone_left[zone] -= number
+            for left, _, node in taken:
+                chosen.add(node)
+                heappush(self._nodes[zone], (left + 1, _scattered(node, bucket + 1), node))
+        return chosen
+
+    def _zones_of_next(self, replicas: int) -> Counter[str]:
+        """How many nodes of each zone: all different while there are enough, of the zones with most left."""
+        numbers: Counter[str] = Counter()
+        while numbers.total() < replicas:
+            open_zones = [zone for zone, nodes in self._nodes.items() if numbers[zone] < len(nodes)]
+            zones = [zone for zone in open_zones if not numbers[zone]] or open_zones
+            numbers[max(zones, key=lambda zone: (self._zone_left[zone] - numbers[zone], zone))] += 1
+        return numbers
+
+
+def _scattered(node: str, bucket: int) -> int:
+    return crc32(f"{bucket}/{node}".encode())

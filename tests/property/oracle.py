@@ -1,0 +1,65 @@
+"""The optimum by another way: networkx's minimum-cost flow from nothing, exact fractions for the shares.
+
+Shares nothing with the planner but the definition of evenness: whole shares of all replicas by weight, by the largest
+remainder, at most one replica of a bucket per node; equal remainders are alike.
+"""
+
+from fractions import Fraction
+
+import networkx as nx
+
+from colocation.model.group import BucketSequence
+
+
+def exact_shares(weights: dict[str, float], buckets: int, replicas: int) -> dict[str, Fraction]:
+    """Shares by weight, capped at one replica of every bucket; the rest again by weight."""
+    shares: dict[str, Fraction] = {}
+    open_weights = {node: Fraction(weight) for node, weight in weights.items()}
+    remaining = Fraction(buckets * replicas)
+    while open_weights:
+        level = remaining / sum(open_weights.values())
+        full = [node for node, weight in open_weights.items() if weight * level > buckets]
+        for node in full or list(open_weights):
+            shares[node] = Fraction(buckets) if full else open_weights[node] * level
+            remaining -= shares[node]
+            del open_weights[node]
+    return shares
+
+
+def largest_remainder(shares: dict[str, Fraction]) -> tuple[dict[str, int], set[str], int]:
+    """Certain whole shares, the nodes of which some get one more, and how many of them do."""
+    whole = {node: int(share) for node, share in shares.items()}
+    missing = int(sum(shares.values())) - sum(whole.values())
+    remainders = sorted((shares[node] - whole[node] for node in shares), reverse=True)
+    if missing == 0:
+        return whole, set(), 0
+    threshold = remainders[missing - 1]
+    for node in shares:
+        if shares[node] - whole[node] > threshold:
+            whole[node] += 1
+            missing -= 1
+    tied = {node for node in shares if shares[node] - int(shares[node]) == threshold}
+    return whole, tied, missing
+
+
+def fewest_moves(
+    weights: dict[str, float], bucket_map: BucketSequence, bucket_bytes: tuple[int, ...]
+) -> tuple[int, int]:
+    """Replica moves to the nearest even map over the nodes of ``weights``, and the fewest bytes with so many."""
+    replicas = len(bucket_map[0])
+    whole, tied, extra = largest_remainder(exact_shares(weights, len(bucket_map), replicas))
+    one_move = 1 + sum(bucket_bytes) * replicas
+    graph = nx.DiGraph()
+    for bucket, nodes in enumerate(bucket_map):
+        graph.add_edge("source", bucket, capacity=replicas, weight=0)
+        for node in weights:
+            cost = 0 if node in nodes else one_move + bucket_bytes[bucket]
+            graph.add_edge(bucket, node, capacity=1, weight=cost)
+    for node, quota in whole.items():
+        graph.add_edge(node, "sink", capacity=quota, weight=0)
+        if node in tied:
+            graph.add_edge(node, "extra", capacity=1, weight=0)
+    graph.add_edge("extra", "sink", capacity=extra, weight=0)
+    flow = nx.max_flow_min_cost(graph, "source", "sink")
+    assert sum(flow["source"].values()) == replicas * len(bucket_map), "the oracle found no even map"
+    return divmod(nx.cost_of_flow(graph, flow), one_move)
