@@ -49,7 +49,7 @@ class KubernetesApplications:
 
     def driver_log(self, namespace: str, pod: str) -> str:
         """The end of what the driver printed, standard output and error together."""
-        # Not preloaded: the client would guess a type from the text, and a log that is one JSON document is no text then.
+        # Not preloaded: the client guesses a type from the text, and would take a log of one JSON document for no text.
         response: Any = self._core.read_namespaced_pod_log(
             pod, namespace, tail_lines=LOG_LINES_READ, _preload_content=False
         )
