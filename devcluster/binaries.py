@@ -115,19 +115,21 @@ def _build(component: Component) -> None:
     if shutil.which("go") is None:
         raise DevclusterError(f"Go is needed to build {component.name} {component.version}, and no `go` is in PATH")
     _remove_interrupted_builds(component)
-    output = Path(tempfile.mkdtemp(prefix=f".{component.key}.", dir=paths.cache()))
-    environment = {**os.environ, "CGO_ENABLED": "0"}
+    folder = Path(tempfile.mkdtemp(prefix=f".{component.key}.", dir=paths.cache()))
+    output, work = folder / "programs", folder / "work"
+    work.mkdir()
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOTMPDIR": str(work)}
     log = log_path(component)
     with timed(f"building {component.name} {component.version}"), log.open("w") as stream:
         result = subprocess.run(
             build_command(component, output), stdout=stream, stderr=stream, env=environment, check=False
         )
         if result.returncode != 0:
-            shutil.rmtree(output)
+            shutil.rmtree(folder)
             raise DevclusterError(f"building {component.name} failed, see {log}:\n{tail(log)}")
     _name_programs(component, output)
-    output.chmod(0o755)
     output.rename(component.folder)
+    shutil.rmtree(folder)
     log.unlink()
 
 

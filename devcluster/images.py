@@ -1,4 +1,4 @@
-"""Builds images with buildah, on a base made by debootstrap: no registry can be reached for one."""
+"""Builds images with buildah and brings them into the nodes."""
 
 import configparser
 import os
@@ -6,16 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import AbstractContextManager
 from pathlib import Path
 
-from devcluster import apt, binaries, cluster, oci, paths, shell
+from devcluster import base_image, binaries, cluster, oci, paths, shell
 from devcluster.errors import DevclusterError, UsageError
-from devcluster.locks import exclusive
 from devcluster.progress import tail, timed
 
-BASE_IMAGE = "localhost/colocation-base:bookworm"
-RELEASE = "bookworm"
 SPARK_OPERATOR_IMAGE = f"localhost/colocation-spark-operator:{binaries.SPARK_OPERATOR.version}"
 SPARK_OPERATOR_CONTEXT = paths.PACKAGE / "dockerfiles" / "spark-operator"
 AUTHORITIES_IN_BUILD = "/run/devcluster/ca-certificates.crt"
@@ -38,8 +34,8 @@ def full_name(reference: str) -> str:
 
 def build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str]) -> None:
     """Build an image from a Dockerfile whose `BASE` build argument takes the base image."""
-    ensure_base()
-    _build(tag, dockerfile, context, {"BASE": BASE_IMAGE, **build_args})
+    base_image.ensure()
+    _build(tag, dockerfile, context, {"BASE": base_image.BASE_IMAGE, **build_args})
 
 
 def load(tags: list[str]) -> None:
@@ -63,25 +59,6 @@ def build_spark_operator_image(spark_image: str) -> str:
     return SPARK_OPERATOR_IMAGE
 
 
-def ensure_base() -> None:
-    """Make the base image once: a minimal Debian with the machine's own package sources."""
-    with _image_lock():
-        if shell.succeeds("buildah", "inspect", "--type", "image", BASE_IMAGE):
-            return
-        _require_image_tools()
-        with timed("base image"), tempfile.TemporaryDirectory(dir=paths.cache()) as folder:
-            root = Path(folder) / "root"
-            _debootstrap(root)
-            apt.copy_sources(root)
-            container = shell.run("buildah", "from", "scratch").strip()
-            try:
-                shell.run("buildah", "add", "--quiet", container, root, "/")
-                shell.run("buildah", "config", "--cmd", "/bin/bash", container)
-                shell.run("buildah", "commit", "--quiet", container, BASE_IMAGE)
-            finally:
-                shell.run("buildah", "rm", container)
-
-
 def export(tag: str) -> oci.Image:
     """Write an image into the cached OCI layout, unless the very same one is there.
 
@@ -91,15 +68,15 @@ def export(tag: str) -> oci.Image:
     if not shell.succeeds("buildah", "inspect", "--type", "image", name):
         raise DevclusterError(f"there is no image {name}; build it with `python -m devcluster build-image`")
     image_id = shell.run("buildah", "inspect", "--type", "image", "--format", "{{.FromImageID}}", name).strip()
-    with _image_lock():
+    with base_image.image_lock():
         known = oci.find(name)
         if known and oci.image_id(known) == image_id:
             return known
-        with timed(f"exporting {name}"), tempfile.TemporaryDirectory(dir=paths.cache()) as folder:
+        with timed(f"exporting {name}"), base_image.scratch_folder("export") as folder:
             shell.run(
                 "buildah", "push", "--quiet", "--disable-compression", "--format", "oci", name, f"dir:{folder}/image"
             )
-            return oci.adopt(Path(folder) / "image", name)
+            return oci.adopt(folder / "image", name)
 
 
 def _build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str]) -> None:
@@ -145,22 +122,3 @@ def _pip_settings() -> dict[str, dict[str, str]]:
         if section != ":env:":
             sections.setdefault(section, {})[name] = value.strip("'")
     return sections
-
-
-def _debootstrap(root: Path) -> None:
-    log = paths.cache() / "debootstrap.log"
-    command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", RELEASE, str(root), apt.mirror()]
-    with log.open("w") as stream:
-        if subprocess.run(command, stdout=stream, stderr=stream, check=False).returncode != 0:
-            raise DevclusterError(f"debootstrap failed, see {log}:\n{tail(log)}")
-
-
-def _require_image_tools() -> None:
-    missing = [program for program in ("buildah", "debootstrap") if shutil.which(program) is None]
-    if missing:
-        raise DevclusterError(f"missing programs; install the packages {' '.join(missing)}")
-
-
-def _image_lock() -> AbstractContextManager[None]:
-    """Two runs at once must not make the base twice or clean the layout under each other."""
-    return exclusive(paths.cache() / "images.lock", "makes the base image or exports one")
