@@ -95,8 +95,9 @@ class World:
     def settle(self, most_steps: int = 400) -> Plan:
         """Step until there is nothing more to do; fails when that does not come to an end."""
         for number in count():
+            at_rest = not self.snapshot.clones
             decided = self.step()
-            if not self.snapshot.clones and not any(is_active(group) for group in decided.groups):
+            if at_rest and not any(is_active(group) for group in decided.groups):
                 return decided
             assert number < most_steps, f"still busy after {most_steps} steps: {decided}"
         raise AssertionError("unreachable")

@@ -32,7 +32,7 @@ def balance(view: GroupView) -> Course:
             course.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, message)
         return course
     shares = view.pool.shares(len(view.map), view.spec.replicas)
-    if not leaving and is_even(shares, Counter(chain.from_iterable(view.map))):
+    if not leaving and is_even(shares, Counter(chain.from_iterable(view.map)), view.pool.weights):
         return course
     course.target = _even_map(view)
     course.moves = replacements(view, course.target, "balance", Reason.BALANCING)

@@ -29,21 +29,24 @@ class Standing(Enum):
 
 @dataclass(frozen=True)
 class Pool:
-    """The nodes that may take replicas of the groups with one selector and topology key.
+    """The nodes of the groups with one selector, topology key and tolerance.
 
-    ``zones`` maps each node to its zone; it is empty when fewer than two zones are known, as zones then decide
-    nothing.
+    ``weights``: of the nodes that may take replicas. ``waiting``: of the nodes that are down within the tolerance:
+    they take nothing, but their share is kept for them, so that a short absence moves nothing. ``zones`` maps all
+    these nodes to their zones; it is empty when fewer than two zones are known, as zones then decide nothing.
     """
 
     weights: dict[str, float]
+    waiting: dict[str, float]
     zones: dict[str, str]
-    _shares: dict[tuple[int, int], Shares] = field(default_factory=dict)
+    _shares: dict[tuple[int, int, bool], Shares] = field(default_factory=dict)
 
-    def shares(self, buckets: int, replicas: int) -> Shares:
+    def shares(self, buckets: int, replicas: int, *, keep_for_waiting: bool = True) -> Shares:
         """The fair share of every node of a group of this size; computed once per size."""
-        size = (buckets, replicas)
+        size = (buckets, replicas, keep_for_waiting and bool(self.waiting))
         if size not in self._shares:
-            self._shares[size] = fair_shares(self.weights, self.zones, buckets, replicas)
+            weights = self.weights | self.waiting if keep_for_waiting else self.weights
+            self._shares[size] = fair_shares(weights, self.zones, buckets, replicas)
         return self._shares[size]
 
     @cached_property
@@ -84,7 +87,7 @@ class Cluster:
         self.ready = frozenset(node.name for node in snapshot.nodes if node.ready)
         self.groups: dict[GroupKey, GroupState] = {(group.namespace, group.name): group for group in snapshot.groups}
         self.clones: dict[GroupKey, list[tuple[int, Clone]]] = defaultdict(list)
-        self._pools: dict[tuple[frozenset[tuple[str, str]], str], Pool] = {}
+        self._pools: dict[tuple[frozenset[tuple[str, str]], str, int], Pool] = {}
         self.room = Room(snapshot)
         for index, clone in enumerate(snapshot.clones):
             self.clones[clone.namespace, clone.group].append((index, clone))
@@ -98,18 +101,22 @@ class Cluster:
 
     def pool(self, spec: ColocationGroupSpec) -> Pool:
         """The nodes that may take this group's replicas: ready, not drained, selected, of a weight above 0."""
-        key = (frozenset(spec.node_selector.items()), spec.topology_key)
+        tolerance_seconds = spec.relocation.down_tolerance_seconds if len(self.ready) < len(self.nodes) else 0
+        key = (frozenset(spec.node_selector.items()), spec.topology_key, tolerance_seconds)
         if key not in self._pools:
-            fit = [
-                node
-                for node in sorted(self.snapshot.nodes, key=lambda node: node.name)
-                if node.ready and not node.drain and is_selected(node, spec)
-            ]
-            zones = {node.name: zone_of(node, spec) for node in fit}
-            if len(set(zones.values())) < 2:
-                zones = {}
-            self._pools[key] = Pool({node.name: node.weight for node in fit}, zones)
+            self._pools[key] = self._make_pool(spec)
         return self._pools[key]
+
+    def _make_pool(self, spec: ColocationGroupSpec) -> Pool:
+        weights: dict[Standing, dict[str, float]] = {Standing.FIT: {}, Standing.WAITING: {}}
+        zones = {}
+        for name, node in sorted(self.nodes.items()):
+            standing = self.standing(name, spec)
+            if standing in weights and is_selected(node, spec):
+                weights[standing][name] = node.weight
+                zones[name] = zone_of(node, spec)
+        decisive = len(set(zones.values())) > 1
+        return Pool(weights[Standing.FIT], weights[Standing.WAITING], zones if decisive else {})
 
     def standing(self, name: str, spec: ColocationGroupSpec) -> Standing:
         """What the node is to a group of this spec."""

@@ -46,12 +46,12 @@ def new_map(view: GroupView) -> Placement:
         return cluster.replicas_per_node[node] / weight, cluster.bytes_per_node[node] / weight, node
 
     rank = {node: position for position, node in enumerate(sorted(weights, key=load))}
-    shares = view.pool.shares(buckets, replicas)
+    shares = view.pool.shares(buckets, replicas, keep_for_waiting=False)
     quotas = whole_shares(shares, zones, rank)
     dealer = _Dealer(quotas, zones)
     holders = [dealer.deal(bucket, replicas) for bucket in range(buckets)]
     counts = Counter(node for nodes in holders for node in nodes)
-    if not is_even(shares, counts):
+    if not is_even(shares, counts, weights):
         holders = even_placement(_as_problem(view, holders, rank))
     return [tuple(sorted(nodes)) for nodes in holders]
 
@@ -62,7 +62,7 @@ def _as_problem(view: GroupView, holders: list[set[str]], rank: dict[str, int]) 
     return Problem(
         holders=holders,
         takers=sorted(rank, key=rank.__getitem__),
-        shares=view.pool.shares(buckets, replicas),
+        shares=view.pool.shares(buckets, replicas, keep_for_waiting=False),
         zones=zones,
         bucket_bytes=[0] * buckets,
         spare=[spare] * buckets,

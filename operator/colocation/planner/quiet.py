@@ -24,7 +24,8 @@ def is_quiet(cluster: Cluster, group: GroupState) -> bool:
         return False
     if cluster.limits.disable_colocate_balance or not spec.balancing.enabled:
         return True
-    return is_even(pool.shares(spec.buckets, spec.replicas), Counter(chain.from_iterable(group.map)))
+    counts = Counter(chain.from_iterable(group.map))
+    return is_even(pool.shares(spec.buckets, spec.replicas), counts, pool.weights)
 
 
 def _all_complete(group: GroupState, pool: Pool) -> bool:

@@ -158,8 +158,8 @@ class _Repair:
     def _even_out(self) -> None:
         """Exchange the choices where that is more even: each was made without knowing the later ones."""
         view = self.view
-        counts = {node: count for node, count in self.counts.items() if node in self.shares.by_node}
-        if len(self.made) < 2 or view.pool.zones or is_even(self.shares, counts):
+        counts = {node: count for node, count in self.counts.items() if node in view.pool.weights}
+        if len(self.made) < 2 or view.pool.zones or is_even(self.shares, counts, view.pool.weights):
             return
         made = {(bucket, node) for bucket, _, node in self.made if (bucket, node) not in view.begun}
         problem = Problem(

@@ -8,7 +8,7 @@ largest-remainder placements, ties included.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor
@@ -134,12 +134,12 @@ def whole_shares(shares: Shares, zones: dict[str, str], rank: dict[str, int]) ->
     return quotas
 
 
-def is_even(shares: Shares, counts: Mapping[str, int]) -> bool:
-    """Whether no replica moved from one node to another would come nearer to the shares.
+def is_even(shares: Shares, counts: Mapping[str, int], takers: Container[str]) -> bool:
+    """Whether no replica moved from one node to another of ``takers`` would come nearer to the shares.
 
-    ``counts`` has no node outside the shares; nodes that it lacks hold nothing.
+    ``counts`` has no node outside ``takers``; nodes that it lacks hold nothing.
     """
-    empty = next((node for node in shares.neediest if node not in counts), None)
+    empty = next((node for node in shares.neediest if node not in counts and node in takers), None)
     gains = [shares.deviation(node, count + 1) for node, count in counts.items()]
     if empty is not None:
         gains.append(shares.deviation(empty, 1))
