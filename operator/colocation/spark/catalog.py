@@ -1,0 +1,195 @@
+"""Tables, groups and agents as the Kubernetes API knows them: the library's one seam to the cluster.
+
+``Catalog`` is small so that tests can replace the cluster by a few objects in memory.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from colocation.model.conditions import ConditionType
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.model.names import (
+    API_GROUP,
+    API_VERSION,
+    GROUP_PLURAL,
+    TABLE_PLURAL,
+    spark_config_map_name,
+    table_directory,
+)
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+
+HTTP_NOT_FOUND = 404
+HTTP_CONFLICT = 409
+REQUEST_TIMEOUT_SECONDS = 30
+PAGE_OBJECTS = 500
+
+KubernetesObject = dict[str, Any]
+
+
+class NotInCatalog(Exception):
+    """The table, group or ConfigMap does not exist."""
+
+
+class WriteConflict(Exception):
+    """The object was changed by someone else since it was read."""
+
+
+@dataclass(frozen=True)
+class TableObject:
+    """A ColocatedTable as it was at ``resource_version``."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    spec: ColocatedTableSpec
+    status: ColocatedTableStatus
+
+    @property
+    def directory(self) -> str:
+        """Its folder below the namespace's, ``<table>-<uid8>``."""
+        return table_directory(self.name, self.uid)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the operator refused it, or that it has not judged it yet; None when it is accepted."""
+        if self.status.accepted:
+            return None
+        for condition in self.status.conditions:
+            if condition.type == ConditionType.ACCEPTED:
+                return f"{condition.reason}: {condition.message}"
+        return "the operator has not accepted it yet"
+
+
+@dataclass(frozen=True)
+class GroupObject:
+    """A ColocationGroup as it was read."""
+
+    namespace: str
+    name: str
+    spec: ColocationGroupSpec
+    status: ColocationGroupStatus
+
+
+@dataclass(frozen=True)
+class AgentAddresses:
+    """Ready agents' URLs by node, from the ConfigMap ``<group>-spark``."""
+
+    urls: dict[str, str]
+
+
+class Catalog(Protocol):
+    """What the library asks of the cluster. All methods raise ``NotInCatalog`` for what does not exist."""
+
+    def list_tables(self, namespace: str) -> list[TableObject]:
+        """All tables of a namespace, by name."""
+
+    def get_table(self, namespace: str, name: str) -> TableObject:
+        """One table."""
+
+    def get_group(self, namespace: str, name: str) -> GroupObject:
+        """One group."""
+
+    def get_agents(self, namespace: str, group: str) -> AgentAddresses:
+        """The agents that readers and loaders of a group may talk to."""
+
+    def commit(self, table: TableObject, snapshot: TableSnapshot) -> None:
+        """Set ``status.snapshot`` if the table is still as it was read.
+
+        Raises:
+            WriteConflict: it is not; nothing was changed.
+        """
+
+
+class KubernetesCatalog:
+    """The catalog in a cluster: in-cluster configuration inside a pod, else the kubeconfig."""
+
+    def __init__(self) -> None:
+        import kubernetes
+
+        kubernetes.config.load_config()
+        self._objects = kubernetes.client.CustomObjectsApi()
+        self._core = kubernetes.client.CoreV1Api()
+        self._api_error: type[Exception] = kubernetes.client.ApiException
+
+    def list_tables(self, namespace: str) -> list[TableObject]:
+        tables: list[TableObject] = []
+        token = ""
+        while True:
+            page = self._call(
+                f"tables of namespace {namespace}",
+                self._objects.list_namespaced_custom_object,
+                API_GROUP, API_VERSION, namespace, TABLE_PLURAL, limit=PAGE_OBJECTS, _continue=token,
+            )
+            tables.extend(parse_table(item) for item in page["items"])
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return sorted(tables, key=lambda table: table.name)
+
+    def get_table(self, namespace: str, name: str) -> TableObject:
+        return parse_table(self._get(TABLE_PLURAL, namespace, name, "ColocatedTable"))
+
+    def get_group(self, namespace: str, name: str) -> GroupObject:
+        return parse_group(self._get(GROUP_PLURAL, namespace, name, "ColocationGroup"))
+
+    def get_agents(self, namespace: str, group: str) -> AgentAddresses:
+        name = spark_config_map_name(group)
+        config_map = self._call(
+            f"ConfigMap {namespace}/{name}", self._core.read_namespaced_config_map, name, namespace
+        )
+        return AgentAddresses(urls=json.loads((config_map.data or {}).get("agents.json", "{}")))
+
+    def commit(self, table: TableObject, snapshot: TableSnapshot) -> None:
+        body = {
+            "metadata": {"resourceVersion": table.resource_version, "uid": table.uid},
+            "status": {"snapshot": snapshot.to_json_dict()},
+        }
+        self._call(
+            f"ColocatedTable {table.namespace}/{table.name}",
+            self._objects.patch_namespaced_custom_object_status,
+            API_GROUP, API_VERSION, table.namespace, TABLE_PLURAL, table.name, body,
+            _content_type="application/merge-patch+json",
+        )
+
+    def _get(self, plural: str, namespace: str, name: str, kind: str) -> KubernetesObject:
+        return self._call(
+            f"{kind} {namespace}/{name}",
+            self._objects.get_namespaced_custom_object,
+            API_GROUP, API_VERSION, namespace, plural, name,
+        )
+
+    def _call(self, subject: str, method: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return method(*arguments, _request_timeout=REQUEST_TIMEOUT_SECONDS, **options)
+        except self._api_error as error:
+            status = getattr(error, "status", None)
+            if status == HTTP_NOT_FOUND:
+                raise NotInCatalog(f"{subject} does not exist") from error
+            if status == HTTP_CONFLICT:
+                raise WriteConflict(f"{subject} was changed by someone else") from error
+            raise
+
+
+def parse_table(item: KubernetesObject) -> TableObject:
+    """A ColocatedTable as the API server gives it."""
+    metadata = item["metadata"]
+    return TableObject(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        spec=ColocatedTableSpec.model_validate(item["spec"]),
+        status=ColocatedTableStatus.model_validate(item.get("status") or {}),
+    )
+
+
+def parse_group(item: KubernetesObject) -> GroupObject:
+    """A ColocationGroup as the API server gives it."""
+    metadata = item["metadata"]
+    return GroupObject(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        spec=ColocationGroupSpec.model_validate(item["spec"]),
+        status=ColocationGroupStatus.model_validate(item.get("status") or {}),
+    )

@@ -1,0 +1,130 @@
+"""What a session needs so that tables of colocation groups can be read and joined without a shuffle.
+
+User-facing settings begin with ``spark.colocation.``; ``register`` turns them into the file system's ``fs.coloc.*``, which
+Spark sends to executors with each plan.
+"""
+
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colocation.manifests.spark_pods import FILE_SYSTEM_CONF, PLANNER_CONF
+from colocation.model.names import CA_PATH, DEFAULT_DATA_ROOT, TOKEN_PATH
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAMESPACE = "spark.colocation.namespace"
+DATA_ROOT = "spark.colocation.dataRoot"
+TOKEN_FILE = "spark.colocation.tokenFile"
+CA_FILE = "spark.colocation.caFile"
+DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
+WHEN_UNSTABLE = "spark.colocation.whenUnstable"
+DEGRADE_REASON = "spark.colocation.degradeReason"
+
+WHEN_UNSTABLE_CHOICES = ("shuffle", "colocated")
+PLUGIN_CLASS = "dev.colocation.spark.ColocationPlugin"
+JAR_NAME = "colocation-spark.jar"
+
+
+class JarMissing(Exception):
+    """The installed package holds no jar of the ``coloc://`` file system."""
+
+
+def jar_path() -> Path:
+    """The jar of the ``coloc://`` file system, which travels in this package.
+
+    Raises:
+        JarMissing: a checkout in which it was not built yet.
+    """
+    path = Path(str(resources.files("colocation.spark"))) / "jars" / JAR_NAME
+    if not path.is_file():
+        raise JarMissing(f"{path} is missing; in a checkout build it with scripts/build-jar")
+    return path
+
+
+def spark_conf(
+    namespace: str = "",
+    data_root: str = DEFAULT_DATA_ROOT,
+    token_file: str = TOKEN_PATH,
+    ca_file: str = CA_PATH,
+) -> dict[str, str]:
+    """All configuration of a session, as ``key: value``.
+
+    Args:
+        namespace: the Kubernetes namespace whose tables are meant when none is given.
+        data_root: where executors have the node's data root mounted.
+        token_file: the executors' and driver's ServiceAccount token for the agents.
+        ca_file: the agents' CA, PEM.
+    """
+    conf = {
+        **FILE_SYSTEM_CONF,
+        **PLANNER_CONF,
+        "spark.plugins": PLUGIN_CLASS,
+        "spark.jars": str(jar_path()),
+        DATA_ROOT: data_root,
+        TOKEN_FILE: token_file,
+        CA_FILE: ca_file,
+    }
+    if namespace:
+        conf[NAMESPACE] = namespace
+    return conf
+
+
+def configure(builder: "SparkSession.Builder", **settings: str) -> "SparkSession.Builder":
+    """``SparkSession.builder`` with ``spark_conf(**settings)``; call it before anything has started a session."""
+    for key, value in spark_conf(**settings).items():
+        builder = builder.config(key, value)
+    return builder
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """The ``spark.colocation.*`` values of one session, as they stand now."""
+
+    namespace: str
+    data_root: str
+    token_file: str
+    ca_file: str
+    join_disabled: bool
+    colocate_when_unstable: bool
+    degrade_reason: str
+
+    @classmethod
+    def of(cls, spark: "SparkSession") -> "SessionSettings":
+        """Read them from the session.
+
+        Raises:
+            ValueError: a value that is not allowed.
+        """
+
+        def value(key: str, default: str) -> str:
+            return spark.conf.get(key, default) or default
+
+        when_unstable = value(WHEN_UNSTABLE, "shuffle")
+        if when_unstable not in WHEN_UNSTABLE_CHOICES:
+            raise ValueError(f"{WHEN_UNSTABLE}={when_unstable!r}; allowed: {', '.join(WHEN_UNSTABLE_CHOICES)}")
+        disabled = value(DISABLE_COLOCATE_JOIN, "false").lower()
+        if disabled not in ("true", "false"):
+            raise ValueError(f"{DISABLE_COLOCATE_JOIN}={disabled!r}; allowed: true, false")
+        return cls(
+            namespace=value(NAMESPACE, ""),
+            data_root=value(DATA_ROOT, DEFAULT_DATA_ROOT),
+            token_file=value(TOKEN_FILE, TOKEN_PATH),
+            ca_file=value(CA_FILE, CA_PATH),
+            join_disabled=disabled == "true",
+            colocate_when_unstable=when_unstable == "colocated",
+            degrade_reason=value(DEGRADE_REASON, ""),
+        )
+
+    def namespace_or(self, given: str | None) -> str:
+        """The namespace to work in.
+
+        Raises:
+            ValueError: neither given nor configured.
+        """
+        namespace = given or self.namespace
+        if not namespace:
+            raise ValueError(f"no namespace: pass namespace=… or set {NAMESPACE}")
+        return namespace

@@ -1,0 +1,76 @@
+"""Whether a table is read bucket by bucket, or in the ordinary way and why. Pure; the reasons are Doris's words.
+
+A row's bucket is a property of the data, so a bucketed plan is right at any time; this only decides whether it pays.
+"""
+
+from dataclasses import dataclass
+
+from colocation.model.conditions import Reason
+from colocation.model.group import ColocationGroupStatus
+
+SESSION_DISABLED = "Session disabled"
+NOT_STABLE = "group is not stable"
+NO_GROUP = "Tables are not in the same group"
+INCONSISTENT = "Inconsistent distribution of table and queries"
+
+MAX_NAMED_BUCKETS = 3
+
+
+@dataclass(frozen=True)
+class ReadSwitches:
+    """What the session and the submitter asked for."""
+
+    join_disabled: bool = False
+    colocate_when_unstable: bool = False
+    degrade_reason: str = ""
+
+
+@dataclass(frozen=True)
+class ReadDecision:
+    """``bucketed`` False: Spark sees an ordinary table, for ``reason``. ``note`` qualifies a bucketed read."""
+
+    bucketed: bool
+    reason: str = ""
+    note: str = ""
+
+
+def decide(
+    switches: ReadSwitches, group: ColocationGroupStatus | None, refusal: str | None, inconsistency: str | None
+) -> ReadDecision:
+    """How to read a table.
+
+    Args:
+        switches: the session's.
+        group: the group's status; None when the table is in no group.
+        refusal: why the operator refuses the table; None when it is accepted.
+        inconsistency: how the table's files differ from the group's schema; None when they do not.
+    """
+    if switches.join_disabled:
+        return ReadDecision(False, SESSION_DISABLED)
+    if group is None:
+        return ReadDecision(False, f"{NO_GROUP}: the table is in no group")
+    if refusal is not None:
+        return ReadDecision(False, f"{NO_GROUP}: the table is not accepted: {refusal}")
+    if inconsistency is not None:
+        return ReadDecision(False, f"{INCONSISTENT}: {inconsistency}")
+    unstable = switches.degrade_reason or _instability(group)
+    if not unstable:
+        return ReadDecision(True)
+    reason = unstable if unstable.startswith(NOT_STABLE) else f"{NOT_STABLE}: {unstable}"
+    if switches.colocate_when_unstable:
+        return ReadDecision(True, note=f"{reason}; buckets are read from live replicas")
+    return ReadDecision(False, reason)
+
+
+def _instability(group: ColocationGroupStatus) -> str:
+    """Why the group is not stable, with its first buckets; empty when it is."""
+    if group.stable:
+        return ""
+    if group.stable is None:
+        return "the operator has not judged it yet"
+    named = [f"bucket {bucket.bucket} {bucket.reason}: {bucket.message}".rstrip(": ")
+             for bucket in group.unstable_buckets[:MAX_NAMED_BUCKETS]]
+    total = group.unstable_bucket_count or len(group.unstable_buckets)
+    if total > len(named):
+        named.append(f"and {total - len(named)} more buckets" if named else f"{total} buckets")
+    return "; ".join([group.reason or Reason.REPLICA_MISSING, *named])

@@ -1,0 +1,220 @@
+"""load: a DataFrame's rows into a table, all or none."""
+
+import datetime
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from colocation.model.group import BucketSequence
+from colocation.model.spark_types import canonical_type
+from colocation.model.table import ColocatedTableSpec
+from colocation.model.table_manifest import TableManifest
+
+from .agents import Agents
+from .bucket_files import BUCKET_COLUMN, PARTITION_COLUMN_PREFIX, FileLayout
+from .catalog import Catalog, GroupObject, KubernetesCatalog, NotInCatalog, TableObject
+from .commit import MODES, Mode, NewFiles, commit, publish_manifest
+from .configuration import SessionSettings
+from .load_schema import Field, matched_names
+from .upload import SENT_COLUMN, Destination, SentFile, sender
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_SECONDS = 1.0
+
+
+class NotReady(Exception):
+    """The table cannot be loaded yet; says what is missing."""
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load committed.
+
+    Attributes:
+        rows: loaded by this load.
+        files: written by this load, each counted once.
+        bytes: of those files, one replica.
+        partitions: with rows of this load.
+        snapshot_id: the table's new snapshot.
+        replicas_missing: copies of new files that the operator has yet to make.
+    """
+
+    rows: int
+    files: int
+    bytes: int
+    partitions: int
+    snapshot_id: int
+    replicas_missing: int
+
+
+@dataclass(frozen=True)
+class _Target:
+    table: TableObject
+    group: GroupObject
+    buckets: BucketSequence
+    agents: dict[str, str]
+
+
+def load(
+    df: "DataFrame",
+    table: str,
+    namespace: str | None = None,
+    mode: Mode = "append",
+    catalog: Catalog | None = None,
+    wait_seconds: float = 120,
+) -> LoadResult:
+    """Load a DataFrame into a ColocatedTable. Readers see all of its rows or none.
+
+    Args:
+        df: its columns must be the table's by name and type; the order does not matter.
+        table: the ColocatedTable's name.
+        namespace: default: ``spark.colocation.namespace``.
+        mode: ``append``; ``overwrite`` all rows; ``overwrite-partitions``: only the partitions that the rows are in.
+        catalog: default: the Kubernetes API.
+        wait_seconds: how long to wait for the table to be accepted and its group to have a map.
+
+    Raises:
+        ValueError: an unknown mode, or ``overwrite-partitions`` on a table without partitions.
+        SchemaMismatch: the columns do not fit; nothing was written.
+        NotReady: the table is refused, or has no map within ``wait_seconds``.
+        LoadConflict: another load was first and this one may not go on top of it.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode {mode!r}; allowed: {', '.join(MODES)}")
+    spark = df.sparkSession
+    settings = SessionSettings.of(spark)
+    catalog = catalog or KubernetesCatalog()
+    namespace = settings.namespace_or(namespace)
+    spec = catalog.get_table(namespace, table).spec
+    if mode == "overwrite-partitions" and not spec.partitioned_by:
+        raise ValueError(f"mode overwrite-partitions: table {namespace}.{table} has no partitions; use overwrite")
+    names = matched_names(f"{namespace}.{table}", _expected_fields(spark, spec), _given_fields(df))
+    target = wait_until_loadable(catalog, namespace, table, wait_seconds)
+    destination = Destination(
+        namespace, target.table.directory, target.buckets, target.agents, settings.token_file, settings.ca_file
+    )
+    sent = _write_and_send(df, names, target, destination)
+    new = NewFiles(mode, tuple(one.file for one in sent), target.group.spec.buckets)
+    with destination.open_agents() as agents:
+        snapshot, missing = commit(
+            catalog,
+            target.table,
+            new,
+            parent_of=lambda current: _committed_manifest(agents, current),
+            publish=lambda current, manifest: publish_manifest(agents, current, manifest, target.buckets, new.files),
+            now=lambda: datetime.datetime.now(datetime.UTC),
+        )
+    return LoadResult(
+        rows=sum(file.rows for file in new.files),
+        files=len(new.files),
+        bytes=sum(file.bytes for file in new.files),
+        partitions=len({tuple(file.partition.items()) for file in new.files}),
+        snapshot_id=snapshot.id,
+        replicas_missing=missing,
+    )
+
+
+def wait_until_loadable(
+    catalog: Catalog,
+    namespace: str,
+    name: str,
+    wait_seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _Target:
+    """Wait until the operator has accepted the table, made a map, and told where its agents are.
+
+    Raises:
+        NotReady: it has not within ``wait_seconds``; says what is missing.
+    """
+    deadline = clock() + wait_seconds
+    while True:
+        target = _loadable(catalog, namespace, name)
+        if isinstance(target, _Target):
+            return target
+        if clock() >= deadline:
+            raise NotReady(f"table {namespace}.{name} cannot be loaded after {wait_seconds:g} s: {target}")
+        sleep(POLL_SECONDS)
+
+
+def _loadable(catalog: Catalog, namespace: str, name: str) -> _Target | str:
+    """The target, or what it lacks."""
+    table = catalog.get_table(namespace, name)
+    if table.refusal is not None:
+        return table.refusal
+    if not table.spec.colocate_with:
+        return "it is in no group, so no nodes hold it; set spec.colocateWith"
+    try:
+        group = catalog.get_group(namespace, table.spec.colocate_with)
+        agents = catalog.get_agents(namespace, table.spec.colocate_with)
+    except NotInCatalog as error:
+        return str(error)
+    buckets = group.status.backends_per_bucket_seq
+    if not buckets:
+        return f"group {group.name} has no map yet ({group.status.reason or 'the operator has not seen it'})"
+    if len(buckets) != group.spec.buckets:
+        return f"group {group.name} has {group.spec.buckets} buckets, but its map has {len(buckets)}"
+    return _Target(table, group, buckets, agents.urls)
+
+
+def _expected_fields(spark: "SparkSession", spec: ColocatedTableSpec) -> list[Field]:
+    from pyspark.sql.types import DataType
+
+    def simple(type_name: str) -> str:
+        canonical = canonical_type(type_name)
+        return canonical if canonical == "string" else str(DataType.fromDDL(type_name).simpleString())
+
+    return [Field(column.name, simple(column.type)) for column in spec.columns]
+
+
+def _given_fields(df: "DataFrame") -> list[Field]:
+    return [Field(field.name, field.dataType.simpleString()) for field in df.schema.fields]
+
+
+def _write_and_send(
+    df: "DataFrame", names: list[str], target: _Target, destination: Destination
+) -> list[SentFile]:
+    """Run the load's Spark job: hash, sort, write, send."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    spec = target.table.spec
+    buckets = target.group.spec.buckets
+    partitions = [spec.column(name).name for name in spec.partitioned_by]
+    layout = FileLayout(
+        load_id=secrets.token_hex(4),
+        buckets=buckets,
+        stored_columns=tuple(column.name for column in spec.columns if column.name not in partitions),
+        partition_columns=tuple(partitions),
+        required_columns=tuple(column.name for column in spec.columns if not column.nullable),
+        spark_version=df.sparkSession.version,
+    )
+    rows = df.select(
+        [F.col(_quoted(given)).alias(column.name) for given, column in zip(names, spec.columns, strict=True)]
+    )
+    keys = [F.col(_quoted(name)) for name in spec.bucketed_by]
+    partition_columns = {
+        f"{PARTITION_COLUMN_PREFIX}{index}": F.nullif(F.col(_quoted(name)).cast("string"), F.lit(""))
+        for index, name in enumerate(partitions)
+    }
+    clustered = (
+        rows.repartition(buckets, *keys)
+        .withColumns({BUCKET_COLUMN: F.pmod(F.hash(*keys), F.lit(buckets)), **partition_columns})
+        .sortWithinPartitions(BUCKET_COLUMN, *partition_columns, *(_quoted(name) for name in spec.sort_columns))
+    )
+    sent = clustered.mapInArrow(sender(destination, layout), f"{SENT_COLUMN} string").collect()
+    return [SentFile.model_validate_json(row[SENT_COLUMN]) for row in sent]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _committed_manifest(agents: Agents, table: TableObject) -> TableManifest | None:
+    snapshot = table.status.snapshot
+    if snapshot is None:
+        return None
+    return agents.fetch_manifest(table.namespace, table.directory, snapshot.manifest_sha256)[0]

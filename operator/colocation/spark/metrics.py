@@ -1,0 +1,34 @@
+"""How many bytes queries read from local disk and from other nodes, as the executors counted them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class ReadMetrics:
+    """Bytes and files read through ``coloc://``. A file that was read from both places counts in both."""
+
+    local_bytes: int
+    remote_bytes: int
+    local_files: int
+    remote_files: int
+
+    def __sub__(self, mark: "ReadMetrics") -> "ReadMetrics":
+        return ReadMetrics(
+            self.local_bytes - mark.local_bytes,
+            self.remote_bytes - mark.remote_bytes,
+            self.local_files - mark.local_files,
+            self.remote_files - mark.remote_files,
+        )
+
+
+def read_metrics(spark: "SparkSession", since: ReadMetrics | None = None) -> ReadMetrics:
+    """What the application's finished tasks have read since it started, or since an earlier answer.
+
+    Queries that run at the same time are counted together.
+    """
+    totals = ReadMetrics(*spark.sparkContext._jvm.dev.colocation.spark.ReadMetrics.totals())
+    return totals - since if since else totals

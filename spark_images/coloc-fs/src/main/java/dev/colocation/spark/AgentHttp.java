@@ -1,0 +1,145 @@
+package dev.colocation.spark;
+
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandler;
+import java.net.http.HttpResponse.BodySubscribers;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
+
+/**
+ * Reads from node agents over HTTPS; see ARCHITECTURE.md, "Agent API". One instance per credentials in a JVM, so that all
+ * tasks of an executor share connections.
+ */
+final class AgentHttp {
+  /** Longer reads are several requests, so that a time limit per request means a least speed. */
+  static final int MAX_REQUEST_BYTES = 8 << 20;
+
+  private static final int OK = 200;
+  private static final int PARTIAL_CONTENT = 206;
+  private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(5);
+  private static final Map<Key, AgentHttp> SHARED = new ConcurrentHashMap<>();
+
+  private record Key(Path tokenFile, Path authorityFile) {}
+
+  private final RenewedFile<String> token;
+  private final RenewedFile<HttpClient> client;
+
+  private AgentHttp(Key key) {
+    token = new RenewedFile<>(key.tokenFile(), content -> new String(content, StandardCharsets.UTF_8).trim());
+    client = new RenewedFile<>(key.authorityFile(), AgentHttp::newClient);
+  }
+
+  static AgentHttp shared(Settings settings) {
+    return SHARED.computeIfAbsent(new Key(settings.tokenFile(), settings.authorityFile()), AgentHttp::new);
+  }
+
+  private static HttpClient newClient(byte[] authority) throws IOException {
+    return HttpClient.newBuilder()
+        .version(HttpClient.Version.HTTP_1_1)
+        .followRedirects(HttpClient.Redirect.NEVER)
+        .connectTimeout(CONNECT_TIMEOUT)
+        .sslContext(AgentTrust.context(authority))
+        .build();
+  }
+
+  /**
+   * Reads a range, at most {@link #MAX_REQUEST_BYTES} long, into {@code target}.
+   *
+   * @param url the agent, {@code https://<pod IP>:<port>}
+   * @param target file below {@code /v1/files/}, see {@link #fileTarget}
+   * @return bytes read, at least 1; fewer than asked for when the answer was cut off
+   * @throws AgentRefused when the agent answered with another status
+   * @throws IOException when no byte arrived in time
+   */
+  int readRange(String url, String target, long position, RangeTarget range, Duration timeout) throws IOException {
+    HttpRequest request = request(url, target, timeout)
+        .header("Range", "bytes=" + position + "-" + (position + range.length() - 1))
+        .build();
+    BodyHandler<String> handler = answer ->
+        answer.statusCode() == PARTIAL_CONTENT ? range : BodySubscribers.ofString(StandardCharsets.UTF_8);
+    try {
+      HttpResponse<String> answer = send(request, handler, timeout);
+      if (answer.statusCode() != PARTIAL_CONTENT) {
+        throw new AgentRefused(answer.statusCode(), answer.body());
+      }
+    } catch (AgentRefused | InterruptedIOException error) {
+      throw error;
+    } catch (IOException error) {
+      if (range.received() == 0) {
+        throw error;
+      }
+    }
+    return range.received();
+  }
+
+  /** Reads a whole small file, such as a manifest. */
+  byte[] readWhole(String url, String target, Duration timeout) throws IOException {
+    HttpResponse<byte[]> answer =
+        send(request(url, target, timeout).build(), HttpResponse.BodyHandlers.ofByteArray(), timeout);
+    if (answer.statusCode() != OK) {
+      throw new AgentRefused(answer.statusCode(), new String(answer.body(), StandardCharsets.UTF_8));
+    }
+    return answer.body();
+  }
+
+  private HttpRequest.Builder request(String url, String target, Duration timeout) throws IOException {
+    return HttpRequest.newBuilder(URI.create(url + "/v1/files/" + target))
+        .header("Authorization", "Bearer " + token.get())
+        .timeout(timeout)
+        .GET();
+  }
+
+  /** The request's own timeout ends with the headers; the body has to arrive in time too. */
+  private <T> HttpResponse<T> send(HttpRequest request, BodyHandler<T> handler, Duration timeout) throws IOException {
+    CompletableFuture<HttpResponse<T>> answer = client.get().sendAsync(request, handler);
+    try {
+      return answer.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+    } catch (TimeoutException error) {
+      answer.cancel(true);
+      throw new IOException("no whole answer within " + timeout.toSeconds() + " s", error);
+    } catch (InterruptedException error) {
+      answer.cancel(true);
+      Thread.currentThread().interrupt();
+      throw (InterruptedIOException) new InterruptedIOException("interrupted while reading").initCause(error);
+    } catch (ExecutionException error) {
+      Throwable cause = error.getCause();
+      throw new IOException(cause.getMessage() == null ? cause.toString() : cause.getMessage(), cause);
+    }
+  }
+
+  /** {@code <namespace>/<directory>/<path>}, percent-encoded once per segment. */
+  static String fileTarget(ColocPath path) {
+    return fileTarget(path, path.relative());
+  }
+
+  /** The target of another file of the same table. */
+  static String fileTarget(ColocPath path, String relative) {
+    return Arrays.stream((path.namespace() + "/" + path.directory() + "/" + relative).split("/"))
+        .map(AgentHttp::encodeSegment)
+        .collect(Collectors.joining("/"));
+  }
+
+  private static String encodeSegment(String segment) {
+    StringBuilder encoded = new StringBuilder();
+    for (byte octet : segment.getBytes(StandardCharsets.UTF_8)) {
+      char character = (char) (octet & 0xff);
+      boolean unreserved = character < 0x80 && (Character.isLetterOrDigit(character) || "-._~".indexOf(character) >= 0);
+      encoded.append(unreserved ? String.valueOf(character) : String.format("%%%02X", (int) character));
+    }
+    return encoded.toString();
+  }
+}

@@ -1,0 +1,22 @@
+package dev.colocation.spark;
+
+import java.io.IOException;
+
+/** An agent answered, but not with the file. */
+final class AgentRefused extends IOException {
+  private static final long serialVersionUID = 1L;
+  private static final int TOO_MANY_REQUESTS = 429;
+  private static final int FIRST_SERVER_ERROR = 500;
+
+  private final int status;
+
+  AgentRefused(int status, String body) {
+    super("HTTP " + status + " " + body);
+    this.status = status;
+  }
+
+  /** Whether another attempt at the same agent may succeed. */
+  boolean isTransient() {
+    return status == TOO_MANY_REQUESTS || status >= FIRST_SERVER_ERROR;
+  }
+}

@@ -1,0 +1,246 @@
+package dev.colocation.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.TreeMap;
+import java.util.concurrent.ThreadLocalRandom;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.BlockLocation;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.util.Progressable;
+
+/**
+ * Tables of colocation groups as files: {@code coloc://<namespace>/<table>-<uid8>/<manifest sha256>/data/…}, read only.
+ *
+ * <p>What exists is what the manifest names. {@link #open} reads the replica on this node's disk if there is one, else
+ * another node's, so no query fails because of where a task runs; it is only slower.
+ */
+public final class ColocFileSystem extends FileSystem {
+  private static final long BLOCK_BYTES = 128L << 20;
+  private static final short READ_ONLY = 0444;
+
+  private URI uri;
+  private Settings settings;
+
+  @Override
+  public void initialize(URI name, Configuration configuration) throws IOException {
+    super.initialize(name, configuration);
+    setConf(configuration);
+    uri = URI.create(name.getScheme() + "://" + name.getAuthority());
+    settings = new Settings(configuration);
+  }
+
+  @Override
+  public String getScheme() {
+    return ColocPath.SCHEME;
+  }
+
+  @Override
+  public URI getUri() {
+    return uri;
+  }
+
+  @Override
+  public FSDataInputStream open(Path path, int bufferSize) throws IOException {
+    ColocPath location = ColocPath.parse(makeQualified(path));
+    Manifest.File file = ManifestStore.get(location, settings).files().get(location.relative());
+    if (file == null) {
+      throw new FileNotFoundException(path + ": the table's manifest names no such file");
+    }
+    String description =
+        "table " + location.table() + ", bucket " + file.bucket() + ", file " + location.relative();
+    List<Replica> replicas = replicas(location, file);
+    if (replicas.isEmpty()) {
+      throw new FileNotFoundException(description + ": it is not on this node's disk below " + settings.dataRoot()
+          + ", and no agent is known; register the table again: colocation.spark.register(spark)");
+    }
+    ReplicaReader reader =
+        new ReplicaReader(description, replicas, settings.readDeadline(), ReadCounters.OF_THIS_JVM);
+    return new FSDataInputStream(new ReplicaInputStream(reader, file.bytes(), statistics));
+  }
+
+  /**
+   * Where the file can be read: this node's disk if it holds the whole file, the bucket's nodes, and last all other nodes,
+   * since a bucket may have moved after the query was planned.
+   */
+  private List<Replica> replicas(ColocPath location, Manifest.File file) throws IOException {
+    List<Replica> replicas = new ArrayList<>();
+    java.nio.file.Path local = settings.dataRoot()
+        .resolve(location.namespace()).resolve(location.directory()).resolve(location.relative());
+    if (Files.isRegularFile(local) && Files.size(local) == file.bytes()) {
+      replicas.add(new LocalReplica(local));
+    }
+    Settings.Group group = settings.groupOf(location.namespace(), location.directory());
+    List<String> owners = group.nodesOf(file.bucket()).stream().filter(group.agents()::containsKey).toList();
+    List<String> others = group.agents().keySet().stream().filter(node -> !owners.contains(node)).toList();
+    List<String> nodes = new ArrayList<>(owners);
+    Collections.shuffle(nodes, ThreadLocalRandom.current());
+    nodes.addAll(others);
+    AgentHttp agents = AgentHttp.shared(settings);
+    String target = AgentHttp.fileTarget(location);
+    for (String node : nodes) {
+      replicas.add(new RemoteReplica(agents, node, group.agents().get(node), target, settings.requestTimeout()));
+    }
+    return replicas;
+  }
+
+  @Override
+  public FileStatus getFileStatus(Path path) throws IOException {
+    ColocPath location = ColocPath.parse(makeQualified(path));
+    NavigableMap<String, Manifest.File> files = ManifestStore.get(location, settings).files();
+    Manifest.File file = files.get(location.relative());
+    if (file != null) {
+      return located(location, location.relative(), file);
+    }
+    // A table without files is an empty folder, as Spark expects of a table that was just made.
+    if (location.relative().isEmpty() || location.relative().equals("data") || !below(location, files).isEmpty()) {
+      return folder(path);
+    }
+    throw new FileNotFoundException(path + ": the table's manifest names no such file or folder");
+  }
+
+  @Override
+  public FileStatus[] listStatus(Path path) throws IOException {
+    FileStatus status = getFileStatus(path);
+    if (status.isFile()) {
+      return new FileStatus[] {status};
+    }
+    ColocPath location = ColocPath.parse(makeQualified(path));
+    int prefix = prefix(location).length();
+    Map<String, FileStatus> children = new TreeMap<>();
+    for (Map.Entry<String, Manifest.File> entry
+        : below(location, ManifestStore.get(location, settings).files()).entrySet()) {
+      int slash = entry.getKey().indexOf('/', prefix);
+      String child = slash < 0 ? entry.getKey() : entry.getKey().substring(0, slash);
+      if (!children.containsKey(child)) {
+        children.put(child, slash < 0
+            ? located(location, child, entry.getValue())
+            : folder(location.resolve(child)));
+      }
+    }
+    return children.values().toArray(FileStatus[]::new);
+  }
+
+  /** All files below a folder in one step; Spark lists with this ({@code useListFilesFileSystemList}). */
+  @Override
+  public RemoteIterator<LocatedFileStatus> listFiles(Path path, boolean recursive) throws IOException {
+    FileStatus status = getFileStatus(path);
+    ColocPath location = ColocPath.parse(makeQualified(path));
+    NavigableMap<String, Manifest.File> files = ManifestStore.get(location, settings).files();
+    List<LocatedFileStatus> found = new ArrayList<>();
+    if (status.isFile()) {
+      found.add((LocatedFileStatus) status);
+    } else {
+      int prefix = prefix(location).length();
+      for (Map.Entry<String, Manifest.File> entry : below(location, files).entrySet()) {
+        if (recursive || entry.getKey().indexOf('/', prefix) < 0) {
+          found.add(located(location, entry.getKey(), entry.getValue()));
+        }
+      }
+    }
+    return iterate(found.iterator());
+  }
+
+  @Override
+  public BlockLocation[] getFileBlockLocations(FileStatus status, long start, long length) throws IOException {
+    return getFileBlockLocations(status.getPath(), start, length);
+  }
+
+  @Override
+  public BlockLocation[] getFileBlockLocations(Path path, long start, long length) throws IOException {
+    FileStatus status = getFileStatus(path);
+    return status instanceof LocatedFileStatus file ? file.getBlockLocations() : new BlockLocation[0];
+  }
+
+  private ColocFileStatus located(ColocPath location, String relative, Manifest.File file) throws IOException {
+    FileStatus status = new FileStatus(
+        file.bytes(), false, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, location.resolve(relative));
+    Settings.Group group = settings.groupOf(location.namespace(), location.directory());
+    return new ColocFileStatus(status, group.nodesOf(file.bucket()));
+  }
+
+  private FileStatus folder(Path path) {
+    return new FileStatus(0, true, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, makeQualified(path));
+  }
+
+  private static String prefix(ColocPath location) {
+    return location.relative().isEmpty() ? "" : location.relative() + "/";
+  }
+
+  private static NavigableMap<String, Manifest.File> below(
+      ColocPath location, NavigableMap<String, Manifest.File> files) {
+    String prefix = prefix(location);
+    return prefix.isEmpty() ? files : files.subMap(prefix, true, prefix + Character.MAX_VALUE, false);
+  }
+
+  private static RemoteIterator<LocatedFileStatus> iterate(Iterator<LocatedFileStatus> files) {
+    return new RemoteIterator<>() {
+      @Override
+      public boolean hasNext() {
+        return files.hasNext();
+      }
+
+      @Override
+      public LocatedFileStatus next() {
+        return files.next();
+      }
+    };
+  }
+
+  @Override
+  public Path getWorkingDirectory() {
+    return new Path(uri.toString() + "/");
+  }
+
+  @Override
+  public void setWorkingDirectory(Path path) {
+    // Locations are always absolute.
+  }
+
+  @Override
+  public FSDataOutputStream create(
+      Path path, FsPermission permission, boolean overwrite, int bufferSize, short replication, long blockSize,
+      Progressable progress) {
+    throw readOnly();
+  }
+
+  @Override
+  public FSDataOutputStream append(Path path, int bufferSize, Progressable progress) {
+    throw readOnly();
+  }
+
+  @Override
+  public boolean rename(Path from, Path to) {
+    throw readOnly();
+  }
+
+  @Override
+  public boolean delete(Path path, boolean recursive) {
+    throw readOnly();
+  }
+
+  @Override
+  public boolean mkdirs(Path path, FsPermission permission) {
+    throw readOnly();
+  }
+
+  private static UnsupportedOperationException readOnly() {
+    return new UnsupportedOperationException(
+        "coloc:// is read only; load rows with colocation.spark.load(df, table) or `colocation load`");
+  }
+}

@@ -1,0 +1,88 @@
+package dev.colocation.spark;
+
+import java.io.Serializable;
+import java.util.Map;
+import org.apache.spark.SparkContext;
+import org.apache.spark.TaskFailedReason;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.ExecutorPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.api.plugin.SparkPlugin;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Tells the driver on which nodes executors run, and how many bytes they read from local disk and from other nodes
+ * ({@code spark.plugins=dev.colocation.spark.ColocationPlugin}).
+ */
+public final class ColocationPlugin implements SparkPlugin {
+  private record Report(String executor, ReadCounters.Totals totals) implements Serializable {}
+
+  @Override
+  public DriverPlugin driverPlugin() {
+    return new Driver();
+  }
+
+  @Override
+  public ExecutorPlugin executorPlugin() {
+    return new Executor();
+  }
+
+  private static final class Driver implements DriverPlugin {
+    @Override
+    public Map<String, String> init(SparkContext context, PluginContext pluginContext) {
+      ReadMetrics.OF_THIS_DRIVER.clear();
+      ExecutorHosts.OF_THIS_DRIVER.clear();
+      context.addSparkListener(ExecutorHosts.OF_THIS_DRIVER);
+      return Map.of();
+    }
+
+    @Override
+    public Object receive(Object message) {
+      if (message instanceof Report report) {
+        ReadMetrics.OF_THIS_DRIVER.report(report.executor(), report.totals());
+      }
+      return Boolean.TRUE;
+    }
+  }
+
+  /** Asks rather than sends: the driver has the counts before it hears that the task has ended. */
+  private static final class Executor implements ExecutorPlugin {
+    private static final Logger LOG = LoggerFactory.getLogger(ColocationPlugin.class);
+
+    private PluginContext context;
+    private ReadCounters.Totals before = ReadCounters.Totals.ZERO;
+    private ReadCounters.Totals reported = ReadCounters.Totals.ZERO;
+
+    @Override
+    public void init(PluginContext pluginContext, Map<String, String> extraConf) {
+      context = pluginContext;
+      // In local mode one JVM may run several applications one after the other.
+      before = ReadCounters.OF_THIS_JVM.totals();
+    }
+
+    @Override
+    public void onTaskSucceeded() {
+      report();
+    }
+
+    @Override
+    public void onTaskFailed(TaskFailedReason reason) {
+      report();
+    }
+
+    private synchronized void report() {
+      ReadCounters.Totals totals = ReadCounters.OF_THIS_JVM.totals().minus(before);
+      if (totals.equals(reported)) {
+        return;
+      }
+      try {
+        context.ask(new Report(context.executorID(), totals));
+        reported = totals;
+      } catch (Exception error) {
+        // The next task's report carries these counts too; a query must not fail for its metrics.
+        LOG.warn("cannot report what was read to the driver: {}", error.toString());
+      }
+    }
+  }
+}

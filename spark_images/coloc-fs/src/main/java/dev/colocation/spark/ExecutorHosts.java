@@ -1,0 +1,63 @@
+package dev.colocation.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import scala.Option;
+
+/**
+ * Which hosts run executors on a node, as of now. Lives on the driver.
+ *
+ * <p>An executor's host is its pod's IP, a replica's place is a node's name; the executor's attribute {@value #NODE_NAME}
+ * ties them together.
+ */
+final class ExecutorHosts extends SparkListener {
+  static final ExecutorHosts OF_THIS_DRIVER = new ExecutorHosts();
+
+  /** Set by {@code SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME} in the executor's environment. */
+  static final String NODE_NAME = "NODE_NAME";
+
+  private record Executor(String node, String host) {}
+
+  private final Map<String, Executor> executors = new TreeMap<>();
+
+  /** Hosts of the executors on these nodes; empty when there are none. */
+  synchronized String[] of(List<String> nodes) {
+    List<String> hosts = new ArrayList<>();
+    for (Executor executor : executors.values()) {
+      if (nodes.contains(executor.node()) && !hosts.contains(executor.host())) {
+        hosts.add(executor.host());
+      }
+    }
+    return hosts.toArray(String[]::new);
+  }
+
+  synchronized void add(String executor, String node, String host) {
+    executors.put(executor, new Executor(node, host));
+  }
+
+  synchronized void remove(String executor) {
+    executors.remove(executor);
+  }
+
+  synchronized void clear() {
+    executors.clear();
+  }
+
+  @Override
+  public void onExecutorAdded(SparkListenerExecutorAdded added) {
+    Option<String> node = added.executorInfo().attributes().get(NODE_NAME);
+    if (node.isDefined()) {
+      add(added.executorId(), node.get(), added.executorInfo().executorHost());
+    }
+  }
+
+  @Override
+  public void onExecutorRemoved(SparkListenerExecutorRemoved removed) {
+    remove(removed.executorId());
+  }
+}

@@ -1,0 +1,91 @@
+package dev.colocation.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.github.luben.zstd.ZstdInputStream;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HexFormat;
+import java.util.NavigableMap;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The files of one snapshot of one table, sorted by path; see ARCHITECTURE.md and {@code model/table_manifest.py}.
+ *
+ * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
+ * in joins without a word.
+ */
+final class Manifest {
+  /** One immutable file: its length in bytes and its bucket. */
+  record File(long bytes, int bucket) {}
+
+  static final int FORMAT_VERSION = 1;
+
+  /** {@code org.apache.spark.sql.execution.datasources.BucketingUtils.bucketedFileName}. */
+  private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d+)(?:\\..*)?$");
+
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final NavigableMap<String, File> files;
+
+  private Manifest(NavigableMap<String, File> files) {
+    this.files = files;
+  }
+
+  /** All files by their path below the table's folder, {@code data/…}. */
+  NavigableMap<String, File> files() {
+    return files;
+  }
+
+  /**
+   * Reads a manifest as stored: zstd-compressed JSON whose SHA-256 is its name.
+   *
+   * @throws IOException when the content has another digest, is of a newer format, or names a file in a wrong bucket
+   */
+  static Manifest decode(byte[] stored, String sha256) throws IOException {
+    String actual = sha256(stored);
+    if (!actual.equals(sha256)) {
+      throw new IOException("manifest " + sha256 + " has the content of " + actual);
+    }
+    JsonNode root;
+    try (ZstdInputStream text = new ZstdInputStream(new ByteArrayInputStream(stored))) {
+      root = JSON.readTree(text);
+    }
+    int version = root.path("formatVersion").asInt();
+    if (version > FORMAT_VERSION) {
+      throw new IOException(
+          "manifest " + sha256 + " has format " + version + "; this version reads " + FORMAT_VERSION);
+    }
+    int buckets = root.path("buckets").asInt();
+    NavigableMap<String, File> files = new TreeMap<>();
+    for (JsonNode node : root.path("files")) {
+      String path = node.path("path").asText();
+      File file = new File(node.path("bytes").asLong(), node.path("bucket").asInt());
+      checkBucket(path, file.bucket(), buckets);
+      files.put(path, file);
+    }
+    return new Manifest(files);
+  }
+
+  private static void checkBucket(String path, int bucket, int buckets) throws IOException {
+    Matcher matcher = BUCKET_IN_FILE_NAME.matcher(path.substring(path.lastIndexOf('/') + 1));
+    if (!matcher.matches() || !matcher.group(1).equals(String.format("%05d", bucket))) {
+      throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name says otherwise");
+    }
+    if (bucket < 0 || bucket >= buckets) {
+      throw new IOException("file " + path + " is in bucket " + bucket + "; allowed: 0 to " + (buckets - 1));
+    }
+  }
+
+  private static String sha256(byte[] content) {
+    try {
+      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(content));
+    } catch (NoSuchAlgorithmException error) {
+      throw new IllegalStateException("every Java platform has SHA-256", error);
+    }
+  }
+}

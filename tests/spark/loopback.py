@@ -1,0 +1,133 @@
+"""The real node agents on this machine's loopback interface: one data root and one address per node."""
+
+import asyncio
+import contextlib
+import datetime
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from colocation.agent.authorizer import Access, Identity
+from colocation.agent.server import running_agent
+from colocation.agent.settings import Settings
+from colocation.model.names import AGENT_TLS_SERVER_NAME
+
+TOKEN = "loader"
+
+
+class OneCaller:
+    """Knows one token, whose owner may do everything."""
+
+    async def identify(self, token: str) -> Identity | None:
+        return Identity("system:serviceaccount:shop:spark") if token == TOKEN else None
+
+    async def may(self, identity: Identity, access: Access) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Files with the agents' certificate and key, the CA that clients trust, and a caller's token."""
+
+    certificate: Path
+    key: Path
+    token: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Trust":
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AGENT_TLS_SERVER_NAME)])
+        now = datetime.datetime.now(datetime.UTC)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(minutes=5))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(AGENT_TLS_SERVER_NAME)]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        trust = cls(folder / "agent.crt", folder / "agent.key", folder / "token")
+        trust.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        trust.key.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        trust.token.write_text(TOKEN)
+        return trust
+
+
+class LoopbackAgents:
+    """Agents by node; ``urls`` is what the ConfigMap of a group would say."""
+
+    def __init__(self, roots: dict[str, Path], trust: Trust) -> None:
+        self.roots = roots
+        self.trust = trust
+        self.urls: dict[str, str] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="agents", daemon=True)
+        self._running: dict[str, contextlib.AbstractAsyncContextManager[object]] = {}
+
+    def start_all(self) -> None:
+        self._thread.start()
+        for node in self.roots:
+            self.start(node)
+
+    def start(self, node: str) -> None:
+        """Start a node's agent at a new port."""
+        settings = Settings(
+            node=node,
+            data_root=self.roots[node],
+            tls_certificate=self.trust.certificate,
+            tls_key=self.trust.key,
+            host="127.0.0.1",
+            port=0,
+            health_port=0,
+            disk_headroom_fraction=0.0,
+            shutdown_seconds=1,
+        )
+
+        async def start() -> int:
+            context = running_agent(settings, OneCaller())
+            self._running[node] = context
+            return (await context.__aenter__()).port
+
+        self.urls[node] = f"https://127.0.0.1:{self._in_loop(start())}"
+
+    def stop(self, node: str) -> None:
+        """Stop a node's agent; its URL stays, as in a ConfigMap that is not yet renewed."""
+        self._in_loop(self._running.pop(node).__aexit__(None, None, None))
+
+    def stop_all(self) -> None:
+        for node in list(self._running):
+            self.stop(node)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+        self._loop.close()
+
+    def _in_loop(self, coroutine):  # type: ignore[no-untyped-def]
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=30)
+
+
+@contextlib.contextmanager
+def loopback_agents(folder: Path, nodes: tuple[str, ...]) -> Iterator[LoopbackAgents]:
+    """Agents of these nodes with their data roots below ``folder``."""
+    roots = {node: folder / node for node in nodes}
+    for root in roots.values():
+        root.mkdir(parents=True)
+    agents = LoopbackAgents(roots, Trust.make(folder))
+    agents.start_all()
+    try:
+        yield agents
+    finally:
+        agents.stop_all()

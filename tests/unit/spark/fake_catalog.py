@@ -1,0 +1,62 @@
+"""A catalog in memory, with the API server's compare-and-set."""
+
+from dataclasses import replace
+
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+from colocation.spark.catalog import AgentAddresses, GroupObject, NotInCatalog, TableObject, WriteConflict
+
+NAMESPACE = "shop"
+GROUP = "sales"
+
+
+class FakeCatalog:
+    """Tables and groups of one namespace. ``before_commit`` is called once, before the next compare-and-set."""
+
+    def __init__(self, agents: dict[str, str] | None = None) -> None:
+        self.tables: dict[str, TableObject] = {}
+        self.groups: dict[str, GroupObject] = {}
+        self.agents = agents or {}
+        self.before_commit = lambda: None
+
+    def add_group(self, spec: ColocationGroupSpec, status: ColocationGroupStatus, name: str = GROUP) -> None:
+        self.groups[name] = GroupObject(NAMESPACE, name, spec, status)
+
+    def add_table(self, name: str, spec: ColocatedTableSpec, uid: str) -> None:
+        status = ColocatedTableStatus(accepted=True)
+        self.tables[name] = TableObject(NAMESPACE, name, uid, "1", spec, status)
+
+    def change(self, name: str, **status: object) -> None:
+        """Change a table's status, as any writer would: its resourceVersion grows."""
+        table = self.tables[name]
+        self.tables[name] = replace(
+            table,
+            resource_version=str(int(table.resource_version) + 1),
+            status=table.status.model_copy(update=status),
+        )
+
+    def list_tables(self, namespace: str) -> list[TableObject]:
+        assert namespace == NAMESPACE
+        return sorted(self.tables.values(), key=lambda table: table.name)
+
+    def get_table(self, namespace: str, name: str) -> TableObject:
+        if namespace != NAMESPACE or name not in self.tables:
+            raise NotInCatalog(f"ColocatedTable {namespace}/{name} does not exist")
+        return self.tables[name]
+
+    def get_group(self, namespace: str, name: str) -> GroupObject:
+        if namespace != NAMESPACE or name not in self.groups:
+            raise NotInCatalog(f"ColocationGroup {namespace}/{name} does not exist")
+        return self.groups[name]
+
+    def get_agents(self, namespace: str, group: str) -> AgentAddresses:
+        self.get_group(namespace, group)
+        return AgentAddresses(self.agents)
+
+    def commit(self, table: TableObject, snapshot: TableSnapshot) -> None:
+        interrupt, self.before_commit = self.before_commit, lambda: None
+        interrupt()
+        current = self.tables[table.name]
+        if (current.resource_version, current.uid) != (table.resource_version, table.uid):
+            raise WriteConflict(f"ColocatedTable {table.name} was changed by someone else")
+        self.change(table.name, snapshot=snapshot)
