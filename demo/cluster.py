@@ -48,6 +48,11 @@ def install_colocation(values: dict[str, str]) -> None:
     _helm_install("colocation", CHART, OPERATOR_NAMESPACE, chosen)
 
 
+def uninstall_colocation() -> None:
+    """``helm uninstall`` our chart."""
+    run(["helm", "uninstall", "colocation", "--namespace", OPERATOR_NAMESPACE, "--wait"])
+
+
 def _install_spark_operator(job_namespace: str) -> None:
     registry, _, rest = images.SPARK_OPERATOR_IMAGE.partition("/")
     repository, _, tag = rest.rpartition(":")

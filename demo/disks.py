@@ -13,9 +13,14 @@ def nodes() -> list[str]:
     return sorted(folder.name for folder in paths.NODES.iterdir())
 
 
+def data_root(node: str) -> Path:
+    """The node's data root, as this machine sees it."""
+    return paths.NODES / node / "data"
+
+
 def data_files(node: str) -> list[Path]:
     """The committed and uncommitted data files of the demo's tables on a node."""
-    return sorted((paths.NODES / node / "data" / workload.NAMESPACE).glob("*/data/**/*.parquet"))
+    return sorted((data_root(node) / workload.NAMESPACE).glob("*/data/**/*.parquet"))
 
 
 def data_bytes(names: Iterable[str]) -> int:

@@ -100,12 +100,8 @@ def lose_a_node(oracle: Oracle) -> dict[str, object]:
     victim = node_without_operators()
     map_before, survivors = workload.bucket_map(), [node for node in disks.nodes() if node != victim]
     bytes_before = disks.data_bytes(survivors)
-    say(f"{victim} dies: kubelet, containerd and all its containers are killed")
     started = time.monotonic()
-    devcluster.kill_node(int(victim.removeprefix("node-")))
-    wait_until("unstable after the loss of a node", lambda: workload.group_status().get("stable") is False,
-               deadline_seconds=120)
-    unstable_after = time.monotonic() - started
+    unstable_after = kill(victim)
     reason = workload.group_status()["reason"]
     show(workload.kubectl_get_groups())
     say("the same join is submitted again: it degrades by itself")
@@ -119,6 +115,16 @@ def lose_a_node(oracle: Oracle) -> dict[str, object]:
             "stable_again_after_seconds": round(stable_again_after, 1),
             "buckets_cloned": placement.moved_replicas(map_before, workload.bucket_map()),
             "bytes_cloned": disks.data_bytes(survivors) - bytes_before}
+
+
+def kill(victim: str) -> float:
+    """Kill a node and wait until the group says that it is not stable; returns the seconds that took."""
+    say(f"{victim} dies: kubelet, containerd and all its containers are killed")
+    started = time.monotonic()
+    devcluster.kill_node(int(victim.removeprefix("node-")))
+    wait_until("unstable after the loss of a node", lambda: workload.group_status().get("stable") is False,
+               deadline_seconds=120)
+    return time.monotonic() - started
 
 
 def add_a_node() -> dict[str, object]:

@@ -1,0 +1,112 @@
+"""Files rot, nodes die, the operator is killed in the middle: nothing is lost, and the group heals by itself."""
+
+import json
+
+import pytest
+
+from demo import cluster, disks, placement, story, workload
+from demo.shell import kubectl, kubectl_json
+from demo.waiting import wait_until
+
+from .conftest import Loaded
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_corrupted_replica_is_found_and_replaced(loaded: Loaded) -> None:
+    """Bytes changed on a disk make the group unstable with the reason; the file is whole again by itself."""
+    node = workload.bucket_map()[0][0]
+    victim = next(file for file in disks.data_files(node) if "_00000." in file.name)
+    good, events_before = victim.read_bytes(), event_reasons()
+    with victim.open("r+b") as file:
+        file.seek(len(good) // 2)
+        file.write(bytes(byte ^ 0xFF for byte in good[len(good) // 2:len(good) // 2 + 64]))
+    wait_until("the file is whole again", lambda: victim.read_bytes() == good, deadline_seconds=180)
+    story.wait_for_stable(120)
+    assert event_reasons() - events_before
+    assert story.join(loaded.oracle).answer_ok
+
+
+def test_a_lost_node_is_replaced_although_the_operator_dies_in_the_middle(loaded: Loaded) -> None:
+    """Unstable at once, naming the node; degraded and right; cloned, though the operator is killed on the way."""
+    throttle(mib_per_second=0.05)
+    victim, before = story.node_without_operators(), workload.bucket_map()
+    story.kill(victim)
+    status = workload.group_status()
+    assert status["reason"] == "NodeNotReady" and victim in stable_condition(status)["message"]
+    degraded = story.join(loaded.oracle)
+    assert degraded.answer_ok and degraded.exchanges > 0
+    assert "colocate: false, reason: group is not stable" in degraded.decision
+    wait_until("a clone runs", lambda: workload.group_status().get("clones", {}).get("running"), deadline_seconds=180)
+    kill_operator()
+    throttle(mib_per_second=None)
+    story.wait_for_stable(story.REPAIR_DEADLINE_SECONDS)
+    after = workload.bucket_map()
+    assert placement.moved_replicas(before, after) == sum(victim in nodes for nodes in before)
+    assert victim not in placement.replicas_per_node(after)
+    healed = story.join(loaded.oracle)
+    assert (healed.exchanges, healed.remote_bytes, healed.answer_ok) == (0, 0, True)
+
+
+def test_an_added_node_gets_its_share_by_the_fewest_moves(loaded: Loaded) -> None:
+    """The group stays stable throughout, and the map changes by exactly the minimum."""
+    added = story.add_a_node()
+    assert added["moves"] == added["minimal_moves"] and added["stayed_stable"]
+    run = story.join(loaded.oracle)
+    assert (run.exchanges, run.remote_bytes, run.answer_ok) == (0, 0, True)
+
+
+def test_objects_go_at_once_while_the_operator_is_down(loaded: Loaded) -> None:
+    """kubectl delete returns within seconds; when the operator is back, the dropped table's files are recycled."""
+    kubectl("scale", "deployment", "-l", "app.kubernetes.io/component=operator", "--replicas=0",
+            "-n", cluster.OPERATOR_NAMESPACE)
+    kubectl("delete", "ct", "orders", "lineitem", "-n", workload.NAMESPACE, "--timeout=10s")
+    kubectl("delete", "cg", workload.GROUP, "-n", workload.NAMESPACE, "--timeout=10s")
+    kubectl("scale", "deployment", "-l", "app.kubernetes.io/component=operator", "--replicas=1",
+            "-n", cluster.OPERATOR_NAMESPACE)
+    live = [node for node in disks.nodes() if node_is_ready(node)]
+    wait_until("dropped tables recycled", lambda: not any(map(disks.data_files, live)), deadline_seconds=180)
+
+
+def test_uninstall_leaves_data_and_kinds(loaded: Loaded) -> None:
+    """``helm uninstall`` removes neither the CRDs nor what lies on the nodes."""
+    before = {node: recycled(node) for node in disks.nodes()}
+    cluster.uninstall_colocation()
+    assert "colocationgroups.colocation.dev" in kubectl("get", "crd", "-o", "name")
+    assert {node: recycled(node) for node in disks.nodes()} == before
+    assert any(before.values())
+
+
+def throttle(mib_per_second: float | None) -> None:
+    """Bandwidth of the group's clones."""
+    patch = {"spec": {"balancing": {"maxBandwidthMiBPerSecond": mib_per_second}}}
+    kubectl("patch", "cg", workload.GROUP, "-n", workload.NAMESPACE, "--type=merge", "-p", json.dumps(patch))
+
+
+def kill_operator() -> None:
+    """Kill the operator's pod without grace; its Deployment starts another."""
+    kubectl("delete", "pod", "-l", "app.kubernetes.io/component=operator", "-n", cluster.OPERATOR_NAMESPACE,
+            "--force", "--grace-period=0")
+
+
+def stable_condition(status: dict[str, list[dict[str, str]]]) -> dict[str, str]:
+    """The Stable condition of a group's status."""
+    return next(condition for condition in status["conditions"] if condition["type"] == "Stable")
+
+
+def event_reasons() -> set[tuple[str, str]]:
+    """(reason, time) of the namespace's events."""
+    events = kubectl_json("get", "events", "-n", workload.NAMESPACE)["items"]
+    return {(event["reason"], event["metadata"]["name"]) for event in events}
+
+
+def node_is_ready(node: str) -> bool:
+    """Whether Kubernetes says that the node is Ready."""
+    conditions = kubectl_json("get", "node", node)["status"]["conditions"]
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def recycled(node: str) -> list[str]:
+    """Names in the node's recycle bin."""
+    bin_folder = disks.data_root(node) / ".recycle"
+    return sorted(entry.name for entry in bin_folder.iterdir()) if bin_folder.exists() else []
