@@ -8,7 +8,7 @@ from pathlib import Path
 
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, DEFAULT_DATA_ROOT
 
-MIB = 1 << 20
+GIB = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Settings:
     scrub_mib_per_second: float = 20.0
     sweep_interval_seconds: float = 600
     disk_headroom_fraction: float = 0.05
-    max_file_bytes: int = 16 * 1024 * MIB
+    max_file_bytes: int = 16 * GIB
     shutdown_seconds: float = 20.0
 
 

@@ -8,42 +8,15 @@ from dataclasses import dataclass
 
 from colocation.storage import incoming, removal, upkeep
 from colocation.storage.inventory import Inventory
+from colocation.storage.pace import MIB, Pace, Stopped
 from colocation.storage.root import DataRoot
 
-from .settings import MIB, Settings
+from .settings import Settings
 
 TICK_SECONDS = 1.0
 CLEANING_INTERVAL_SECONDS = 60.0
-MAX_BURST_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
-
-
-class Stopped(Exception):
-    """The agent is stopping; the step is given up and will be done after the next start."""
-
-
-class Pace:
-    """Keeps reads below a rate, and notices a stop between two blocks."""
-
-    def __init__(self, stop: threading.Event, bytes_per_second: float | None) -> None:
-        self._stop = stop
-        self._bytes_per_second = bytes_per_second
-        self._allowed_at = time.monotonic()
-
-    def __call__(self, count: int) -> None:
-        """Wait until ``count`` more bytes may be read.
-
-        Raises:
-            Stopped: the agent is stopping.
-        """
-        now = time.monotonic()
-        wait_seconds = 0.0
-        if self._bytes_per_second is not None:
-            self._allowed_at = max(self._allowed_at, now - MAX_BURST_SECONDS) + count / self._bytes_per_second
-            wait_seconds = max(self._allowed_at - now, 0.0)
-        if self._stop.wait(wait_seconds):
-            raise Stopped
 
 
 @dataclass
@@ -63,8 +36,8 @@ class Upkeep:
         self._root = root
         self._inventory = inventory
         self._stop = threading.Event()
-        free_pace = Pace(self._stop, None)
-        scrub_pace = Pace(self._stop, settings.scrub_mib_per_second * MIB)
+        free_pace = Pace(None, self._stop)
+        scrub_pace = Pace(settings.scrub_mib_per_second * MIB, self._stop)
         self._tasks = (
             _Task(self._clean, CLEANING_INTERVAL_SECONDS),
             _Task(self._sweep, settings.sweep_interval_seconds),

@@ -29,11 +29,13 @@ def opened_folder(root: int, segments: Sequence[str], create: bool = False) -> I
 
     Raises:
         NotHeld: a folder is missing.
-        InvalidPath: a step is a symbolic link or no folder.
+        InvalidPath: a step is no plain name, a symbolic link or no folder.
     """
     current = os.open(".", _FOLDER_FLAGS, dir_fd=root)  # not dup: listings must not share one offset
     try:
         for position, name in enumerate(segments):
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise InvalidPath(f"{name!r} is not allowed as a folder's name; allowed: a plain name")
             following = _open_step(current, segments[: position + 1], name, create)
             os.close(current)
             current = following

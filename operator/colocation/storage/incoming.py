@@ -9,6 +9,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
+from colocation.model.clone import clone_directory
+
 from .errors import NoRoom, NotHeld
 from .folders import FILE_MODE, names_in, open_regular_file
 from .hashing import BLOCK_BYTES, identity_of
@@ -120,6 +122,13 @@ def remove_stale(root: DataRoot) -> int:
                 shutil.rmtree(name, dir_fd=clones)
                 removed += 1
     return removed
+
+
+def remove_clone(root: DataRoot, namespace: str, group: str, bucket: int) -> None:
+    """Remove the folder of a clone that has finished; nothing there is no error."""
+    *parents, name = clone_directory(namespace, group, bucket).split("/")
+    with contextlib.suppress(FileNotFoundError), root.folder(parents, create=True) as clones:
+        shutil.rmtree(name, dir_fd=clones)
 
 
 def _newest_change(parent: int, name: str) -> float:

@@ -4,9 +4,12 @@ import asyncio
 import datetime
 import ipaddress
 import threading
+import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -21,6 +24,17 @@ from colocation.model.names import AGENT_TLS_SERVER_NAME
 
 ADMIN_TOKEN = "token-of-admin"
 SHOP_READER_TOKEN = "token-of-shop-reader"
+
+Truth = TypeVar("Truth")
+
+
+def until(condition: Callable[[], Truth], deadline_seconds: float = 30.0) -> Truth:
+    """The first true value of ``condition``; fails when none comes in time. For what other processes do."""
+    give_up_at = time.monotonic() + deadline_seconds
+    while not (value := condition()):
+        assert time.monotonic() < give_up_at, f"not true within {deadline_seconds} s"
+        threading.Event().wait(0.01)
+    return value
 
 
 @dataclass

@@ -1,0 +1,93 @@
+"""``python -m colocation.clone``: run the clone that ``CLONE_SPEC`` describes; exit 0 only when all is complete."""
+
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from colocation.agentclient import AgentClient, Credentials, Timeouts
+from colocation.model.clone import CloneSource, CloneSpec
+from colocation.model.conditions import Reason
+from colocation.model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
+from colocation.storage.errors import StorageError
+from colocation.storage.root import DataRoot
+
+from .errors import CloneFailed
+from .job import CloneJob
+
+TERMINATION_LOG = Path("/dev/termination-log")
+"""Where Kubernetes looks for the message of a container that ended (4096 bytes)."""
+MAX_MESSAGE_CHARACTERS = 3000
+SOURCE_TIMEOUTS = Timeouts(connect_seconds=5.0, read_seconds=60.0, retry_deadline_seconds=10.0)
+
+_log = logging.getLogger(__name__)
+
+
+class Interrupted(BaseException):
+    """SIGTERM: raised out of whatever runs, also out of a read that waits. Every step may be interrupted.
+
+    Not an Exception: what handles ordinary failures (logging, for one) must not swallow it.
+    """
+
+
+def run(environment: Mapping[str, str]) -> int:
+    """Run the clone; how many files were pulled.
+
+    Raises:
+        CloneFailed: it did not become complete, or the environment is wrong.
+    """
+    try:
+        spec = CloneSpec.model_validate_json(environment.get("CLONE_SPEC", ""))
+    except ValidationError as error:
+        raise CloneFailed(Reason.INVALID_SPEC, f"CLONE_SPEC is no CloneSpec as JSON: {error}") from error
+    directory = Path(environment.get("COLOCATION_TOKEN_DIRECTORY", TOKEN_DIRECTORY))
+    credentials = Credentials(directory / "token", directory / "ca.crt")
+
+    def connect(source: CloneSource) -> AgentClient:
+        return AgentClient(source.url, credentials, SOURCE_TIMEOUTS, pool_size=1)
+
+    try:
+        root = DataRoot(Path(environment.get("COLOCATION_DATA_ROOT", DEFAULT_DATA_ROOT)))
+        try:
+            return CloneJob(spec, root, connect).run()
+        finally:
+            root.close()
+    except (OSError, StorageError, ValueError) as error:
+        raise CloneFailed(Reason.CLONE_FAILED, f"node {spec.target}: {error}") from error
+
+
+def _report_failure(reason: str, message: str) -> None:
+    """One line of JSON for people and for the pod's status."""
+    line = json.dumps({"error": reason, "message": message[:MAX_MESSAGE_CHARACTERS]})
+    print(line, file=sys.stderr, flush=True)
+    if TERMINATION_LOG.exists():
+        TERMINATION_LOG.write_text(line)
+
+
+def main() -> int:
+    """Run the clone; the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise Interrupted
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        pulled = run(os.environ)
+    except CloneFailed as error:
+        _report_failure(error.reason.value, error.message)
+        return 1
+    except Interrupted:
+        _report_failure("Interrupted", "stopped by SIGTERM; the next run resumes")
+        return 1
+    _log.info("complete; %d files were pulled", pulled)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

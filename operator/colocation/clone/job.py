@@ -1,0 +1,102 @@
+"""The clone: manifests first, then what is missing of the bucket over all tables, then a last look at all of it.
+
+Nothing is remembered between runs but files: a run after a kill finds what is published and resumes what is not.
+"""
+
+import logging
+from collections.abc import Callable
+
+from colocation.agentclient import AgentClient
+from colocation.model.clone import CloneSource, CloneSpec, clone_directory
+from colocation.model.conditions import Reason
+from colocation.model.table_manifest import manifest_path
+from colocation.storage.errors import ManifestMissing, NoRoom
+from colocation.storage.incoming import remove_clone
+from colocation.storage.inventory import Inventory
+from colocation.storage.pace import MIB, Pace
+from colocation.storage.paths import TablePath, table_path
+from colocation.storage.root import DataRoot
+
+from .errors import CloneFailed
+from .progress import Progress
+from .pull import PulledFile, Puller
+from .sources import Sources
+
+_log = logging.getLogger(__name__)
+
+
+class CloneJob:
+    """One bucket of one group onto this node.
+
+    Args:
+        spec: what to make complete, and from where.
+        root: this node's data root.
+        connect: makes a client of a source.
+    """
+
+    def __init__(self, spec: CloneSpec, root: DataRoot, connect: Callable[[CloneSource], AgentClient]) -> None:
+        self._spec = spec
+        self._root = root
+        self._inventory = Inventory(root)
+        self._folder = clone_directory(spec.namespace, spec.group, spec.bucket).split("/")
+        rate = spec.max_bandwidth_mib_per_second
+        self._pace = Pace(None if rate is None else rate * MIB)
+        self._sources = Sources(spec.sources, connect)
+        self._manifests: dict[TablePath, str] = {
+            table_path(table.namespace, table.directory): table.manifest for table in spec.tables if table.manifest
+        }
+
+    def run(self) -> int:
+        """Make the bucket complete; how many files were pulled.
+
+        Raises:
+            CloneFailed: it is not complete; the next run goes on where this one ended.
+        """
+        try:
+            self._pull_manifests()
+            missing = self._missing()
+            self._pull_files(missing)
+            still_missing = self._missing() if missing else []
+        except NoRoom as error:
+            raise CloneFailed(Reason.INSUFFICIENT_SPACE, str(error)) from error
+        except ManifestMissing as error:
+            raise CloneFailed(Reason.CLONE_FAILED, str(error)) from error
+        if still_missing:
+            first = still_missing[0]
+            raise CloneFailed(
+                Reason.CLONE_FAILED,
+                f"{len(still_missing)} files are damaged again after they were published, e.g. {first.path} of "
+                f"{first.table}; check the disk of node {self._spec.target}",
+            )
+        remove_clone(self._root, self._spec.namespace, self._spec.group, self._spec.bucket)
+        return len(missing)
+
+    def _pull_manifests(self) -> None:
+        puller = Puller(self._root, self._folder, self._sources, self._pace, lambda _bytes: None)
+        for table, sha256 in self._manifests.items():
+            if self._inventory.table(table).wanted(sha256) is None:
+                puller.pull(PulledFile(table, manifest_path(sha256), sha256))
+
+    def _missing(self) -> list[PulledFile]:
+        """The bucket's files that are not here, or are here with a wrong content."""
+        missing = []
+        for table, sha256 in self._manifests.items():
+            unheld = self._inventory.table(table).unheld(sha256, self._spec.bucket)
+            missing += [PulledFile(table, path, wanted.sha256, wanted.bytes) for path, wanted in unheld.items()]
+        return missing
+
+    def _pull_files(self, missing: list[PulledFile]) -> None:
+        bytes_total = sum(file.bytes or 0 for file in missing)
+        progress = Progress(self._root, self._spec, bytes_total)
+        puller = Puller(self._root, self._folder, self._sources, self._pace, progress.add)
+        resumed_bytes = sum(puller.received_bytes(file) for file in missing)
+        free_bytes = self._root.disk().free_bytes
+        if bytes_total - resumed_bytes > free_bytes:
+            raise NoRoom(
+                f"{bytes_total - resumed_bytes} bytes are missing and {free_bytes} are free on node "
+                f"{self._spec.target}; free space or add nodes"
+            )
+        progress.add(resumed_bytes)
+        _log.info("%d files, %d bytes to pull, %d resumed", len(missing), bytes_total, resumed_bytes)
+        for file in missing:
+            puller.pull(file)

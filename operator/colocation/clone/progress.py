@@ -1,0 +1,43 @@
+"""How far the clone is, written where the node's agent finds it."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from colocation.model.agent import CloneProgress
+from colocation.model.clone import CloneSpec
+from colocation.storage.clone_progress import write_progress
+from colocation.storage.root import DataRoot
+
+INTERVAL_SECONDS = 1.0
+
+
+class Progress:
+    """Counts bytes and writes them at most once a second."""
+
+    def __init__(
+        self, root: DataRoot, spec: CloneSpec, bytes_total: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._root = root
+        self._spec = spec
+        self._bytes_total = bytes_total
+        self._bytes_done = 0
+        self._clock = clock
+        self._due_at = clock()
+        self.add(0)
+
+    def add(self, count: int) -> None:
+        """Count bytes as done; negative when received bytes turned out to be useless."""
+        self._bytes_done += count
+        if self._clock() < self._due_at:
+            return
+        self._due_at = self._clock() + INTERVAL_SECONDS
+        progress = CloneProgress(
+            namespace=self._spec.namespace,
+            group=self._spec.group,
+            bucket=self._spec.bucket,
+            bytes_done=min(self._bytes_done, self._bytes_total),
+            bytes_total=self._bytes_total,
+            updated_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+        write_progress(self._root, progress)

@@ -1,0 +1,157 @@
+"""The clone Job as a process, pulling from real agents."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.agent.harness import AgentThread, Pki, until
+from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, sha256_hex
+
+from .scenario import BUCKET, clone_environment, clone_spec, put, report_on, run_clone, start_clone
+
+ORDERS = make_table({data_path(bucket, partition=f"o_year={year}"): f"orders {year} {bucket}".encode() * 1000
+                     for bucket in range(4) for year in (1995, 1996)})
+LINES = make_table({data_path(bucket): f"lines {bucket}".encode() * 1000 for bucket in range(4)}, name="lineitem")
+BIG = make_table({data_path(BUCKET): bytes(range(256)) * 4096 * 8}, name="big")
+BIG_SHA256 = sha256_hex(BIG.contents[data_path(BUCKET)])
+
+
+def held_files(root: Path, table: Table) -> set[str]:
+    """The data files of a table on a node."""
+    folder = root / table.path.namespace / table.path.directory
+    return {str(path.relative_to(folder)) for path in folder.glob("data/**/*.parquet")}
+
+
+def test_pulls_the_bucket_of_every_table_and_nothing_else(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
+    """A clone makes its bucket complete for all tables, leaves no trace of itself and needs no second look."""
+    for table in (ORDERS, LINES):
+        put(agents[0], table)
+    root = tmp_path / "node-3"
+    environment = clone_environment(clone_spec([ORDERS, LINES], agents[:1]), root, pki)
+
+    assert run_clone(environment)[0] == 0
+
+    for table in (ORDERS, LINES):
+        assert held_files(root, table) == set(table.contents_of(BUCKET))
+        report = report_on(root, table)
+        assert {bucket: state.state for bucket, state in report.buckets.items()} == {
+            0: None, 1: "complete", 2: None, 3: None
+        }
+    assert list((root / ".incoming" / "clones").iterdir()) == []
+
+
+def test_a_table_that_was_never_loaded_needs_nothing(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """A table without a manifest has no files to clone."""
+    spec = clone_spec([ORDERS], agents[:1])
+    unloaded = spec.model_copy(update={"tables": (spec.tables[0].model_copy(update={"manifest": None}),)})
+    assert run_clone(clone_environment(unloaded, tmp_path / "node-3", pki))[0] == 0
+
+
+def test_replaces_damaged_files_only(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """A damaged file is replaced by the good one; the others keep their inode, so nothing else was pulled."""
+    put(agents[0], ORDERS)
+    root = tmp_path / "node-3"
+    environment = clone_environment(clone_spec([ORDERS], agents[:1]), root, pki)
+    assert run_clone(environment)[0] == 0
+    good, bad = (on_disk(root, ORDERS.path, path) for path in ORDERS.contents_of(BUCKET))
+    inode = good.stat().st_ino
+    damage(bad)
+    assert report_on(root, ORDERS).buckets[BUCKET].state == "partial"  # not yet hashed, so it does not count
+
+    assert run_clone(environment)[0] == 0
+
+    assert report_on(root, ORDERS).buckets[BUCKET].state == "complete"
+    assert good.stat().st_ino == inode
+
+
+def test_goes_on_with_the_next_source_when_one_is_damaged_or_gone(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
+    """A source that lost a file, or serves another content, costs an attempt and not the clone."""
+    for agent in agents:
+        put(agent, ORDERS)
+    first, second = sorted(ORDERS.contents_of(BUCKET))
+    on_disk(agents[0].settings.data_root, ORDERS.path, first).unlink()
+    damage(on_disk(agents[0].settings.data_root, ORDERS.path, second))
+    environment = clone_environment(clone_spec([ORDERS], agents), tmp_path / "node-3", pki)
+    assert run_clone(environment)[0] == 0
+    assert report_on(tmp_path / "node-3", ORDERS).buckets[BUCKET].state == "complete"
+
+
+def test_fails_in_one_line_when_no_source_has_a_file(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """Exit code 1 and a JSON line that names the file and what each source said."""
+    put(agents[0], ORDERS)
+    path = sorted(ORDERS.contents_of(BUCKET))[0]
+    on_disk(agents[0].settings.data_root, ORDERS.path, path).unlink()
+    code, errors = run_clone(clone_environment(clone_spec([ORDERS], agents[:1]), tmp_path / "node-3", pki))
+    failure = json.loads(errors.splitlines()[-1])
+    assert code == 1
+    assert failure["error"] == "NoLiveReplica"
+    assert path in failure["message"] and "node-1" in failure["message"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("{}", id="no fields"),
+        pytest.param('{"namespace": "shop", "bucket": "one"}', id="wrong type"),
+    ],
+)
+def test_refuses_a_wrong_spec(spec: str, pki: Pki, tmp_path: Path) -> None:
+    """A wrong CLONE_SPEC is exit code 1 with a reason, and touches nothing."""
+    code, errors = run_clone(clone_environment(spec, tmp_path / "node-3", pki))
+    assert code == 1
+    assert json.loads(errors.splitlines()[-1])["error"] == "InvalidSpec"
+    assert list((tmp_path / "node-3").iterdir()) == []
+
+
+@pytest.mark.parametrize("kill", [pytest.param(True, id="SIGKILL"), pytest.param(False, id="SIGTERM")])
+def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Path, kill: bool) -> None:
+    """A clone killed in the middle of a file publishes nothing; the next run asks only for the rest."""
+    put(agents[0], BIG)
+    root = tmp_path / "node-3"
+    slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=1.0), root, pki)
+    partial = root / ".incoming/clones/shop.sales.00001/files" / BIG_SHA256
+    with start_clone(slow) as process:
+        until(lambda: partial.exists() and partial.stat().st_size > 0)
+        process.kill() if kill else process.terminate()
+        process.communicate()
+    received_bytes = partial.stat().st_size
+    assert process.returncode != 0
+    assert 0 < received_bytes < len(BIG.contents[data_path(BUCKET)])
+    assert held_files(root, BIG) == set()
+    served_before = served_bytes(agents[0])
+
+    assert run_clone(clone_environment(clone_spec([BIG], agents[:1]), root, pki))[0] == 0
+
+    assert report_on(root, BIG).buckets[BUCKET].state == "complete"
+    assert served_bytes(agents[0]) - served_before == len(BIG.contents[data_path(BUCKET)]) - received_bytes
+
+
+def test_reports_its_progress_to_the_target_agent(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
+    """While a clone runs, the agent of its node reports bytes done and total."""
+    put(agents[0], BIG)
+    root = tmp_path / "node-3"
+    slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=1.0), root, pki)
+    target = AgentThread(root, pki, agents[0].authorizer, "node-3").start()
+    try:
+        with start_clone(slow) as process, target.client() as client:
+            clones = until(lambda: client.status().clones)
+            process.kill()
+            process.communicate()
+    finally:
+        target.stop()
+    assert [(clone.group, clone.bucket, clone.bytes_total) for clone in clones] == [
+        ("sales", BUCKET, len(BIG.contents[data_path(BUCKET)]))
+    ]
+
+
+def served_bytes(agent: AgentThread) -> float:
+    """How many bytes of files an agent has sent."""
+    return agent.running.node.metrics.registry.get_sample_value("colocation_agent_served_bytes_total")
