@@ -14,6 +14,9 @@ from devcluster.errors import DevclusterError
 MOUNT = Path("/sys/fs/cgroup")
 ROOT = "colocation-devcluster"
 KILL_DEADLINE_SECONDS = 20.0
+# The scheduler weighs a whole group like one process of its parent, unless told that there are more in it.
+WEIGHT_IN_PROCESSES = 8
+CPU_WEIGHTS = {"cpu.shares": 1024 * WEIGHT_IN_PROCESSES, "cpu.weight": 100 * WEIGHT_IN_PROCESSES}
 
 
 def is_v2() -> bool:
@@ -43,6 +46,7 @@ def create(group: str) -> list[Path]:
             if not folder.exists():
                 folder.mkdir()
                 _inherit_settings(folder)
+        _weigh(hierarchy / ROOT)
         members.append(folder / "cgroup.procs")
     return members
 
@@ -55,6 +59,13 @@ def _inherit_settings(folder: Path) -> None:
     if is_v2():
         controllers = (folder.parent / "cgroup.controllers").read_text().split()
         (folder.parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
+
+
+def _weigh(folder: Path) -> None:
+    """Else a compilation beside it would starve the cluster: it gets no more than one of the compilers."""
+    for name, weight in CPU_WEIGHTS.items():
+        if (folder / name).exists():
+            (folder / name).write_text(str(weight))
 
 
 def processes(group: str) -> set[int]:

@@ -146,7 +146,7 @@ def start_node(number: int) -> None:
     with lock():
         _require_api()
         member = require_node(number)
-        if node.holder_pid(member):
+        if node.is_complete(member):
             raise DevclusterError(f"{member.name} already runs")
         with timed(f"starting {member.name}"):
             node.stop(member)

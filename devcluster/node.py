@@ -19,6 +19,8 @@ READY_DEADLINE_SECONDS = 90.0
 ZONES = ("a", "b", "c")
 PAUSE_IMAGE = f"localhost/colocation-pause:{PAUSE.version}"
 
+PROGRAMS = ("namespaces", "containerd", "kubelet", "kube-proxy")
+
 # Folder in the node's own folder -> where the node's programs see it.
 MOUNTS = {
     "containerd": Path("/var/lib/containerd"),
@@ -82,6 +84,11 @@ def holder_pid(node: Node) -> int | None:
     return identity.pid if identity else None
 
 
+def is_complete(node: Node) -> bool:
+    """Whether all of a node's programs run: a killed `add-node` may have left a part of them."""
+    return all(processes.running(node.program(program)) for program in PROGRAMS)
+
+
 def require_running(node: Node) -> int:
     """The process that holds the namespaces of a node that must run."""
     pid = holder_pid(node)
@@ -112,7 +119,7 @@ def stop(node: Node) -> None:
     """End a node as a power cut would: the link first, so that nobody gets a farewell from its dying programs."""
     network.disconnect_node(node.number)
     cgroups.destroy(node.group)
-    for program in ("namespaces", "containerd", "kubelet", "kube-proxy"):
+    for program in PROGRAMS:
         processes.forget(node.program(program))
 
 
