@@ -1,7 +1,7 @@
 # The image of the operator, the node agent and the clone Jobs. Build the wheel first: `make wheel`.
 #
 # BASE may be a Python image or a bare Debian: what is missing is installed.
-ARG BASE=docker.io/library/python:3.11-slim-bookworm
+ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
 RUN python3 -m venv --help >/dev/null 2>&1 && python3 -c 'import ensurepip' 2>/dev/null \

@@ -18,17 +18,13 @@ AUTHORITIES_IN_BUILD = "/run/devcluster/ca-certificates.crt"
 
 
 def full_name(reference: str) -> str:
-    """The name under which containerd and the kubelet know an image, as Docker would complete it.
+    """The name under which containerd and the kubelet know a local image: `localhost/x` becomes `localhost/x:latest`.
 
-    `localhost/x:y` stays as it is; `x:y` becomes `docker.io/library/x:y`, and a missing tag becomes `latest`.
+    Raises:
+        UsageError: the name is not below `localhost/`; nothing but local images can be had here.
     """
-    if not reference or reference != reference.strip() or "@" in reference:
-        raise UsageError(f"image {reference!r} given, NAME[:TAG] allowed")
-    first, slash, rest = reference.partition("/")
-    if not slash:
-        reference = f"docker.io/library/{reference}"
-    elif not ("." in first or ":" in first or first == "localhost"):
-        reference = f"docker.io/{first}/{rest}"
+    if not reference.startswith("localhost/") or reference != reference.strip() or "@" in reference:
+        raise UsageError(f"image {reference!r} given, localhost/NAME[:TAG] allowed")
     return reference if ":" in reference.rpartition("/")[2] else f"{reference}:latest"
 
 

@@ -17,17 +17,14 @@ from devcluster.errors import DevclusterError, UsageError
     [
         pytest.param("localhost/app:dev", "localhost/app:dev", id="localhost stays"),
         pytest.param("localhost/app", "localhost/app:latest", id="no tag"),
-        pytest.param("app:dev", "docker.io/library/app:dev", id="no domain"),
-        pytest.param("team/app:dev", "docker.io/team/app:dev", id="a team is no domain"),
-        pytest.param("registry.example:5000/app", "registry.example:5000/app:latest", id="a port is no tag"),
     ],
 )
 def test_full_name(given: str, full: str) -> None:
-    """As Docker and the kubelet complete a name."""
+    """Local names are completed by the tag."""
     assert images.full_name(given) == full
 
 
-@pytest.mark.parametrize("given", ["", " app", "app@sha256:00"])
+@pytest.mark.parametrize("given", ["", " localhost/app", "localhost/app@sha256:00", "app:dev", "team/app:dev", "registry.example:5000/app"])
 def test_a_name_that_is_none(given: str) -> None:
     """The message says what was given and what is allowed."""
     with pytest.raises(UsageError, match="allowed"):
