@@ -20,7 +20,15 @@ from ..model.names import (
     TABLE_PLURAL,
 )
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
-from .crd_rules import COLUMN_RULES, COLUMN_TYPE_PATTERN, GROUP_RULES, GROUP_SPEC_RULES, TABLE_RULES, TABLE_SPEC_RULES, Rule
+from .crd_rules import (
+    COLUMN_RULES,
+    COLUMN_TYPE_PATTERN,
+    GROUP_RULES,
+    GROUP_SPEC_RULES,
+    TABLE_RULES,
+    TABLE_SPEC_RULES,
+    Rule,
+)
 from .openapi import JsonObject, structural_schema, without_defaults
 
 MAX_TYPE_LENGTH = 4096
@@ -55,7 +63,7 @@ def group_crd() -> JsonObject:
         _column("Stable", "boolean", ".status.stable", "Whether every replica that is wanted is there"),
         _column("Reason", "string", ".status.reason", "Why the group is or is not stable"),
         _AGE,
-        _column("GroupId", "string", ".status.groupId", "Short uid of the namespace, and the group's number", wide=True),
+        _column("GroupId", "string", ".status.groupId", "Namespace's short uid and group's number", wide=True),
         _column("Nodes", "integer", ".status.nodeCount", "Nodes in the map", wide=True),
         _column("Clones", "integer", ".status.clones.running", "Clones running now", wide=True),
     )

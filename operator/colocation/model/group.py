@@ -76,14 +76,18 @@ class UnstableBucket(Observed):
 
 
 class CloneCounts(Observed):
-    """Clones of the group; bytes are of the running ones."""
+    """Clones of the group; bytes are of the running ones.
 
-    pending: int = 0
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    bytes_total: int = 0
-    bytes_done: int = 0
+    ``counted`` makes the counts exact across restarts: a Job that has ended is counted once, however long it stays.
+    """
+
+    pending: int = Field(0, description="Replicas that are still to be cloned and wait for their turn.")
+    running: int = Field(0, description="Clone Jobs that have not ended.")
+    succeeded: int = Field(0, description="Clone Jobs that have succeeded so far.")
+    failed: int = Field(0, description="Clone Jobs that have failed so far; failed ones are tried again.")
+    bytes_total: int = Field(0, description="Bytes that the running clones copy.")
+    bytes_done: int = Field(0, description="Bytes that the running clones have copied.")
+    counted: tuple[str, ...] = Field((), description="Uids of the ended Jobs that the counts include already.")
 
 
 class ColocationGroupStatus(Observed):

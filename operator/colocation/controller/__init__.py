@@ -1,0 +1,1 @@
+"""The kopf shell around the pure core: wake, observe, plan, decide, apply."""

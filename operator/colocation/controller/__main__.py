@@ -1,0 +1,36 @@
+"""``python -m colocation.controller``: run the operator until it is told to stop."""
+
+import asyncio
+import logging
+import os
+import sys
+
+import kopf
+
+from .settings import SettingsError, settings_from
+
+WRONG_USAGE = 2
+
+
+def main() -> int:
+    """The process's exit code: 0 stopped, 1 the loop died, 2 a setting is wrong."""
+    try:
+        settings = settings_from(os.environ)
+    except SettingsError as error:
+        print(f"wrong settings: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for every watch event
+    return asyncio.run(_run())
+
+
+async def _run() -> int:
+    from . import handlers  # noqa: F401, registers itself with kopf, which needs a process of its own
+
+    died = asyncio.Event()
+    await kopf.operator(standalone=True, clusterwide=True, stop_flag=died, memo=kopf.Memo(stop=died))
+    return int(died.is_set())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

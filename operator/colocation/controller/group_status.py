@@ -1,0 +1,202 @@
+"""Decides what to say of a group: status, conditions, events of its changes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ..kube.actions import PostEvent
+from ..kube.clones import progress_of
+from ..kube.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from ..kube.parse import format_time
+from ..model.conditions import ConditionType, Reason
+from ..model.group import (
+    MAX_LISTED_UNSTABLE_BUCKETS,
+    BucketSequence,
+    CloneCounts,
+    ColocationGroupSpec,
+    ColocationGroupStatus,
+    UnstableBucket,
+)
+from ..model.names import GROUP_KIND
+from ..model.plan import GroupPlan
+from ..model.snapshot import GroupState
+from ..model.table import ColocatedTableSpec
+from .conditions import Verdict, conditions
+from .group_id import group_id
+
+DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
+
+
+@dataclass(frozen=True)
+class GroupFacts:
+    """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too."""
+
+    group: ObservedGroup
+    spec: ColocationGroupSpec
+    state: GroupState
+    plan: GroupPlan
+    tables: tuple[ObservedTable, ...]
+    jobs: tuple[ObservedCloneJob, ...]
+
+    @property
+    def map(self) -> BucketSequence | None:
+        """The group's map after this pass; one that names no node is none."""
+        following = self.plan.next_map or self.state.map
+        return following if following and any(following) else None
+
+
+def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupStatus:
+    """The group's status after this pass, its map included."""
+    group, spec, plan, before = facts.group, facts.spec, facts.plan, facts.group.status
+    new_map = facts.map
+    changed = new_map is not None and new_map != before.backends_per_bucket_seq
+    nodes = tuple(sorted({node for row in new_map or () for node in row}))
+    unstable = tuple(
+        UnstableBucket(bucket=one.bucket, reason=one.reason, message=one.message, since=one.since)
+        for one in plan.unstable_buckets[:MAX_LISTED_UNSTABLE_BUCKETS]
+    )
+    clones = _clone_counts(observation, facts)
+    return ColocationGroupStatus(
+        observed_generation=group.identity.generation,
+        group_id=group_id(observation, group) or before.group_id,
+        stable=plan.stable,
+        reason=plan.reason,
+        dist_cols=", ".join(spec.bucket_key),
+        tables=tuple(table.identity.name for table in facts.tables),
+        table_count=len(facts.tables),
+        nodes=nodes,
+        node_count=len(nodes),
+        backends_per_bucket_seq=new_map,
+        map_version=(before.map_version or 0) + 1 if changed else before.map_version,
+        unstable_buckets=unstable,
+        unstable_bucket_count=len(plan.unstable_buckets),
+        clones=clones,
+        delete_after=_delete_after(observation, facts),
+        conditions=conditions(
+            before.conditions, _verdicts(facts, clones), group.identity.generation, observation.now
+        ),
+    )
+
+
+def invalid_status(observation: Observation, group: ObservedGroup) -> ColocationGroupStatus:
+    """The status of a group whose spec cannot be understood: nothing is done for it, and it says so."""
+    message = f"{group.spec_error}; correct the spec"
+    verdicts = (
+        Verdict(ConditionType.READY, False, Reason.INVALID_SPEC, message),
+        Verdict(ConditionType.STABLE, False, Reason.INVALID_SPEC, message),
+        Verdict(ConditionType.RECONCILING, False, Reason.INVALID_SPEC, message),
+        Verdict(ConditionType.STALLED, True, Reason.INVALID_SPEC, message),
+    )
+    generation = group.identity.generation
+    return group.status.model_copy(
+        update={
+            "observed_generation": generation,
+            "stable": False,
+            "reason": Reason.INVALID_SPEC.value,
+            "conditions": conditions(group.status.conditions, verdicts, generation, observation.now),
+        }
+    )
+
+
+def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
+    plan = facts.plan
+    yield Verdict(ConditionType.READY, plan.stable, plan.reason, plan.message)
+    yield Verdict(ConditionType.STABLE, plan.stable, plan.reason, plan.message)
+    yield _reconciling(facts, clones)
+    if plan.stalled:
+        message = f"bucket {plan.stalled.bucket}: {plan.stalled.message}"
+        yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
+    else:
+        yield Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way")
+
+
+def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
+    plan = facts.plan
+    if clones.running or plan.start_now:
+        left = f"{len(plan.moves)} replica{'' if len(plan.moves) == 1 else 's'} to make"
+        return Verdict(ConditionType.RECONCILING, True, Reason.CLONING, left)
+    if plan.blocked:
+        first = plan.blocked[0]
+        return Verdict(ConditionType.RECONCILING, True, first.reason, f"bucket {first.bucket}: {first.message}")
+    if facts.group.status.backends_per_bucket_seq is None:
+        return Verdict(ConditionType.RECONCILING, True, Reason.PLACING, "the group gets its first map")
+    if plan.moves or plan.next_map:
+        return Verdict(ConditionType.RECONCILING, True, Reason.WAITING, "the next pass goes on")
+    return Verdict(ConditionType.RECONCILING, False, Reason.RECONCILED, "nothing is left to do")
+
+
+def _clone_counts(observation: Observation, facts: GroupFacts) -> CloneCounts:
+    before = facts.group.status.clones or CloneCounts()
+    running = [job for job in facts.jobs if job.phase in ("pending", "running")]
+    new = [job for job in facts.jobs if job not in running and job.identity.uid not in before.counted]
+    progress = [one for job in running if (one := progress_of(observation, job))]
+    under_way = {(job.bucket, job.target) for job in running}
+    return CloneCounts(
+        pending=sum((move.bucket, move.to) not in under_way for move in facts.plan.moves),
+        running=len(running),
+        succeeded=before.succeeded + sum(job.phase == "succeeded" for job in new),
+        failed=before.failed + sum(job.phase == "failed" for job in new),
+        bytes_total=sum(one.bytes_total for one in progress),
+        bytes_done=sum(one.bytes_done for one in progress),
+        counted=tuple(sorted(job.identity.uid for job in facts.jobs if job not in running)),
+    )
+
+
+def _delete_after(observation: Observation, facts: GroupFacts) -> str | None:
+    """When a ``WithLastTable`` group goes: its last tables' recycle time after they went; None while it is used."""
+    before, namespace = facts.group.status, facts.group.identity.namespace
+    named = any(
+        table.spec and table.spec.colocate_with == facts.group.identity.name
+        for table in observation.tables
+        if table.identity.namespace == namespace
+    )
+    if named or facts.spec.deletion_policy != "WithLastTable":
+        return None
+    if not before.tables:
+        return before.delete_after
+    seconds = max(_recycle_seconds(observation, namespace, name) for name in before.tables)
+    return format_time(observation.now + timedelta(seconds=seconds))
+
+
+def _recycle_seconds(observation: Observation, namespace: str, name: str) -> int:
+    """How long a table that left the group is kept: not at all when it lives on elsewhere."""
+    if any((table.identity.namespace, table.identity.name) == (namespace, name) for table in observation.tables):
+        return 0
+    dropped = observation.dropped_tables.items()
+    known = [seconds for path, seconds in dropped if path.rpartition("-")[0] == f"{namespace}/{name}"]
+    return max(known, default=DEFAULT_RECYCLE_SECONDS)
+
+
+def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
+    """One Event per change of state."""
+    before = group.status
+    if (before.stable, before.reason) != (after.stable, after.reason):
+        stable = next((one for one in after.conditions if one.type == ConditionType.STABLE), None)
+        message = f"{after.reason}: {stable.message if stable else ''}"
+        yield _event(group, "Normal", "Stable", message) if after.stable else _event(
+            group, "Warning", "Unstable", message
+        )
+    if before.map_version != after.map_version and after.backends_per_bucket_seq is not None:
+        word = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
+        yield _event(group, "Normal", word, _map_change(before, after))
+    yield from _stalled_event(group, after)
+
+
+def _stalled_event(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
+    before = next((one for one in group.status.conditions if one.type == ConditionType.STALLED), None)
+    stalled = next((one for one in after.conditions if one.type == ConditionType.STALLED), None)
+    if stalled and stalled.status == "True" and (before is None or before.reason != stalled.reason):
+        yield _event(group, "Warning", "Stalled", f"{stalled.reason}: {stalled.message}")
+
+
+def _map_change(before: ColocationGroupStatus, after: ColocationGroupStatus) -> str:
+    rows = after.backends_per_bucket_seq or ()
+    old = before.backends_per_bucket_seq or ()
+    changed = [bucket for bucket, row in enumerate(rows) if bucket >= len(old) or set(old[bucket]) != set(row)]
+    if not old:
+        return f"version {after.map_version}: {len(rows)} buckets on {len(after.nodes)} nodes"
+    return f"version {after.map_version}: buckets {', '.join(map(str, changed[:MAX_LISTED_UNSTABLE_BUCKETS]))} moved"
+
+
+def _event(group: ObservedGroup, kind: str, reason: str, message: str) -> PostEvent:
+    return PostEvent(GROUP_KIND, group.identity, "Warning" if kind == "Warning" else "Normal", reason, message)

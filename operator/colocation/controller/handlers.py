@@ -1,0 +1,67 @@
+"""kopf's handlers: they only pass on what they hear.
+
+Only event handlers: they put no finalizers and no annotations on objects, so that whatever a user deletes goes at once,
+whether the operator runs or not.
+"""
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import kopf
+
+from ..kube.api import GROUPS, JOBS, NODES, PODS, TABLES, Resource, connect
+from ..kube.reader import LABEL_SELECTORS
+from .http import HttpServers
+from .operator import Operator
+from .settings import settings_from
+
+SERVER_TIMEOUT_SECONDS = 300
+"""The API server ends watches after this; the next one begins with a list."""
+CLIENT_TIMEOUT_SECONDS = SERVER_TIMEOUT_SECONDS + 30
+CONNECT_TIMEOUT_SECONDS = 10
+INACTIVITY_TIMEOUT_SECONDS = 70
+"""Watches that die silently are begun again."""
+
+
+@kopf.on.login()
+def login(**arguments: Any) -> kopf.ConnectionInfo | None:
+    """Inside a pod by its ServiceAccount, else by the user's kubeconfig."""
+    return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+
+
+@kopf.on.startup()
+async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
+    """Configure kopf and begin to make passes."""
+    settings.posting.enabled = False  # we post our own events
+    settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
+    settings.watching.client_timeout = CLIENT_TIMEOUT_SECONDS
+    settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
+    settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
+    for resource in (PODS, JOBS):
+        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = LABEL_SELECTORS[resource]
+    ours = settings_from(os.environ)
+    memo.operator = Operator(await connect(), ours, failed=memo.stop.set)
+    memo.servers = HttpServers(memo.operator, ours)
+    await memo.servers.start()
+    memo.operator.start()
+
+
+@kopf.on.cleanup()
+async def stop(memo: kopf.Memo, **_: Any) -> None:
+    """End the passes; any of them may be cut short."""
+    if "servers" in memo:
+        await memo.servers.stop()
+        await memo.operator.stop()
+
+
+def _handler(resource: Resource) -> Callable[..., Awaitable[None]]:
+    async def changed(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+        memo.operator.take(resource, dict(event["object"]), deleted=event["type"] == "DELETED")
+
+    changed.__name__ = changed.__qualname__ = f"{resource.plural}_changed"
+    return changed
+
+
+for _resource in (GROUPS, TABLES, NODES, PODS, JOBS):
+    kopf.on.event(_resource.group, _resource.version, _resource.plural)(_handler(_resource))

@@ -1,0 +1,85 @@
+"""The operator's settings: one environment variable each, read once at the start."""
+
+from collections.abc import Mapping
+
+from pydantic import Field, ValidationError
+
+from ..manifests.clone_job import CloneJobSettings
+from ..model.base import Frozen
+from ..model.names import DEFAULT_DATA_ROOT
+from ..model.snapshot import Limits
+
+PREFIX = "COLOCATION_"
+
+
+class SettingsError(Exception):
+    """An environment variable is missing or has a value that is not allowed."""
+
+
+class Settings(Frozen):
+    """Field ``data_root`` is read from ``COLOCATION_DATA_ROOT``, and so on."""
+
+    namespace: str = Field(min_length=1, description="The operator's own: agents and clone Jobs are there.")
+    image: str = Field(min_length=1, description="Of clone Jobs: the operator's own.")
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: str = Field("", description="Names, separated by commas.")
+    data_root: str = DEFAULT_DATA_ROOT
+    ca_config_map: str = "colocation-agent-ca"
+    clone_service_account: str = "colocation-clone"
+    clone_user_id: int = Field(0, ge=0)
+    spark_image: str = ""
+    disable_colocate_relocate: bool = False
+    disable_colocate_balance: bool = False
+    max_concurrent_clones_per_node: int = Field(2, ge=1)
+    clone_deadline_seconds: int = Field(600, ge=1)
+    disk_headroom_fraction: float = Field(0.10, ge=0, lt=1)
+    agent_grace_seconds: float = Field(30, ge=0)
+    inventory_seconds: float = Field(5, gt=0, description="The longest time between two passes.")
+    resync_seconds: float = Field(300, gt=0, description="Between full lists of all objects.")
+    collect_seconds: float = Field(600, gt=0, description="Between collections of garbage.")
+    garbage_grace_seconds: int = Field(21600, ge=0, description="Must exceed the longest load.")
+    health_port: int = Field(8080, ge=1, le=65535)
+    snapshot_port: int = Field(8082, ge=1, le=65535, description="On loopback only.")
+    log_level: str = "INFO"
+    pod_name: str = Field("operator", description="Who says it in Events.")
+
+    @property
+    def limits(self) -> Limits:
+        """The planner's part."""
+        return Limits(
+            disable_colocate_relocate=self.disable_colocate_relocate,
+            disable_colocate_balance=self.disable_colocate_balance,
+            max_concurrent_clones_per_node=self.max_concurrent_clones_per_node,
+            disk_headroom_fraction=self.disk_headroom_fraction,
+            clone_deadline_seconds=self.clone_deadline_seconds,
+        )
+
+    @property
+    def clone_jobs(self) -> CloneJobSettings:
+        """What all clone Jobs share."""
+        return CloneJobSettings(
+            namespace=self.namespace,
+            image=self.image,
+            image_pull_policy=self.image_pull_policy,
+            image_pull_secrets=tuple(filter(None, (name.strip() for name in self.image_pull_secrets.split(",")))),
+            service_account=self.clone_service_account,
+            ca_config_map=self.ca_config_map,
+            data_root=self.data_root,
+            user_id=self.clone_user_id,
+        )
+
+
+def settings_from(environment: Mapping[str, str]) -> Settings:
+    """The settings in these environment variables; others than ours are ignored, empty ones mean the default.
+
+    Raises:
+        SettingsError: naming each variable, what it holds, and what is wrong with that.
+    """
+    variables = {name: f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    given = {name: environment[variable] for name, variable in variables.items() if environment.get(variable)}
+    try:
+        return Settings.model_validate(given)
+    except ValidationError as error:
+        problems = [f"{variables[str(one['loc'][0])]}={one['input']!r}: {one['msg']}" if one["type"] != "missing"
+                    else f"{variables[str(one['loc'][0])]} is not set" for one in error.errors()]
+        raise SettingsError("; ".join(problems)) from error

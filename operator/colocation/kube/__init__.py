@@ -1,0 +1,1 @@
+"""The operator's only talk to the Kubernetes API and the agents: observe -> Snapshot, apply <- actions."""

@@ -1,0 +1,153 @@
+"""What a pass may do to the cluster, as values: decided by pure code, performed by a writer, replayed by tests.
+
+Every action may be performed twice, by two operators at once, and after any crash: names are deterministic, writes
+carry what they were decided from as a precondition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ..model.clone import CloneSpec
+from ..model.group import ColocationGroupSpec
+from .observation import Identity
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CreateGroup:
+    """Make the group that a table names and that is missing; one that exists by then is left alone."""
+
+    namespace: str
+    name: str
+    spec: ColocationGroupSpec
+
+
+@dataclass(frozen=True)
+class DeleteGroup:
+    """Delete a group that has outlived its last table."""
+
+    group: Identity
+
+
+@dataclass(frozen=True)
+class WriteGroupStatus:
+    """Merge ``status`` into the group's, if nobody wrote the group since it was read."""
+
+    group: Identity
+    status: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class WriteTableStatus:
+    """Merge ``status`` into the table's, if nobody (a loader commits there) wrote the table since it was read."""
+
+    table: Identity
+    status: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class StartClone:
+    """Create the clone Job ``name``, in place of ``replaces``, the Job of the last attempt, if there was one.
+
+    ``source`` is the replica that the new one succeeds; ``failures`` the failed attempts so far.
+    """
+
+    name: str
+    spec: CloneSpec
+    source: str | None
+    failures: int = 0
+    replaces: Identity | None = None
+
+
+@dataclass(frozen=True)
+class RemoveClone:
+    """Delete a clone Job: it has ended and is counted, or is not wanted any more."""
+
+    job: Identity
+
+
+@dataclass(frozen=True)
+class DropBucket:
+    """Delete one bucket's files of all tables of a group on a node.
+
+    Performed only if the group's map still has ``map_version``: the drop was decided against that map.
+    """
+
+    group: Identity
+    map_version: int
+    node: str
+    url: str
+    bucket: int
+    directories: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RecycleTable:
+    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist."""
+
+    node: str
+    url: str
+    namespace: str
+    directory: str
+    keep_seconds: int
+
+
+@dataclass(frozen=True)
+class CollectGarbage:
+    """Remove files of a table on one node that no live manifest names and that are older than the grace."""
+
+    node: str
+    url: str
+    namespace: str
+    directory: str
+    manifests: tuple[str, ...]
+    grace_seconds: int
+
+
+@dataclass(frozen=True)
+class WriteConfigMap:
+    """Make the ConfigMap so; owned by the group, so that it goes with it."""
+
+    namespace: str
+    name: str
+    owner: Identity
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class PostEvent:
+    """An Event about a group or a table; the same one again only counts up."""
+
+    kind: str
+    subject: Identity
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+Action = (
+    CreateGroup
+    | DeleteGroup
+    | WriteGroupStatus
+    | WriteTableStatus
+    | StartClone
+    | RemoveClone
+    | DropBucket
+    | RecycleTable
+    | CollectGarbage
+    | WriteConfigMap
+    | PostEvent
+)
+
+
+class ClusterWriter(Protocol):
+    """Performs actions; the real one is ``kube.writer``, simulations have their own."""
+
+    async def perform(self, action: Action) -> None:
+        """Do it.
+
+        Raises:
+            ClusterError: it could not be done; the next pass decides anew.
+        """

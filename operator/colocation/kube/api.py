@@ -1,0 +1,150 @@
+"""The Kubernetes API in plain JSON: list, read, create, patch, delete; errors by what callers do about them."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import client, config
+from kubernetes.aio.config import ConfigException
+
+from ..model.names import API_GROUP, API_VERSION, GROUP_PLURAL, TABLE_PLURAL
+from .errors import ClusterError, StaleDecision
+
+JsonObject = dict[str, Any]
+
+REQUEST_TIMEOUT_SECONDS = 15.0
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+FIELD_MANAGER = "colocation-operator"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind of object, as its URL names it."""
+
+    group: str
+    version: str
+    plural: str
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL's path of all objects, those of a namespace, one object, or its subresource."""
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        parts += ["namespaces", namespace] if namespace else []
+        return "/".join([*parts, self.plural, *filter(None, [name, subresource])])
+
+
+GROUPS = Resource(API_GROUP, API_VERSION, GROUP_PLURAL)
+TABLES = Resource(API_GROUP, API_VERSION, TABLE_PLURAL)
+NODES = Resource("", "v1", "nodes")
+PODS = Resource("", "v1", "pods")
+JOBS = Resource("batch", "v1", "jobs")
+NAMESPACES = Resource("", "v1", "namespaces")
+CONFIG_MAPS = Resource("", "v1", "configmaps")
+EVENTS = Resource("", "v1", "events")
+
+
+class ApiError(ClusterError):
+    """The API server refused a request, or gave no answer (``status`` 0)."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status} {message}" if status else message)
+        self.status = status
+
+
+class NotFound(ApiError):
+    """404: the object is not there (any more)."""
+
+
+class Conflict(ApiError, StaleDecision):
+    """409: somebody else wrote the object since we read it, or it exists already."""
+
+
+async def connect() -> "Api":
+    """Inside a pod by its ServiceAccount, else by the user's kubeconfig."""
+    configuration = client.Configuration()
+    try:
+        config.load_incluster_config(configuration)
+    except ConfigException:
+        await config.load_kube_config(client_configuration=configuration)
+    return Api(client.ApiClient(configuration))
+
+
+class Api:
+    """Requests to the API server. All methods raise ``ApiError`` or one of its subclasses."""
+
+    def __init__(self, api_client: client.ApiClient) -> None:
+        self._client = api_client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[JsonObject], int]:
+        """(objects, resource version of the list); ``labels`` is a label selector."""
+        query = [("labelSelector", labels)] if labels else []
+        answer = await self._request("GET", resource.path(namespace), query=query)
+        return answer["items"], int(answer["metadata"]["resourceVersion"])
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
+        """One object, as it stands in etcd now."""
+        return await self._request("GET", resource.path(namespace, name))
+
+    async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
+        """A new object; Conflict when its name is taken."""
+        return await self._request("POST", resource.path(namespace), body, query=[("fieldManager", FIELD_MANAGER)])
+
+    async def patch(
+        self, resource: Resource, namespace: str, name: str, body: JsonObject, subresource: str = ""
+    ) -> JsonObject:
+        """A merge patch. With ``metadata.resourceVersion`` in the body: Conflict when the object has changed."""
+        return await self._request("PATCH", resource.path(namespace, name, subresource), body, MERGE_PATCH)
+
+    async def apply(self, resource: Resource, namespace: str, name: str, body: JsonObject) -> JsonObject:
+        """Server-side apply: make the object's fields so, whether it exists or not."""
+        query = [("fieldManager", FIELD_MANAGER), ("force", "true")]
+        return await self._request("PATCH", resource.path(namespace, name), body, APPLY_PATCH, query)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, uid: str, resource_version: str | None = None
+    ) -> None:
+        """Delete this very object (as it was at ``resource_version``) and, in the background, what it owns.
+
+        One that is gone already, or has changed, is no error.
+        """
+        preconditions = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
+        body = {"propagationPolicy": "Background", "preconditions": preconditions}
+        try:
+            await self._request("DELETE", resource.path(namespace, name), body)
+        except (NotFound, Conflict):
+            return
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        content_type: str = "application/json",
+        query: list[tuple[str, str]] | None = None,
+    ) -> JsonObject:
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        try:
+            request = await self._client.param_serialize(
+                method, path, query_params=query, header_params=headers, body=body, auth_settings=["BearerToken"]
+            )
+            response = await self._client.call_api(*request, _request_timeout=REQUEST_TIMEOUT_SECONDS)
+            content = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiError(0, f"{method} {path}: no answer from the API server: {error!r}") from error
+        if response.status < 300:
+            return json.loads(content)
+        kind = {404: NotFound, 409: Conflict}.get(response.status, ApiError)
+        raise kind(response.status, f"{method} {path}: {_message(content)}")
+
+
+def _message(content: bytes) -> str:
+    """The message of a Status object; anything else is quoted."""
+    try:
+        return str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return content[:300].decode(errors="replace")

@@ -1,0 +1,79 @@
+"""Clone Jobs and their agents' progress -> the planner's clones."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from ..manifests.clone_job import clone_job_name
+from ..model.agent import CloneProgress
+from ..model.snapshot import Clone, GroupState
+from .observation import Observation, ObservedCloneJob
+from .parse import parse_time
+
+FIRST_RETRY_SECONDS = 10
+MAX_RETRY_SECONDS = 300
+SETTLE_SECONDS = 30
+"""How long a clone that has succeeded counts as under way: the agent has to find its files."""
+
+
+def clones_of(observation: Observation, groups: Iterable[GroupState]) -> tuple[Clone, ...]:
+    """The groups' clones that have not ended: under way, failed and waiting for their next attempt, or not yet seen."""
+    states = {(group.namespace, group.name): group for group in groups}
+    return tuple(
+        _clone(observation, job)
+        for job in observation.clone_jobs
+        if (group := states.get((job.group_namespace, job.group)))
+        and is_current(observation, job)
+        and not is_settled(job, group, observation.now)
+    )
+
+
+def is_current(observation: Observation, job: ObservedCloneJob) -> bool:
+    """Whether a Job belongs to a group as it is now, and not to a predecessor of that name."""
+    return any(
+        group.key == (job.group_namespace, job.group)
+        and job.identity.name == clone_job_name(group.identity.uid, job.bucket, job.target)
+        for group in observation.groups
+    )
+
+
+def is_settled(job: ObservedCloneJob, group: GroupState, now: datetime) -> bool:
+    """Whether a Job has succeeded and its agent has found the files, or has had the time to."""
+    if job.phase != "succeeded":
+        return False
+    if group.held.get(job.target, {}).get(job.bucket) == "complete" or job.finished_at is None:
+        return True
+    return now - job.finished_at >= timedelta(seconds=SETTLE_SECONDS)
+
+
+def retry_at(job: ObservedCloneJob) -> datetime | None:
+    """When a failed clone may be tried again: exponential back-off; None for one that has not failed."""
+    if job.phase != "failed" or job.finished_at is None:
+        return None
+    delay = min(FIRST_RETRY_SECONDS * 2 ** (job.failures - 1), MAX_RETRY_SECONDS)
+    return job.finished_at + timedelta(seconds=delay)
+
+
+def progress_of(observation: Observation, job: ObservedCloneJob) -> CloneProgress | None:
+    """What the target's agent reports of the clone."""
+    view = observation.agent_views.get(job.target)
+    if view is None or view.report is None:
+        return None
+    wanted = (job.group_namespace, job.group, job.bucket)
+    return next((one for one in view.report.clones if (one.namespace, one.group, one.bucket) == wanted), None)
+
+
+def _clone(observation: Observation, job: ObservedCloneJob) -> Clone:
+    progress = progress_of(observation, job)
+    started_at = job.started_at or job.identity.created_at
+    advanced_at = parse_time(progress.updated_at) if progress else None
+    return Clone(
+        namespace=job.group_namespace,
+        group=job.group,
+        bucket=job.bucket,
+        source=job.source,
+        to=job.target,
+        since=max(started_at, advanced_at) if advanced_at else started_at,
+        bytes_done=progress.bytes_done if progress else 0,
+        failures=job.failures,
+        retry_at=retry_at(job),
+    )

@@ -1,0 +1,9 @@
+"""What can go wrong with a request to the cluster, by what the operator does about it."""
+
+
+class ClusterError(Exception):
+    """A request to the API server or to an agent failed; the next pass decides anew."""
+
+
+class StaleDecision(ClusterError):
+    """What an action was decided from is not so any more: somebody else wrote meanwhile. Expected, and harmless."""

@@ -1,0 +1,72 @@
+"""Events about groups and tables.
+
+An Event's name follows from what it says of which object, so one that is posted again (by a repeated pass, by a second
+operator) only counts up.
+"""
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+
+from ..model.names import APP_NAME, GROUP_API_VERSION
+from .actions import PostEvent
+from .api import EVENTS, Api, Conflict, JsonObject
+from .parse import format_time
+
+MAX_MESSAGE_LENGTH = 1024
+"""The API server refuses longer ones."""
+
+
+class EventPoster:
+    """Posts Events to the API server.
+
+    Args:
+        api: the API server.
+        now: the clock.
+        instance: which operator says it: its pod's name.
+    """
+
+    def __init__(self, api: Api, now: Callable[[], datetime], instance: str) -> None:
+        self._api = api
+        self._now = now
+        self._instance = instance
+
+    async def post(self, event: PostEvent) -> None:
+        """Create the Event, or count it up."""
+        body = self._body(event)
+        namespace, name = event.subject.namespace, body["metadata"]["name"]
+        try:
+            await self._api.create(EVENTS, namespace, body)
+        except Conflict:
+            existing = await self._api.get(EVENTS, namespace, name)
+            again = {"count": existing.get("count", 1) + 1, "lastTimestamp": format_time(self._now())}
+            await self._api.patch(EVENTS, namespace, name, again)
+
+    def _body(self, event: PostEvent) -> JsonObject:
+        subject, time = event.subject, format_time(self._now())
+        said = f"{subject.uid}\n{event.reason}\n{event.message}"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{subject.name}.{hashlib.sha256(said.encode()).hexdigest()[:16]}",
+                "namespace": subject.namespace,
+            },
+            "involvedObject": {
+                "apiVersion": GROUP_API_VERSION,
+                "kind": event.kind,
+                "namespace": subject.namespace,
+                "name": subject.name,
+                "uid": subject.uid,
+                "resourceVersion": subject.resource_version,
+            },
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message[:MAX_MESSAGE_LENGTH],
+            "count": 1,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "source": {"component": APP_NAME},
+            "reportingComponent": APP_NAME,
+            "reportingInstance": self._instance,
+        }

@@ -1,0 +1,166 @@
+"""What the operator saw of the cluster at one moment: the input of a pass, parsed, with the clock.
+
+A frozen value, so that a pass can be replayed, simulated and interrupted anywhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from ..model.agent import AgentReport, TableReference
+from ..model.group import ColocationGroupSpec, ColocationGroupStatus
+from ..model.names import AGENT_PORT, table_directory
+from ..model.table import ColocatedTableSpec, ColocatedTableStatus
+
+JobPhase = Literal["pending", "running", "succeeded", "failed"]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What every Kubernetes object has. ``resource_version`` is the precondition of writes."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created_at: datetime
+    deleting: bool = False
+
+
+@dataclass(frozen=True)
+class ObservedGroup:
+    """A ColocationGroup; ``spec`` is None when ``spec_error`` says why it cannot be understood."""
+
+    identity: Identity
+    spec: ColocationGroupSpec | None
+    spec_error: str
+    status: ColocationGroupStatus
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(namespace, name)."""
+        return self.identity.namespace, self.identity.name
+
+
+@dataclass(frozen=True)
+class ObservedTable:
+    """A ColocatedTable; ``spec`` is None when ``spec_error`` says why it cannot be understood."""
+
+    identity: Identity
+    spec: ColocatedTableSpec | None
+    spec_error: str
+    status: ColocatedTableStatus
+
+    @property
+    def directory(self) -> str:
+        """The table's folder below its namespace."""
+        return table_directory(self.identity.name, self.identity.uid)
+
+    @property
+    def reference(self) -> TableReference:
+        """The table as agents know it."""
+        snapshot = self.status.snapshot
+        manifest = snapshot.manifest_sha256 if snapshot else None
+        return TableReference(namespace=self.identity.namespace, directory=self.directory, manifest=manifest)
+
+
+@dataclass(frozen=True)
+class ObservedNode:
+    """A Node. ``ready_changed_at`` is when its Ready condition last changed."""
+
+    name: str
+    labels: Mapping[str, str]
+    ready: bool
+    ready_changed_at: datetime | None
+    not_ready_message: str
+    deleting: bool
+
+
+@dataclass(frozen=True)
+class ObservedAgent:
+    """An agent's pod; ``address`` is the pod's IP, None before it has one."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    node: str
+    address: str | None
+    deleting: bool
+
+    @property
+    def url(self) -> str | None:
+        """Where the agent listens, once its pod has an address."""
+        if self.address is None or self.deleting:
+            return None
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"https://{host}:{AGENT_PORT}"
+
+
+@dataclass(frozen=True)
+class ObservedCloneJob:
+    """A clone Job. ``failures`` counts the failed attempts so far, this one included when it failed."""
+
+    identity: Identity
+    group_namespace: str
+    group: str
+    bucket: int
+    source: str | None
+    target: str
+    failures: int
+    phase: JobPhase
+    started_at: datetime | None
+    finished_at: datetime | None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class AgentView:
+    """The last word of one node's agent.
+
+    ``report`` answers ``asked``. ``answered_at`` is None when it never answered. ``silent_since`` is None while it
+    answers.
+    """
+
+    report: AgentReport | None = None
+    asked: tuple[TableReference, ...] = ()
+    answered_at: datetime | None = None
+    silent_since: datetime | None = None
+
+
+BucketBytes = Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The cluster at ``now``.
+
+    ``agent_views``: by node name. ``bucket_bytes``: per (namespace, directory, manifest) the bytes of each bucket, as
+    any agent has ever reported since this operator started. ``dropped_tables``: '<namespace>/<directory>' of tables
+    that this operator saw deleted -> their recycleAfterSeconds. ``namespace_uids``: of the groups' namespaces.
+    ``ca_certificate``: PEM of the agents' CA. ``version``: two observations of the same one differ in the clock only;
+    None = not known.
+    """
+
+    now: datetime
+    groups: tuple[ObservedGroup, ...] = ()
+    tables: tuple[ObservedTable, ...] = ()
+    nodes: tuple[ObservedNode, ...] = ()
+    agents: tuple[ObservedAgent, ...] = ()
+    clone_jobs: tuple[ObservedCloneJob, ...] = ()
+    agent_views: Mapping[str, AgentView] = field(default_factory=dict)
+    bucket_bytes: Mapping[tuple[str, str, str], BucketBytes] = field(default_factory=dict)
+    dropped_tables: Mapping[str, int] = field(default_factory=dict)
+    namespace_uids: Mapping[str, str] = field(default_factory=dict)
+    ca_certificate: str = ""
+    version: int | None = None
+
+    @property
+    def agent_urls(self) -> Mapping[str, str | None]:
+        """Node -> its agent's URL. Of two pods on a node (one is going) the one that has an address and stays."""
+        urls: dict[str, str | None] = {}
+        for agent in self.agents:
+            urls[agent.node] = agent.url or urls.get(agent.node)
+        return urls

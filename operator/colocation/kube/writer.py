@@ -1,0 +1,152 @@
+"""ClusterWriter: performs actions on the API server and the agents."""
+
+from collections.abc import Callable
+
+from ..agentclient import AgentClient
+from ..manifests.clone_job import CloneJobSettings, clone_job
+from ..model.names import APP_NAME, GROUP_API_VERSION, GROUP_KIND, LABEL_GROUP, LABEL_MANAGED_BY, table_directory
+from .actions import (
+    Action,
+    CollectGarbage,
+    CreateGroup,
+    DeleteGroup,
+    DropBucket,
+    PostEvent,
+    RecycleTable,
+    RemoveClone,
+    StartClone,
+    WriteConfigMap,
+    WriteGroupStatus,
+    WriteTableStatus,
+)
+from .agents import AgentOrders
+from .api import CONFIG_MAPS, GROUPS, JOBS, TABLES, Api, Conflict, JsonObject, NotFound, Resource
+from .errors import StaleDecision
+from .events import EventPoster
+from .observation import Identity
+from .parse import parse_group, parse_identity
+
+
+class LiveWriter:
+    """The real ``ClusterWriter``.
+
+    Args:
+        api: the API server.
+        agents: the agents.
+        events: posts Events.
+        jobs: what all clone Jobs share.
+        take: told every object that a write returned, so that the next pass does not decide from an older one.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        agents: AgentOrders,
+        events: EventPoster,
+        jobs: CloneJobSettings,
+        take: Callable[[Resource, JsonObject], object],
+    ) -> None:
+        self._api = api
+        self._agents = agents
+        self._events = events
+        self._jobs = jobs
+        self._take = take
+
+    async def perform(self, action: Action) -> None:
+        """Do it; ClusterError when it could not be done."""
+        match action:
+            case CreateGroup():
+                await self._create_group(action)
+            case DeleteGroup(group):
+                await self._api.delete(GROUPS, group.namespace, group.name, group.uid, group.resource_version)
+            case WriteGroupStatus(group, status):
+                await self._write_status(GROUPS, group, dict(status))
+            case WriteTableStatus(table, status):
+                await self._write_status(TABLES, table, dict(status))
+            case StartClone():
+                await self._start_clone(action)
+            case RemoveClone(job):
+                await self._api.delete(JOBS, job.namespace, job.name, job.uid)
+            case DropBucket():
+                await self._drop_bucket(action)
+            case RecycleTable():
+                await self._recycle_table(action)
+            case CollectGarbage():
+                await self._collect_garbage(action)
+            case WriteConfigMap():
+                await self._write_config_map(action)
+            case PostEvent():
+                await self._events.post(action)
+
+    async def _create_group(self, action: CreateGroup) -> None:
+        body = {
+            "apiVersion": GROUP_API_VERSION,
+            "kind": GROUP_KIND,
+            "metadata": {"name": action.name, "namespace": action.namespace},
+            "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        }
+        try:
+            self._take(GROUPS, await self._api.create(GROUPS, action.namespace, body))
+        except Conflict:
+            return  # somebody made it; the tables are checked against it in the next pass
+
+    async def _write_status(self, resource: Resource, subject: Identity, status: JsonObject) -> None:
+        patch = {"metadata": {"resourceVersion": subject.resource_version, "uid": subject.uid}, "status": status}
+        self._take(resource, await self._api.patch(resource, subject.namespace, subject.name, patch, "status"))
+
+    async def _start_clone(self, action: StartClone) -> None:
+        if action.replaces:
+            await self._api.delete(JOBS, action.replaces.namespace, action.replaces.name, action.replaces.uid)
+        body = clone_job(action.name, action.spec, action.source, action.failures, self._jobs)
+        try:
+            self._take(JOBS, await self._api.create(JOBS, self._jobs.namespace, body))
+        except Conflict:
+            return  # it runs already
+
+    async def _drop_bucket(self, action: DropBucket) -> None:
+        """The map is read anew: another operator may have put the node back into it."""
+        group = parse_group(await self._api.get(GROUPS, action.group.namespace, action.group.name))
+        if group.identity.uid != action.group.uid or group.status.map_version != action.map_version:
+            raise StaleDecision(f"the map of group {action.group.namespace}/{action.group.name} has changed")
+
+        def delete_files(agent: AgentClient) -> None:
+            for directory in action.directories:
+                agent.delete_bucket(action.group.namespace, directory, action.bucket)
+
+        await self._agents.call(action.url, delete_files)
+
+    async def _recycle_table(self, action: RecycleTable) -> None:
+        """The table is looked up anew: it may have been made after the last watch event."""
+        name = action.directory.rpartition("-")[0]
+        try:
+            table = parse_identity(await self._api.get(TABLES, action.namespace, name))
+        except NotFound:
+            table = None
+        if table is not None and table_directory(table.name, table.uid) == action.directory:
+            raise StaleDecision(f"table {action.namespace}/{name} exists")
+        await self._agents.call(
+            action.url, lambda agent: agent.recycle(action.namespace, action.directory, action.keep_seconds)
+        )
+
+    async def _collect_garbage(self, action: CollectGarbage) -> None:
+        await self._agents.call(
+            action.url,
+            lambda agent: agent.collect(action.namespace, action.directory, action.manifests, action.grace_seconds),
+        )
+
+    async def _write_config_map(self, action: WriteConfigMap) -> None:
+        owner = {
+            "apiVersion": GROUP_API_VERSION, "kind": GROUP_KIND, "name": action.owner.name, "uid": action.owner.uid,
+        }  # fmt: skip
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": action.name,
+                "namespace": action.namespace,
+                "labels": {LABEL_MANAGED_BY: APP_NAME, LABEL_GROUP: action.owner.name},
+                "ownerReferences": [owner],
+            },
+            "data": dict(action.data),
+        }
+        await self._api.apply(CONFIG_MAPS, action.namespace, action.name, body)

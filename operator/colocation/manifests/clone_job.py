@@ -1,0 +1,151 @@
+"""The Job that makes one bucket whole on one node; see ARCHITECTURE.md, "Clone Job".
+
+Its name follows from group, bucket and target, so whoever creates it twice gets one Job.
+"""
+
+import hashlib
+from typing import Any
+
+from pydantic import Field
+
+from ..model.base import Frozen
+from ..model.clone import CloneSpec
+from ..model.names import (
+    APP_NAME,
+    CA_PATH,
+    DEFAULT_DATA_ROOT,
+    LABEL_BUCKET,
+    LABEL_COMPONENT,
+    LABEL_GROUP,
+    LABEL_MANAGED_BY,
+    LABEL_NAME,
+    TOKEN_AUDIENCE,
+    TOKEN_DIRECTORY,
+    TOKEN_PATH,
+)
+
+CLONE_COMPONENT = "clone"
+ANNOTATION_NAMESPACE = "colocation.dev/namespace"
+ANNOTATION_TARGET = "colocation.dev/target"
+ANNOTATION_SOURCE = "colocation.dev/source"
+ANNOTATION_FAILURES = "colocation.dev/failures"
+"""Failed attempts before this one: the Job carries it, so that a restarted operator goes on counting."""
+
+ACTIVE_DEADLINE_SECONDS = 6 * 3600
+TTL_AFTER_FINISHED_SECONDS = 3600
+"""Longer than every back-off, as a failed Job is the memory of its failures."""
+TOKEN_LIFETIME_SECONDS = 3600
+
+JsonObject = dict[str, Any]
+
+
+class CloneJobSettings(Frozen):
+    """What all clone Jobs of an installation share."""
+
+    namespace: str = Field(description="The operator's own.")
+    image: str
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    service_account: str = "colocation-clone"
+    ca_config_map: str = "colocation-agent-ca"
+    data_root: str = DEFAULT_DATA_ROOT
+    user_id: int = Field(0, ge=0, description="The owner of the data root on the nodes.")
+
+
+def clone_job_name(group_uid: str, bucket: int, target: str) -> str:
+    """One per (group, bucket, target); at most 63 characters."""
+    node = hashlib.sha256(target.encode()).hexdigest()[:8]
+    return f"clone-{group_uid[:8]}-b{bucket:05d}-{node}"
+
+
+def clone_job(name: str, spec: CloneSpec, source: str | None, failures: int, settings: CloneJobSettings) -> JsonObject:
+    """The Job. ``source`` is the replica to be given up for the new one; ``failures`` the failed attempts so far."""
+    labels = {
+        LABEL_NAME: APP_NAME,
+        LABEL_COMPONENT: CLONE_COMPONENT,
+        LABEL_MANAGED_BY: APP_NAME,
+        LABEL_GROUP: spec.group,
+        LABEL_BUCKET: str(spec.bucket),
+    }
+    annotations = {
+        ANNOTATION_NAMESPACE: spec.namespace,
+        ANNOTATION_TARGET: spec.target,
+        ANNOTATION_FAILURES: str(failures),
+        **({ANNOTATION_SOURCE: source} if source else {}),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name, "namespace": settings.namespace, "labels": labels, "annotations": annotations,
+        },
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": ACTIVE_DEADLINE_SECONDS,
+            "ttlSecondsAfterFinished": TTL_AFTER_FINISHED_SECONDS,
+            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(spec, settings)},
+        },
+    }  # fmt: skip
+
+
+def _pod_spec(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
+    return {
+        "restartPolicy": "Never",
+        "serviceAccountName": settings.service_account,
+        "automountServiceAccountToken": False,
+        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
+        "affinity": _only_on(spec.target),
+        "tolerations": _TOLERATIONS,
+        "securityContext": {"runAsUser": settings.user_id, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [_container(spec, settings)],
+        "volumes": [
+            {"name": "data", "hostPath": {"path": settings.data_root, "type": "Directory"}},
+            {"name": "access", "projected": {"sources": _access(settings.ca_config_map)}},
+        ],
+    }
+
+
+def _container(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
+    return {
+        "name": "clone",
+        "image": settings.image,
+        "imagePullPolicy": settings.image_pull_policy,
+        "command": ["python", "-m", "colocation.clone"],
+        "env": [
+            {"name": "CLONE_SPEC", "value": spec.model_dump_json(by_alias=True)},
+            {"name": "COLOCATION_DATA_ROOT", "value": settings.data_root},
+        ],
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "data", "mountPath": settings.data_root},
+            {"name": "access", "mountPath": TOKEN_DIRECTORY, "readOnly": True},
+        ],
+    }
+
+
+def _only_on(node: str) -> JsonObject:
+    """By the node's name: the label kubernetes.io/hostname differs from it on some clouds."""
+    expression = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+_TOLERATIONS = [{"operator": "Exists", "effect": "NoSchedule"}, {"operator": "Exists", "effect": "PreferNoSchedule"}]
+"""Data nodes may be reserved by taints; NoExecute taints (the node is going) are not tolerated."""
+
+
+def _access(ca_config_map: str) -> list[JsonObject]:
+    token = {
+        "audience": TOKEN_AUDIENCE,
+        "expirationSeconds": TOKEN_LIFETIME_SECONDS,
+        "path": TOKEN_PATH.rpartition("/")[2],
+    }
+    certificate = CA_PATH.rpartition("/")[2]
+    items = [{"key": certificate, "path": certificate}]
+    return [{"serviceAccountToken": token}, {"configMap": {"name": ca_config_map, "items": items}}]

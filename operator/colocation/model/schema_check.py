@@ -1,0 +1,53 @@
+"""The CGS checks of a table against its group, in the seeds' order and words, with both values and the group's name.
+
+Source: seed 000, "Principle" and "Usage"; order and wording of Doris' ``ColocateGroupSchema``: bucket count, number of
+bucket columns, type per position, replica count. Names of columns are not compared; partitions may differ.
+"""
+
+from .base import Frozen
+from .conditions import Reason
+from .group import ColocationGroupSpec
+from .table import ColocatedTableSpec
+
+
+class Refusal(Frozen):
+    """Why a group does not take a table."""
+
+    reason: str
+    message: str
+
+
+def check_schema(group_name: str, group: ColocationGroupSpec, table: ColocatedTableSpec) -> Refusal | None:
+    """The first difference between the table and the group's schema, or None when the table fits."""
+    difference = _first_difference(group, table)
+    if difference is None:
+        return None
+    message = f"{difference}, as in group {group_name}; change the table or name another group in colocateWith"
+    return Refusal(reason=Reason.SCHEMA_MISMATCH, message=message)
+
+
+def _first_difference(group: ColocationGroupSpec, table: ColocatedTableSpec) -> str | None:
+    if table.buckets not in (None, group.buckets):
+        return f"Colocate tables must have same bucket num: {table.buckets} should be {group.buckets}"
+    types = table.bucket_key_types
+    if len(types) != len(group.bucket_key):
+        return f"Colocate tables distribution columns size must be same: {len(types)} should be {len(group.bucket_key)}"
+    for column, given, wanted in zip(table.bucketed_by, types, group.bucket_key, strict=True):
+        if given != wanted:
+            return (
+                f"Colocate tables distribution columns must have the same data type: {given} should be {wanted} "
+                f"(column {column})"
+            )
+    if table.replicas not in (None, group.replicas):
+        return f"Colocate tables must have same replication num: {table.replicas} should be {group.replicas}"
+    return None
+
+
+def schema_of(table: ColocatedTableSpec) -> ColocationGroupSpec | None:
+    """The group that a table makes when it names one that is missing; None when it does not say enough.
+
+    Source: seed 000, "Table creation": the parent table's data distribution determines the CGS.
+    """
+    if table.buckets is None or table.replicas is None:
+        return None
+    return ColocationGroupSpec(bucket_key=table.bucket_key_types, buckets=table.buckets, replicas=table.replicas)
