@@ -153,12 +153,16 @@ def spark_defaults(placement: SparkPlacement) -> dict[str, str]:
         **FILE_SYSTEM_CONF,
         **PLANNER_CONF,
         **image,
+        "spark.plugins": PLUGIN_CLASS,
         "spark.colocation.namespace": placement.namespace,
         "spark.colocation.dataRoot": placement.data_root,
         "spark.kubernetes.driver.podTemplateContainerName": DRIVER_CONTAINER,
         "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
     }
 
+
+PLUGIN_CLASS = "dev.colocation.spark.ColocationPlugin"
+"""Counts local and remote bytes per task, and tells the driver on which nodes executors are."""
 
 FILE_SYSTEM_CONF = {
     "spark.hadoop.fs.coloc.impl": "dev.colocation.spark.ColocFileSystem",

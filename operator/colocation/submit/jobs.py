@@ -25,6 +25,8 @@ DEFAULT_EXECUTORS = 2
 MAX_NAME_LENGTH = 40
 """Spark and Kubeflow append to an application's name (``-<suffix>-driver-svc``), and a Service's name ends at 63."""
 
+QUOTES = "'`\""
+
 LoadFormat = Literal["parquet", "csv", "json"]
 LoadMode = Literal["append", "overwrite", "overwrite-partitions"]
 
@@ -40,9 +42,9 @@ class LoadRequest(Frozen):
 
     def arguments(self, namespace: str) -> list[str]:
         """The program's command line."""
-        words = ["--namespace", namespace, "--table", self.table, "--from", self.path]
+        words = [self.table, "--namespace", namespace, "--from", self.path]
         words += ["--format", self.format, "--mode", self.mode]
-        return [*words, "--select", self.select] if self.select else words
+        return [*words, "--select", *split_expressions(self.select)] if self.select else words
 
 
 class SqlRequest(Frozen):
@@ -54,8 +56,35 @@ class SqlRequest(Frozen):
 
     def arguments(self, namespace: str) -> list[str]:
         """The program's command line."""
-        words = ["--namespace", namespace, "--statement", self.statement]
-        return [*words, "--explain"] if self.explain else words
+        words = ["--namespace", namespace, *(["--explain"] if self.explain else [])]
+        # After "--" nothing is an option: a statement may begin with a comment.
+        return [*words, "--", self.statement]
+
+
+def split_expressions(text: str) -> list[str]:
+    """A select list as its expressions: split at commas that are in no bracket and in no quotes.
+
+    Raises:
+        ManifestError: an expression is empty, a bracket or a quote is left open.
+    """
+    depth, quote, parts = 0, "", [""]
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in QUOTES:
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += character
+    expressions = [part.strip() for part in parts]
+    if depth or quote or not all(expressions):
+        raise ManifestError(f"--select {text!r} is no list of expressions: one is empty, or a bracket or quote is open")
+    return expressions
 
 
 def load_application(request: LoadRequest, group: GroupView, base: Mapping[str, Any] | None = None) -> Json:

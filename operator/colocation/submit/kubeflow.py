@@ -33,6 +33,9 @@ FIRST_VERSION_WITH_NETWORK_POLICY = (4, 3)
 KEPT_WHEN_GIVEN = ("spark.sql.files.openCostInBytes", "spark.kubernetes.container.image")
 """Tuning and defaults of ours that a manifest may overrule; everything else of ours holds the join together."""
 
+LISTS = (EXCLUDED_STEPS, "spark.plugins", "spark.sql.sources.useListFilesFileSystemList")
+"""Comma-separated: theirs and ours together."""
+
 
 class PreparedApplication(Frozen):
     """What is to be created, and the decision that was taken for it."""
@@ -136,13 +139,18 @@ def _our_conf(group: GroupView, decision: Decision) -> dict[str, str]:
 
 
 def _merge_conf(theirs: Mapping[str, str], ours: Mapping[str, str], spark_version: str) -> dict[str, str]:
-    kept = {key: value for key, value in ours.items() if not (key in KEPT_WHEN_GIVEN and key in theirs)}
-    merged = merge_map(theirs, kept, "spec.sparkConf")
     if _version(spark_version) >= FIRST_VERSION_WITH_NETWORK_POLICY:
-        steps = [step for step in merged.get(EXCLUDED_STEPS, "").split(",") if step]
-        if NETWORK_POLICY_STEP not in steps:
-            merged[EXCLUDED_STEPS] = ",".join([*steps, NETWORK_POLICY_STEP])
-    return merged
+        ours = {**ours, EXCLUDED_STEPS: NETWORK_POLICY_STEP}
+    kept = {key: value for key, value in ours.items() if not (key in KEPT_WHEN_GIVEN and key in theirs)}
+    lists = {key: _join_lists(theirs[key], ours[key]) for key in LISTS if key in theirs and key in ours}
+    # An earlier decision, in a manifest that was prepared before, is not the author's wish.
+    given = {key: value for key, value in theirs.items() if key != DEGRADE_REASON}
+    return merge_map({**given, **lists}, {**kept, **lists}, "spec.sparkConf")
+
+
+def _join_lists(theirs: str, ours: str) -> str:
+    words = [word.strip() for word in theirs.split(",") if word.strip()]
+    return ",".join([*words, *(word for word in ours.split(",") if word not in words)])
 
 
 def _version(text: object) -> tuple[int, int]:

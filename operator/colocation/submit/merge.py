@@ -105,7 +105,8 @@ def merge_affinity(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], wh
 
 
 def _both(theirs: Json, ours: Json) -> Json:
-    return {**theirs, "matchFields": [*(theirs.get("matchFields") or []), *ours["matchFields"]]}
+    fields = theirs.get("matchFields") or []
+    return {**theirs, "matchFields": [*fields, *(item for item in ours["matchFields"] if item not in fields)]}
 
 
 def _agree(theirs: Json, ours: Json) -> bool:

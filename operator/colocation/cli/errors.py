@@ -1,0 +1,84 @@
+"""What a failed command says, and its exit code: 1 failed, 2 wrong usage (0 done)."""
+
+import json
+from typing import NoReturn
+
+import click
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+from pydantic import ValidationError
+from urllib3.exceptions import HTTPError
+
+from ..submit.errors import ManifestError
+from ..submit.run import RunError
+
+FAILED, WRONG_USAGE = 1, 2
+HTTP_UNAUTHORIZED, HTTP_FORBIDDEN, HTTP_NOT_FOUND = 401, 403, 404
+
+
+class CommandFailed(click.ClickException):
+    """The command could not do what was asked; the message says why and what to do."""
+
+    exit_code = FAILED
+
+    def show(self, file: object = None) -> None:
+        click.echo(f"error: {self.message}", err=True)
+
+
+class WrongUsage(CommandFailed):
+    """What was given cannot be used: an unreadable file, a manifest that contradicts itself."""
+
+    exit_code = WRONG_USAGE
+
+
+class Commands(click.Group):
+    """A group of commands that turns the errors of the layers below into messages, never into tracebacks."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (ManifestError, RunError, ApiException, ConfigException, HTTPError) as error:
+            _raise(error)
+
+
+def _raise(error: Exception) -> NoReturn:
+    if isinstance(error, ManifestError):
+        raise WrongUsage(str(error)) from error
+    if isinstance(error, RunError):
+        raise CommandFailed(str(error)) from error
+    if isinstance(error, ApiException):
+        raise CommandFailed(api_message(error)) from error
+    if isinstance(error, ConfigException):
+        raise CommandFailed(
+            f"no cluster is configured ({error}): set KUBECONFIG, or --context to a context of your kubeconfig"
+        ) from error
+    raise CommandFailed(f"the cluster cannot be reached: {error}") from error
+
+
+def api_message(error: ApiException) -> str:
+    """What the API server said, in a line, and what to do about it."""
+    said = _status_message(error) or error.reason or str(error)
+    if error.status == HTTP_UNAUTHORIZED:
+        return f"the cluster does not accept your credentials: {said}"
+    if error.status == HTTP_FORBIDDEN:
+        return f"you may not do this: {said}"
+    return f"the cluster answered {error.status}: {said}"
+
+
+def _status_message(error: ApiException) -> str:
+    try:
+        status = json.loads(error.body or "")
+    except ValueError:
+        return ""
+    return str(status.get("message", "")) if isinstance(status, dict) else ""
+
+
+def validation_message(error: ValidationError, what: str) -> str:
+    """Every wrong field of a document by its path, with what it holds: ``groups[0].spec.buckets: … (given 0)``."""
+    problems = [f"{_path(item['loc'])}: {item['msg']} (given {item['input']!r:.80})" for item in error.errors()]
+    return f"{what} is not valid:\n  " + "\n  ".join(problems)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".") or "the document"

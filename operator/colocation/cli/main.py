@@ -1,0 +1,21 @@
+"""The command's entry point. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+
+import click
+
+from .errors import Commands
+from .load import load
+from .nodes import drain, nodes, undrain
+from .planning import plan, snapshot
+from .sql import sql
+from .submit import submit
+from .views import events, groups, show, tables
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="colocation", prog_name="colocation")
+def main() -> None:
+    """Colocation groups for PySpark on Kubernetes: look at them, load tables, run joins where the data lies."""
+
+
+for command in (groups, tables, nodes, show, events, plan, snapshot, drain, undrain, submit, load, sql):
+    main.add_command(command)

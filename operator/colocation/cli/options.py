@@ -1,0 +1,87 @@
+"""Options that several commands share, each set handed to the command as one value."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from .cluster import Cluster
+
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+DEFAULT_OPERATOR_NAMESPACE = "colocation-system"
+
+output_option: Decorator = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
+
+context_option: Decorator = click.option("--context", default=None, help="Context of the kubeconfig.")
+
+operator_namespace_option: Decorator = click.option(
+    "--operator-namespace",
+    envvar="COLOCATION_OPERATOR_NAMESPACE",
+    default=DEFAULT_OPERATOR_NAMESPACE,
+    show_default=True,
+    help="Where the operator runs.",
+)
+
+
+class Target:
+    """Where a command works: the kubeconfig's context and the namespace, either may be left to the kubeconfig."""
+
+    def __init__(self, context: str | None, namespace: str | None) -> None:
+        self.context = context
+        self.namespace = namespace
+
+    def open(self) -> Cluster:
+        """Connect.
+
+        Raises:
+            ConfigException: there is no kubeconfig, or not this context.
+        """
+        return Cluster(self.context, self.namespace)
+
+
+def bundle(name: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+    """A decorator that adds ``options`` to a command and hands it ``make(**values)`` as the parameter ``name``."""
+
+    def decorate(command: Command) -> Command:
+        own = [parameter.name for parameter in _parameters(options)]
+
+        @functools.wraps(command)
+        def bundled(*arguments: Any, **values: Any) -> Any:
+            chosen = {key: values.pop(key) for key in own}
+            return command(*arguments, **values, **{name: make(**chosen)})
+
+        decorated: Command = bundled
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def _parameters(options: tuple[Decorator, ...]) -> list[click.Parameter]:
+    def probe() -> None: ...
+
+    decorated: Command = probe
+    for option in options:
+        decorated = option(decorated)
+    parameters: list[click.Parameter] = decorated.__click_params__  # type: ignore[attr-defined]
+    return parameters
+
+
+cluster_options: Decorator = bundle(
+    "target",
+    Target,
+    click.option("-n", "--namespace", default=None, help="Namespace; default: the context's."),
+    context_option,
+)
+"""``-n/--namespace`` and ``--context`` as one ``target: Target``."""

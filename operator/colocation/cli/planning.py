@@ -1,0 +1,81 @@
+"""``plan`` and ``snapshot``: what would move, why, and how many bytes; from the live cluster or from a file."""
+
+import sys
+from pathlib import Path
+
+import click
+from pydantic import ValidationError
+
+from ..model.plan import Plan
+from ..model.snapshot import Snapshot
+from ..planner import plan as compute_plan
+from .cluster import Cluster
+from .errors import CommandFailed, WrongUsage, validation_message
+from .operator_port import fetch_snapshot
+from .options import Target, cluster_options, context_option, operator_namespace_option, output_option
+from .output import Format, write
+from .plan_text import render_plan
+
+
+@click.command()
+@click.argument("group", required=False)
+@click.option("--snapshot", "file", default=None, help="Plan from a snapshot's JSON file; - reads stdin.")
+@cluster_options
+@operator_namespace_option
+@output_option
+def plan(group: str | None, file: str | None, target: Target, operator_namespace: str, output: Format) -> None:
+    """What the operator would move, why, and how many bytes. Nothing is moved.
+
+    GROUP is required for the live cluster; with --snapshot, all groups of the file are planned when it is left out.
+    """
+    if file is None and group is None:
+        raise click.UsageError("name a GROUP, or give a file by --snapshot")
+    if file is not None:
+        snapshot, namespace = read_snapshot(file), target.namespace
+    else:
+        cluster = target.open()
+        snapshot, namespace = fetch_snapshot(cluster.connection, operator_namespace), cluster.namespace
+    result = choose_group(compute_plan(snapshot), group, namespace)
+    write(result.to_json_dict(), render_plan(result, snapshot), output)
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="json", show_default=True)
+@context_option
+@operator_namespace_option
+def snapshot(output: Format, context: str | None, operator_namespace: str) -> None:
+    """The operator's picture of the cluster, for `colocation plan --snapshot`."""
+    value = fetch_snapshot(Cluster(context, None).connection, operator_namespace).to_json_dict()
+    write(value, "", output)
+
+
+def read_snapshot(file: str) -> Snapshot:
+    """The snapshot in a file, or on standard input for ``-``.
+
+    Raises:
+        WrongUsage: no such file, or it holds no snapshot; each wrong field is named.
+    """
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUsage(f"the snapshot {file} cannot be read: {error}") from error
+    try:
+        return Snapshot.model_validate_json(text)
+    except ValidationError as error:
+        raise WrongUsage(validation_message(error, f"the snapshot {file}")) from error
+
+
+def choose_group(plan: Plan, group: str | None, namespace: str | None) -> Plan:
+    """The part of a plan that is of one group; all of it when ``group`` is None.
+
+    Raises:
+        CommandFailed: the plan has no such group; the message lists those that it has.
+    """
+    if group is None:
+        return plan
+    chosen = tuple(item for item in plan.groups if item.name == group and namespace in (None, item.namespace))
+    if not chosen:
+        names = ", ".join(f"{item.namespace}/{item.name}" for item in plan.groups) or "none"
+        wanted = f"{namespace}/{group}" if namespace else group
+        raise CommandFailed(f"there is no group {wanted}; there are: {names}")
+    return Plan(groups=chosen)

@@ -1,0 +1,112 @@
+"""``sql``: one statement over a namespace's tables, run as a Spark application in the cluster."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import click
+
+from ..submit import Decision, ManifestError
+from ..submit.jobs import SqlRequest, sql_application
+from .applications import RunOptions, group_view, run, run_options
+from .cluster import Cluster
+from .errors import CommandFailed
+from .job_options import JobOptions, job_options
+from .options import Target, bundle, cluster_options
+from .output import columns
+
+SqlFormat = Literal["table", "json", "csv"]
+
+
+def _request(statement: str, group: str | None, explain: bool, settings: tuple[str, ...]) -> dict[str, Any]:
+    return {"group": group, "sql": SqlRequest(statement=statement, explain=explain, conf=parse_settings(settings))}
+
+
+request_options = bundle(
+    "request",
+    _request,
+    click.argument("statement"),
+    click.option("--group", default=None, help="Run beside this group; needed where the namespace has several."),
+    click.option("--explain", is_flag=True, help="Print the plan with `colocate: true|false, reason: …` per join."),
+    click.option("--set", "settings", multiple=True, metavar="CONF=VALUE", help="Spark configuration; repeatable."),
+)
+
+
+@click.command()
+@request_options
+@job_options
+@run_options
+@cluster_options
+@click.option("-o", "--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def sql(
+    request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: SqlFormat
+) -> None:
+    """Run STATEMENT over the namespace's tables, by name, where their buckets lie."""
+    base = job.base()
+    cluster = target.open()
+    group = group_view(cluster, choose_group(cluster, request["group"]))
+    application = sql_application(request["sql"], group, base)
+    finished = run(cluster, application, group, options, announce=False)
+    if options.dry_run or not options.wait:
+        return
+    result = finished.outcome.result if finished.outcome else None
+    if result is None:
+        raise CommandFailed("the application completed, but its driver printed no result: is its image ours?")
+    click.echo(render_result(result, output), nl=False)
+    if request["sql"].explain and output == "table":
+        click.echo(render_explanation(result))
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
+    """``conf=value`` words as a mapping.
+
+    Raises:
+        UsageError: a word without ``=``.
+    """
+    pairs = [setting.partition("=") for setting in settings]
+    for key, sign, _ in pairs:
+        if not sign or not key:
+            raise click.UsageError(f"--set takes CONF=VALUE, given {key!r}")
+    return {key: value for key, _, value in pairs}
+
+
+def choose_group(cluster: Cluster, given: str | None) -> str:
+    """The group to run beside: the given one, else the namespace's only one.
+
+    Raises:
+        ManifestError: there are several, or none.
+    """
+    if given:
+        return given
+    names = [item["metadata"]["name"] for item in cluster.groups()]
+    if len(names) != 1:
+        there = f"there are: {', '.join(names)}" if names else "there is none"
+        raise ManifestError(f"namespace {cluster.namespace!r} has {len(names)} groups: choose one by --group; {there}")
+    return str(names[0])
+
+
+def render_result(result: Mapping[str, Any], output: SqlFormat) -> str:
+    """The rows of the image's ``sql.py``: ``{"columns": […], "rows": [[…], …]}``; as JSON, all that it said."""
+    if output == "json":
+        return json.dumps(result, indent=2) + "\n"
+    if output == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(result["columns"])
+        writer.writerows(result["rows"])
+        return text.getvalue()
+    return columns([str(name) for name in result["columns"]], result["rows"]) + "\n"
+
+
+def render_explanation(result: Mapping[str, Any]) -> str:
+    """The executed plan as the driver explained it, else its joins alone: one line each, in EXPLAIN's words."""
+    if "explain" in result:
+        return str(result["explain"]).rstrip()
+    lines = [
+        f"{join['join']} {join['type']} of {', '.join(join['tables'])}: "
+        + str(Decision(colocated=join["colocate"], reason=join["reason"]))
+        for join in result["joins"]
+    ]
+    return "\n".join(lines) or "no join"

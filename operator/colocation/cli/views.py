@@ -1,0 +1,114 @@
+"""``groups``, ``tables``, ``show``, ``events``: what the API server holds, without asking the operator."""
+
+from typing import Any
+
+import click
+
+from ..model.group import ColocationGroupSpec, ColocationGroupStatus, UnstableBucket
+from ..model.table import ColocatedTableSpec, ColocatedTableStatus
+from .options import Target, cluster_options, output_option
+from .output import Format, columns, size, write
+
+
+@click.command()
+@cluster_options
+@output_option
+def groups(target: Target, output: Format) -> None:
+    """The groups: their schema, whether they are stable, and why not."""
+    found = target.open().groups()
+    header = ["NAME", "BUCKETS", "REPLICAS", "DISTCOLS", "TABLES", "STABLE", "REASON", "NODES", "CLONES"]
+    write(found, columns(header, [_group_row(item) for item in found]), output)
+
+
+def _group_row(item: dict[str, Any]) -> list[object]:
+    spec = ColocationGroupSpec.model_validate(item["spec"])
+    status = ColocationGroupStatus.model_validate(item.get("status") or {})
+    clones = status.clones
+    active = f"{clones.running} running, {clones.pending} pending" if clones and clones.running + clones.pending else ""
+    return [
+        item["metadata"]["name"], spec.buckets, spec.replicas, ",".join(spec.bucket_key), len(status.tables),
+        status.stable, status.reason, len(status.nodes), active,
+    ]
+
+
+@click.command()
+@cluster_options
+@output_option
+def tables(target: Target, output: Format) -> None:
+    """The tables: their group, whether it took them, and what is loaded."""
+    found = target.open().tables()
+    key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
+    header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
+    write(found, columns(header, [_table_row(item) for item in found]), output)
+
+
+def _table_row(item: dict[str, Any]) -> list[object]:
+    spec = ColocatedTableSpec.model_validate(item["spec"])
+    status = ColocatedTableStatus.model_validate(item.get("status") or {})
+    loaded = status.snapshot
+    counts: list[object] = [None] * 5
+    if loaded:
+        counts = [loaded.id, loaded.partitions, loaded.files, loaded.rows, size(loaded.bytes)]
+    return [
+        item["metadata"]["name"], spec.colocate_with, status.accepted, ",".join(spec.bucketed_by),
+        ",".join(spec.partitioned_by), *counts,
+    ]
+
+
+@click.command()
+@click.argument("group")
+@cluster_options
+@output_option
+def show(group: str, target: Target, output: Format) -> None:
+    """One group in full: its map, bucket by bucket, and what is wrong with which."""
+    found = target.open().group(group)
+    write(found, describe_group(found), output)
+
+
+def describe_group(item: dict[str, Any]) -> str:
+    """A group for people: facts, conditions, and the map with the unstable buckets marked."""
+    status = ColocationGroupStatus.model_validate(item.get("status") or {})
+    stable = "unknown: the operator has not reported yet" if status.stable is None else str(status.stable).lower()
+    facts: list[tuple[str, object]] = [
+        ("group", f"{item['metadata']['namespace']}/{item['metadata']['name']}"),
+        ("id", status.group_id),
+        ("stable", stable),
+        ("tables", ", ".join(status.tables) or "none"),
+        ("map version", status.map_version),
+    ]
+    lines = [f"{name + ':':<13}{'-' if value is None else value}" for name, value in facts]
+    lines += [
+        f"{condition.type + ':':<13}{condition.status} {condition.reason} {condition.message}".rstrip()
+        for condition in status.conditions
+    ]
+    problems = {problem.bucket: problem for problem in status.unstable_buckets}
+    rows = [
+        [bucket, ", ".join(nodes), _problem(problems.get(bucket))]
+        for bucket, nodes in enumerate(status.backends_per_bucket_seq or ())
+    ]
+    text = "\n".join(lines) + "\n\n" + columns(["BUCKET", "NODES", "STATE"], rows)
+    listed, total = len(problems), status.unstable_bucket_count or 0
+    return text if total <= listed else f"{text}\n{total} buckets are not stable, {listed} of them are shown"
+
+
+def _problem(problem: UnstableBucket | None) -> str:
+    if problem is None:
+        return "stable"
+    since = f" (since {problem.since})" if problem.since else ""
+    return f"{problem.reason}: {problem.message}{since}" if problem.message else f"{problem.reason}{since}"
+
+
+@click.command()
+@click.argument("group")
+@cluster_options
+@output_option
+def events(group: str, target: Target, output: Format) -> None:
+    """What happened to a group, oldest first."""
+    cluster = target.open()
+    cluster.group(group)
+    found = cluster.events(group)
+    rows = [
+        [item.get("lastTimestamp") or item.get("eventTime"), item.get("type"), item.get("reason"), item.get("message")]
+        for item in found
+    ]
+    write(found, columns(["TIME", "TYPE", "REASON", "MESSAGE"], rows), output)
