@@ -1,7 +1,7 @@
 """What a session needs so that tables of colocation groups can be read and joined without a shuffle.
 
-User-facing settings begin with ``spark.colocation.``; ``register`` turns them into the file system's ``fs.coloc.*``, which
-Spark sends to executors with each plan.
+User-facing settings begin with ``spark.colocation.``; ``register`` turns them into the file system's ``fs.coloc.*``,
+which Spark sends to executors with each plan.
 """
 
 from dataclasses import dataclass
@@ -45,31 +45,27 @@ def jar_path() -> Path:
 
 
 def spark_conf(
-    namespace: str = "",
-    data_root: str = DEFAULT_DATA_ROOT,
-    token_file: str = TOKEN_PATH,
-    ca_file: str = CA_PATH,
+    namespace: str | None = None,
+    data_root: str | None = None,
+    token_file: str | None = None,
+    ca_file: str | None = None,
 ) -> dict[str, str]:
-    """All configuration of a session, as ``key: value``.
+    """All configuration of a session, as ``key: value``. What is not given stays as ``spark-defaults.conf`` has it.
 
     Args:
         namespace: the Kubernetes namespace whose tables are meant when none is given.
-        data_root: where executors have the node's data root mounted.
+        data_root: where executors have the node's data root mounted; default ``/var/lib/colocation``.
         token_file: the executors' and driver's ServiceAccount token for the agents.
         ca_file: the agents' CA, PEM.
     """
-    conf = {
+    given = {NAMESPACE: namespace, DATA_ROOT: data_root, TOKEN_FILE: token_file, CA_FILE: ca_file}
+    return {
         **FILE_SYSTEM_CONF,
         **PLANNER_CONF,
         "spark.plugins": PLUGIN_CLASS,
         "spark.jars": str(jar_path()),
-        DATA_ROOT: data_root,
-        TOKEN_FILE: token_file,
-        CA_FILE: ca_file,
+        **{key: value for key, value in given.items() if value is not None},
     }
-    if namespace:
-        conf[NAMESPACE] = namespace
-    return conf
 
 
 def configure(builder: "SparkSession.Builder", **settings: str) -> "SparkSession.Builder":

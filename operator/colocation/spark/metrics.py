@@ -1,7 +1,7 @@
 """How many bytes queries read from local disk and from other nodes, as the executors counted them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,5 +30,6 @@ def read_metrics(spark: "SparkSession", since: ReadMetrics | None = None) -> Rea
 
     Queries that run at the same time are counted together.
     """
-    totals = ReadMetrics(*spark.sparkContext._jvm.dev.colocation.spark.ReadMetrics.totals())
+    java: Any = spark.sparkContext._jvm
+    totals = ReadMetrics(*java.dev.colocation.spark.ReadMetrics.totals())
     return totals - since if since else totals
