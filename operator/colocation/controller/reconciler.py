@@ -4,7 +4,6 @@ A pass may end anywhere (crash, error, conflict); the next one starts from what 
 do no harm: every write carries what it was decided from.
 """
 
-import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Protocol
 from ..kube.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
 from ..kube.errors import ClusterError, StaleDecision
 from ..kube.observation import Observation
+from ..manifests.config_map import SparkConfigMap
 from .decide import Decision, Scope, decide
 from .settings import Settings
 
@@ -70,7 +70,7 @@ class Reconciler:
         self._writer = writer
         self._settings = settings
         self._collect_at: datetime | None = None
-        self._config_maps: dict[str, str] = {}
+        self._config_maps: dict[str, SparkConfigMap] = {}
         self._last: PassResult | None = None
 
     def forget_writes(self) -> None:
@@ -114,18 +114,15 @@ class Reconciler:
                 return error
             performed.append(action)
             if isinstance(action, WriteConfigMap):
-                self._config_maps[action.owner.uid] = _digest(action)
+                self._config_maps[action.group.uid] = action.content
         return None
 
     def _is_written(self, action: Action) -> bool:
-        return isinstance(action, WriteConfigMap) and self._config_maps.get(action.owner.uid) == _digest(action)
+        """Whether a ConfigMap has this content already: they are not watched, and all groups' would be many writes."""
+        return isinstance(action, WriteConfigMap) and self._config_maps.get(action.group.uid) == action.content
 
     def _is_time_to_collect(self, now: datetime) -> bool:
         due = self._collect_at is None or now >= self._collect_at
         if due:
             self._collect_at = now + timedelta(seconds=self._settings.collect_seconds)
         return due
-
-
-def _digest(action: WriteConfigMap) -> str:
-    return hashlib.sha256(repr(sorted(action.data.items())).encode()).hexdigest()

@@ -7,9 +7,8 @@ from ..kube.actions import CollectGarbage, DeleteGroup, DropBucket, RecycleTable
 from ..kube.clones import is_current
 from ..kube.observation import Observation, ObservedTable
 from ..kube.parse import parse_time
-from ..manifests.config_map import spark_config_map_data
+from ..manifests.config_map import SparkConfigMap
 from ..manifests.spark_pods import SparkPlacement
-from ..model.names import spark_config_map_name
 from ..model.snapshot import Node
 from .group_status import DEFAULT_RECYCLE_SECONDS, GroupFacts
 from .settings import Settings
@@ -49,8 +48,8 @@ def config_map(
     )
     urls = observation.agent_urls
     ready = {name: url for name, node in nodes.items() if node.ready and (url := urls.get(name))}
-    data = spark_config_map_data(placement, ready, observation.ca_certificate)
-    return WriteConfigMap(identity.namespace, spark_config_map_name(identity.name), identity, data)
+    content = SparkConfigMap(placement=placement, agent_urls=ready, ca_certificate=observation.ca_certificate)
+    return WriteConfigMap(identity, content)
 
 
 def stray_clones(observation: Observation) -> Iterator[RemoveClone]:

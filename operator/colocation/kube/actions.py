@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from ..manifests.config_map import SparkConfigMap
 from ..model.clone import CloneSpec
 from ..model.group import ColocationGroupSpec
 from .observation import Identity
@@ -108,12 +109,10 @@ class CollectGarbage:
 
 @dataclass(frozen=True)
 class WriteConfigMap:
-    """Make the ConfigMap so; owned by the group, so that it goes with it."""
+    """Make the group's ConfigMap for Spark so; owned by the group, so that it goes with it."""
 
-    namespace: str
-    name: str
-    owner: Identity
-    data: Mapping[str, str]
+    group: Identity
+    content: SparkConfigMap
 
 
 @dataclass(frozen=True)

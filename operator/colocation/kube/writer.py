@@ -4,7 +4,16 @@ from collections.abc import Callable
 
 from ..agentclient import AgentClient
 from ..manifests.clone_job import CloneJobSettings, clone_job
-from ..model.names import APP_NAME, GROUP_API_VERSION, GROUP_KIND, LABEL_GROUP, LABEL_MANAGED_BY, table_directory
+from ..manifests.config_map import spark_config_map_data
+from ..model.names import (
+    APP_NAME,
+    GROUP_API_VERSION,
+    GROUP_KIND,
+    LABEL_GROUP,
+    LABEL_MANAGED_BY,
+    spark_config_map_name,
+    table_directory,
+)
 from .actions import (
     Action,
     CollectGarbage,
@@ -135,18 +144,17 @@ class LiveWriter:
         )
 
     async def _write_config_map(self, action: WriteConfigMap) -> None:
-        owner = {
-            "apiVersion": GROUP_API_VERSION, "kind": GROUP_KIND, "name": action.owner.name, "uid": action.owner.uid,
-        }  # fmt: skip
+        group, name = action.group, spark_config_map_name(action.group.name)
+        owner = {"apiVersion": GROUP_API_VERSION, "kind": GROUP_KIND, "name": group.name, "uid": group.uid}
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
-                "name": action.name,
-                "namespace": action.namespace,
-                "labels": {LABEL_MANAGED_BY: APP_NAME, LABEL_GROUP: action.owner.name},
+                "name": name,
+                "namespace": group.namespace,
+                "labels": {LABEL_MANAGED_BY: APP_NAME, LABEL_GROUP: group.name},
                 "ownerReferences": [owner],
             },
-            "data": dict(action.data),
+            "data": spark_config_map_data(action.content),
         }
-        await self._api.apply(CONFIG_MAPS, action.namespace, action.name, body)
+        await self._api.apply(CONFIG_MAPS, group.namespace, name, body)

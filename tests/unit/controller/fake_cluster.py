@@ -1,0 +1,266 @@
+"""A cluster in memory behind the same seams as the real one: what the reader shows is what the writer wrote.
+
+Nodes hold buckets of tables; clone Jobs end when a test says so. Writes check resource versions like the API server.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from colocation.kube.actions import (
+    Action,
+    CollectGarbage,
+    CreateGroup,
+    DeleteGroup,
+    DropBucket,
+    PostEvent,
+    RecycleTable,
+    RemoveClone,
+    StartClone,
+    WriteConfigMap,
+    WriteGroupStatus,
+    WriteTableStatus,
+)
+from colocation.kube.errors import ClusterError, StaleDecision
+from colocation.kube.observation import (
+    AgentView,
+    Identity,
+    Observation,
+    ObservedAgent,
+    ObservedCloneJob,
+    ObservedGroup,
+    ObservedNode,
+    ObservedTable,
+)
+from colocation.manifests.config_map import SparkConfigMap
+from colocation.model.agent import AgentReport, BucketReport, TableReport
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+DISK_BYTES = 1 << 40
+MANIFEST = "m" * 64
+
+
+class Crash(Exception):
+    """The operator dies; nobody in it may catch this."""
+
+
+@dataclass
+class FakeCluster:
+    """ClusterReader and ClusterWriter in one. ``crash_after``: how many more actions are performed before a Crash."""
+
+    now: datetime = START
+    crash_after: int | None = None
+    broken: type[Action] | None = None
+    groups: dict[tuple[str, str], ObservedGroup] = field(default_factory=dict)
+    tables: dict[tuple[str, str], ObservedTable] = field(default_factory=dict)
+    nodes: dict[str, ObservedNode] = field(default_factory=dict)
+    jobs: dict[str, ObservedCloneJob] = field(default_factory=dict)
+    disks: dict[str, dict[str, set[int]]] = field(default_factory=dict)
+    bucket_bytes: dict[str, int] = field(default_factory=dict)
+    silent_since: dict[str, datetime] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    config_maps: dict[tuple[str, str], SparkConfigMap] = field(default_factory=dict)
+    performed: list[Action] = field(default_factory=list)
+    _count: int = 0
+
+    # What a test does to the cluster
+
+    def add_node(self, name: str) -> None:
+        self.nodes[name] = ObservedNode(name, {}, True, self.now, "", False)
+        self.disks.setdefault(name, {})
+
+    def set_ready(self, name: str, ready: bool) -> None:
+        message = "" if ready else "Kubelet stopped posting node status."
+        self.nodes[name] = replace(self.nodes[name], ready=ready, ready_changed_at=self.now, not_ready_message=message)
+
+    def remove_node(self, name: str) -> None:
+        del self.nodes[name], self.disks[name]
+
+    def add_group(self, name: str, **spec: object) -> None:
+        group_spec = ColocationGroupSpec.model_validate({"bucketKey": ["bigint"], "buckets": 4, "replicas": 2, **spec})
+        self.groups["shop", name] = ObservedGroup(self._identity(name), group_spec, "", ColocationGroupStatus())
+
+    def add_table(self, name: str, group: str = "sales", key_type: str = "bigint", **spec: object) -> None:
+        columns = [{"name": "k", "type": key_type}]
+        table_spec = ColocatedTableSpec.model_validate(
+            {"colocateWith": group, "columns": columns, "bucketedBy": ["k"], **spec}
+        )
+        self.tables["shop", name] = ObservedTable(self._identity(name), table_spec, "", ColocatedTableStatus())
+
+    def load(self, name: str, bytes_per_bucket: int = 100) -> None:
+        """A loader puts every bucket on the nodes of the map, and commits."""
+        table = self.tables["shop", name]
+        assert table.spec is not None
+        rows = self.group(table.spec.colocate_with).status.backends_per_bucket_seq
+        assert rows is not None, "the group has no map"
+        for bucket, nodes in enumerate(rows):
+            for node in nodes:
+                self.disks[node].setdefault(table.directory, set()).add(bucket)
+        self.bucket_bytes[table.directory] = bytes_per_bucket
+        snapshot = TableSnapshot(
+            id=1, manifest=f"sha256:{MANIFEST}", committed_at="2026-11-21T00:00:00Z", partitions=1,
+            files=len(rows), rows=len(rows), bytes=bytes_per_bucket * len(rows),
+        )  # fmt: skip
+        status = table.status.model_copy(update={"snapshot": snapshot})
+        self.tables["shop", name] = replace(table, status=status, identity=self._touched(table.identity))
+
+    def drop_table(self, name: str) -> None:
+        table = self.tables.pop(("shop", name))
+        assert table.spec is not None
+        self.dropped[f"shop/{table.directory}"] = table.spec.recycle_after_seconds
+
+    def end_clones(self, succeed: bool = True) -> None:
+        """Every running clone ends, and its files lie on the target if it succeeded."""
+        for name, job in list(self.jobs.items()):
+            if job.phase not in ("pending", "running"):
+                continue
+            failures = job.failures + (not succeed)
+            phase = "succeeded" if succeed else "failed"
+            self.jobs[name] = replace(job, phase=phase, failures=failures, finished_at=self.now)
+            if succeed:
+                for directory in self._directories(job.group):
+                    self.disks[job.target].setdefault(directory, set()).add(job.bucket)
+
+    def group(self, name: str = "sales") -> ObservedGroup:
+        return self.groups["shop", name]
+
+    def table(self, name: str) -> ObservedTable:
+        return self.tables["shop", name]
+
+    def events(self) -> list[str]:
+        return [action.reason for action in self.performed if isinstance(action, PostEvent)]
+
+    # ClusterReader
+
+    async def observe(self) -> Observation:
+        agents = tuple(
+            ObservedAgent("colocation", f"agent-{name}", name, "1", name, f"10.0.0.{index}", False)
+            for index, name in enumerate(sorted(self.disks))
+        )
+        return Observation(
+            now=self.now,
+            groups=tuple(self.groups[key] for key in sorted(self.groups)),
+            tables=tuple(self.tables[key] for key in sorted(self.tables)),
+            nodes=tuple(self.nodes[name] for name in sorted(self.nodes)),
+            agents=agents,
+            clone_jobs=tuple(self.jobs[name] for name in sorted(self.jobs)),
+            agent_views={name: self._view(name) for name in self.disks},
+            bucket_bytes=self._known_bytes(),
+            dropped_tables=dict(self.dropped),
+            namespace_uids={"shop": "12345678-0000"},
+            ca_certificate="PEM",
+        )
+
+    # ClusterWriter
+
+    async def perform(self, action: Action) -> None:
+        if self.broken is not None and isinstance(action, self.broken):
+            raise ClusterError("the API server is away")
+        if self.crash_after == 0:
+            raise Crash
+        if self.crash_after is not None:
+            self.crash_after -= 1
+        self._perform(action)
+        self.performed.append(action)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case CreateGroup(namespace, name, spec):
+                new = ObservedGroup(self._identity(name), spec, "", ColocationGroupStatus())
+                self.groups.setdefault((namespace, name), new)
+            case DeleteGroup(group):
+                self.groups.pop((group.namespace, group.name), None)
+            case WriteGroupStatus(identity, status):
+                current = self._current(self.groups, identity)
+                parsed = ColocationGroupStatus.model_validate(status)
+                self.groups[current.key] = replace(current, status=parsed, identity=self._touched(identity))
+            case WriteTableStatus(identity, status):
+                table = self._current(self.tables, identity)
+                merged = {**table.status.to_json_dict(), **status}
+                parsed_table = ColocatedTableStatus.model_validate(merged)
+                key = (identity.namespace, identity.name)
+                self.tables[key] = replace(table, status=parsed_table, identity=self._touched(identity))
+            case StartClone():
+                self._start_clone(action)
+            case RemoveClone(job):
+                self.jobs.pop(job.name, None)
+            case DropBucket():
+                if self.groups[action.group.namespace, action.group.name].status.map_version != action.map_version:
+                    raise StaleDecision("the map has changed")
+                for directory in action.directories:
+                    self.disks[action.node].get(directory, set()).discard(action.bucket)
+            case RecycleTable(node, _, _, directory):
+                self.disks[node].pop(directory, None)
+            case WriteConfigMap(group, content):
+                self.config_maps[group.namespace, group.name] = content
+            case CollectGarbage() | PostEvent():
+                pass
+
+    def _start_clone(self, action: StartClone) -> None:
+        if action.replaces:
+            self.jobs.pop(action.name, None)
+        identity = replace(self._identity(action.name), namespace="colocation")
+        job = ObservedCloneJob(
+            identity, action.spec.namespace, action.spec.group, action.spec.bucket, action.source, action.spec.target,
+            action.failures, "running", self.now, None,
+        )  # fmt: skip
+        self.jobs.setdefault(action.name, job)
+
+    def _current(self, objects, identity):  # type: ignore[no-untyped-def]
+        current = objects.get((identity.namespace, identity.name))
+        if current is None or current.identity.resource_version != identity.resource_version:
+            raise StaleDecision("the object has been modified")
+        return current
+
+    def _identity(self, name: str) -> Identity:
+        self._count += 1
+        return Identity("shop", name, f"{self._count:08d}-uid", str(self._count), 1, self.now)
+
+    def _touched(self, identity: Identity) -> Identity:
+        self._count += 1
+        return replace(identity, resource_version=str(self._count))
+
+    def _directories(self, group: str) -> Iterable[str]:
+        return [
+            table.directory for table in self.tables.values()
+            if table.spec and table.spec.colocate_with == group and table.status.snapshot
+        ]  # fmt: skip
+
+    def _known_bytes(self) -> dict[tuple[str, str, str], dict[int, int]]:
+        return {
+            ("shop", directory, MANIFEST): dict.fromkeys(range(self._buckets(directory)), size)
+            for directory, size in self.bucket_bytes.items()
+        }
+
+    def _buckets(self, directory: str) -> int:
+        """As many as any node could hold: the fake's tables fill all buckets of their group."""
+        table = next((one for one in self.tables.values() if one.directory == directory), None)
+        group = self.groups.get(("shop", table.spec.colocate_with)) if table and table.spec else None
+        return group.spec.buckets if group and group.spec else 0
+
+    def _view(self, node: str) -> AgentView:
+        known = {table.directory: table for table in self.tables.values()}
+        tables = tuple(
+            TableReport(
+                namespace="shop", directory=directory, manifest=MANIFEST, manifest_present=True,
+                buckets={bucket: _complete(self.bucket_bytes[directory]) for bucket in sorted(buckets)},
+            )
+            for directory, buckets in self.disks[node].items() if directory in known
+        )  # fmt: skip
+        unknown = tuple(f"shop/{directory}" for directory in self.disks[node] if directory not in known)
+        report = AgentReport(
+            node=node, revision=str(self._count), capacity_bytes=DISK_BYTES, free_bytes=DISK_BYTES, tables=tables,
+            unknown_directories=unknown,
+        )  # fmt: skip
+        silent_since = self.silent_since.get(node)
+        return AgentView(report, (), silent_since or self.now, silent_since)
+
+
+def _complete(size: int) -> BucketReport:
+    return BucketReport(state="complete", files_wanted=1, files_held=1, bytes_wanted=size, bytes_held=size)
+
+
+def minutes(number: float) -> timedelta:
+    return timedelta(minutes=number)
