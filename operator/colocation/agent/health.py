@@ -6,6 +6,8 @@ from collections.abc import Callable
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from colocation.storage.errors import StorageError
+
 from .node import NodeState
 
 
@@ -35,7 +37,7 @@ class Health:
             return web.Response(status=503, text="the first scan of the data root is not done\n")
         try:
             await self._node.run(self._node.root.check_writable)
-        except OSError as error:
+        except (OSError, StorageError) as error:
             return web.Response(status=503, text=f"the data root is not writable: {error}\n")
         return web.Response(text="ok\n")
 

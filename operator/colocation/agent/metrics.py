@@ -16,8 +16,8 @@ class Metrics:
         self.served_bytes = Counter(f"{PREFIX}_served_bytes", "Bytes of files sent.", registry=self.registry)
         self.received_bytes = Counter(f"{PREFIX}_received_bytes", "Bytes of files received.", registry=self.registry)
         self.active_transfers = self._gauge("active_transfers", "Files being sent or received now.")
-        self.corrupt_files = Counter(
-            f"{PREFIX}_corrupt_files_found", "Files found with another content than before.", registry=self.registry
+        self.damaged_files = Counter(
+            f"{PREFIX}_damaged_files_found", "Files found with another content than before.", registry=self.registry
         )
         self.scrubbed_bytes = Counter(f"{PREFIX}_scrubbed_bytes", "Bytes read by the scrub.", registry=self.registry)
         self.oldest_verification_seconds = self._gauge(

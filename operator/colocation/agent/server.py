@@ -38,11 +38,12 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
     """Serves until left; then it is not ready any more, running requests end, background work is given up."""
     certificate = Certificate(settings.tls_certificate, settings.tls_key)
     async with contextlib.AsyncExitStack() as stack:
-        root = DataRoot(settings.data_root)
+        metrics = Metrics()
+        root = DataRoot(settings.data_root, on_damage=lambda _table, _path: metrics.damaged_files.inc())
         stack.callback(root.close)
-        node = NodeState(settings, root, Metrics())
+        node = NodeState(settings, root, metrics)
         stack.callback(node.close)
-        upkeep = Upkeep(settings, root, node.inventory)
+        upkeep = Upkeep(settings, root, node.inventory, metrics)
         upkeep.start()
         stack.callback(upkeep.stop)
         health = Health(node, upkeep.scanned.is_set)

@@ -11,6 +11,7 @@ from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
 from colocation.storage.root import DataRoot
 
+from .metrics import Metrics
 from .settings import Settings
 
 TICK_SECONDS = 1.0
@@ -31,20 +32,20 @@ class _Task:
 class Upkeep:
     """Runs the steps of ``colocation.storage.upkeep``. A step that fails is logged and done again when next due."""
 
-    def __init__(self, settings: Settings, root: DataRoot, inventory: Inventory) -> None:
+    def __init__(self, settings: Settings, root: DataRoot, inventory: Inventory, metrics: Metrics) -> None:
         self.scanned = threading.Event()
         self._root = root
         self._inventory = inventory
         self._stop = threading.Event()
         free_pace = Pace(None, self._stop)
-        scrub_pace = Pace(settings.scrub_mib_per_second * MIB, self._stop)
+        self._metrics = metrics
+        self._scrub_interval_seconds = settings.scrub_interval_seconds
+        self._scrub_pace = Pace(settings.scrub_mib_per_second * MIB, self._stop)
         self._tasks = (
             _Task(self._clean, CLEANING_INTERVAL_SECONDS),
             _Task(self._sweep, settings.sweep_interval_seconds),
             _Task(lambda: upkeep.hash_unverified(inventory, free_pace), TICK_SECONDS),
-            _Task(
-                lambda: upkeep.scrub_batch(root, inventory, settings.scrub_interval_seconds, scrub_pace), TICK_SECONDS
-            ),
+            _Task(self._scrub, TICK_SECONDS),
         )
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
@@ -76,6 +77,10 @@ class Upkeep:
     def _clean(self) -> None:
         incoming.remove_stale(self._root)
         removal.purge_expired(self._root)
+
+    def _scrub(self) -> None:
+        scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
+        self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
 
     def _sweep(self) -> None:
         upkeep.sweep(self._inventory)

@@ -58,7 +58,9 @@ def _open_step(parent: int, so_far: Sequence[str], name: str, create: bool) -> i
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, FOLDER_MODE, dir_fd=parent)
         os.fsync(parent)
-    return _open_step(parent, so_far, name, create=False)
+    descriptor = _open_step(parent, so_far, name, create=False)
+    os.fchmod(descriptor, FOLDER_MODE)  # whatever the umask
+    return descriptor
 
 
 def open_regular_file(folder: int, name: str) -> int:

@@ -113,7 +113,7 @@ def _folders_bottom_up(
 ) -> Iterator[tuple[str, list[str], list[str], int]]:
     """(path below the table's folder, its folders, its files, descriptor) of ``top`` and all below it, leaves first."""
     try:
-        with root.folder(table) as folder:
+        with root.folder((*table, top)), root.folder(table) as folder:
             yield from os.fwalk(top, topdown=False, follow_symlinks=False, dir_fd=folder)
     except NotHeld:
         return

@@ -4,6 +4,7 @@ Each function does one bounded step and returns; threads and timing are the agen
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from .inventory import Inventory
 from .root import DataRoot
@@ -26,17 +27,26 @@ def sweep(inventory: Inventory) -> None:
         table.sweep()
 
 
-def scrub_batch(root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]) -> int:
+class Scrubbed(NamedTuple):
+    """What a scrub has read; zero files = none is due."""
+
+    files: int
+    bytes: int
+
+
+def scrub_batch(
+    root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]
+) -> Scrubbed:
     """Hash again, from the disk itself, some of the files that were not hashed for ``interval_seconds``.
 
-    Oldest first, so that over one interval every file is read once. Returns how many were read; 0 = none is due.
+    Oldest first, so that over one interval every file is read once.
     """
     due = root.ledger.oldest(SCRUB_BATCH_FILES, root.clock() - interval_seconds)
-    read = 0
+    read = []
     for row in due:
         entry = inventory.table(row.table).hash_file(row.path, always=True, pace=pace, past_cache=True)
         if entry is None:
-            root.ledger.forget(row.table, [row.path])
+            root.ledger.forget(row.table, [row.path])  # it is gone; should it return, it is hashed then
         else:
-            read += 1
-    return read
+            read.append(entry.identity.bytes)
+    return Scrubbed(len(read), sum(read))

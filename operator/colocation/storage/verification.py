@@ -1,5 +1,6 @@
 """What a published file holds: from the ledger if it still looks the same, else by hashing it."""
 
+import logging
 import os
 from collections.abc import Callable
 
@@ -7,6 +8,8 @@ from .hashing import hash_descriptor, identity_of, unlimited
 from .ledger import LedgerEntry
 from .paths import TablePath
 from .root import DataRoot
+
+_log = logging.getLogger(__name__)
 
 
 def content_of(root: DataRoot, table: TablePath, path: str, descriptor: int) -> LedgerEntry:
@@ -35,6 +38,10 @@ def hash_content(
         FileChanged: it was written meanwhile.
     """
     identity, sha256 = hash_descriptor(descriptor, pace, past_cache)
+    before = root.ledger.entry(table, path)
     entry = LedgerEntry(identity, sha256, root.clock())
     root.ledger.record(table, path, entry)
+    if before is not None and before.sha256 != sha256:
+        _log.warning("%s of %s has changed: content %s was %s before", path, table, sha256, before.sha256)
+        root.on_damage(table, path)
     return entry

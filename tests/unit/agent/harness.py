@@ -2,11 +2,15 @@
 
 import asyncio
 import datetime
+import http.client
 import ipaddress
+import json
+import socket
+import ssl
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -165,8 +169,56 @@ class AgentThread:
         assert self.running is not None
         return f"http://127.0.0.1:{self.running.health_port}"
 
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        assert self.running is not None
+        return self.running.node.metrics.registry.get_sample_value(name) or 0.0
+
     def client(self, token: str = ADMIN_TOKEN, ca: Path | None = None) -> AgentClient:
         """A client with this token; one attempt per call."""
         token_path = self.pki.ca.parent / f"{token}.token"
         token_path.write_text(token)
         return AgentClient(self.url, Credentials(token_path, ca or self.pki.ca), Timeouts(2.0, 10.0, 0.0))
+
+    def raw_request(
+        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> "RawResponse":
+        """Send a request exactly as given; no client in between that tidies up targets and headers."""
+        with self._sent(method, target, headers, body) as connection:
+            response = http.client.HTTPResponse(connection, method=method)
+            response.begin()
+            return RawResponse(response.status, dict(response.headers.items()), response.read())
+
+    def send_and_hang_up(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a request and go away without waiting for the answer, once the agent works on it."""
+        with self._sent(method, target, headers, body), self.client() as client:
+            until(lambda: client.status().active_transfers)
+
+    @contextmanager
+    def _sent(
+        self, method: str, target: str, headers: Mapping[str, str] | None, body: bytes
+    ) -> Iterator[ssl.SSLSocket]:
+        sent = {"Host": "agent", "Authorization": f"Bearer {ADMIN_TOKEN}", "Connection": "close"} | dict(headers or {})
+        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        context = ssl.create_default_context(cafile=self.pki.ca)
+        assert self.running is not None
+        with (
+            socket.create_connection(("127.0.0.1", self.running.port), timeout=10) as plain,
+            context.wrap_socket(plain, server_hostname=AGENT_TLS_SERVER_NAME) as connection,
+        ):
+            connection.sendall(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body)
+            yield connection
+
+
+@dataclass(frozen=True)
+class RawResponse:
+    """An answer as it came."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def reason(self) -> str:
+        """The reason word of an error."""
+        return str(json.loads(self.body)["error"])

@@ -14,6 +14,7 @@ ORDERS = make_table({data_path(bucket, partition=f"o_year={year}"): f"orders {ye
                      for bucket in range(4) for year in (1995, 1996)})
 LINES = make_table({data_path(bucket): f"lines {bucket}".encode() * 1000 for bucket in range(4)}, name="lineitem")
 BIG = make_table({data_path(BUCKET): bytes(range(256)) * 4096 * 8}, name="big")
+SERVED_BYTES = "colocation_agent_served_bytes_total"
 BIG_SHA256 = sha256_hex(BIG.contents[data_path(BUCKET)])
 
 
@@ -124,12 +125,12 @@ def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Pat
     assert process.returncode != 0
     assert 0 < received_bytes < len(BIG.contents[data_path(BUCKET)])
     assert held_files(root, BIG) == set()
-    served_before = served_bytes(agents[0])
+    served_before = agents[0].metric(SERVED_BYTES)
 
     assert run_clone(clone_environment(clone_spec([BIG], agents[:1]), root, pki))[0] == 0
 
     assert report_on(root, BIG).buckets[BUCKET].state == "complete"
-    assert served_bytes(agents[0]) - served_before == len(BIG.contents[data_path(BUCKET)]) - received_bytes
+    assert agents[0].metric(SERVED_BYTES) - served_before == len(BIG.contents[data_path(BUCKET)]) - received_bytes
 
 
 def test_reports_its_progress_to_the_target_agent(
@@ -150,8 +151,3 @@ def test_reports_its_progress_to_the_target_agent(
     assert [(clone.group, clone.bucket, clone.bytes_total) for clone in clones] == [
         ("sales", BUCKET, len(BIG.contents[data_path(BUCKET)]))
     ]
-
-
-def served_bytes(agent: AgentThread) -> float:
-    """How many bytes of files an agent has sent."""
-    return agent.running.node.metrics.registry.get_sample_value("colocation_agent_served_bytes_total")

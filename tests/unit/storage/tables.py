@@ -6,9 +6,17 @@ from pathlib import Path
 
 from colocation.model.agent import TableReference
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, bucket_of_file_name, encode_manifest
+from colocation.model.table_manifest import (
+    DataFile,
+    TableManifest,
+    bucket_of_file_name,
+    encode_manifest,
+    manifest_path,
+)
+from colocation.storage.incoming import IncomingFile
 from colocation.storage.paths import TablePath
-from colocation.storage.root import DataRoot
+from colocation.storage.publish import publish_once
+from colocation.storage.root import UPLOADS, DataRoot
 
 UID = "0a1b2c3d"
 BUCKETS = 4
@@ -78,3 +86,17 @@ def damage(path: Path) -> None:
     content[0] ^= 0xFF
     with path.open("r+b") as file:
         file.write(content)
+
+
+def publish(root: DataRoot, table: TablePath, path: str, content: bytes) -> bool:
+    """Publish a file as an upload does; whether it is new."""
+    with IncomingFile(root, UPLOADS, sha256_hex(content)) as incoming:
+        incoming.write(content)
+        return publish_once(root, table, path, incoming, sha256_hex(content), lambda _table, _path: None)
+
+
+def publish_table(root: DataRoot, table: Table) -> None:
+    """Publish a table's files and its manifest."""
+    for path, content in table.contents.items():
+        publish(root, table.path, path, content)
+    publish(root, table.path, manifest_path(table.manifest), table.stored)

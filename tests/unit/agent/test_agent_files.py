@@ -1,0 +1,215 @@
+"""GET, HEAD and PUT of files over real TLS."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
+from colocation.model.content_digest import content_digest
+from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
+
+from .harness import AgentThread, until
+
+PATH = data_path(3, partition="o_comment=a%2Fb größer")
+CONTENT = bytes(range(256)) * 20_000
+TABLE = make_table({PATH: CONTENT})
+TARGET = f"/v1/files/shop/orders-0a1b2c3d/{data_path(3)}"
+
+
+def test_what_was_put_is_got(agent: AgentThread) -> None:
+    """Bytes, size and digest survive the round trip; a second PUT changes nothing."""
+    with agent.client() as client:
+        published = client.put_file(*TABLE.path, PATH, CONTENT)
+        assert (published.bytes, published.sha256) == (len(CONTENT), sha256_hex(CONTENT))
+        assert client.put_file(*TABLE.path, PATH, CONTENT) == published
+        assert client.head_file(*TABLE.path, PATH) == (len(CONTENT), sha256_hex(CONTENT))
+        with client.get_file(*TABLE.path, PATH) as stream:
+            assert (stream.length, stream.total_bytes, stream.sha256) == (
+                len(CONTENT), len(CONTENT), sha256_hex(CONTENT)
+            )
+            assert stream.read() == CONTENT
+
+
+def test_puts_a_local_file(agent: AgentThread, tmp_path: Path) -> None:
+    """A file is sent from where it lies, without a copy in memory."""
+    (tmp_path / "local").write_bytes(CONTENT)
+    with agent.client() as client:
+        client.put_file(*TABLE.path, PATH, tmp_path / "local")
+    assert on_disk(agent.settings.data_root, TABLE.path, PATH).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        pytest.param(0, 10, CONTENT[:10], id="head"),
+        pytest.param(100, 5_000_000, CONTENT[100:5_000_000], id="several blocks"),
+        pytest.param(5_000_000, None, CONTENT[5_000_000:], id="to the end"),
+        pytest.param(len(CONTENT) - 1, None, CONTENT[-1:], id="last byte"),
+        pytest.param(5, 10**9, CONTENT[5:], id="beyond the end"),
+    ],
+)
+def test_ranges(agent: AgentThread, start: int, end: int | None, expected: bytes) -> None:
+    """A range is exactly the bytes asked for, cut to the file."""
+    with agent.client() as client:
+        client.put_file(*TABLE.path, PATH, CONTENT)
+        with client.get_file(*TABLE.path, PATH, start, end) as stream:
+            assert stream.read() == expected
+            assert (stream.length, stream.total_bytes, stream.sha256) == (len(expected), len(CONTENT), None)
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "content_range"),
+    [
+        pytest.param("bytes=-5", 206, "bytes 5-9/10", id="suffix"),
+        pytest.param("bytes=-50", 206, "bytes 0-9/10", id="suffix longer than the file"),
+        pytest.param("bytes=10-", 416, "bytes */10", id="after the end"),
+        pytest.param("bytes=-0", 416, "bytes */10", id="empty suffix"),
+        pytest.param("bytes=5-4", 416, "bytes */10", id="backwards"),
+        pytest.param("bytes=0-1,4-5", 400, None, id="several"),
+        pytest.param("bytes=-", 400, None, id="nothing"),
+        pytest.param("lines=1-2", 400, None, id="another unit"),
+    ],
+)
+def test_range_headers(agent: AgentThread, header: str, status: int, content_range: str | None) -> None:
+    """Ranges as RFC 9110 writes them; what is no single range is refused with what is allowed."""
+    with agent.client() as client:
+        client.put_file(*TABLE.path, data_path(3), b"0123456789")
+    response = agent.raw_request("GET", TARGET, {"Range": header})
+    assert (response.status, response.headers.get("Content-Range")) == (status, content_range)
+
+
+def test_an_empty_file(agent: AgentThread) -> None:
+    """Zero bytes are a file too."""
+    with agent.client() as client:
+        client.put_file(*TABLE.path, PATH, b"")
+        with client.get_file(*TABLE.path, PATH) as stream:
+            assert stream.read() == b""
+
+
+def test_errors_of_uploads(agent: AgentThread) -> None:
+    """Wrong digest and other content are refused, each with its own class; nothing is published by them."""
+    with agent.client() as client:
+        with pytest.raises(DigestMismatch, match="DigestDiffers"):
+            client.put_file(*TABLE.path, PATH, b"content", sha256_hex(b"another"))
+        with pytest.raises(NotFound):
+            client.head_file(*TABLE.path, PATH)
+        client.put_file(*TABLE.path, PATH, b"content")
+        with pytest.raises(Conflict, match="use a new file name"):
+            client.put_file(*TABLE.path, PATH, b"another")
+    assert on_disk(agent.settings.data_root, TABLE.path, PATH).read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status", "reason"),
+    [
+        pytest.param({}, b"", 411, "LengthRequired", id="no length"),
+        pytest.param({"Content-Length": "1"}, b"x", 400, "DigestRequired", id="no digest"),
+        pytest.param(
+            {"Content-Length": "1", "Content-Digest": "sha-256=:AAAA:"}, b"x", 400, "InvalidDigest", id="short digest"
+        ),
+        pytest.param(
+            {"Content-Length": "1", "Content-Digest": "md5=:AAAA:"}, b"x", 400, "InvalidDigest", id="another algorithm"
+        ),
+        pytest.param(
+            {"Content-Length": str(1 << 50), "Content-Digest": content_digest("00" * 32)}, b"", 413, "FileTooLarge",
+            id="too large",
+        ),
+    ],
+)
+def test_headers_of_uploads(
+    agent: AgentThread, headers: dict[str, str], body: bytes, status: int, reason: str
+) -> None:
+    """An upload without length or digest is refused before a byte is stored."""
+    response = agent.raw_request("PUT", TARGET, headers, body)
+    assert (response.status, response.reason) == (status, reason)
+    assert list((agent.settings.data_root / ".incoming" / "uploads").iterdir()) == []
+
+
+def test_an_upload_that_is_cut_off_leaves_nothing(agent: AgentThread) -> None:
+    """When the caller goes away in the middle, the half file goes too."""
+    digest = content_digest(sha256_hex(b"x" * 100))
+    agent.send_and_hang_up("PUT", TARGET, {"Content-Length": "100", "Content-Digest": digest}, b"x" * 50)
+    with agent.client() as client:
+        until(lambda: client.status().active_transfers == 0)
+    assert list((agent.settings.data_root / ".incoming" / "uploads").iterdir()) == []
+    assert not on_disk(agent.settings.data_root, TABLE.path, data_path(3)).exists()
+
+
+def test_no_room(agent: AgentThread) -> None:
+    """A file that would break the headroom is refused with the numbers, before it is sent."""
+    agent.stop()
+    full = AgentThread(agent.settings.data_root, agent.pki, agent.authorizer).start(disk_headroom_fraction=0.9999999)
+    try:
+        with full.client() as client, pytest.raises(InsufficientStorage, match="1000000 bytes announced, 0 available"):
+            client.put_file(*TABLE.path, PATH, bytes(1_000_000))
+    finally:
+        full.stop()
+
+
+def test_a_damaged_file_is_not_served(agent: AgentThread) -> None:
+    """Once the agent knows a file to be wrong it says so instead of serving it."""
+    with agent.client() as client:
+        client.put_file(*TABLE.path, PATH, CONTENT)
+        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+        damage(on_disk(agent.settings.data_root, TABLE.path, PATH))
+        report = client.verify(*TABLE.path, TABLE.manifest)
+        assert report.buckets[3].state == "corrupt"
+        with pytest.raises(NotFound, match="ReplicaCorrupt"):
+            client.get_file(*TABLE.path, PATH)
+        client.put_file(*TABLE.path, PATH, CONTENT)
+        assert client.verify(*TABLE.path, TABLE.manifest).buckets[3].state == "complete"
+
+
+ESCAPES = [
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/data/../../../../secret", id="dots"),
+    pytest.param("/v1/files/shop/../shop/data/part-1_1.parquet", id="dots for a directory"),
+    pytest.param("/v1/files/../../etc/passwd", id="dots for a namespace"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/%2e%2e/%2e%2e/secret", id="encoded dots"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/%252e%252e/%252e%252e/secret", id="double encoded dots"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/data%2f..%2f..%2fsecret", id="encoded slashes"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d//etc/passwd", id="absolute"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/%2fetc%2fpasswd", id="encoded absolute"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/data/a=1%00/part-1_1.parquet", id="NUL"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/data/%c0%ae%c0%ae/part-1_1.parquet", id="overlong UTF-8"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/data/%zz/part-1_1.parquet", id="no hex"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/data/linked=1/part-1_1.parquet", id="link to a folder"),
+    pytest.param("/v1/files/shop/orders-0a1b2c3d/data/linked_00001.parquet", id="link to a file"),
+    pytest.param("/v1/files/.incoming/uploads/data/x", id="incoming"),
+    pytest.param("/v1/files/.ledger/verified/verified.sqlite", id="ledger"),
+]
+
+
+@pytest.fixture
+def with_links(agent: AgentThread, tmp_path: Path) -> AgentThread:
+    """An agent below whose root somebody planted links to a secret."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "part-1_1.parquet").write_bytes(b"classified")
+    data = agent.settings.data_root / "shop" / "orders-0a1b2c3d" / "data"
+    data.mkdir(parents=True)
+    (data / "linked=1").symlink_to(secret)
+    (data / "linked_00001.parquet").symlink_to(secret / "part-1_1.parquet")
+    return agent
+
+
+@pytest.mark.parametrize("target", ESCAPES)
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_nothing_leads_out_of_the_root(with_links: AgentThread, tmp_path: Path, method: str, target: str) -> None:
+    """Neither reading nor writing leaves the table's folder: 400, and the disk outside is as it was."""
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and ".ledger" not in str(path)}
+    body = b"evil" if method == "PUT" else b""
+    digest = content_digest(hashlib.sha256(body).hexdigest())
+    response = with_links.raw_request(
+        method, target, {"Content-Length": str(len(body)), "Content-Digest": digest}, body
+    )
+    assert (response.status, response.reason) == (400, "InvalidPath")
+    assert b"classified" not in response.body
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and ".ledger" not in str(path)}
+    assert after == before
+
+
+def test_the_agents_message_reaches_the_caller(agent: AgentThread) -> None:
+    """A wrong name gets the agent's words, which say what is allowed."""
+    with agent.client() as client, pytest.raises(BadRequest, match="allowed: a Kubernetes namespace"):
+        client.put_file("Shop", TABLE.path.directory, PATH, b"content")

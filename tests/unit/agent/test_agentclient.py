@@ -1,0 +1,128 @@
+"""The client: whom it trusts, what it reads again, what it repeats."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from colocation.agentclient import AgentClient, Credentials, Timeouts, Unauthorized, Unreachable
+from colocation.agentclient.transport import Request, Transport
+from tests.unit.storage.tables import data_path, make_table
+
+from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Pki, make_pki
+
+TABLE = make_table({data_path(0): bytes(3_000_000)})
+
+
+def test_trusts_only_the_agents_ca(agent: AgentThread, tmp_path: Path) -> None:
+    """A certificate by another CA is no agent's."""
+    with agent.client(ca=make_pki(tmp_path / "other").ca) as client, pytest.raises(Unreachable, match="certificate"):
+        client.status()
+
+
+def test_verifies_the_agents_name(tmp_path: Path) -> None:
+    """A certificate of the right CA for another name is refused, though the address dialled is an IP."""
+    pki = make_pki(tmp_path / "pki", server_name="something-else")
+    agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start()
+    try:
+        with agent.client() as client, pytest.raises(Unreachable, match="colocation-agent"):
+            client.status()
+    finally:
+        agent.stop()
+
+
+def test_reads_a_renewed_token_and_ca_again(agent: AgentThread, tmp_path: Path, pki: Pki) -> None:
+    """The kubelet renews both while a client lives."""
+    token, ca = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("expired")
+    ca.write_bytes(pki.ca.read_bytes())
+    with AgentClient(agent.url, Credentials(token, ca), Timeouts(2.0, 10.0, 0.0)) as client:
+        with pytest.raises(Unauthorized):
+            client.status()
+        replace(token, ADMIN_TOKEN.encode())
+        assert client.status().node == "node-1"
+        replace(ca, make_pki(tmp_path / "other").ca.read_bytes())
+        with pytest.raises(Unreachable, match="certificate"):
+            client.status()
+        replace(ca, pki.ca.read_bytes())
+        assert client.status().node == "node-1"
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put another file in a file's place, as the kubelet does."""
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    new.rename(path)
+
+
+def test_missing_credentials_are_said_so(agent: AgentThread, tmp_path: Path) -> None:
+    """A forgotten mount is no network error."""
+    client = AgentClient(agent.url, Credentials(tmp_path / "token", tmp_path / "ca.crt"))
+    with client, pytest.raises(Unauthorized, match="mount them"):
+        client.status()
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1:8440", "10.0.0.1:8440", "https://"])
+def test_refuses_urls_that_are_no_agents(url: str) -> None:
+    """Tokens never go over plain HTTP."""
+    with pytest.raises(ValueError, match="must be https"):
+        AgentClient(url, Credentials())
+
+
+def test_repeats_what_may_pass(agent: AgentThread) -> None:
+    """A request that meets an agent without its API server is repeated after a while, and then works."""
+    agent.authorizer.available = False
+    waits: list[float] = []
+
+    def back_after(seconds: float) -> None:
+        waits.append(seconds)
+        agent.authorizer.available = len(waits) == 3
+
+    agent.client().close()
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    transport = Transport(agent.url, credentials, Timeouts(2.0, 10.0, 30.0), 1, sleep=back_after)
+    status, _, _ = transport.send_for_body(Request("GET", "/v1/status", {}), {200})
+    transport.close()
+    assert status == 200
+    assert len(waits) == 3
+    assert waits == sorted(waits) or max(waits) <= 5.0
+
+
+def test_gives_up_at_the_deadline(agent: AgentThread) -> None:
+    """A deadline of zero is one attempt."""
+    agent.authorizer.available = False
+    waits: list[float] = []
+    agent.client().close()
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    transport = Transport(agent.url, credentials, Timeouts(2.0, 10.0, 0.0), 1, sleep=waits.append)
+    with pytest.raises(Exception, match="AuthenticationUnavailable"):
+        transport.send(Request("GET", "/v1/status", {}), {200})
+    transport.close()
+    assert waits == []
+
+
+def test_a_stream_left_early_harms_nothing(agent: AgentThread) -> None:
+    """The next request of the same client works."""
+    with agent.client() as client:
+        client.put_file(*TABLE.path, data_path(0), TABLE.contents[data_path(0)])
+        with client.get_file(*TABLE.path, data_path(0)) as stream:
+            next(stream.chunks(1000))
+        assert client.head_file(*TABLE.path, data_path(0)).bytes == 3_000_000
+
+
+def test_many_threads_share_a_client(agent: AgentThread) -> None:
+    """Concurrent PUTs of one file by one client all succeed, and the file is whole."""
+    content = TABLE.contents[data_path(0)]
+    published = []
+    with agent.client() as client:
+        threads = [
+            threading.Thread(target=lambda: published.append(client.put_file(*TABLE.path, data_path(0), content)))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with client.get_file(*TABLE.path, data_path(0)) as stream:
+            assert stream.read() == content
+    assert len(published) == 8

@@ -1,0 +1,99 @@
+"""Answers are remembered for at most a minute, and failures to ask never."""
+
+import asyncio
+
+import pytest
+
+from colocation.agent.authorizer import (
+    MAX_ANSWER_SECONDS,
+    MAX_CACHED_ANSWERS,
+    REFUSAL_SECONDS,
+    Access,
+    AuthenticationUnavailable,
+    CachedAuthorizer,
+    Identity,
+)
+
+from .harness import ADMIN_TOKEN, FakeAuthorizer
+
+READ = Access("get", "shop", "orders")
+
+
+class Clock:
+    """Monotonic seconds, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_an_answer_is_used_for_a_minute() -> None:
+    """Then it is asked for again: a revoked right works for no longer."""
+    inner, clock = FakeAuthorizer(), Clock()
+    cached = CachedAuthorizer(inner, clock)
+    for seconds in (0.0, MAX_ANSWER_SECONDS - 1):
+        clock.now = seconds
+        assert await cached.identify(ADMIN_TOKEN) == Identity("admin")
+        assert await cached.may(Identity("admin"), READ) is True
+    assert inner.asked == 2
+    inner.rights["admin"] = set()
+    clock.now = MAX_ANSWER_SECONDS
+    assert await cached.may(Identity("admin"), READ) is False
+
+
+async def test_a_refusal_is_used_for_less_long() -> None:
+    """Who was just granted a right need not wait a minute."""
+    inner, clock = FakeAuthorizer(), Clock()
+    cached = CachedAuthorizer(inner, clock)
+    assert await cached.identify("forged") is None
+    clock.now = REFUSAL_SECONDS - 1
+    assert await cached.identify("forged") is None
+    assert inner.asked == 1
+    clock.now = REFUSAL_SECONDS
+    assert await cached.identify("forged") is None
+    assert inner.asked == 2
+
+
+async def test_one_question_at_a_time() -> None:
+    """A hundred tasks that start at once ask the API server once."""
+    inner = FakeAuthorizer()
+    cached = CachedAuthorizer(inner)
+    answers = await asyncio.gather(*(cached.identify(ADMIN_TOKEN) for _ in range(100)))
+    assert set(answers) == {Identity("admin")}
+    assert inner.asked == 1
+
+
+async def test_failures_are_not_remembered() -> None:
+    """When the API server is back, so are the callers."""
+    inner = FakeAuthorizer(available=False)
+    cached = CachedAuthorizer(inner)
+    with pytest.raises(AuthenticationUnavailable):
+        await cached.identify(ADMIN_TOKEN)
+    inner.available = True
+    assert await cached.identify(ADMIN_TOKEN) == Identity("admin")
+
+
+async def test_the_memory_is_bounded() -> None:
+    """Many forged tokens push out the oldest answers instead of filling the memory."""
+    inner = FakeAuthorizer()
+    cached = CachedAuthorizer(inner)
+    for number in range(MAX_CACHED_ANSWERS + 1):
+        await cached.identify(f"forged {number}")
+    asked = inner.asked
+    await cached.identify(f"forged {MAX_CACHED_ANSWERS}")
+    assert inner.asked == asked
+    await cached.identify("forged 0")
+    assert inner.asked == asked + 1
+
+
+async def test_a_caller_who_goes_away_does_not_fail_the_others() -> None:
+    """The question is shared, its cancellation is not."""
+    inner = FakeAuthorizer()
+    cached = CachedAuthorizer(inner)
+    leaving = asyncio.ensure_future(cached.identify(ADMIN_TOKEN))
+    staying = asyncio.ensure_future(cached.identify(ADMIN_TOKEN))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await staying == Identity("admin")

@@ -1,0 +1,228 @@
+"""What a node reports to hold: honest after damage, quick when nothing changed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from colocation.model.agent import TableReport
+from colocation.storage import contents, upkeep, verification
+from colocation.storage.errors import ManifestMissing
+from colocation.storage.hashing import unlimited
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
+
+from .conftest import Clock
+from .tables import damage, data_path, make_table, on_disk, publish, publish_table
+
+TABLE = make_table(
+    {data_path(bucket, partition=f"o_year={year}"): f"{year} {bucket}".encode() for year in (1, 2) for bucket in (0, 1)}
+)
+FIRST = data_path(0, partition="o_year=1")
+
+
+def states(report: TableReport) -> dict[int, str | None]:
+    """The state of every bucket."""
+    return {bucket: state.state for bucket, state in report.buckets.items()}
+
+
+def report_on(inventory: Inventory) -> TableReport:
+    """The report on ``TABLE``."""
+    return inventory.report([TABLE.reference])[0]
+
+
+@contextmanager
+def counted_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Collects one entry per file that is hashed."""
+    hashed: list[int] = []
+    original = verification.hash_descriptor
+
+    def counting(descriptor: int, *arguments: object) -> object:
+        hashed.append(descriptor)
+        return original(descriptor, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verification, "hash_descriptor", counting)
+        yield hashed
+
+
+@pytest.fixture
+def inventory(root: DataRoot) -> Inventory:
+    """The inventory of a node that holds ``TABLE``."""
+    publish_table(root, TABLE)
+    return Inventory(root)
+
+
+def test_all_held(inventory: Inventory) -> None:
+    """Files and bytes are those of the manifest; nothing is surplus."""
+    report = report_on(inventory)
+    assert states(report) == {0: "complete", 1: "complete"}
+    assert (report.buckets[0].files_held, report.buckets[0].bytes_held) == (2, 6)
+    assert (report.manifest_present, report.surplus_bytes) == (True, 0)
+
+
+def test_nothing_held(root: DataRoot) -> None:
+    """A node with only the manifest wants everything and holds nothing: state None."""
+    publish(root, TABLE.path, f"manifests/{TABLE.manifest}.json.zst", TABLE.stored)
+    assert states(report_on(Inventory(root))) == {0: None, 1: None}
+
+
+def test_no_manifest(root: DataRoot) -> None:
+    """Without the wanted manifest nothing can be said, and that is said."""
+    report = report_on(Inventory(root))
+    assert (report.manifest_present, report.buckets) == (False, {})
+
+
+def test_a_damaged_manifest_counts_as_missing(inventory: Inventory, root: DataRoot) -> None:
+    """A manifest is checked like any other file."""
+    assert report_on(inventory).manifest_present
+    damage(on_disk(root, TABLE.path, f"manifests/{TABLE.manifest}.json.zst"))
+    assert not report_on(inventory).manifest_present
+
+
+def test_a_table_before_its_first_load(root: DataRoot) -> None:
+    """Nothing is wanted, so nothing is missing; what uploads left is surplus."""
+    publish(root, TABLE.path, FIRST, b"1234")
+    report = Inventory(root).report([TABLE.reference.model_copy(update={"manifest": None})])[0]
+    assert (report.manifest_present, report.buckets, report.surplus_bytes) == (True, {}, 4)
+
+
+def test_a_missing_file_is_noticed_at_once(inventory: Inventory, root: DataRoot) -> None:
+    """A deletion shows in its folder."""
+    report_on(inventory)
+    on_disk(root, TABLE.path, FIRST).unlink()
+    assert states(report_on(inventory)) == {0: "partial", 1: "complete"}
+
+
+def test_a_damaged_file_does_not_count_until_it_was_hashed(inventory: Inventory, root: DataRoot) -> None:
+    """After a sweep it is doubtful, after the hash it is corrupt and named, and put right it counts again."""
+    report_on(inventory)
+    damage(on_disk(root, TABLE.path, FIRST))
+    upkeep.sweep(inventory)
+    assert states(report_on(inventory))[0] == "partial"
+    assert upkeep.hash_unverified(inventory, unlimited) == 1
+    report = report_on(inventory)
+    assert (report.buckets[0].state, report.buckets[0].corrupt_files) == ("corrupt", (FIRST,))
+    damage(on_disk(root, TABLE.path, FIRST))  # flips the byte back
+    upkeep.sweep(inventory)
+    upkeep.hash_unverified(inventory, unlimited)
+    assert states(report_on(inventory))[0] == "complete"
+
+
+def test_a_file_of_another_size_is_corrupt_without_a_hash(inventory: Inventory, root: DataRoot) -> None:
+    """A truncated file needs no reading to be known as wrong."""
+    os.truncate(on_disk(root, TABLE.path, FIRST), 1)
+    upkeep.sweep(inventory)
+    assert states(report_on(inventory))[0] == "corrupt"
+
+
+def test_the_scrub_finds_damage_that_nothing_shows(inventory: Inventory, root: DataRoot, clock: Clock) -> None:
+    """A bit that flips on the disk changes neither size nor time; the scrub reads it."""
+    report_on(inventory)
+    file = on_disk(root, TABLE.path, FIRST)
+    before = file.stat()
+    damage(file)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    upkeep.sweep(inventory)
+    assert states(report_on(inventory))[0] == "complete"
+    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0  # not due yet
+    clock.now += 101
+    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5  # four files and the manifest
+    assert states(report_on(inventory))[0] == "corrupt"
+    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
+
+
+def test_a_restart_hashes_nothing(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger survives: a node that returns is complete at once."""
+    report_on(inventory)
+    root.close()
+    with counted_hashes(monkeypatch) as hashed:
+        again = DataRoot(root.path)
+        restarted = Inventory(again)
+        upkeep.sweep(restarted)
+        upkeep.hash_unverified(restarted, unlimited)
+        assert states(report_on(restarted)) == {0: "complete", 1: "complete"}
+    assert hashed == []
+    again.ledger.close()
+    root.__init__(root.path)
+
+
+def test_without_its_ledger_a_node_hashes_again(root: DataRoot, tmp_path: Path) -> None:
+    """Losing the ledger costs hashing and nothing else."""
+    publish_table(root, TABLE)
+    root.ledger.forget_table(TABLE.path)
+    inventory = Inventory(root)
+    assert states(report_on(inventory)) == {0: "partial", 1: "partial"}
+    assert upkeep.hash_unverified(inventory, unlimited) == 4
+    assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
+
+
+def test_a_quiet_pass_looks_at_no_file(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once folders have settled, a report of an unchanged table lists no folder and is the same object."""
+    monkeypatch.setattr(contents, "SETTLING_NANOSECONDS", -1_000_000_000_000)
+    first = report_on(inventory)
+
+    def forbidden(_descriptor: int) -> None:
+        raise AssertionError("a folder was listed")
+
+    monkeypatch.setattr(os, "scandir", forbidden)
+    assert inventory.report([TABLE.reference])[0] is first
+
+
+def test_files_published_by_another_process_are_known_without_a_hash(
+    inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone writes the ledger before it publishes, so the agent need not hash what it brought."""
+    on_disk(root, TABLE.path, FIRST).unlink()
+    report_on(inventory)
+    clone_root = DataRoot(root.path)
+    with counted_hashes(monkeypatch) as hashed:
+        publish(clone_root, TABLE.path, FIRST, TABLE.contents[FIRST])
+        assert states(report_on(inventory))[0] == "complete"
+    assert hashed == []
+    clone_root.close()
+
+
+def test_surplus_is_what_no_manifest_names(inventory: Inventory, root: DataRoot) -> None:
+    """Garbage counts, retained snapshots' files do not."""
+    old = make_table({data_path(0, load="old"): b"old"}, snapshot=0)
+    publish_table(root, old)
+    publish(root, TABLE.path, data_path(0, load="garbage"), b"garbage")
+    assert report_on(inventory).surplus_bytes == len(b"old") + len(b"garbage")
+    retaining = TABLE.reference.model_copy(update={"retained_manifests": (old.manifest,)})
+    assert inventory.report([retaining])[0].surplus_bytes == len(b"garbage")
+
+
+@pytest.mark.parametrize("deep", [pytest.param(True, id="deep"), pytest.param(False, id="quick")])
+def test_verify(inventory: Inventory, root: DataRoot, monkeypatch: pytest.MonkeyPatch, deep: bool) -> None:
+    """Deep verification hashes every file of the manifest again, a quick one only what looks changed."""
+    damage(on_disk(root, TABLE.path, FIRST))
+    with counted_hashes(monkeypatch) as hashed:
+        report = inventory.table(TABLE.path).verify(TABLE.manifest, deep)
+    assert states(report) == {0: "corrupt", 1: "complete"}
+    assert len(hashed) == (4 if deep else 1)
+
+
+def test_verify_needs_the_manifest(inventory: Inventory) -> None:
+    """What cannot be compared is refused, not guessed."""
+    with pytest.raises(ManifestMissing, match="put it first"):
+        inventory.table(TABLE.path).verify("00" * 32, deep=False)
+
+
+def test_unknown_directories(inventory: Inventory) -> None:
+    """Folders of tables that the operator did not name, and only those."""
+    assert inventory.unknown_directories([]) == ("shop/orders-0a1b2c3d",)
+    assert inventory.unknown_directories([TABLE.reference]) == ()
+
+
+def test_a_table_that_vanishes_and_returns(inventory: Inventory, root: DataRoot) -> None:
+    """A folder moved away by hand is noticed, and so is its return."""
+    report_on(inventory)
+    folder = root.path / "shop"
+    folder.rename(root.path / "away")
+    assert not report_on(inventory).manifest_present
+    (root.path / "away").rename(folder)
+    upkeep.hash_unverified(inventory, unlimited)
+    assert states(report_on(inventory)) == {0: "complete", 1: "complete"}

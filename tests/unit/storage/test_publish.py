@@ -1,0 +1,157 @@
+"""Publication: all or nothing, once and for good."""
+
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom
+from colocation.storage.incoming import IncomingFile, remove_stale
+from colocation.storage.publish import publish_once
+from colocation.storage.root import UPLOADS, DataRoot
+
+from .conftest import Clock
+from .tables import damage, data_path, make_table, on_disk, publish, sha256_hex
+
+TABLE = make_table({data_path(1): b"content"})
+PATH = data_path(1, partition="o_year=1995")
+
+
+def uploads(root: DataRoot) -> list[str]:
+    """What is left in ``.incoming/uploads``."""
+    return [path.name for path in (root.path / ".incoming" / "uploads").iterdir()]
+
+
+def test_publishes_once(root: DataRoot) -> None:
+    """The first time the file is new, then it is there; nothing is left behind."""
+    assert publish(root, TABLE.path, PATH, b"content") is True
+    assert publish(root, TABLE.path, PATH, b"content") is False
+    assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
+    assert uploads(root) == []
+
+
+def test_published_files_are_readable_by_other_users(root: DataRoot) -> None:
+    """Spark reads under another user id, whatever the umask of the agent."""
+    before = os.umask(0o077)
+    try:
+        publish(root, TABLE.path, PATH, b"content")
+    finally:
+        os.umask(before)
+    assert on_disk(root, TABLE.path, PATH).stat().st_mode & 0o777 == 0o644
+    assert on_disk(root, TABLE.path, PATH).parent.stat().st_mode & 0o777 == 0o755
+
+
+def test_published_files_never_change(root: DataRoot) -> None:
+    """Another content under the same path is refused, and the first one stays."""
+    publish(root, TABLE.path, PATH, b"content")
+    with pytest.raises(ContentConflict, match="use a new file name"):
+        publish(root, TABLE.path, PATH, b"another")
+    assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
+    assert uploads(root) == []
+
+
+def test_a_wrong_digest_publishes_nothing(root: DataRoot) -> None:
+    """Content that is not what was announced is thrown away."""
+    with IncomingFile(root, UPLOADS, "x") as incoming:
+        incoming.write(b"conten")
+        with pytest.raises(DigestDiffers, match="received 6 bytes"):
+            publish_once(root, TABLE.path, PATH, incoming, sha256_hex(b"content"), lambda _table, _path: None)
+    assert not on_disk(root, TABLE.path, PATH).exists()
+    assert uploads(root) == []
+
+
+def test_a_damaged_file_may_be_replaced_by_the_one_its_manifest_names(root: DataRoot) -> None:
+    """Repair by upload is allowed only with the wanted content."""
+    publish(root, TABLE.path, PATH, b"content")
+    damage(on_disk(root, TABLE.path, PATH))
+    with pytest.raises(ContentConflict):
+        publish(root, TABLE.path, PATH, b"content")  # no manifest says what it should be
+    with IncomingFile(root, UPLOADS, "x") as incoming:
+        incoming.write(b"content")
+        wanted = sha256_hex(b"content")
+        assert publish_once(root, TABLE.path, PATH, incoming, wanted, lambda _table, _path: wanted)
+    assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
+
+
+def test_a_damaged_manifest_is_replaced(root: DataRoot) -> None:
+    """A manifest's name says what it holds, so the good one always wins."""
+    path = f"manifests/{TABLE.manifest}.json.zst"
+    publish(root, TABLE.path, path, TABLE.stored)
+    damage(on_disk(root, TABLE.path, path))
+    assert publish(root, TABLE.path, path, TABLE.stored) is True
+    assert on_disk(root, TABLE.path, path).read_bytes() == TABLE.stored
+
+
+@pytest.mark.parametrize("failing", ["fsync", "link", "mkdir", "utime"])
+def test_an_interruption_anywhere_can_be_repeated(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Whichever system call fails, no wrong content is visible and the repetition publishes."""
+
+    def fail(*_arguments: object, **_named: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, failing, fail)
+        if failing == "utime":
+            assert publish(root, TABLE.path, PATH, b"content")
+        with pytest.raises(OSError, match="Input/output"):
+            publish(root, TABLE.path, PATH, b"content")
+    publish(root, TABLE.path, PATH, b"content")
+    assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
+    assert uploads(root) == []
+
+
+def test_a_full_disk_is_said_so(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOSPC while writing becomes NoRoom, and what was written can be discarded."""
+
+    def no_space(_descriptor: int, _block: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with IncomingFile(root, UPLOADS, "x") as incoming:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", no_space)
+            with pytest.raises(NoRoom, match="free space on the node or add nodes"):
+                incoming.write(b"content")
+        incoming.discard()
+    assert uploads(root) == []
+
+
+def test_concurrent_publication_of_the_same_file(root: DataRoot) -> None:
+    """Of eight at once exactly one is new, none fails, and the file is whole."""
+    outcomes: list[bool] = []
+    content = b"content" * 1000
+
+    def upload(number: int) -> None:
+        with IncomingFile(root, UPLOADS, str(number)) as incoming:
+            incoming.write(content)
+            digest = sha256_hex(content)
+            outcomes.append(publish_once(root, TABLE.path, PATH, incoming, digest, lambda _table, _path: None))
+
+    run_at_once([lambda number=number: upload(number) for number in range(8)])
+    assert sorted(outcomes) == [False] * 7 + [True]
+    assert on_disk(root, TABLE.path, PATH).read_bytes() == content
+    assert uploads(root) == []
+
+
+def run_at_once(functions: list[Callable[[], None]]) -> None:
+    """Run functions in threads and wait for all."""
+    threads = [threading.Thread(target=function) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_only_stale_incoming_files_are_removed(root: DataRoot, clock: Clock) -> None:
+    """What somebody wrote to within a day stays: it may be resumed."""
+    for folder, name in ((UPLOADS, "old"), ((".incoming", "clones", "shop.sales.00001", "files"), "part")):
+        with IncomingFile(root, folder, name) as incoming:
+            incoming.write(b"content")
+    clock.now = (root.path / ".incoming" / "uploads" / "old").stat().st_mtime + 86000
+    assert remove_stale(root) == 0
+    clock.now += 1000
+    assert remove_stale(root) == 2
+    assert uploads(root) == []
+    assert list((root.path / ".incoming" / "clones").iterdir()) == []

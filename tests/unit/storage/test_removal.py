@@ -1,0 +1,110 @@
+"""Deletion frees exactly what it may, and can be repeated."""
+
+import json
+import os
+
+import pytest
+
+from colocation.model.agent import Removed
+from colocation.storage import removal
+from colocation.storage.errors import ManifestMissing
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
+
+from .conftest import Clock
+from .tables import data_path, make_table, on_disk, publish, publish_table
+
+TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(3)})
+GARBAGE = data_path(0, load="garbage")
+
+
+def paths(root: DataRoot) -> set[str]:
+    """All files of the table, relative to its folder."""
+    folder = root.path / "shop" / "orders-0a1b2c3d"
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_deletes_a_bucket_whatever_names_it(root: DataRoot) -> None:
+    """All files of the bucket go, with the folders they leave empty; again there is nothing."""
+    publish_table(root, TABLE)
+    publish(root, TABLE.path, data_path(1, load="garbage"), b"12")
+    before = paths(root)
+    assert removal.delete_bucket(root, TABLE.path, 1) == Removed(files=2, bytes=7)
+    assert before - paths(root) == {data_path(1, partition="o_year=1"), data_path(1, load="garbage")}
+    assert not on_disk(root, TABLE.path, "data/o_year=1").exists()
+    assert removal.delete_bucket(root, TABLE.path, 1) == Removed(files=0, bytes=0)
+
+
+def test_deleting_from_a_table_that_is_not_here(root: DataRoot) -> None:
+    """Nothing to delete is no error."""
+    assert removal.delete_bucket(root, TABLE.path, 1) == Removed(files=0, bytes=0)
+
+
+def test_collects_old_garbage_only(root: DataRoot, clock: Clock) -> None:
+    """Files and manifests that no live manifest names go once they are older than the grace."""
+    publish_table(root, TABLE)
+    old = make_table({GARBAGE: b"garbage"}, snapshot=0)
+    publish_table(root, old)
+    clock.now = on_disk(root, TABLE.path, GARBAGE).stat().st_mtime + 50
+    inventory = Inventory(root)
+    live = (TABLE.manifest,)
+    assert removal.collect_garbage(root, inventory, TABLE.path, live, 100).files == 0
+    before = paths(root)
+    assert removal.collect_garbage(root, inventory, TABLE.path, live, 10).files == 2
+    assert before - paths(root) == {GARBAGE, f"manifests/{old.manifest}.json.zst"}
+
+
+def test_collects_nothing_when_a_live_manifest_is_missing(root: DataRoot) -> None:
+    """What is garbage is then unknown, so nothing is."""
+    publish_table(root, TABLE)
+    before = paths(root)
+    with pytest.raises(ManifestMissing):
+        removal.collect_garbage(root, Inventory(root), TABLE.path, (TABLE.manifest, "00" * 32), 0)
+    assert paths(root) == before
+
+
+def test_an_upload_of_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -> None:
+    """A load that is repeated finds its file there; the collection must not take it away then."""
+    publish(root, TABLE.path, GARBAGE, b"garbage")
+    file = on_disk(root, TABLE.path, GARBAGE)
+    long_ago = file.stat().st_mtime - 1000
+    os.utime(file, (long_ago, long_ago))
+    publish(root, TABLE.path, GARBAGE, b"garbage")
+    clock.now = file.stat().st_mtime + 50
+    assert removal.collect_garbage(root, Inventory(root), TABLE.path, (), 100).files == 0
+
+
+def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
+    """A dropped table is kept for as long as was asked, then its files are gone for good."""
+    publish_table(root, TABLE)
+    inventory = Inventory(root)
+    removal.recycle(root, inventory, TABLE.path, keep_seconds=100)
+    assert root.tables() == ()
+    name = f"shop.orders-0a1b2c3d.{int(clock.now)}"
+    assert (root.path / ".recycle" / name / data_path(0, partition="o_year=0")).exists()
+    assert json.loads((root.path / ".recycle" / f"{name}.json").read_text()) == {"keepSeconds": 100}
+    clock.now += 99
+    assert removal.purge_expired(root) == 0
+    clock.now += 1
+    assert removal.purge_expired(root) == 1
+    assert list((root.path / ".recycle").iterdir()) == []
+    assert root.ledger.entries(TABLE.path) == {}
+
+
+def test_recycling_again_is_no_error(root: DataRoot) -> None:
+    """The second call finds nothing; a table made anew in between is recycled beside the first."""
+    inventory = Inventory(root)
+    publish_table(root, TABLE)
+    removal.recycle(root, inventory, TABLE.path, 100)
+    removal.recycle(root, inventory, TABLE.path, 100)
+    assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 1
+
+
+def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(root: DataRoot, clock: Clock) -> None:
+    """Unknown retention errs on the side of keeping."""
+    publish_table(root, TABLE)
+    removal.recycle(root, Inventory(root), TABLE.path, 0)
+    next((root.path / ".recycle").glob("*.json")).write_text("{")
+    assert removal.purge_expired(root) == 0
+    clock.now += removal.DEFAULT_KEEP_SECONDS
+    assert removal.purge_expired(root) == 1

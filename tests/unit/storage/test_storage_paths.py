@@ -1,0 +1,140 @@
+"""Which names may stand below a data root, and that nothing leads out of it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from colocation.storage.errors import InvalidPath, NotHeld
+from colocation.storage.paths import TablePath, file_segments, table_path
+from colocation.storage.root import DataRoot
+
+from .tables import data_path, on_disk, publish
+
+TABLE = TablePath("shop", "orders-0a1b2c3d")
+SHA = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("data/part-1_00003.c000.zstd.parquet", id="no partition"),
+        pytest.param("data/o_orderdate=1995-03-15/part-1_00003.c000.zstd.parquet", id="date"),
+        pytest.param("data/a=1/b=__HIVE_DEFAULT_PARTITION__/part-x-y_7.parquet", id="null"),
+        pytest.param("data/path=a%2Fb%25/part-1_1.parquet", id="escaped slash and percent"),
+        pytest.param("data/größe=5 Fuß + 🙂/part-1_1.parquet", id="unicode and blanks"),
+        pytest.param(f"manifests/{SHA}.json.zst", id="manifest"),
+    ],
+)
+def test_allows_what_loads_write(path: str) -> None:
+    """Data files below partition folders as Spark escapes them, and manifests."""
+    assert "/".join(file_segments(path)) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("data", id="folder"),
+        pytest.param("/etc/passwd", id="absolute"),
+        pytest.param("data/../../other/data/part-1_1.parquet", id="dots"),
+        pytest.param("data/./part-1_1.parquet", id="dot"),
+        pytest.param("data//part-1_1.parquet", id="empty segment"),
+        pytest.param("data/%2e%2e/part-1_1.parquet", id="encoded dots"),
+        pytest.param("data/a=%2E%2E/part-1_1.parquet", id="encoded dots in a value"),
+        pytest.param("data/a=1%00/part-1_1.parquet", id="encoded NUL"),
+        pytest.param("data/a=1\0/part-1_1.parquet", id="NUL"),
+        pytest.param("data/a=1\n/part-1_1.parquet", id="newline"),
+        pytest.param("data/a=b\\c/part-1_1.parquet", id="backslash"),
+        pytest.param("data/.hidden=1/../part-1_1.parquet", id="hidden"),
+        pytest.param("data/plain/part-1_1.parquet", id="folder without a value"),
+        pytest.param("data/part-1.parquet", id="no bucket"),
+        pytest.param("data/part-1_1.parquet.exe", id="not Parquet"),
+        pytest.param(f"data/a={'x' * 260}/part-1_1.parquet", id="too long"),
+        pytest.param("data/" + "a=1/" * 17 + "part-1_1.parquet", id="too deep"),
+        pytest.param("data/a=\ud800/part-1_1.parquet", id="lone surrogate"),
+        pytest.param(f"manifests/{SHA.upper()}.json.zst", id="upper-case digest"),
+        pytest.param(f"manifests/x/{SHA}.json.zst", id="manifest in a folder"),
+        pytest.param(".incoming/uploads/x", id="incoming"),
+    ],
+)
+def test_refuses_other_paths(path: str) -> None:
+    """Everything that is not on the list is refused before the disk is touched."""
+    with pytest.raises(InvalidPath):
+        file_segments(path)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "directory"),
+    [
+        pytest.param("..", "orders-0a1b2c3d", id="dots"),
+        pytest.param("Shop", "orders-0a1b2c3d", id="upper case"),
+        pytest.param(".incoming", "orders-0a1b2c3d", id="our own folder"),
+        pytest.param("a" * 64, "orders-0a1b2c3d", id="long namespace"),
+        pytest.param("shop", "orders", id="no uid"),
+        pytest.param("shop", "orders-0a1b2c3", id="short uid"),
+        pytest.param("shop", "-0a1b2c3d", id="no table"),
+        pytest.param("shop", "orders/../x-0a1b2c3d", id="slash"),
+        pytest.param("shop", "orders-0a1b2c3d\n", id="newline"),
+        pytest.param("shop", "a" * 250 + "-0a1b2c3d", id="long directory"),
+    ],
+)
+def test_refuses_other_tables(namespace: str, directory: str) -> None:
+    """Only a namespace and ``<table>-<uid8>`` name a table's folder."""
+    with pytest.raises(InvalidPath):
+        table_path(namespace, directory)
+
+
+def test_the_table_is_the_directory_without_its_uid() -> None:
+    """Dots and dashes belong to the table's name."""
+    assert table_path("shop", "order.lines-2-0a1b2c3d").table == "order.lines-2"
+
+
+@pytest.mark.parametrize("step", ["shop", "shop/orders-0a1b2c3d", "shop/orders-0a1b2c3d/data"])
+def test_a_link_in_place_of_a_folder_is_refused(root: DataRoot, tmp_path: Path, step: str) -> None:
+    """A symbolic link planted anywhere on the way is neither read nor written through."""
+    outside = tmp_path / "outside"
+    whole = outside / "shop/orders-0a1b2c3d/data"
+    whole.mkdir(parents=True)
+    (whole / data_path(1).removeprefix("data/")).write_bytes(b"secret")
+    link = root.path / step
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside / step)
+
+    with pytest.raises(InvalidPath), root.file(TABLE, data_path(1)):
+        pass
+    with pytest.raises(InvalidPath):
+        publish(root, TABLE, data_path(2), b"content")
+    assert [path.name for path in whole.iterdir()] == [data_path(1).removeprefix("data/")]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_only_regular_files_are_served(root: DataRoot, tmp_path: Path, kind: str) -> None:
+    """A link, a pipe or a folder in place of a file is refused at once."""
+    place = on_disk(root, TABLE, data_path(1))
+    place.parent.mkdir(parents=True)
+    (tmp_path / "secret").write_bytes(b"secret")
+    match kind:
+        case "link":
+            place.symlink_to(tmp_path / "secret")
+        case "fifo":
+            os.mkfifo(place)
+        case "folder":
+            place.mkdir()
+    with pytest.raises(InvalidPath), root.file(TABLE, data_path(1)):
+        pass
+
+
+def test_a_missing_file_is_not_held(root: DataRoot) -> None:
+    """Missing is another answer than refused."""
+    with pytest.raises(NotHeld), root.file(TABLE, data_path(1)):
+        pass
+
+
+def test_only_tables_are_listed(root: DataRoot, tmp_path: Path) -> None:
+    """Links, files and folders with other names are no tables."""
+    publish(root, TABLE, data_path(1), b"content")
+    (root.path / "lost+found").mkdir()
+    (root.path / "shop" / "notes").mkdir()
+    (root.path / "linked").symlink_to(tmp_path)
+    assert root.tables() == (TABLE,)
