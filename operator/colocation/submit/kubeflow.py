@@ -30,8 +30,8 @@ NETWORK_POLICY_STEP = "org.apache.spark.deploy.k8s.features.NetworkPolicyFeature
 FIRST_VERSION_WITH_NETWORK_POLICY = (4, 3)
 """From this version on Spark's submission makes a NetworkPolicy, which Kubeflow's chart has no right to."""
 
-KEPT_WHEN_GIVEN = ("spark.sql.files.openCostInBytes", "spark.kubernetes.container.image")
-"""Tuning and defaults of ours that a manifest may overrule; everything else of ours holds the join together."""
+KEPT_WHEN_GIVEN = ("spark.sql.files.openCostInBytes",)
+"""Tuning of ours that a manifest may overrule; everything else of ours holds the join together."""
 
 LISTS = (EXCLUDED_STEPS, "spark.plugins", "spark.sql.sources.useListFilesFileSystemList")
 """Comma-separated: theirs and ours together."""
@@ -131,8 +131,8 @@ def _image(spec: Mapping[str, Any], group: GroupView) -> str:
 
 def _our_conf(group: GroupView, decision: Decision) -> dict[str, str]:
     conf = spark_defaults(group.placement)
-    # Kubeflow's operator writes the templates and names their containers itself.
-    conf = {key: value for key, value in conf.items() if not key.endswith(".podTemplateContainerName")}
+    # Kubeflow's operator writes the templates and names their containers itself; the image is a field of its own.
+    conf = {key: value for key, value in conf.items() if not key.startswith("spark.kubernetes.")}
     if not group.stable and not decision.colocated:
         conf[DEGRADE_REASON] = f"group is not stable: {group.instability}"
     return conf
