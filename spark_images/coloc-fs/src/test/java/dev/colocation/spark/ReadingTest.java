@@ -1,0 +1,223 @@
+package dev.colocation.spark;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class ReadingTest {
+  @TempDir static Path certificates;
+  private static TestTls tls;
+
+  @TempDir Path folder;
+  private TestTable table;
+  private FakeAgent first;
+  private FakeAgent second;
+  private byte[] content;
+  private ReadCounters.Totals before;
+
+  @BeforeAll
+  static void makeCertificate() throws Exception {
+    tls = TestTls.forName(AgentTrust.SERVER_NAME, certificates);
+  }
+
+  @BeforeEach
+  void startAgents() throws Exception {
+    table = new TestTable(folder, tls.authority());
+    content = table.contents.get(TestTable.FIRST);
+    first = new FakeAgent(tls);
+    second = new FakeAgent(tls);
+    table.agents.put("node-1", first.url());
+    table.agents.put("node-2", second.url());
+    before = ReadCounters.OF_THIS_JVM.totals();
+  }
+
+  @AfterEach
+  void stopAgents() {
+    first.close();
+    second.close();
+  }
+
+  private void hold(FakeAgent agent, String path) {
+    agent.files.put(TestTable.target(path), table.contents.get(path));
+  }
+
+  private ReadCounters.Totals counted() {
+    return ReadCounters.OF_THIS_JVM.totals().minus(before);
+  }
+
+  private byte[] readAll(String path) throws IOException {
+    try (FSDataInputStream stream = table.open().open(table.location(path))) {
+      return stream.readAllBytes();
+    }
+  }
+
+  /** The replica on this node's disk is read, and no agent is asked. */
+  @Test
+  void readsTheLocalReplica() throws Exception {
+    table.putOnLocalDisk(TestTable.FIRST, content);
+    assertArrayEquals(content, readAll(TestTable.FIRST));
+    assertEquals(new ReadCounters.Totals(content.length, 0, 1, 0), counted());
+  }
+
+  /** Without a local replica another node's is read, over few connections. */
+  @Test
+  void readsARemoteReplica() throws Exception {
+    hold(first, TestTable.FIRST);
+    hold(second, TestTable.FIRST);
+    assertArrayEquals(content, readAll(TestTable.FIRST));
+    assertEquals(new ReadCounters.Totals(0, content.length, 0, 1), counted());
+    assertEquals(1, first.clientPorts.size() + second.clientPorts.size());
+  }
+
+  /** A local file of another length is not this snapshot's replica: it is left alone. */
+  @Test
+  void passesOverATruncatedLocalFile() throws Exception {
+    table.putOnLocalDisk(TestTable.FIRST, Arrays.copyOf(content, 10));
+    hold(first, TestTable.FIRST);
+    assertArrayEquals(content, readAll(TestTable.FIRST));
+    assertEquals(0, counted().localBytes());
+  }
+
+  /** Folder names with escapes reach the agent encoded once. */
+  @Test
+  void encodesPathsOnce() throws Exception {
+    hold(first, TestTable.SECOND);
+    assertArrayEquals(table.contents.get(TestTable.SECOND), readAll(TestTable.SECOND));
+  }
+
+  /** Any sequence of seeks and positioned reads gives the file's bytes. */
+  @Test
+  void seeksAnywhere() throws Exception {
+    hold(first, TestTable.FIRST);
+    try (FSDataInputStream stream = table.open().open(table.location(TestTable.FIRST))) {
+      for (int position : new int[] {content.length - 8, 4, 1 << 20, (1 << 20) - 3, 0, 2_500_000}) {
+        byte[] part = new byte[8];
+        stream.seek(position);
+        stream.readFully(part);
+        assertArrayEquals(Arrays.copyOfRange(content, position, position + 8), part);
+        byte[] large = new byte[Math.min(1_500_000, content.length - position)];
+        stream.readFully(position, large);
+        assertArrayEquals(Arrays.copyOfRange(content, position, position + large.length), large);
+        assertEquals(position + 8, stream.getPos());
+      }
+      stream.seek(content.length);
+      assertEquals(-1, stream.read());
+      assertThrows(EOFException.class, () -> stream.seek(content.length + 1));
+      assertThrows(EOFException.class, () -> stream.readFully(content.length - 4, new byte[8]));
+    }
+  }
+
+  /** An answer that is cut off is continued where it ended. */
+  @Test
+  void continuesAfterACut() throws Exception {
+    hold(first, TestTable.FIRST);
+    first.cutAfterBytes = 700_000;
+    assertArrayEquals(content, readAll(TestTable.FIRST));
+  }
+
+  /** When the replica being read is lost in the middle, the next one gives the rest. */
+  @Test
+  void changesReplicaInTheMiddle() throws Exception {
+    hold(first, TestTable.FIRST);
+    hold(second, TestTable.FIRST);
+    try (FSDataInputStream stream = table.open().open(table.location(TestTable.FIRST))) {
+      byte[] head = stream.readNBytes(1_000_000);
+      assertArrayEquals(Arrays.copyOf(content, 1_000_000), head);
+      (first.ranges.isEmpty() ? second : first).close();
+      assertArrayEquals(Arrays.copyOfRange(content, 1_000_000, content.length), stream.readAllBytes());
+    }
+    assertTrue(!first.ranges.isEmpty() && !second.ranges.isEmpty());
+  }
+
+  /** A local file that vanishes while it is read is replaced by a remote replica. */
+  @Test
+  void changesFromLocalToRemote() throws Exception {
+    table.putOnLocalDisk(TestTable.FIRST, content);
+    hold(first, TestTable.FIRST);
+    try (FSDataInputStream stream = table.open().open(table.location(TestTable.FIRST))) {
+      Path local = table.dataRoot.resolve("shop/orders-12345678").resolve(TestTable.FIRST);
+      stream.readNBytes(100);
+      Files.write(local, new byte[0]);
+      assertArrayEquals(Arrays.copyOfRange(content, 100, content.length), stream.readAllBytes());
+    }
+  }
+
+  /** A bucket that moved after the query was planned is found on a node that the plan does not name. */
+  @Test
+  void findsAMovedBucket() throws Exception {
+    try (FakeAgent third = new FakeAgent(tls)) {
+      table.agents.put("node-3", third.url());
+      hold(third, TestTable.FIRST);
+      assertArrayEquals(content, readAll(TestTable.FIRST));
+    }
+  }
+
+  /** An agent that is only starting is asked again. */
+  @Test
+  void waitsForAnAgentThatStarts() throws Exception {
+    hold(first, TestTable.SECOND);
+    first.unavailableTimes = 2;
+    assertArrayEquals(table.contents.get(TestTable.SECOND), readAll(TestTable.SECOND));
+  }
+
+  /** A renewed token is used without a new session. */
+  @Test
+  void readsTheRenewedToken() throws Exception {
+    hold(first, TestTable.SECOND);
+    assertArrayEquals(table.contents.get(TestTable.SECOND), readAll(TestTable.SECOND));
+    first.token = "renewed";
+    Files.writeString(table.tokenFile, "renewed");
+    assertArrayEquals(table.contents.get(TestTable.SECOND), readAll(TestTable.SECOND));
+  }
+
+  /** When no replica can be read, the error names table, bucket, file, and what each node said. */
+  @Test
+  void namesWhatItTried() {
+    first.token = "other";
+    IOException error = assertThrows(IOException.class, () -> readAll(TestTable.FIRST));
+    for (String part : new String[] {"shop.orders-12345678", "bucket 0", TestTable.FIRST, "node-1", "401", "node-2", "404"}) {
+      assertTrue(error.getMessage().contains(part), error.getMessage());
+    }
+  }
+
+  /** A certificate of the right CA but for another name is refused. */
+  @Test
+  void refusesAnotherServersCertificate() throws Exception {
+    TestTls impostor = TestTls.forName("127.0.0.1.example", certificates);
+    TestTable other = new TestTable(Files.createDirectories(folder.resolve("other")), impostor.authority());
+    try (FakeAgent agent = new FakeAgent(impostor)) {
+      agent.files.put(TestTable.target(TestTable.SECOND), content);
+      other.agents.put("node-2", agent.url());
+      IOException error = assertThrows(
+          IOException.class, () -> other.open().open(other.location(TestTable.SECOND)).read());
+      assertTrue(error.getMessage().contains(AgentTrust.SERVER_NAME), error.getMessage());
+    }
+  }
+
+  /** A certificate that the agents' CA did not sign is refused, whatever its name. */
+  @Test
+  void refusesAnotherAuthority() throws Exception {
+    Path elsewhere = Files.createDirectories(certificates.resolve("elsewhere"));
+    try (FakeAgent agent = new FakeAgent(TestTls.forName(AgentTrust.SERVER_NAME, elsewhere))) {
+      agent.files.put(TestTable.target(TestTable.SECOND), content);
+      table.agents.clear();
+      table.agents.put("node-2", agent.url());
+      IOException error = assertThrows(IOException.class, () -> readAll(TestTable.SECOND));
+      assertTrue(error.getMessage().contains("node-2"), error.getMessage());
+      assertTrue(agent.ranges.isEmpty());
+    }
+  }
+}
