@@ -1,12 +1,15 @@
-"""One bare control plane for all integration tests of a run."""
+"""One bare control plane with our CRDs for all integration tests of a run."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from devcluster.errors import DevclusterError
 
 from .control_plane import ControlPlane, running_control_plane
+
+CRDS = Path(__file__).parents[2] / "crds"
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +20,23 @@ def control_plane() -> Iterator[ControlPlane]:
             yield plane
     except DevclusterError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def cluster(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with the CRDs served."""
+    applied = control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    assert applied.returncode == 0, applied.stderr
+    waited = control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    assert waited.returncode == 0, waited.stderr
+    return control_plane
+
+
+@pytest.fixture
+def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the test's own; its objects are deleted afterwards (no controller would do it)."""
+    name = f"test-{abs(hash(request.node.nodeid)) % 10**9}"
+    assert cluster.kubectl("create", "namespace", name).returncode == 0
+    yield name
+    cluster.kubectl("delete", "colocationgroups,colocatedtables", "--all", "--namespace", name)
+    cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -38,9 +38,8 @@ class EventPoster:
         try:
             await self._api.create(EVENTS, namespace, body)
         except Conflict:
-            existing = await self._api.get(EVENTS, namespace, name)
-            again = {"count": existing.get("count", 1) + 1, "lastTimestamp": format_time(self._now())}
-            await self._api.patch(EVENTS, namespace, name, again)
+            again = await self._api.patch(EVENTS, namespace, name, {"lastTimestamp": format_time(self._now())})
+            await self._api.patch(EVENTS, namespace, name, {"count": again.get("count", 1) + 1})
 
     def _body(self, event: PostEvent) -> JsonObject:
         subject, time = event.subject, format_time(self._now())
