@@ -27,6 +27,8 @@ def _flatten(schema: JsonObject, definitions: JsonObject) -> JsonObject:
     if "anyOf" in schema:
         return _nullable(schema, definitions)
     result = {key: schema[key] for key in _COPIED if key in schema}
+    if "description" in result:
+        result["description"] = result["description"].replace("``", "")  # kubectl explain shows plain text
     if "const" in schema:
         result["enum"] = [schema["const"]]
     if "default" in schema:
