@@ -10,11 +10,12 @@ from itertools import chain
 from colocation.model.conditions import Reason
 
 from .cluster import Standing
-from .course import Course, replacements
-from .evening import Problem, even_placement
-from .shares import is_even
+from .course import Course, replacements, too_few_nodes
+from .evening import Problem
+from .exchange import even_placement
+from .quiet import is_settled
 from .view import GroupView, Placement
-from .wording import count_of, listed
+from .wording import listed
 
 
 def balance(view: GroupView) -> Course:
@@ -26,13 +27,10 @@ def balance(view: GroupView) -> Course:
         _say_disabled(view, course, leaving)
         return course
     if len(view.pool.weights) < view.spec.replicas:
-        able, wanted = len(view.pool.weights), view.spec.replicas
-        message = f"{count_of(wanted, 'replica')} need as many nodes; {able} may hold replicas now"
         for bucket in _buckets_on(view, leaving):
-            course.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, message)
+            course.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return course
-    shares = view.pool.shares(len(view.map), view.spec.replicas)
-    if not leaving and is_even(shares, Counter(chain.from_iterable(view.map)), view.pool.weights):
+    if is_settled(view.cluster, view.pool, view.spec, Counter(chain.from_iterable(view.map))):
         return course
     course.target = _even_map(view)
     course.moves = replacements(view, course.target, "balance", Reason.BALANCING)
@@ -52,14 +50,13 @@ def _buckets_on(view: GroupView, nodes: set[str]) -> list[int]:
 
 
 def _even_map(view: GroupView) -> Placement:
-    totals, weights = view.cluster.replicas_per_node, view.pool.weights
-    lightest_first = sorted(weights, key=lambda node: (totals[node] / weights[node], node))
+    weights = view.pool.weights
     replicas = view.spec.replicas
     zones = {node: view.zone(node) for node in set(chain.from_iterable(view.map)) | set(weights)}
     spare = [replicas - len({zones[node] for node in nodes}) for nodes in view.map]
     problem = Problem(
         holders=[set(nodes) for nodes in view.map],
-        takers=lightest_first,
+        takers=sorted(weights, key=view.cluster.loads.of),
         shares=view.pool.shares(len(view.map), replicas),
         zones=zones,
         bucket_bytes=[view.bytes_of(bucket) for bucket in range(len(view.map))],

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from functools import cached_property
-from itertools import chain
 from math import inf
 
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.snapshot import Clone, GroupState, Node, Snapshot
 
+from .loads import Loads
 from .shares import Shares, fair_shares
 
 GroupKey = tuple[str, str]
@@ -132,22 +132,21 @@ class Cluster:
         return Standing.FIT if is_selected(node, spec) else Standing.LEAVING
 
     @cached_property
-    def replicas_per_node(self) -> Counter[str]:
-        """Replicas that the maps of all groups give each node."""
-        totals: Counter[str] = Counter()
-        for group in self.snapshot.groups:
-            totals.update(chain.from_iterable(group.map or ()))
-        return totals
+    def loads(self) -> Loads:
+        """What the nodes hold over all groups; changes as the pass plans."""
+        return Loads(self.snapshot)
 
     @cached_property
-    def bytes_per_node(self) -> Counter[str]:
-        """Bytes that the maps of all groups give each node."""
-        totals: Counter[str] = Counter()
-        for group in self.snapshot.groups:
-            for nodes, size_bytes in zip(group.map or (), group.bucket_bytes, strict=False):
-                for node in nodes:
-                    totals[node] += size_bytes
-        return totals
+    def fair_loads(self) -> dict[str, float]:
+        """The nodes' fair shares of all groups that have a map; `place` adds those of the groups that it places."""
+        specs = [group.spec for group in self.snapshot.groups if group.map is not None]
+        sizes = Counter((id(self.pool(spec)), spec.buckets, spec.replicas) for spec in specs)
+        pools = {id(pool): pool for pool in self._pools.values()}
+        fair: dict[str, float] = defaultdict(float)
+        for (pool, buckets, replicas), groups in sizes.items():
+            for node, share in pools[pool].shares(buckets, replicas).by_node.items():
+                fair[node] += groups * share
+        return fair
 
 
 def is_selected(node: Node, spec: ColocationGroupSpec) -> bool:

@@ -7,6 +7,7 @@ from colocation.model.plan import BucketProblem, Move, MoveKind
 
 from .status import check_replica_whole, is_balancing
 from .view import GroupView, Placement
+from .wording import count_of
 
 
 @dataclass(slots=True)
@@ -34,6 +35,12 @@ class Course:
         self.held_back.add(kind)
         self.block(bucket, reason, message)
         self.stalled = self.stalled or self.blocked[-1]
+
+
+def too_few_nodes(view: GroupView) -> str:
+    """What to say when a bucket's replicas find no other nodes."""
+    wanted, able = count_of(view.spec.replicas, "replica"), len(view.pool.weights)
+    return f"{wanted} need as many nodes that may hold them; there are {able}"
 
 
 def in_place_moves(view: GroupView) -> list[Move]:

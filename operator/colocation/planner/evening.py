@@ -26,9 +26,10 @@ from .shares import Shares
 class Problem:
     """Whose replicas may go where.
 
-    ``holders[b]``: the nodes of bucket b now. ``takers``: nodes that may take replicas, lightest first; a holder that
-    is not one has to give up all it has. ``movable``: replicas (bucket, node) that may be given up; None = all.
-    ``spare[b]``: replicas of b that may lie in a zone with another one. ``begun``: (bucket, node) -> whether complete.
+    ``holders[b]``: the nodes of bucket b now. ``takers``: nodes that may hold replicas, lightest first; a holder that
+    is not one has to give up all it has. ``spare[b]``: replicas of b that may lie in a zone with another one.
+    ``begun``: (bucket, node) -> whether complete. Narrower problems: ``givers`` alone give replicas up, ``receivers``
+    alone take some, replicas (bucket, node) alone are ``movable``; None = all.
     """
 
     holders: list[set[str]]
@@ -38,10 +39,35 @@ class Problem:
     bucket_bytes: list[int]
     spare: list[int]
     begun: dict[tuple[int, str], bool] = field(default_factory=dict)
+    givers: set[str] | None = None
+    receivers: set[str] | None = None
     movable: set[tuple[int, str]] | None = None
 
+    @property
+    def size(self) -> int:
+        """About the number of edges of the flow."""
+        receivers = len(self.takers) if self.receivers is None else len(self.receivers)
+        return sum(map(len, self.holders)) + len(self.holders) * receivers
 
-def even_placement(problem: Problem) -> list[set[str]]:
+    def preference(self, bucket: int, node: str) -> tuple[bool, int, int]:
+        """Of the buckets that the node might take: begun ones first, then by the bytes that are left to copy."""
+        complete = self.begun.get((bucket, node))
+        return complete is None, 0 if complete else self.bucket_bytes[bucket], bucket
+
+    def may_replace(self, bucket: int, giver: str, node: str) -> bool:
+        """Whether zones allow that the node succeeds the giver."""
+        if not self.zones or self.zones[giver] == self.zones[node]:
+            return True
+        zones = {self.zones[holder] for holder in self.holders[bucket] if holder != giver} | {self.zones[node]}
+        return len(self.holders[bucket]) - len(zones) <= self.spare[bucket]
+
+    def may_give(self, bucket: int, node: str) -> bool:
+        if self.givers is not None and node not in self.givers:
+            return False
+        return self.movable is None or (bucket, node) in self.movable
+
+
+def solve(problem: Problem) -> list[set[str]]:
     """The holders of each bucket in the cheapest placement that the problem's moves can reach."""
     return _Evening(problem).solve()
 
@@ -71,8 +97,8 @@ class _Evening:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.costs = _Costs(problem)
-        givers = set().union(*problem.holders) - set(problem.takers) if problem.holders else set()
-        nodes = [*problem.takers, *sorted(givers)]
+        leaving = set().union(*problem.holders) - set(problem.takers) if problem.holders else set()
+        nodes = [*problem.takers, *sorted(leaving)]
         self.vertex = {node: index + 2 for index, node in enumerate(nodes)}
         self.zone_names = sorted({problem.zones.get(node, "") for node in nodes})
         self.zone_index = {zone: index for index, zone in enumerate(self.zone_names)}
@@ -80,6 +106,8 @@ class _Evening:
         self.per_bucket = len(self.zone_names) + 2
         self.network = Network(self.first_bucket + self.per_bucket * len(problem.holders))
         self.edges: list[tuple[int, str, int]] = []
+        only = problem.receivers
+        self.receivers = [node for node in problem.takers if only is None or node in only]
         self.result: list[set[str]] = [set() for _ in problem.holders]
         # Every path gives up once and takes once: this much added to both makes all costs non-negative.
         self.offset = self.costs.one_deviation * self._largest_deviation()
@@ -120,14 +148,13 @@ class _Evening:
             self.network.add_edge(top + 1, slot, len(holders), 0, max(0, counts[zone] - 1))
 
     def _add_replicas(self, bucket: int, holders: set[str]) -> None:
-        movable = self.problem.movable
         for node in holders:
-            if movable is None or (bucket, node) in movable:
+            if self.problem.may_give(bucket, node):
                 edge = self.network.add_edge(self._slot(bucket, node), self.vertex[node], 1, 0, 1)
                 self.edges.append((bucket, node, edge))
             else:
                 self.result[bucket].add(node)
-        for node in self.problem.takers:
+        for node in self.receivers:
             if node not in holders:
                 cost = self.costs.of_new_replica(bucket, node)
                 edge = self.network.add_edge(self._slot(bucket, node), self.vertex[node], 1, cost)
@@ -139,12 +166,13 @@ class _Evening:
             for node in holders:
                 counts[node] += 1
         takers, unit = set(self.problem.takers), self.costs.one_deviation
+        givers, receivers = self.problem.givers, set(self.receivers)
         for node, count in counts.items():
             if node not in takers:
                 self.network.add_edge(0, self.vertex[node], count, 0)
                 continue
             deviation = self.problem.shares.deviation
-            for number in range(count, 0, -1):
+            for number in range(count if givers is None or node in givers else 0, 0, -1):
                 self.network.add_edge(0, self.vertex[node], 1, self.offset - unit * deviation(node, number))
-            for number in range(count + 1, len(self.problem.holders) + 1):
+            for number in range(count + 1, len(self.problem.holders) + 1) if node in receivers else ():
                 self.network.add_edge(self.vertex[node], 1, 1, self.offset + unit * deviation(node, number))

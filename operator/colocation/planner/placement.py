@@ -10,22 +10,20 @@ from zlib import crc32
 
 from colocation.model.conditions import Reason
 
-from .course import Course
-from .evening import Problem, even_placement
-from .shares import is_even, whole_shares
+from .course import Course, too_few_nodes
+from .evening import Problem, solve
+from .shares import whole_shares
 from .view import GroupView, Placement
-from .wording import count_of
 
 
 def place(view: GroupView) -> Course:
     """A new group's map; it holds at once, as there is nothing to wait for."""
     course = Course([], at_once=True, pending=True)
-    able, wanted = len(view.pool.weights), view.spec.replicas
-    if able < wanted:
-        message = f"{count_of(wanted, 'replica')} need as many nodes; {able} may hold replicas now"
-        course.hold_back("place", 0, Reason.INSUFFICIENT_NODES, message)
+    if len(view.pool.weights) < view.spec.replicas:
+        course.hold_back("place", 0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return course
     course.target = new_map(view)
+    _count(view, course.target)
     for bucket, nodes in enumerate(course.target):
         if view.bytes_of(bucket):
             course.moves += [
@@ -36,23 +34,28 @@ def place(view: GroupView) -> Course:
     return course
 
 
+def _count(view: GroupView, placement: Placement) -> None:
+    """Let the groups that are placed after this one see its load."""
+    for node, share in view.pool.shares(len(placement), view.spec.replicas, keep_for_waiting=False).by_node.items():
+        view.cluster.fair_loads[node] += share
+    for bucket, nodes in enumerate(placement):
+        for node in nodes:
+            view.cluster.loads.add(node, 1, view.bytes_of(bucket))
+
+
 def new_map(view: GroupView) -> Placement:
     """Even by weight; where that leaves a choice, lighter nodes over all groups hold more (by count, then bytes)."""
-    weights, zones, cluster = view.pool.weights, view.pool.zones, view.cluster
+    weights, zones = view.pool.weights, view.pool.zones
     buckets, replicas = len(view.map), view.spec.replicas
-
-    def load(node: str) -> tuple[float, float, str]:
-        weight = weights[node]
-        return cluster.replicas_per_node[node] / weight, cluster.bytes_per_node[node] / weight, node
-
-    rank = {node: position for position, node in enumerate(sorted(weights, key=load))}
+    rank = {node: position for position, node in enumerate(sorted(weights, key=view.cluster.loads.of))}
     shares = view.pool.shares(buckets, replicas, keep_for_waiting=False)
-    quotas = whole_shares(shares, zones, rank)
+    fair_loads, loads = view.cluster.fair_loads, view.cluster.loads
+    quotas = whole_shares(shares, zones, rank, {node: fair_loads[node] - loads.replicas[node] for node in weights})
     dealer = _Dealer(quotas, zones)
     holders = [dealer.deal(bucket, replicas) for bucket in range(buckets)]
     counts = Counter(node for nodes in holders for node in nodes)
-    if not is_even(shares, counts, weights):
-        holders = even_placement(_as_problem(view, holders, rank))
+    if any(counts[node] != quota for node, quota in quotas.items()):
+        holders = solve(_as_problem(view, holders, rank))
     return [tuple(sorted(nodes)) for nodes in holders]
 
 

@@ -34,12 +34,13 @@ class Shares:
         return sorted(self.by_node, key=lambda node: -self.by_node[node])
 
     @cached_property
-    def _doubled(self) -> dict[str, int]:
+    def doubled(self) -> dict[str, int]:
+        """Twice the share of each node, in 1/GRID replicas."""
         return {node: 2 * round(share * GRID) for node, share in self.by_node.items()}
 
     def deviation(self, node: str, replicas: int) -> int:
         """What the node's replica number ``replicas`` (from 1) adds to the unevenness, in 1/GRID replicas."""
-        return (2 * replicas - 1) * GRID - self._doubled[node]
+        return (2 * replicas - 1) * GRID - self.doubled[node]
 
 
 def fair_shares(weights: dict[str, float], zones: dict[str, str], buckets: int, replicas: int) -> Shares:
@@ -114,15 +115,26 @@ def _fill(weights: dict[str, float], cap: int, total: int) -> dict[str, float]:
     return shares
 
 
-def whole_shares(shares: Shares, zones: dict[str, str], rank: dict[str, int]) -> dict[str, int]:
-    """Shares as whole numbers by the largest remainder; among equal remainders the lower ``rank`` gets one more."""
+def whole_shares(
+    shares: Shares, zones: dict[str, str], rank: Mapping[str, int], backlog: Mapping[str, float]
+) -> dict[str, int]:
+    """Shares as whole numbers by the largest remainder; among equal remainders the lower ``rank`` gets one more.
+
+    ``backlog``: what each node holds too little of all other groups, in replicas; it adds to the remainder, so that
+    many groups together come as near to their shares as one does. A node gets its share rounded down or up.
+    """
+
+    def urgency(node: str) -> tuple[int, int]:
+        return shares.deviation(node, quotas[node] + 1) - 2 * round(backlog.get(node, 0) * GRID), rank[node]
+
     quotas = {node: floor(share + 1 / GRID) for node, share in shares.by_node.items()}
     zone_totals: dict[str, int] = defaultdict(int)
     for node, quota in quotas.items():
         zone_totals[zones.get(node, "")] += quota
     for nodes in shares.classes:
         missing = round(sum(shares.by_node[node] for node in nodes)) - sum(quotas[node] for node in nodes)
-        for node in sorted(nodes, key=lambda node: (shares.deviation(node, quotas[node] + 1), rank[node])):
+        fractional = [node for node in nodes if shares.by_node[node] - quotas[node] > 1 / GRID]
+        for node in sorted(fractional, key=urgency):
             zone = zones.get(node, "")
             if missing <= 0:
                 break
@@ -137,11 +149,21 @@ def whole_shares(shares: Shares, zones: dict[str, str], rank: dict[str, int]) ->
 def is_even(shares: Shares, counts: Mapping[str, int], takers: Container[str]) -> bool:
     """Whether no replica moved from one node to another of ``takers`` would come nearer to the shares.
 
-    ``counts`` has no node outside ``takers``; nodes that it lacks hold nothing.
+    Nodes that ``counts`` lacks hold nothing; a holder outside ``takers`` has to give its replicas to them.
     """
+    if any(count and node not in takers for node, count in counts.items()):
+        return False
     empty = next((node for node in shares.neediest if node not in counts and node in takers), None)
     gains = [shares.deviation(node, count + 1) for node, count in counts.items()]
     if empty is not None:
         gains.append(shares.deviation(empty, 1))
     losses = [shares.deviation(node, count) for node, count in counts.items() if count]
     return not losses or max(losses) <= min(gains)
+
+
+def is_within_one(shares: Shares, counts: Mapping[str, int], takers: Container[str]) -> bool:
+    """Whether every node of ``takers`` holds its share rounded down or up, and no other node holds anything."""
+    if any(count and node not in takers for node, count in counts.items()):
+        return False
+    slack = 1 - 1 / GRID
+    return all(abs(counts.get(node, 0) - share) <= slack for node, share in shares.by_node.items() if node in takers)
