@@ -50,6 +50,10 @@ class Pool:
         return self._shares[size]
 
     @cached_property
+    def are_weights_equal(self) -> bool:
+        return len(set(self.weights.values())) < 2
+
+    @cached_property
     def mean_weight(self) -> float:
         return sum(self.weights.values()) / len(self.weights) if self.weights else 1.0
 

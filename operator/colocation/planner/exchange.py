@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from .evening import Problem, solve
-from .shares import Shares, is_even
+from .shares import Shares
 
 MOST_STEPS = 50_000_000
 """Edges times augmentations; about a minute."""
@@ -198,6 +198,5 @@ def even_placement(problem: Problem) -> list[set[str]]:
         return straight
     placement = solve(narrow)
     made = sum(len(new - old) for new, old in zip(placement, problem.holders, strict=True))
-    if made == exchange.moves and is_even(problem.shares, Counter(chain.from_iterable(placement)), problem.takers):
-        return placement
-    return solve(problem)
+    left = find_exchange(Counter(chain.from_iterable(placement)), problem.takers, problem.shares)
+    return placement if made == exchange.moves and not left.moves else solve(problem)

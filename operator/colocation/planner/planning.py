@@ -1,7 +1,6 @@
 """From a snapshot to a plan: status, then repair or balance per group, then what may start over all groups."""
 
 from collections import Counter
-from collections.abc import Mapping
 from itertools import chain
 
 from colocation.model.conditions import Reason
@@ -15,6 +14,7 @@ from .placement import place
 from .quiet import is_quiet
 from .repair import repair
 from .sequence import follow_sequence, sequence_problem
+from .shares import least_of
 from .start import Candidate, Starter, sort_moves, stalled_clone
 from .status import group_status, stable_message
 from .transitions import drops, next_map, unwanted_clones
@@ -114,7 +114,7 @@ def _differs(view: GroupView, following: Placement) -> bool:
     return bool(following) and tuple(following) != view.group.map
 
 
-def evenness(counts: Mapping[str, int], pool: Pool) -> float:
+def evenness(counts: Counter[str], pool: Pool) -> float:
     """Most minus least replicas per unit of weight over the nodes that may take replicas.
 
     Weights are divided by their mean, so that the unit is replicas of a node of mean weight; 1 or less is even when
@@ -122,5 +122,7 @@ def evenness(counts: Mapping[str, int], pool: Pool) -> float:
     """
     if not pool.weights:
         return 0.0
-    loads = [counts.get(node, 0) / weight for node, weight in pool.weights.items()]
+    if pool.are_weights_equal and counts.keys() <= pool.weights.keys():
+        return float(max(counts.values(), default=0) - least_of(counts, pool.weights))
+    loads = [counts[node] / weight for node, weight in pool.weights.items()]
     return (max(loads) - min(loads)) * pool.mean_weight

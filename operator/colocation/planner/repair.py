@@ -106,7 +106,7 @@ class _Chooser:
     def evened_out(self) -> list[Made]:
         """The choices, exchanged where that is more even: each was made without knowing the later ones."""
         view = self.view
-        counts = {node: count for node, count in self.counts.items() if node in view.pool.weights}
+        counts = Counter({node: count for node, count in self.counts.items() if node in view.pool.weights})
         if len(self.made) < 2 or view.pool.zones or is_even(self.shares, counts, view.pool.weights):
             return self.made
         movable = {(bucket, node) for bucket, _, node in self.made if (bucket, node) not in view.begun}

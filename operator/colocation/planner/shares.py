@@ -7,8 +7,8 @@ then the least possible. `deviation` is what one more replica adds to that sum, 
 largest-remainder placements, ties included.
 """
 
-from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor
@@ -32,6 +32,11 @@ class Shares:
     def neediest(self) -> list[str]:
         """Nodes by share, the greatest first."""
         return sorted(self.by_node, key=lambda node: -self.by_node[node])
+
+    @cached_property
+    def are_equal(self) -> bool:
+        """Whether every node has the same share."""
+        return len(set(self.doubled.values())) < 2
 
     @cached_property
     def doubled(self) -> dict[str, int]:
@@ -146,13 +151,15 @@ def whole_shares(
     return quotas
 
 
-def is_even(shares: Shares, counts: Mapping[str, int], takers: Container[str]) -> bool:
+def is_even(shares: Shares, counts: Counter[str], takers: Mapping[str, float]) -> bool:
     """Whether no replica moved from one node to another of ``takers`` would come nearer to the shares.
 
     Nodes that ``counts`` lacks hold nothing; a holder outside ``takers`` has to give its replicas to them.
     """
-    if any(count and node not in takers for node, count in counts.items()):
+    if not counts.keys() <= takers.keys():
         return False
+    if shares.are_equal:
+        return not counts or max(counts.values()) <= 1 + least_of(counts, takers)
     empty = next((node for node in shares.neediest if node not in counts and node in takers), None)
     gains = [shares.deviation(node, count + 1) for node, count in counts.items()]
     if empty is not None:
@@ -161,9 +168,14 @@ def is_even(shares: Shares, counts: Mapping[str, int], takers: Container[str]) -
     return not losses or max(losses) <= min(gains)
 
 
-def is_within_one(shares: Shares, counts: Mapping[str, int], takers: Container[str]) -> bool:
+def is_within_one(shares: Shares, counts: Counter[str], takers: Mapping[str, float]) -> bool:
     """Whether every node of ``takers`` holds its share rounded down or up, and no other node holds anything."""
-    if any(count and node not in takers for node, count in counts.items()):
-        return False
     slack = 1 - 1 / GRID
-    return all(abs(counts.get(node, 0) - share) <= slack for node, share in shares.by_node.items() if node in takers)
+    return counts.keys() <= takers.keys() and all(
+        abs(counts[node] - share) <= slack for node, share in shares.by_node.items() if node in takers
+    )
+
+
+def least_of(counts: Counter[str], nodes: Mapping[str, float]) -> int:
+    """The fewest replicas that one of the nodes holds; ``counts`` has no others."""
+    return min(counts.values()) if len(counts) == len(nodes) else 0
