@@ -14,7 +14,7 @@ from colocation.storage.incoming import IncomingFile
 from colocation.storage.ledger import LedgerEntry
 from colocation.storage.publish import is_published, publish_once, wanted_content
 from colocation.storage.root import UPLOADS
-from colocation.storage.verification import content_of
+from colocation.storage.verification import UNREADABLE, content_of
 
 from .errors import Refusal
 from .node import NodeState
@@ -70,8 +70,8 @@ def _open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntr
     try:
         entry = content_of(node.root, target.table, target.path, descriptor)
         wanted = wanted_content(target.table, target.path, node.inventory.expected_sha256)
-        if wanted is not None and wanted != entry.sha256:
-            raise FileCorrupt(f"{target.path} has the content {entry.sha256} instead of {wanted}; ask another replica")
+        if entry.sha256 == UNREADABLE or (wanted is not None and wanted != entry.sha256):
+            raise FileCorrupt(f"{target.path} is damaged: its content is {entry.sha256}; ask another replica")
     except BaseException:
         os.close(descriptor)
         raise
@@ -105,7 +105,7 @@ async def _receive(node: NodeState, request: web.Request, target: FileTarget, le
                 publish_once, node.root, target.table, target.path, incoming, sha256, node.inventory.expected_sha256
             )
         finally:
-            incoming.discard()
+            await node.run(incoming.discard)
     return published
 
 

@@ -1,7 +1,6 @@
 """The plain HTTP port: healthz, readyz, metrics. No table is named there."""
 
 import time
-from collections.abc import Callable
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -9,14 +8,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from colocation.storage.errors import StorageError
 
 from .node import NodeState
+from .upkeep import Upkeep
 
 
 class Health:
-    """``scanned`` says whether the first scan is done."""
+    """Alive while the background threads run; ready when the first scan is done and the root can be written."""
 
-    def __init__(self, node: NodeState, scanned: Callable[[], bool]) -> None:
+    def __init__(self, node: NodeState, upkeep: Upkeep) -> None:
         self._node = node
-        self._scanned = scanned
+        self._upkeep = upkeep
         self.stopping = False
 
     def application(self) -> web.Application:
@@ -28,12 +28,15 @@ class Health:
         return application
 
     async def _healthz(self, _request: web.Request) -> web.Response:
+        ended = self._upkeep.ended_threads()
+        if ended:
+            return web.Response(status=503, text=f"threads that ended: {', '.join(ended)}; restart the agent\n")
         return web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         if self.stopping:
             return web.Response(status=503, text="stopping\n")
-        if not self._scanned():
+        if not self._upkeep.scanned.is_set():
             return web.Response(status=503, text="the first scan of the data root is not done\n")
         try:
             await self._node.run(self._node.root.check_writable)

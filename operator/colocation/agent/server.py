@@ -19,6 +19,11 @@ from .tls import Certificate
 from .upkeep import Upkeep
 
 CERTIFICATE_CHECK_SECONDS = 30.0
+READ_BUFFER_BYTES = 1 << 20
+"""Per connection: the next block of an upload arrives while a thread writes the one before."""
+
+MAX_REQUEST_LINE_BYTES = 1 << 15
+"""Sixteen partition folders of 255 bytes, percent-encoded."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +51,7 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
         upkeep = Upkeep(settings, root, node.inventory, metrics)
         upkeep.start()
         stack.callback(upkeep.stop)
-        health = Health(node, upkeep.scanned.is_set)
+        health = Health(node, upkeep)
         health_port = await _listen(stack, settings, health.application(), settings.health_port, None)
         port = await _listen(stack, settings, AgentApi(node, authorizer).application(), settings.port, certificate)
         renewal = asyncio.create_task(_follow(certificate))
@@ -66,7 +71,13 @@ async def _listen(
     certificate: Certificate | None,
 ) -> int:
     """Serve an application until the stack is left; the real port."""
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=settings.shutdown_seconds)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        shutdown_timeout=settings.shutdown_seconds,
+        read_bufsize=READ_BUFFER_BYTES,
+        max_line_size=MAX_REQUEST_LINE_BYTES,
+    )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     await web.TCPSite(runner, settings.host, port, ssl_context=certificate.context if certificate else None).start()

@@ -1,12 +1,12 @@
-"""The agent's background work: one thread that hashes, sweeps, scrubs and purges, and stops at once when told."""
+"""The agent's background work: hashing, sweeping, scrubbing, purging; it stops at once when told."""
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from colocation.storage import incoming, removal, upkeep
+from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
 from colocation.storage.root import DataRoot
@@ -14,69 +14,78 @@ from colocation.storage.root import DataRoot
 from .metrics import Metrics
 from .settings import Settings
 
-TICK_SECONDS = 1.0
-CLEANING_INTERVAL_SECONDS = 60.0
+HASH_PAUSE_SECONDS = 1.0
+SCRUB_PAUSE_SECONDS = 1.0
+CLEANING_PAUSE_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Task:
-    """A step, how often it is due (seconds), and when it was last begun (monotonic seconds)."""
+    """A step and the pause after it (seconds)."""
 
+    name: str
     step: Callable[[], object]
-    interval_seconds: float
-    begun_at: float = float("-inf")
+    pause_seconds: float
 
 
 class Upkeep:
-    """Runs the steps of ``colocation.storage.upkeep``. A step that fails is logged and done again when next due."""
+    """Runs the steps of ``colocation.storage.upkeep``, each in a thread of its own: a scrub takes days, a sweep less.
+
+    A step that fails is logged and done again when it is next due.
+    """
 
     def __init__(self, settings: Settings, root: DataRoot, inventory: Inventory, metrics: Metrics) -> None:
         self.scanned = threading.Event()
         self._root = root
         self._inventory = inventory
-        self._stop = threading.Event()
-        free_pace = Pace(None, self._stop)
         self._metrics = metrics
+        self._stop = threading.Event()
+        self._hash_pace = Pace(None, self._stop)
         self._scrub_interval_seconds = settings.scrub_interval_seconds
         self._scrub_pace = Pace(settings.scrub_mib_per_second * MIB, self._stop)
-        self._tasks = (
-            _Task(self._clean, CLEANING_INTERVAL_SECONDS),
-            _Task(self._sweep, settings.sweep_interval_seconds),
-            _Task(lambda: upkeep.hash_unverified(inventory, free_pace), TICK_SECONDS),
-            _Task(self._scrub, TICK_SECONDS),
+        tasks = (
+            _Task("sweep", self._sweep, settings.sweep_interval_seconds),
+            _Task("hash", self._hash, HASH_PAUSE_SECONDS),
+            _Task("scrub", self._scrub, SCRUB_PAUSE_SECONDS),
+            _Task("clean", self._clean, CLEANING_PAUSE_SECONDS),
         )
-        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(task,), name=task.name, daemon=True) for task in tasks
+        ]
 
     def start(self) -> None:
         """Begin; ``scanned`` is set once every table was looked at."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Give up the running step and wait for the thread."""
+        """Give up the running steps and wait for the threads."""
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _run(self) -> None:
+    def ended_threads(self) -> list[str]:
+        """Threads that ended although nobody told them to: a fault of ours."""
+        return [thread.name for thread in self._threads if not thread.is_alive() and not self._stop.is_set()]
+
+    def _repeat(self, task: _Task) -> None:
         while not self._stop.is_set():
-            for task in self._tasks:
-                if time.monotonic() - task.begun_at >= task.interval_seconds:
-                    task.begun_at = time.monotonic()
-                    self._attempt(task.step)
-            self._stop.wait(TICK_SECONDS)
-
-    def _attempt(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Stopped:
-            _log.info("upkeep stops")
-        except OSError:
-            _log.exception("upkeep failed; it is tried again")
+            try:
+                task.step()
+            except Stopped:
+                return
+            except (OSError, StorageError):
+                _log.exception("%s failed; it is tried again", task.name)
+            self._stop.wait(task.pause_seconds)
 
     def _clean(self) -> None:
         incoming.remove_stale(self._root)
         removal.purge_expired(self._root)
+
+    def _hash(self) -> None:
+        upkeep.hash_unverified(self._inventory, self._hash_pace)
 
     def _scrub(self) -> None:
         scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)

@@ -27,6 +27,9 @@ from .errors import AgentError
 from .stream import FileStream
 from .transport import Request, Timeouts, Transport
 
+HASHING_SECONDS = 3600.0
+"""How long an agent may hash before it answers."""
+
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
@@ -113,8 +116,13 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         return self.put_file(namespace, directory, manifest_path(sha256), stored, sha256)
 
     def verify(self, namespace: str, directory: str, manifest: str, deep: bool = False) -> TableReport:
-        """What the agent holds of the manifest (64 hex digits). ``deep`` hashes every file again: minutes."""
-        body = self._post(_table_target(namespace, directory, "verify"), VerifyRequest(manifest=manifest, deep=deep))
+        """What the agent holds of the manifest (64 hex digits). ``deep`` hashes every file again: minutes.
+
+        Raises:
+            NotFound: the agent does not hold the manifest.
+        """
+        content = VerifyRequest(manifest=manifest, deep=deep)
+        body = self._post(_table_target(namespace, directory, "verify"), content, HASHING_SECONDS)
         return _parse(TableReport, body)
 
     def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
@@ -157,9 +165,9 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     ) -> None:
         self.close()
 
-    def _post(self, target: str, content: BaseModel) -> bytes:
+    def _post(self, target: str, content: BaseModel, read_seconds: float | None = None) -> bytes:
         body = content.model_dump_json(by_alias=True).encode()
-        request = Request("POST", target, {"Content-Type": "application/json"}, lambda: body)
+        request = Request("POST", target, {"Content-Type": "application/json"}, lambda: body, read_seconds)
         return self._transport.send_for_body(request, {200})[2]
 
 

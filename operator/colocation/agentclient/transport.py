@@ -1,6 +1,7 @@
 """Connections, retries and errors of requests to one agent."""
 
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +20,15 @@ MAX_ERROR_BODY_BYTES = 1 << 16
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 5.0
 
+_SOCKET_OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+]
+"""A node that vanishes is noticed within a minute, also where an answer may take an hour."""
+
 
 @dataclass(frozen=True)
 class Timeouts:
@@ -34,12 +44,16 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Request:
-    """``open_body`` gives the body anew for each attempt; every request of the agents' API may be repeated."""
+    """``open_body`` gives the body anew for each attempt; every request of the agents' API may be repeated.
+
+    ``read_seconds`` replaces ``Timeouts.read_seconds`` for requests that an agent works on for long.
+    """
 
     method: str
     target: str
     headers: Mapping[str, str]
     open_body: Callable[[], bytes | BinaryIO] | None = None
+    read_seconds: float | None = None
 
 
 class Transport:
@@ -131,6 +145,9 @@ class Transport:
                 request.target,
                 body=body,
                 headers={"Authorization": authorization, **request.headers},
+                timeout=urllib3.Timeout(
+                    connect=self._timeouts.connect_seconds, read=request.read_seconds or self._timeouts.read_seconds
+                ),
                 retries=False,
                 redirect=False,
                 preload_content=False,
@@ -151,11 +168,11 @@ class Transport:
                 self._pool = urllib3.HTTPSConnectionPool(
                     self._host,
                     self._port,
-                    timeout=urllib3.Timeout(connect=self._timeouts.connect_seconds, read=self._timeouts.read_seconds),
                     maxsize=self._pool_size,
                     ssl_context=context,
                     server_hostname=AGENT_TLS_SERVER_NAME,
                     assert_hostname=AGENT_TLS_SERVER_NAME,
                     blocksize=SEND_BLOCK_BYTES,
+                    socket_options=_SOCKET_OPTIONS,
                 )
             return self._pool

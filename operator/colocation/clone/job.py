@@ -4,7 +4,8 @@ Nothing is remembered between runs but files: a run after a kill finds what is p
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from colocation.agentclient import AgentClient
 from colocation.model.clone import CloneSource, CloneSpec, clone_directory
@@ -25,6 +26,17 @@ from .sources import Sources
 _log = logging.getLogger(__name__)
 
 
+class _Snapshot(NamedTuple):
+    """A manifest whose files of the bucket this node should hold.
+
+    ``required`` is False for retained ones: running queries may still read them, but a replica is complete without.
+    """
+
+    table: TablePath
+    manifest: str
+    required: bool
+
+
 class CloneJob:
     """One bucket of one group onto this node.
 
@@ -42,9 +54,7 @@ class CloneJob:
         rate = spec.max_bandwidth_mib_per_second
         self._pace = Pace(None if rate is None else rate * MIB)
         self._sources = Sources(spec.sources, connect)
-        self._manifests: dict[TablePath, str] = {
-            table_path(table.namespace, table.directory): table.manifest for table in spec.tables if table.manifest
-        }
+        self._snapshots = _snapshots(spec)
 
     def run(self) -> int:
         """Make the bucket complete; how many files were pulled.
@@ -55,8 +65,8 @@ class CloneJob:
         try:
             self._pull_manifests()
             missing = self._missing()
-            self._pull_files(missing)
-            still_missing = self._missing() if missing else []
+            pulled = self._pull_files(missing)
+            still_missing = [file for file in self._missing() if file.required] if missing else []
         except NoRoom as error:
             raise CloneFailed(Reason.INSUFFICIENT_SPACE, str(error)) from error
         except ManifestMissing as error:
@@ -69,23 +79,27 @@ class CloneJob:
                 f"{first.table}; check the disk of node {self._spec.target}",
             )
         remove_clone(self._root, self._spec.namespace, self._spec.group, self._spec.bucket)
-        return len(missing)
+        return pulled
 
     def _pull_manifests(self) -> None:
         puller = Puller(self._root, self._folder, self._sources, self._pace, lambda _bytes: None)
-        for table, sha256 in self._manifests.items():
+        for table, sha256, required in self._snapshots:
             if self._inventory.table(table).wanted(sha256) is None:
-                puller.pull(PulledFile(table, manifest_path(sha256), sha256))
+                _pull(puller, PulledFile(table, manifest_path(sha256), sha256, None, required))
 
     def _missing(self) -> list[PulledFile]:
-        """The bucket's files that are not here, or are here with a wrong content."""
-        missing = []
-        for table, sha256 in self._manifests.items():
-            unheld = self._inventory.table(table).unheld(sha256, self._spec.bucket)
-            missing += [PulledFile(table, path, wanted.sha256, wanted.bytes) for path, wanted in unheld.items()]
-        return missing
+        """The bucket's files that are not here, or are here with a wrong content; the required ones first."""
+        missing: dict[tuple[TablePath, str], PulledFile] = {}
+        for table, sha256, required in self._snapshots:
+            inventory = self._inventory.table(table)
+            if not required and inventory.wanted(sha256) is None:
+                continue
+            for path, wanted in inventory.unheld(sha256, self._spec.bucket).items():
+                missing.setdefault((table, path), PulledFile(table, path, wanted.sha256, wanted.bytes, required))
+        return list(missing.values())
 
-    def _pull_files(self, missing: list[PulledFile]) -> None:
+    def _pull_files(self, missing: Sequence[PulledFile]) -> int:
+        """Pull the files; how many."""
         bytes_total = sum(file.bytes or 0 for file in missing)
         progress = Progress(self._root, self._spec, bytes_total)
         puller = Puller(self._root, self._folder, self._sources, self._pace, progress.add)
@@ -98,5 +112,27 @@ class CloneJob:
             )
         progress.add(resumed_bytes)
         _log.info("%d files, %d bytes to pull, %d resumed", len(missing), bytes_total, resumed_bytes)
-        for file in missing:
-            puller.pull(file)
+        return sum(_pull(puller, file) for file in missing)
+
+
+def _snapshots(spec: CloneSpec) -> list[_Snapshot]:
+    """The manifests of all tables that were loaded, the live ones first."""
+    live, retained = [], []
+    for table in spec.tables:
+        path = table_path(table.namespace, table.directory)
+        if table.manifest:
+            live.append(_Snapshot(path, table.manifest, required=True))
+        retained += [_Snapshot(path, sha256, required=False) for sha256 in table.retained_manifests]
+    return live + retained
+
+
+def _pull(puller: Puller, file: PulledFile) -> bool:
+    """Pull a file; whether it is here now. A file that is not required may be nowhere any more."""
+    try:
+        puller.pull(file)
+    except CloneFailed as error:
+        if file.required:
+            raise
+        _log.warning("left out: %s", error)
+        return False
+    return True

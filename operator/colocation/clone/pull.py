@@ -25,13 +25,15 @@ MAX_ROUNDS = 10
 class PulledFile:
     """A file to pull. ``sha256`` is what its manifest (or, for a manifest, its name) says.
 
-    ``bytes`` is None when unknown: such a file is small and always pulled from its beginning.
+    ``bytes`` is None when unknown: such a file is small and always pulled from its beginning. ``required`` is False
+    for what a clone can do without.
     """
 
     table: TablePath
     path: str
     sha256: str
-    bytes: int | None = None
+    bytes: int | None
+    required: bool
 
 
 class Puller:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -103,7 +104,7 @@ class DataRoot:
             OSError: the root is not writable.
         """
         with self.folder(UPLOADS, create=True) as uploads:
-            name = f"writable-{os.getpid()}"
+            name = uuid.uuid4().hex
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(name, flags, FILE_MODE, dir_fd=uploads)
             try:

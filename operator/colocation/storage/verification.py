@@ -1,5 +1,6 @@
 """What a published file holds: from the ledger if it still looks the same, else by hashing it."""
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -8,6 +9,9 @@ from .hashing import hash_descriptor, identity_of, unlimited
 from .ledger import LedgerEntry
 from .paths import TablePath
 from .root import DataRoot
+
+UNREADABLE = "unreadable"
+"""In the place of a digest."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,10 +38,17 @@ def hash_content(
 ) -> LedgerEntry:
     """Hash the open file ``path`` and record the outcome; arguments as for ``hashing.hash_descriptor``.
 
+    A file that the disk cannot read has the content ``UNREADABLE``, which no manifest names: it is damaged.
+
     Raises:
         FileChanged: it was written meanwhile.
     """
-    identity, sha256 = hash_descriptor(descriptor, pace, past_cache)
+    try:
+        identity, sha256 = hash_descriptor(descriptor, pace, past_cache)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        identity, sha256 = identity_of(os.fstat(descriptor)), UNREADABLE
     before = root.ledger.entry(table, path)
     entry = LedgerEntry(identity, sha256, root.clock())
     root.ledger.record(table, path, entry)

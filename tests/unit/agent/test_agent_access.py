@@ -93,3 +93,9 @@ def test_requests_that_do_not_exist(loaded: AgentThread) -> None:
     for method, target in (("GET", "/v2/x"), ("POST", "/v1/status"), ("DELETE", "/v1/tables/shop/orders-0a1b2c3d")):
         response = loaded.raw_request(method, target, {"Authorization": f"Bearer {ADMIN_TOKEN}"})
         assert (response.status, response.reason) == (404, "NoSuchRequest")
+
+
+def test_a_refused_upload_of_a_large_file_says_why(loaded: AgentThread) -> None:
+    """The caller who still sends when the answer comes gets the answer, not a broken connection."""
+    with loaded.client(SHOP_READER_TOKEN) as client, pytest.raises(Forbidden):
+        client.put_file(*TABLE.path, data_path(1), bytes(64 << 20))

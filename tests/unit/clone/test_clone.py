@@ -151,3 +151,18 @@ def test_reports_its_progress_to_the_target_agent(
     assert [(clone.group, clone.bucket, clone.bytes_total) for clone in clones] == [
         ("sales", BUCKET, len(BIG.contents[data_path(BUCKET)]))
     ]
+
+
+def test_retained_snapshots_come_along_as_far_as_they_exist(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
+    """Files that running queries may still read are pulled too; a retained manifest that is gone fails nothing."""
+    old = make_table({data_path(BUCKET, load="old"): b"old"}, snapshot=0)
+    for table in (ORDERS, old):
+        put(agents[0], table)
+    spec = clone_spec([ORDERS], agents[:1])
+    reference = spec.tables[0].model_copy(update={"retained_manifests": (old.manifest, "00" * 32)})
+    root = tmp_path / "node-3"
+    environment = clone_environment(spec.model_copy(update={"tables": (reference,)}), root, pki)
+    assert run_clone(environment)[0] == 0
+    assert held_files(root, ORDERS) == set(ORDERS.contents_of(BUCKET)) | set(old.contents)

@@ -1,5 +1,6 @@
 """What a node reports to hold: honest after damage, quick when nothing changed."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -225,4 +226,22 @@ def test_a_table_that_vanishes_and_returns(inventory: Inventory, root: DataRoot)
     assert not report_on(inventory).manifest_present
     (root.path / "away").rename(folder)
     upkeep.hash_unverified(inventory, unlimited)
+    assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
+
+
+def test_a_file_that_the_disk_cannot_read_is_corrupt(
+    inventory: Inventory, root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An input/output error is damage that a clone repairs, not a reason to stop the scrub."""
+
+    def unreadable(*_arguments: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    clock.now += 101
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", unreadable)
+        assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5
+    assert states(report_on(inventory)) == {0: "corrupt", 1: "corrupt"}
+    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
+    inventory.table(TABLE.path).verify(TABLE.manifest, deep=True)
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
