@@ -135,9 +135,9 @@ def report_failure(ended: Outcome) -> None:
     """
     for line in ended.log_tail:
         click.echo(f"  {line}", err=True)
-    cause = f": {ended.error.strip()}" if ended.error else ""
+    cause = ended.driver_error or ended.error.strip()
     where = "the end of its driver's log is above" if ended.log_tail else "its driver left no log"
     raise CommandFailed(
-        f"SparkApplication {ended.name} is {ended.state}{cause}; {where}. More: "
+        f"SparkApplication {ended.name} is {ended.state}: {cause}; {where}. More: "
         f"kubectl describe sparkapplication {ended.name} -n {ended.namespace}"
     )

@@ -1,6 +1,7 @@
 """Creates an application, waits for its end, and reads what its driver said."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ RESULT_MARK = "COLOCATION_RESULT "
 SUCCEEDED_STATES = frozenset({"COMPLETED"})
 FAILED_STATES = frozenset({"FAILED", "SUBMISSION_FAILED"})
 LOG_TAIL_LINES = 40
+EXCEPTION_LINE = re.compile(r"(?:Exception in thread \S+ )?[A-Za-z_][\w.$]*(?:Error|Exception|Missing|Refused)\b.*: ")
 POLL_SECONDS = 1.0
 UNANSWERED_POLLS_ALLOWED = 30
 """So many polls in a row may fail for a passing reason (a restarting API server) before the wait gives up."""
@@ -46,7 +48,8 @@ class Outcome(Frozen):
     name: str
     succeeded: bool
     state: str
-    error: str = ""
+    error: str = Field("", description="What Kubeflow's operator says of the failure.")
+    driver_error: str = Field("", description="The driver's last exception, one line.")
     result: dict[str, Any] | None = None
     log_tail: tuple[str, ...] = Field((), description="The end of the driver's log, when it failed.")
 
@@ -157,6 +160,7 @@ def outcome(applications: Applications, namespace: str, name: str) -> Outcome:
         succeeded=succeeded,
         state=state,
         error=(status.get("applicationState") or {}).get("errorMessage") or "",
+        driver_error="" if succeeded else find_error(log),
         result=find_result(log),
         log_tail=() if succeeded else tuple(log.splitlines()[-LOG_TAIL_LINES:]),
     )
@@ -189,6 +193,12 @@ def progress_of(application: Mapping[str, Any], elapsed_seconds: float) -> Progr
         executors_wanted=application["spec"]["executor"].get("instances"),
         elapsed_seconds=elapsed_seconds,
     )
+
+
+def find_error(log: str) -> str:
+    """The last exception in a driver's log, as Python and Java print them at the beginning of a line; may be empty."""
+    found = [line for line in log.splitlines() if EXCEPTION_LINE.match(line)]
+    return found[-1].strip() if found else ""
 
 
 def find_result(log: str) -> dict[str, Any] | None:

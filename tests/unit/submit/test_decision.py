@@ -23,8 +23,8 @@ WHY = "group is not stable: NodeNotReady: bucket 3: node-2 is not ready"
             f"colocate: true, reason: spark.colocation.whenUnstable=colocated, on the live replicas; {WHY}",
             id="not stable, bucketed plan wanted all the same"),
         pytest.param(
-            sales_group(), {"spark.colocation.disableColocateJoin": "true"}, "colocate: false, reason: Session disabled",
-            id="switched off"),
+            sales_group(), {"spark.colocation.disableColocateJoin": "true"},
+            "colocate: false, reason: Session disabled", id="switched off"),
         pytest.param(
             sales_group(stable=False, reason=""), {},
             "colocate: false, reason: group is not stable: the operator has not reported on it yet", id="new group"),

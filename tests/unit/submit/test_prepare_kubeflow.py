@@ -89,7 +89,7 @@ def test_executors_know_their_node() -> None:
     [
         pytest.param({}, "spark", id="absent: the driver's"),
         pytest.param({"serviceAccount": "other"}, "other", id="given: kept"),
-        pytest.param({"template": {"spec": {"serviceAccountName": "other"}}}, None, id="given in the template: kept there"),
+        pytest.param({"template": {"spec": {"serviceAccountName": "other"}}}, None, id="in the template: kept there"),
     ],
 )
 def test_executors_run_under_an_account_with_rights(executor: dict[str, Any], account: str | None) -> None:
@@ -117,7 +117,7 @@ def test_the_recipe_is_in_the_configuration() -> None:
         pytest.param("4.3.0", NETWORK_POLICY_STEP, NETWORK_POLICY_STEP, id="not twice"),
     ],
 )
-def test_the_network_policy_step_is_left_out_from_spark_4_3(version: str, given: str | None, expected: str | None) -> None:
+def test_the_network_policy_step_is_left_out_from_4_3_on(version: str, given: str | None, expected: str | None) -> None:
     """Kubeflow's chart has no right to NetworkPolicies, which Spark makes from 4.3 on."""
     key = "spark.kubernetes.driver.pod.excludedFeatureSteps"
     application = spark_application(sparkVersion=version, sparkConf={key: given} if given else {})
@@ -132,7 +132,7 @@ def test_the_network_policy_step_is_left_out_from_spark_4_3(version: str, given:
         pytest.param(None, {"spark.kubernetes.container.image": "mine"}, "mine", id="given as configuration: kept"),
     ],
 )
-def test_the_image_is_the_manifests_or_the_installations(image: str | None, conf: dict[str, str], expected: str) -> None:
+def test_the_image_is_the_manifests_or_the_default(image: str | None, conf: dict[str, str], expected: str) -> None:
     """A manifest without an image runs on the image that came with the operator."""
     application = spark_application(sparkConf=conf, **({"image": image} if image else {}))
     assert prepare(application, sales_group()).application["spec"]["image"] == expected
@@ -199,7 +199,8 @@ def test_their_node_affinity_holds_too() -> None:
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}
     theirs = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}},
               "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
-    prepared = prepare(spark_application(executor=executor_with(affinity=theirs)), sales_group(nodes=("node-1",))).application
+    application = spark_application(executor=executor_with(affinity=theirs))
+    prepared = prepare(application, sales_group(nodes=("node-1",))).application
     assert terms(prepared) == [{"matchExpressions": [zone], "matchFields": [on_node("node-1")]}]
     assert "podAffinity" in pod_spec(prepared, "executor")["affinity"]
 
@@ -235,7 +236,8 @@ CONFLICTS = [
             "name": "spark-kubernetes-executor", "env": [{"name": "NODE_NAME", "value": "x"}]}])),
         ["'x'", "spec.nodeName"], id="another node name"),
     pytest.param(
-        spark_application(executor={"envVars": {"NODE_NAME": "x"}}), ["'x'", "node"], id="another node name by envVars"),
+        spark_application(executor={"envVars": {"NODE_NAME": "x"}}), ["'x'", "node"],
+        id="another node name by envVars"),
     pytest.param(
         spark_application(sparkConf={"spark.hadoop.fs.coloc.impl": "other.FileSystem"}),
         ["other.FileSystem", "ColocFileSystem"], id="another file system"),

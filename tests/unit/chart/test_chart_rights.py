@@ -1,0 +1,88 @@
+"""What each account may do: least privilege, as the chart renders it."""
+
+from typing import Any
+
+import pytest
+
+from .conftest import Render, one
+
+Right = tuple[str, str, str]
+
+
+def rights(role: dict[str, Any]) -> set[Right]:
+    """A role's rules as (API group, resource, verb)."""
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_agents_only_ask_who_a_caller_is_and_what_it_may(render: Render) -> None:
+    """An agent that is taken over may read nothing of the cluster."""
+    assert rights(one(render(), "ClusterRole", "colocation-agent")) == {
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+
+
+def test_clones_only_read_data(render: Render) -> None:
+    """A clone Job reads other agents' files and has no token for the API server."""
+    objects = render()
+    role = one(objects, "ClusterRole", "colocation-clone")
+    assert rights(role) == {("colocation.dev", "colocatedtables/data", "get")}
+    assert one(objects, "ServiceAccount", "colocation-clone")["automountServiceAccountToken"] is False
+
+
+def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None:
+    """It makes Jobs in its own namespace only, and changes specs of nothing."""
+    objects = render()
+    wide = rights(one(objects, "ClusterRole", "colocation-operator"))
+    resources = {resource for _, resource, _ in wide}
+    assert not resources & {"secrets", "pods/exec", "serviceaccounts", "roles", "clusterroles", "*"}
+    assert {verb for _, resource, verb in wide if resource in ("pods", "jobs")} == {"list", "watch"}
+    assert {verb for _, resource, verb in wide if resource == "colocatedtables"} == {"get", "list", "watch"}
+    own = rights(one(objects, "Role", "colocation-operator"))
+    assert own == {("batch", "jobs", "create"), ("batch", "jobs", "delete")}
+
+
+def test_spark_users_may_read_load_and_commit(render: Render) -> None:
+    """What a driver needs, and nothing that changes a group."""
+    user = rights(one(render(), "ClusterRole", "colocation-user"))
+    for right in (
+        ("colocation.dev", "colocatedtables/data", "get"),
+        ("colocation.dev", "colocatedtables/data", "create"),
+        ("colocation.dev", "colocatedtables/status", "patch"),
+        ("", "configmaps", "get"),
+    ):
+        assert right in user
+    assert {verb for _, resource, verb in user if resource == "colocationgroups"} == {"get", "list", "watch"}
+    assert ("colocation.dev", "colocatedtables/data", "delete") not in user
+
+
+@pytest.mark.parametrize("account", ["operator", "agent", "clone"])
+def test_each_account_is_bound_to_its_own_role(render: Render, account: str) -> None:
+    """One ServiceAccount, one ClusterRole, no more subjects."""
+    binding = one(render(), "ClusterRoleBinding", f"colocation-{account}")
+    assert binding["roleRef"]["name"] == f"colocation-{account}"
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": f"colocation-{account}", "namespace": "colocation-system"}
+    ]
+
+
+def test_no_rule_has_a_wildcard_but_the_admins(render: Render) -> None:
+    """Only colocation-admin may do everything, and that with our own kinds only."""
+    for role in render():
+        if role["kind"] in ("Role", "ClusterRole"):
+            wild = {right for right in rights(role) if "*" in right}
+            assert role["metadata"]["name"] == "colocation-admin" or not wild
+            assert all(group == "colocation.dev" for group, _, _ in wild)
+
+
+def test_user_roles_can_be_left_out(render: Render) -> None:
+    """An administrator may bring roles of their own."""
+    objects = render(**{"rbac.userRoles": "false"})
+    names = {item["metadata"]["name"] for item in objects if item["kind"] == "ClusterRole"}
+    assert names == {"colocation-operator", "colocation-agent", "colocation-clone"}

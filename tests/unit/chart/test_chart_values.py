@@ -1,0 +1,90 @@
+"""values.yaml, its schema, and the chart's copy of the CRDs."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from .conftest import CHART, REPOSITORY, ChartRefused, Render
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def allowed(values: dict[str, Any]) -> bool:
+    return jsonschema.Draft7Validator(SCHEMA).is_valid(values)
+
+
+def leaves(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> list[str]:
+    """Every place of values.yaml that the schema does not describe."""
+    if "$ref" in schema:
+        schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+    unknown = [f"{path}{key}" for key in values if "properties" in schema and key not in schema["properties"]]
+    for key, value in values.items():
+        if isinstance(value, dict) and key in schema.get("properties", {}):
+            unknown += leaves(value, schema["properties"][key], f"{path}{key}.")
+    return unknown
+
+
+def test_the_defaults_are_allowed_and_described() -> None:
+    """Every value of values.yaml stands in the schema and fits it."""
+    jsonschema.Draft7Validator(SCHEMA).validate(VALUES)
+    assert leaves(VALUES, SCHEMA) == []
+
+
+def test_every_described_value_has_a_default() -> None:
+    """values.yaml shows all that can be set; `global` is Helm's own."""
+
+    def missing(schema: dict[str, Any], values: Any, path: str) -> list[str]:
+        found = []
+        for key, part in schema.get("properties", {}).items():
+            if key not in values:
+                found.append(f"{path}{key}")
+            elif "properties" in part and isinstance(values[key], dict):
+                found += missing(part, values[key], f"{path}{key}.")
+        return found
+
+    assert missing(SCHEMA, VALUES, "") == ["global"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"dataroot": "/disk"}, id="misspelt"),
+        pytest.param({"agent": {"scrub": {"enabled": True}}}, id="unknown inside"),
+        pytest.param({"dataRoot": "relative/path"}, id="relative data root"),
+        pytest.param({"dataRoot": "/"}, id="the whole disk"),
+        pytest.param({"dataRoot": "/disk/"}, id="slash at the end"),
+        pytest.param({"runAsUser": 0}, id="root"),
+        pytest.param({"disableColocateBalance": "yes"}, id="a word for a switch"),
+        pytest.param({"limits": {"diskHeadroomFraction": 1}}, id="no disk left"),
+        pytest.param({"limits": {"maxConcurrentClonesPerNode": 0}}, id="no clones"),
+        pytest.param({"operator": {"logLevel": "debug"}}, id="log level in small letters"),
+        pytest.param({"image": {"repository": "x", "pullPolicy": "Sometimes"}}, id="unknown pull policy"),
+    ],
+)
+def test_wrong_values_are_refused(values: dict[str, Any]) -> None:
+    """The schema knows every value by name and bounds."""
+    assert not allowed(values)
+
+
+def test_helm_names_the_wrong_value(render: Render) -> None:
+    """The refusal reaches the user of helm."""
+    with pytest.raises(ChartRefused, match="dataroot"):
+        render(dataroot="/disk")
+
+
+def test_an_existing_secret_that_is_not_there_is_explained(render: Render) -> None:
+    """Without the Secret and without its CA nobody could verify the agents."""
+    with pytest.raises(ChartRefused, match=r"no such Secret with ca\.crt"):
+        render(**{"agent.tls.existingSecret": "mine"})
+
+
+def test_the_charts_crds_are_the_generated_ones() -> None:
+    """`make crds` keeps the copy; a stale one would install an older API."""
+    generated = {path.name: path.read_text() for path in (REPOSITORY / "crds").glob("*.yaml")}
+    packaged = {path.name: path.read_text() for path in (CHART / "crds").glob("*.yaml")}
+    assert generated
+    assert packaged == generated

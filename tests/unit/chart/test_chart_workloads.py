@@ -1,0 +1,163 @@
+"""The operator's Deployment and the agents' DaemonSet as the chart renders them."""
+
+import base64
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE, TOKEN_DIRECTORY
+
+from .conftest import CHART, REPOSITORY, Render, one, only_container, variables
+
+
+def operator(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return one(objects, "Deployment", "colocation-operator")
+
+
+def agent(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return one(objects, "DaemonSet", "colocation-agent")
+
+
+def test_helm_finds_nothing_to_complain_of(helm: Path) -> None:
+    """`helm lint --strict` passes."""
+    done = subprocess.run([str(helm), "lint", "--strict", str(CHART)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_one_operator_never_two_side_by_side(render: Render) -> None:
+    """One replica, and an upgrade ends the old one first."""
+    spec = operator(render())["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+@pytest.mark.parametrize("name", ["operator", "agent"])
+def test_containers_run_with_nothing_they_do_not_need(render: Render, name: str) -> None:
+    """Not root, no capability, no privilege to gain, nothing of the image writable."""
+    workload = {"operator": operator, "agent": agent}[name](render())
+    pod, container = workload["spec"]["template"]["spec"], only_container(workload)
+    context = {**pod["securityContext"], **container["securityContext"]}
+    assert context["runAsNonRoot"] is True and context["runAsUser"] == 10440
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["allowPrivilegeEscalation"] is False and context["readOnlyRootFilesystem"] is True
+
+
+def test_the_data_root_is_given_to_the_agent_before_it_starts(render: Render) -> None:
+    """The init container changes the owner of the root folder alone, with the two capabilities that this takes."""
+    (container,) = agent(render(dataRoot="/disk"))["spec"]["template"]["spec"]["initContainers"]
+    assert container["command"] == ["install", "-d", "-o", "10440", "-g", "10440", "-m", "0755", "/disk"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["CHOWN", "FOWNER"]}
+
+
+def test_agents_run_on_every_chosen_node(render: Render) -> None:
+    """Taints do not keep agents away; the node selector chooses."""
+    pod = agent(render(**{"agent.nodeSelector.disk": "fast"}))["spec"]["template"]["spec"]
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "disk": "fast"}
+
+
+def test_one_data_root_for_all(render: Render) -> None:
+    """Agents mount it, the operator tells it to clone Jobs and to Spark."""
+    objects = render(dataRoot="/disk/colocation")
+    daemon = agent(objects)
+    assert variables(daemon)["COLOCATION_DATA_ROOT"] == "/disk/colocation"
+    assert variables(operator(objects))["COLOCATION_DATA_ROOT"] == "/disk/colocation"
+    assert {"name": "data", "mountPath": "/disk/colocation"} in only_container(daemon)["volumeMounts"]
+    assert {"name": "data", "hostPath": {"path": "/disk/colocation", "type": "DirectoryOrCreate"}} in daemon["spec"][
+        "template"]["spec"]["volumes"]
+
+
+def test_ports_and_probes_are_the_contracts(render: Render) -> None:
+    """8440 for files, 8441 for health; the operator's probes are on its health port."""
+    objects = render()
+    ports = {item["name"]: item["containerPort"] for item in only_container(agent(objects))["ports"]}
+    assert ports == {"https": AGENT_PORT, "health": AGENT_HEALTH_PORT}
+    for workload in (agent(objects), operator(objects)):
+        container = only_container(workload)
+        assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+        assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+
+
+def test_the_operator_has_a_token_for_agents(render: Render) -> None:
+    """A token of the agents' audience and their CA, where ARCHITECTURE.md says."""
+    workload = operator(render())
+    volumes = {item["name"]: item for item in workload["spec"]["template"]["spec"]["volumes"]}
+    token, certificate = volumes["access"]["projected"]["sources"]
+    assert token["serviceAccountToken"]["audience"] == TOKEN_AUDIENCE
+    assert certificate["configMap"]["name"] == "colocation-agent-ca"
+    mounts = {item["name"]: item["mountPath"] for item in only_container(workload)["volumeMounts"]}
+    assert mounts["access"] == TOKEN_DIRECTORY
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "variable", "expected"),
+    [
+        ("disableColocateRelocate", "true", "COLOCATION_DISABLE_COLOCATE_RELOCATE", "true"),
+        ("disableColocateBalance", "true", "COLOCATION_DISABLE_COLOCATE_BALANCE", "true"),
+        ("limits.maxConcurrentClonesPerNode", "5", "COLOCATION_MAX_CONCURRENT_CLONES_PER_NODE", "5"),
+        ("limits.diskHeadroomFraction", "0.25", "COLOCATION_DISK_HEADROOM_FRACTION", "0.25"),
+        ("limits.cloneDeadlineSeconds", "60", "COLOCATION_CLONE_DEADLINE_SECONDS", "60"),
+        ("operator.agentGraceSeconds", "3", "COLOCATION_AGENT_GRACE_SECONDS", "3"),
+        ("operator.inventorySeconds", "2", "COLOCATION_INVENTORY_SECONDS", "2"),
+        ("operator.resyncSeconds", "86400000", "COLOCATION_RESYNC_SECONDS", "86400000"),
+        ("operator.collectSeconds", "60", "COLOCATION_COLLECT_SECONDS", "60"),
+        ("operator.garbageGraceSeconds", "60", "COLOCATION_GARBAGE_GRACE_SECONDS", "60"),
+        ("operator.logLevel", "DEBUG", "COLOCATION_LOG_LEVEL", "DEBUG"),
+        ("runAsUser", "1000", "COLOCATION_CLONE_USER_ID", "1000"),
+        ("spark.image", "example/spark:1", "COLOCATION_SPARK_IMAGE", "example/spark:1"),
+        ("image.tag", "dev", "COLOCATION_IMAGE", "colocation-operator:dev"),
+        ("imagePullSecrets[0].name", "registry", "COLOCATION_IMAGE_PULL_SECRETS", "registry"),
+    ],
+)
+def test_values_reach_the_operator(render: Render, value: str, given: str, variable: str, expected: str) -> None:
+    """Each setting is one variable, and numbers keep their digits."""
+    assert variables(operator(render(**{value: given})))[variable] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "given", "variable"),
+    [
+        ("agent.sweepIntervalSeconds", "5", "COLOCATION_SWEEP_INTERVAL_SECONDS"),
+        ("agent.scrub.intervalSeconds", "86400000", "COLOCATION_SCRUB_INTERVAL_SECONDS"),
+        ("agent.scrub.mibPerSecond", "2.5", "COLOCATION_SCRUB_MIB_PER_SECOND"),
+        ("agent.diskHeadroomFraction", "0.2", "COLOCATION_DISK_HEADROOM_FRACTION"),
+    ],
+)
+def test_values_reach_the_agents(render: Render, value: str, given: str, variable: str) -> None:
+    """Each setting is one variable, and numbers keep their digits."""
+    assert variables(agent(render(**{value: given})))[variable] == given
+
+
+@pytest.mark.parametrize(("workload", "package"), [("operator", "controller"), ("agent", "agent")])
+def test_the_programs_know_every_variable_that_they_are_given(render: Render, workload: str, package: str) -> None:
+    """A variable that a program does not read would be a value without effect."""
+    given = variables({"operator": operator, "agent": agent}[workload](render()))
+    source = (REPOSITORY / "operator" / "colocation" / package / "settings.py").read_text()
+    words = set(re.findall(r"[a-z_]+", source.lower().replace("-", "_")))
+    unknown = [name for name in given if name.removeprefix("COLOCATION_").lower() not in words]
+    assert unknown == []
+
+
+def test_the_certificate_has_the_name_that_clients_verify(render: Render) -> None:
+    """The agents' certificate is for `colocation-agent`, signed by the CA that operator and clones get."""
+    objects = render()
+    pem = base64.b64decode(one(objects, "Secret", "colocation-agent-tls")["data"]["tls.crt"])
+    certificate = x509.load_pem_x509_certificate(pem)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert AGENT_TLS_SERVER_NAME in names.get_values_for_type(x509.DNSName)
+    authority = one(objects, "ConfigMap", "colocation-agent-ca")["data"]["ca.crt"]
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.encode()))
+
+
+def test_a_certificate_of_ones_own(render: Render) -> None:
+    """With existingSecret the chart makes no key; agents mount that Secret, all others get the given CA."""
+    objects = render(**{"agent.tls.existingSecret": "mine", "agent.tls.ca": "PEM"})
+    assert [item for item in objects if item["kind"] == "Secret"] == []
+    volumes = {item["name"]: item for item in agent(objects)["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["tls"]["secret"]["secretName"] == "mine"
+    assert one(objects, "ConfigMap", "colocation-agent-ca")["data"]["ca.crt"] == "PEM"
+
+
