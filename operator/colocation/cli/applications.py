@@ -135,7 +135,7 @@ def report_failure(ended: Outcome) -> None:
     """
     for line in ended.log_tail:
         click.echo(f"  {line}", err=True)
-    cause = ended.driver_error or ended.error.strip()
+    cause = ended.driver_error or ended.error.strip() or "no reason was given"
     where = "the end of its driver's log is above" if ended.log_tail else "its driver left no log"
     raise CommandFailed(
         f"SparkApplication {ended.name} is {ended.state}: {cause}; {where}. More: "

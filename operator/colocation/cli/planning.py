@@ -36,7 +36,7 @@ def plan(group: str | None, file: str | None, target: Target, operator_namespace
         cluster = target.open()
         snapshot, namespace = fetch_snapshot(cluster.connection, operator_namespace), cluster.namespace
     result = choose_group(compute_plan(snapshot), group, namespace)
-    write(result.to_json_dict(), render_plan(result, snapshot), output)
+    write(result.to_json_dict(), render_plan(result), output)
 
 
 @click.command()
@@ -55,14 +55,15 @@ def read_snapshot(file: str) -> Snapshot:
     Raises:
         WrongUsage: no such file, or it holds no snapshot; each wrong field is named.
     """
+    name = "on standard input" if file == "-" else file
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongUsage(f"the snapshot {file} cannot be read: {error}") from error
+        raise WrongUsage(f"the snapshot {name} cannot be read: {error}") from error
     try:
         return Snapshot.model_validate_json(text)
     except ValidationError as error:
-        raise WrongUsage(validation_message(error, f"the snapshot {file}")) from error
+        raise WrongUsage(validation_message(error, f"the snapshot {name}")) from error
 
 
 def choose_group(plan: Plan, group: str | None, namespace: str | None) -> Plan:

@@ -1,7 +1,6 @@
 """Creates an application, waits for its end, and reads what its driver said."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,7 +16,8 @@ RESULT_MARK = "COLOCATION_RESULT "
 SUCCEEDED_STATES = frozenset({"COMPLETED"})
 FAILED_STATES = frozenset({"FAILED", "SUBMISSION_FAILED"})
 LOG_TAIL_LINES = 40
-EXCEPTION_LINE = re.compile(r"(?:Exception in thread \S+ )?[A-Za-z_][\w.$]*(?:Error|Exception|Missing|Refused)\b.*: ")
+TRACEBACK = "Traceback (most recent call last):"
+UNCAUGHT = "Exception in thread "
 POLL_SECONDS = 1.0
 UNANSWERED_POLLS_ALLOWED = 30
 """So many polls in a row may fail for a passing reason (a restarting API server) before the wait gives up."""
@@ -196,9 +196,12 @@ def progress_of(application: Mapping[str, Any], elapsed_seconds: float) -> Progr
 
 
 def find_error(log: str) -> str:
-    """The last exception in a driver's log, as Python and Java print them at the beginning of a line; may be empty."""
-    found = [line for line in log.splitlines() if EXCEPTION_LINE.match(line)]
-    return found[-1].strip() if found else ""
+    """What the last Python traceback in a driver's log ends with, else Java's last uncaught exception; may be empty."""
+    _, mark, rest = log.rpartition(TRACEBACK)
+    lines = rest.splitlines()
+    if mark:
+        return next((line for line in lines if line and not line[0].isspace()), "")
+    return next((line for line in reversed(lines) if line.startswith(UNCAUGHT)), "")
 
 
 def find_result(log: str) -> dict[str, Any] | None:
