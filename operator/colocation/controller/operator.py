@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ..agentclient import Credentials
 from ..kube.agents import AgentOrders, inventory_client, order_client
@@ -41,7 +42,8 @@ class Operator:
     """
 
     def __init__(self, api: Api, settings: Settings, failed: Callable[[], None]) -> None:
-        credentials = Credentials()
+        access = Path(settings.token_directory)
+        credentials = Credentials(access / "token", access / "ca.crt")
         self.metrics = Metrics()
         self.last: PassResult | None = None
         self.last_pass_at: datetime | None = None
@@ -52,7 +54,9 @@ class Operator:
         self._wake = asyncio.Event()
         self._inventories = Inventories(inventory_client(credentials), utc_now, self._wake.set)
         self._orders = AgentOrders(order_client(credentials))
-        self._cluster = LiveCluster(api, settings.namespace, utc_now, self._inventories)
+        self._cluster = LiveCluster(
+            api, settings.namespace, utc_now, self._inventories, access / "ca.crt"
+        )
         events = EventPoster(api, utc_now, settings.pod_name)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self.take)
         self._reconciler = Reconciler(self._cluster, writer, settings)

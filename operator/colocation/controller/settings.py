@@ -6,7 +6,7 @@ from pydantic import Field, ValidationError
 
 from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
-from ..model.names import DEFAULT_DATA_ROOT
+from ..model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from ..model.snapshot import Limits
 
 PREFIX = "COLOCATION_"
@@ -27,6 +27,7 @@ class Settings(Frozen):
     ca_config_map: str = "colocation-agent-ca"
     clone_service_account: str = "colocation-clone"
     clone_user_id: int = Field(0, ge=0)
+    token_directory: str = Field(TOKEN_DIRECTORY, description="With token and ca.crt, to talk to agents.")
     spark_image: str = ""
     disable_colocate_relocate: bool = False
     disable_colocate_balance: bool = False

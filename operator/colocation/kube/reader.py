@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..manifests.clone_job import CLONE_COMPONENT
-from ..model.names import APP_NAME, CA_PATH, LABEL_COMPONENT, LABEL_NAME
+from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
 from .api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Api, NotFound, Resource
 from .inventories import Inventories
 from .observation import Observation, ObservedAgent, ObservedCloneJob, ObservedGroup, ObservedNode, ObservedTable
@@ -40,7 +40,7 @@ class LiveCluster:
         namespace: str,
         now: Callable[[], datetime],
         inventories: Inventories,
-        ca_path: Path = Path(CA_PATH),
+        ca_path: Path,
     ) -> None:
         self._api = api
         self._namespace = namespace

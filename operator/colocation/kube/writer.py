@@ -100,7 +100,7 @@ class LiveWriter:
             return  # somebody made it; the tables are checked against it in the next pass
 
     async def _write_status(self, resource: Resource, subject: Identity, status: JsonObject) -> None:
-        patch = {"metadata": {"resourceVersion": subject.resource_version, "uid": subject.uid}, "status": status}
+        patch = {"metadata": {"resourceVersion": subject.resource_version}, "status": status}
         self._take(resource, await self._api.patch(resource, subject.namespace, subject.name, patch, "status"))
 
     async def _start_clone(self, action: StartClone) -> None:

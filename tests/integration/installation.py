@@ -1,0 +1,267 @@
+"""The real operator and real agents as processes against a bare control plane.
+
+The test plays kubelets and the Job controller. Each "node" is a data root in a temporary folder and an agent on a
+loopback address of its own.
+"""
+
+import datetime
+import ipaddress
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from colocation.agentclient import AgentClient, Credentials
+from colocation.model.names import AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE
+from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+
+from .control_plane import ControlPlane, free_ports
+from .objects import JsonObject, as_json
+
+SYSTEM = "colocation-system"
+ROLES = {"colocation-operator": "list,delete", "colocation-clone": "get", "loader": "create,get"}
+
+
+@dataclass
+class Installation:
+    """A running installation. ``nodes``: name -> loopback address of its agent."""
+
+    plane: ControlPlane
+    folder: Path
+    nodes: dict[str, str]
+    operator_environment: dict[str, str]
+    health_port: int
+    operator: subprocess.Popen[bytes] | None = None
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """kubectl's output; a failure is an error."""
+        result = self.plane.kubectl(*arguments, stdin=stdin)
+        assert result.returncode == 0, f"kubectl {' '.join(arguments)}: {result.stderr}"
+        return result.stdout
+
+    def get(self, *arguments: str) -> JsonObject:
+        """An object, or a list of them."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def wait(self, kind: str, name: str, namespace: str, condition: str, seconds: int = 30) -> None:
+        """Until the condition (``jsonpath=…`` or ``condition=…``) holds."""
+        self.kubectl(
+            "wait", kind, name, "--namespace", namespace, f"--for={condition}", f"--timeout={seconds}s"
+        )
+
+    def data_root(self, node: str) -> Path:
+        """The node's disk."""
+        return self.folder / node
+
+    def credentials(self, account: str) -> Credentials:
+        """A ServiceAccount's token, and the agents' CA."""
+        return Credentials(self.folder / account / "token", self.folder / account / "ca.crt")
+
+    def agent(self, node: str, account: str = "loader") -> AgentClient:
+        """A client of the node's agent."""
+        return AgentClient(f"https://{self.nodes[node]}:{AGENT_PORT}", self.credentials(account))
+
+    def start_operator(self) -> None:
+        """Start the operator's process."""
+        log = (self.folder / "operator.log").open("ab")
+        command = [sys.executable, "-m", "colocation.controller"]
+        self.operator = subprocess.Popen(command, env=self.operator_environment, stdout=log, stderr=log)
+        log.close()
+
+    def stop_operator(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End the operator; its exit code."""
+        assert self.operator is not None
+        self.operator.send_signal(how)
+        code = self.operator.wait(30)
+        self.operator = None
+        return code
+
+    def set_ready(self, node: str, ready: bool) -> None:
+        """What the node controller writes when a kubelet falls silent."""
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {
+            "type": "Ready", "status": "True" if ready else "Unknown", "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.", "lastTransitionTime": now, "lastHeartbeatTime": now,
+        }  # fmt: skip
+        patch = as_json({"status": {"conditions": [condition]}})
+        self.kubectl("patch", "node", node, "--subresource=status", "-p", patch)
+
+    def load(self, namespace: str, table: str) -> None:
+        """What a loader does: files to every replica's agent, the manifest to all, then the commit."""
+        body = self.get("ct", table, "--namespace", namespace)
+        group = self.get("cg", body["spec"]["colocateWith"], "--namespace", namespace)
+        rows, uid = group["status"]["backendsPerBucketSeq"], body["metadata"]["uid"]
+        directory = f"{table}-{uid[:8]}"
+        contents = {bucket: f"bucket {bucket} of {table}".encode() for bucket in range(len(rows))}
+        files = tuple(_data_file(bucket, content) for bucket, content in contents.items())
+        manifest = TableManifest(
+            namespace=namespace, table=table, uid=uid, snapshot_id=1, columns=body["spec"]["columns"],
+            bucketed_by=body["spec"]["bucketedBy"], buckets=len(rows), files=files,
+        )  # fmt: skip
+        sha256, stored = encode_manifest(manifest)
+        for node in self.nodes:
+            with self.agent(node) as agent:
+                for file in files:
+                    if node in rows[file.bucket]:
+                        agent.put_file(namespace, directory, file.path, contents[file.bucket])
+                agent.put_manifest(namespace, directory, stored, sha256)
+        snapshot = {
+            "id": 1, "manifest": f"sha256:{sha256}", "committedAt": "2026-11-21T00:00:00Z", "partitions": 1,
+            "files": len(files), "rows": len(files), "bytes": sum(file.bytes for file in files),
+        }  # fmt: skip
+        self.kubectl(
+            "patch", "ct", table, "--namespace", namespace, "--subresource=status", "--type=merge",
+            "-p", as_json({"status": {"snapshot": snapshot}}),
+        )  # fmt: skip
+
+    def run_clone(self, name: str) -> None:
+        """Run a clone Job's container to its end, and write the Job's status, as kubelet and Job controller would."""
+        job = self.get("job", name, "--namespace", SYSTEM)
+        [container] = job["spec"]["template"]["spec"]["containers"]
+        environment = {entry["name"]: entry["value"] for entry in container["env"]}
+        node = json.loads(environment["CLONE_SPEC"])["target"]
+        environment |= {
+            "COLOCATION_DATA_ROOT": str(self.data_root(node)),
+            "COLOCATION_TOKEN_DIRECTORY": str(self.folder / "colocation-clone"),
+        }
+        command = [sys.executable, *container["command"][1:]]
+        result = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        kinds = ("SuccessCriteriaMet", "Complete")
+        ended = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds]
+        status = {"startTime": now, "completionTime": now, "succeeded": 1, "conditions": ended}
+        patch = as_json({"status": status})
+        self.kubectl("patch", "job", name, "--namespace", SYSTEM, "--subresource=status", "--type=merge", "-p", patch)
+
+
+@contextmanager
+def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Installation]:
+    """Nodes, agents, rights; no operator yet. Every process is ended by its id."""
+    network = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}"
+    health_port, snapshot_port = free_ports(2)
+    installation = Installation(
+        plane,
+        folder,
+        {f"node-{number}": f"{network}.{number}" for number in range(1, nodes + 1)},
+        {
+            **os.environ,
+            "KUBECONFIG": str(plane.kubeconfig),
+            "COLOCATION_NAMESPACE": SYSTEM,
+            "COLOCATION_IMAGE": "colocation-operator:test",
+            "COLOCATION_TOKEN_DIRECTORY": str(folder / "colocation-operator"),
+            "COLOCATION_HEALTH_PORT": str(health_port),
+            "COLOCATION_SNAPSHOT_PORT": str(snapshot_port),
+        },
+        health_port,
+    )
+    installation.kubectl("create", "namespace", SYSTEM)
+    certificate, key = _certificate(folder, list(installation.nodes.values()))
+    for account, verbs in ROLES.items():
+        _grant(installation, account, verbs, certificate)
+    with ExitStack() as stack:
+        for node, address in installation.nodes.items():
+            stack.enter_context(_agent(installation, node, address, certificate, key))
+            _register(installation, node, address)
+        try:
+            yield installation
+        finally:
+            if installation.operator is not None:
+                installation.stop_operator(signal.SIGKILL)
+
+
+@contextmanager
+def _agent(installation: Installation, node: str, address: str, certificate: Path, key: Path) -> Iterator[None]:
+    root = installation.data_root(node)
+    root.mkdir()
+    [health_port] = free_ports(1)
+    command = [
+        sys.executable, "-m", "colocation.agent", "--node-name", node, "--data-root", str(root), "--host", address,
+        "--health-port", str(health_port), "--tls-certificate", str(certificate), "--tls-key", str(key),
+    ]  # fmt: skip
+    environment = {**os.environ, "KUBECONFIG": str(installation.plane.kubeconfig)}
+    with (installation.folder / f"agent-{node}.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        with installation.agent(node, "colocation-operator") as agent:
+            agent.status()  # tried again until the agent listens
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _register(installation: Installation, node: str, address: str) -> None:
+    """The Node, and the agent's pod on it."""
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
+    installation.kubectl("create", "-f", "-", stdin=as_json(body))
+    installation.set_ready(node, True)
+    labels = {"app.kubernetes.io/name": "colocation-operator", "app.kubernetes.io/component": "agent"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"agent-{node}", "namespace": SYSTEM, "labels": labels},
+        "spec": {"nodeName": node, "containers": [{"name": "agent", "image": "agent"}]},
+    }
+    installation.kubectl("create", "-f", "-", stdin=as_json(pod))
+    status = as_json({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}})
+    patch = ["--subresource=status", "--type=merge", "-p", status]
+    installation.kubectl("patch", "pod", f"agent-{node}", "--namespace", SYSTEM, *patch)
+
+
+def _grant(installation: Installation, account: str, verbs: str, certificate: Path) -> None:
+    """A ServiceAccount with these rights on colocatedtables/data; its token and the CA in a folder."""
+    kubectl = installation.kubectl
+    kubectl("create", "serviceaccount", account, "--namespace", SYSTEM)
+    kubectl("create", "clusterrole", account, f"--verb={verbs}", "--resource=colocatedtables.colocation.dev/data")
+    subject = f"--serviceaccount={SYSTEM}:{account}"
+    kubectl("create", "clusterrolebinding", account, f"--clusterrole={account}", subject)
+    token = kubectl("create", "token", account, "--namespace", SYSTEM, f"--audience={TOKEN_AUDIENCE}")
+    folder = installation.folder / account
+    folder.mkdir()
+    (folder / "token").write_text(token)
+    (folder / "ca.crt").write_bytes(certificate.read_bytes())
+
+
+def _certificate(folder: Path, addresses: list[str]) -> tuple[Path, Path]:
+    """A self-signed certificate that all agents share, as the chart makes it, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AGENT_TLS_SERVER_NAME)])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName(AGENT_TLS_SERVER_NAME), *(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses)]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_path, key_path = folder / "tls.crt", folder / "tls.key"
+    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_path.touch(mode=0o600)
+    key_path.write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))  # fmt: skip
+    return certificate_path, key_path
+
+
+def _data_file(bucket: int, content: bytes) -> DataFile:
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(content)
+    path = f"data/part-1_{bucket:05d}.c000.zstd.parquet"
+    return DataFile(path=path, bucket=bucket, rows=1, bytes=len(content), sha256=digest.finalize().hex())

@@ -1,0 +1,140 @@
+"""The real operator with real agents against a real API server; only kubelets and the Job controller are played."""
+
+import json
+import signal
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from .conftest import CRDS
+from .control_plane import ControlPlane, running_control_plane
+from .installation import SYSTEM, Installation, installed
+from .objects import as_json, group, table
+
+NAMESPACE = "shop"
+UNSTABLE = "jsonpath={.status.stable}=false"
+STABLE = "condition=Stable"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of its own: the operator looks at all namespaces."""
+    with running_control_plane() as own:
+        own.kubectl("apply", "--server-side", "-f", str(CRDS))
+        own.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        own.kubectl("create", "namespace", NAMESPACE)
+        yield own
+
+
+@pytest.fixture(scope="module")
+def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Three nodes with agents, the operator, a stable group ``sales`` with a loaded table ``orders``."""
+    with installed(plane, tmp_path_factory.mktemp("installation"), nodes=3) as one:
+        one.start_operator()
+        relocation = {"downToleranceSeconds": 2}
+        one.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=as_json(group(buckets=3, relocation=relocation)))
+        one.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=as_json(table()))
+        one.wait("cg", "sales", NAMESPACE, STABLE)
+        one.wait("ct", "orders", NAMESPACE, "condition=Ready")
+        one.load(NAMESPACE, "orders")
+        yield one
+
+
+def status_of(installation: Installation) -> dict[str, object]:
+    return installation.get("cg", "sales", "-n", NAMESPACE)["status"]
+
+
+def running_jobs(installation: Installation) -> list[str]:
+    return [job["metadata"]["name"] for job in installation.get("jobs", "-n", SYSTEM)["items"]]
+
+
+def test_operator_writes_and_agents_are_asked(installation: Installation) -> None:
+    """The group is stable, its ConfigMap names the agents, its snapshot what they hold, its events what happened."""
+    data = installation.get("configmap", "sales-spark", "-n", NAMESPACE)["data"]
+    assert json.loads(data["agents.json"]) == {
+        node: f"https://{address}:8440" for node, address in installation.nodes.items()
+    }
+    assert data["ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
+    events = {event["reason"] for event in installation.get("events", "-n", NAMESPACE)["items"]}
+    assert {"MapCreated", "Stable", "TableAccepted"} <= events
+
+
+def test_snapshot_health_and_metrics_are_served(installation: Installation) -> None:
+    """The CLI reads the snapshot by port-forward; kubelet and Prometheus read health and metrics."""
+    port = installation.operator_environment["COLOCATION_SNAPSHOT_PORT"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/snapshot") as answer:
+        snapshot = json.load(answer)
+    assert [node["name"] for node in snapshot["nodes"]] == sorted(installation.nodes)
+    assert snapshot["groups"][0]["name"] == "sales"
+    for path, text in (("healthz", "last pass"), ("readyz", "last pass"), ("metrics", "colocation_group_stable{")):
+        with urllib.request.urlopen(f"http://127.0.0.1:{installation.health_port}/{path}") as answer:
+            assert text in answer.read().decode()
+
+
+def test_lost_node_is_told_at_once(installation: Installation) -> None:
+    """NotReady -> unstable within about a second, with the reason."""
+    started = time.monotonic()
+    installation.set_ready("node-3", False)
+    installation.wait("cg", "sales", NAMESPACE, UNSTABLE, seconds=5)
+    assert time.monotonic() - started < 3
+    assert status_of(installation)["reason"] == "NodeNotReady"
+
+
+def test_operator_killed_in_the_middle_of_clones_goes_on(installation: Installation) -> None:
+    """Clones run on without the operator; after SIGKILL a new process counts them, and the group is stable again."""
+    installation.wait("cg", "sales", NAMESPACE, "jsonpath={.status.clones.running}=2")
+    jobs = running_jobs(installation)
+    assert len(jobs) == 2
+    installation.stop_operator(signal.SIGKILL)
+    for name in jobs:
+        installation.run_clone(name)
+    installation.start_operator()
+    installation.wait("cg", "sales", NAMESPACE, STABLE)
+    rows = status_of(installation)["backendsPerBucketSeq"]
+    assert all(set(row) == {"node-1", "node-2"} for row in rows)
+    installation.wait("cg", "sales", NAMESPACE, "jsonpath={.status.clones.succeeded}=2")
+    assert running_jobs(installation) == []
+
+
+def test_node_that_returns_is_used_again(installation: Installation) -> None:
+    """What it holds was verified by its agent, so it enters the map without a clone, and the group stays stable."""
+    before = status_of(installation)
+    installation.set_ready("node-3", True)
+    installation.wait("cg", "sales", NAMESPACE, "jsonpath={.status.nodeCount}=3")
+    after = status_of(installation)
+    assert after["stable"]
+    assert after["mapVersion"] > before["mapVersion"]
+    assert after["clones"]["succeeded"] == before["clones"]["succeeded"]
+
+
+def test_objects_are_deleted_while_the_operator_is_down(installation: Installation) -> None:
+    """No finalizer waits for us: `kubectl delete` returns, and the group is made again when the operator is back."""
+    rows = status_of(installation)["backendsPerBucketSeq"]
+    assert installation.stop_operator() == 0
+    installation.kubectl("delete", "cg", "sales", "-n", NAMESPACE, "--timeout=5s")
+    patch = as_json({"spec": {"buckets": 3, "replicas": 2}})
+    installation.kubectl("patch", "ct", "orders", "-n", NAMESPACE, "--type=merge", "-p", patch)
+    installation.start_operator()
+    installation.wait("cg", "sales", NAMESPACE, "create")
+    installation.wait("cg", "sales", NAMESPACE, STABLE)
+    assert [set(row) for row in status_of(installation)["backendsPerBucketSeq"]] == [set(row) for row in rows]
+
+
+def test_dropped_table_is_recycled_on_every_node(installation: Installation) -> None:
+    """`kubectl delete ct` returns at once; the folders move into the recycle bins."""
+    installation.kubectl("delete", "ct", "orders", "-n", NAMESPACE, "--timeout=5s")
+    installation.wait("cg", "sales", NAMESPACE, "jsonpath={.status.tableCount}=0")
+    installation.wait("cg", "sales", NAMESPACE, "jsonpath={.status.deleteAfter}")
+    folders = [installation.data_root(node) / NAMESPACE for node in installation.nodes]
+    until(lambda: not any(list(folder.glob("orders-*")) for folder in folders))
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for something that no `kubectl wait` shows."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.05)
