@@ -23,8 +23,9 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
 
     async def __aenter__(self) -> "KubernetesAuthorizer":
         configuration = client.Configuration()
-        if os.environ.get("KUBECONFIG"):
-            await config.load_kube_config(client_configuration=configuration)
+        kubeconfig = os.environ.get("KUBECONFIG")
+        if kubeconfig:
+            await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
         else:
             config.load_incluster_config(client_configuration=configuration)
         self._api = client.ApiClient(configuration)

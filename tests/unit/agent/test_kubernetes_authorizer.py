@@ -1,0 +1,128 @@
+"""What the agent asks of the Kubernetes API, and what it makes of the answers."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity
+from colocation.agent.kubernetes_authorizer import KubernetesAuthorizer
+
+USER = {
+    "username": "system:serviceaccount:shop:loader",
+    "uid": "1234",
+    "groups": ["system:serviceaccounts", "system:authenticated"],
+    "extra": {"authentication.kubernetes.io/pod-name": ["loader-0"]},
+}
+LOADER = Identity(
+    "system:serviceaccount:shop:loader",
+    "1234",
+    ("system:serviceaccounts", "system:authenticated"),
+    (("authentication.kubernetes.io/pod-name", ("loader-0",)),),
+)
+
+
+@dataclass
+class ApiServer:
+    """Answers every POST with ``status``; keeps what it was asked."""
+
+    status: dict[str, object] = field(default_factory=dict)
+    code: int = 201
+    asked: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """One review."""
+        body = await request.json()
+        self.asked.append((request.path, body["spec"]))
+        return web.json_response({**body, "status": self.status}, status=self.code)
+
+
+@pytest.fixture
+async def api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ApiServer]:
+    """A bare API server that KUBECONFIG names."""
+    server = ApiServer()
+    application = web.Application()
+    application.router.add_post("/{path:.*}", server.answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    context = {"cluster": "test", "user": "test"}
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": context}],
+        "clusters": [{"name": "test", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
+        "users": [{"name": "test", "user": {"token": "agent"}}],
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    yield server
+    await runner.cleanup()
+
+
+async def test_asks_who_a_token_belongs_to(api_server: ApiServer) -> None:
+    """TokenReview with the agents' audience; user, uid, groups and extra come back."""
+    api_server.status = {"authenticated": True, "audiences": ["colocation.dev"], "user": USER}
+    async with KubernetesAuthorizer() as authorizer:
+        assert await authorizer.identify("secret") == LOADER
+    assert api_server.asked == [
+        ("/apis/authentication.k8s.io/v1/tokenreviews", {"token": "secret", "audiences": ["colocation.dev"]})
+    ]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"authenticated": False, "error": "token has expired"}, id="refused"),
+        pytest.param({"authenticated": True, "user": USER}, id="server that ignores audiences"),
+        pytest.param({"authenticated": True, "audiences": ["https://kubernetes"], "user": USER}, id="other audience"),
+    ],
+)
+async def test_other_tokens_are_nobodys(api_server: ApiServer, status: dict[str, object]) -> None:
+    """Only a token for the agents' audience is accepted."""
+    api_server.status = status
+    async with KubernetesAuthorizer() as authorizer:
+        assert await authorizer.identify("secret") is None
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_asks_what_a_caller_may_do(api_server: ApiServer, allowed: bool) -> None:
+    """SubjectAccessReview on colocatedtables/data, for the whole identity."""
+    api_server.status = {"allowed": allowed}
+    async with KubernetesAuthorizer() as authorizer:
+        assert await authorizer.may(LOADER, Access("create", "shop", "orders")) is allowed
+    path, spec = api_server.asked[0]
+    assert path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    assert spec["resourceAttributes"] == {
+        "group": "colocation.dev",
+        "resource": "colocatedtables",
+        "subresource": "data",
+        "verb": "create",
+        "namespace": "shop",
+        "name": "orders",
+    }
+    assert (spec["user"], spec["uid"], spec["groups"]) == (LOADER.user, LOADER.uid, list(LOADER.groups))
+    assert spec["extra"] == {"authentication.kubernetes.io/pod-name": ["loader-0"]}
+
+
+@pytest.mark.parametrize("code", [403, 500])
+async def test_errors_are_no_refusals(api_server: ApiServer, code: int) -> None:
+    """When the question cannot be asked, that is said: neither yes nor no."""
+    api_server.code = code
+    async with KubernetesAuthorizer() as authorizer:
+        with pytest.raises(AuthenticationUnavailable, match=str(code)):
+            await authorizer.identify("secret")
+
+
+async def test_an_api_server_that_is_away(api_server: ApiServer, tmp_path: Path) -> None:
+    """No connection is no answer."""
+    kubeconfig = json.loads((tmp_path / "kubeconfig").read_text())
+    kubeconfig["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    async with KubernetesAuthorizer() as authorizer:
+        with pytest.raises(AuthenticationUnavailable, match="cannot be reached"):
+            await authorizer.may(LOADER, Access("list"))
