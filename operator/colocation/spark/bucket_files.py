@@ -4,7 +4,7 @@ Runs in executors' Python workers (``mapInArrow``). One writer is open at a time
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,7 @@ class _FileKey:
 
 
 def write_files(
-    batches: Iterator[pa.RecordBatch], layout: FileLayout, attempt: int, folder: Path
+    batches: Iterable[pa.RecordBatch], layout: FileLayout, attempt: int, folder: Path
 ) -> Iterator[tuple[DataFile, Path]]:
     """Each file as soon as it is complete, with its temporary place; the caller removes it.
 
@@ -77,7 +77,7 @@ def write_files(
                     yield open_file.finish()
                 if key in finished:
                     raise ValueError(f"rows of {key} come in two places; they must be sorted by bucket and partition")
-                open_file = _OpenFile(key, layout, attempt, folder)
+                open_file = _OpenFile(key, layout, attempt, folder / f"{len(finished)}.parquet")
             open_file.write(rows)
     if open_file is not None:
         yield open_file.finish()
@@ -118,11 +118,11 @@ def _runs(batch: pa.RecordBatch, layout: FileLayout) -> Iterator[tuple[_FileKey,
 class _OpenFile:
     """A Parquet file being written; rows are gathered into row groups of about ``ROW_GROUP_BYTES`` of Arrow memory."""
 
-    def __init__(self, key: _FileKey, layout: FileLayout, attempt: int, folder: Path) -> None:
+    def __init__(self, key: _FileKey, layout: FileLayout, attempt: int, file: Path) -> None:
         self.key = key
         self._layout = layout
         self._name = f"part-{layout.load_id}-{attempt}_{key.bucket:05d}.c000.zstd.parquet"
-        self._file = folder / self._name
+        self._file = file
         self._writer: pq.ParquetWriter | None = None
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import urllib3
+
 from colocation.model.conditions import ConditionType
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.names import (
@@ -32,7 +34,7 @@ class NotInCatalog(Exception):
 
 
 class WriteConflict(Exception):
-    """The object was changed by someone else since it was read."""
+    """The object was changed by someone else since it was read, or the answer was lost."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Catalog(Protocol):
         """Set ``status.snapshot`` if the table is still as it was read.
 
         Raises:
-            WriteConflict: it is not; nothing was changed.
+            WriteConflict: it is not and nothing was changed, or no answer came: read the table to know.
         """
 
 
@@ -145,12 +147,16 @@ class KubernetesCatalog:
             "metadata": {"resourceVersion": table.resource_version, "uid": table.uid},
             "status": {"snapshot": snapshot.to_json_dict()},
         }
-        self._call(
-            f"ColocatedTable {table.namespace}/{table.name}",
-            self._objects.patch_namespaced_custom_object_status,
-            API_GROUP, API_VERSION, table.namespace, TABLE_PLURAL, table.name, body,
-            _content_type="application/merge-patch+json",
-        )
+        subject = f"ColocatedTable {table.namespace}/{table.name}"
+        try:
+            self._call(
+                subject,
+                self._objects.patch_namespaced_custom_object_status,
+                API_GROUP, API_VERSION, table.namespace, TABLE_PLURAL, table.name, body,
+                _content_type="application/merge-patch+json",
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise WriteConflict(f"{subject}: the API server's answer was lost: {error}") from error
 
     def _get(self, plural: str, namespace: str, name: str, kind: str) -> KubernetesObject:
         return self._call(

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colocation.manifests.spark_pods import FILE_SYSTEM_CONF, PLANNER_CONF
+from colocation.manifests.spark_pods import FILE_SYSTEM_CONF, PLANNER_CONF, PLUGIN_CLASS
 from colocation.model.names import CA_PATH, DEFAULT_DATA_ROOT, TOKEN_PATH
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ WHEN_UNSTABLE = "spark.colocation.whenUnstable"
 DEGRADE_REASON = "spark.colocation.degradeReason"
 
 WHEN_UNSTABLE_CHOICES = ("shuffle", "colocated")
-PLUGIN_CLASS = "dev.colocation.spark.ColocationPlugin"
 JAR_NAME = "colocation-spark.jar"
 
 

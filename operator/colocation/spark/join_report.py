@@ -1,7 +1,7 @@
 """For each join of a plan: colocated, or why not. Pure.
 
-Invariant: ``colocate: true`` stands only where the plan itself shows it: no shuffle between the join and the bucketed scans of
-one group's tables on both sides. The reasons are Doris's words (``colocate: false, reason: …``).
+Invariant: ``colocate: true`` stands only where the plan itself shows it: no shuffle between the join and the bucketed
+scans of one group's tables on both sides. The reasons are Doris's words (``colocate: false, reason: …``).
 """
 
 from collections.abc import Iterator, Mapping

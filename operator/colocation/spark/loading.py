@@ -3,22 +3,24 @@
 import datetime
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from colocation.model.group import BucketSequence
 from colocation.model.spark_types import canonical_type
-from colocation.model.table import ColocatedTableSpec
+from colocation.model.table import ColocatedTableSpec, TableSnapshot
 from colocation.model.table_manifest import TableManifest
 
 from .agents import Agents
 from .bucket_files import BUCKET_COLUMN, PARTITION_COLUMN_PREFIX, FileLayout
 from .catalog import Catalog, GroupObject, KubernetesCatalog, NotInCatalog, TableObject
-from .commit import MODES, Mode, NewFiles, commit, publish_manifest
+from .commit import MODES, Mode, NewFiles, commit
 from .configuration import SessionSettings
 from .load_schema import Field, matched_names
-from .upload import SENT_COLUMN, Destination, SentFile, sender
+from .publication import follow_map, publish_manifest
+from .table_statement import quote
+from .upload import SENT_COLUMN, Destination, SentFile, majority, sender
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +54,9 @@ class LoadResult:
 
 
 @dataclass(frozen=True)
-class _Target:
+class LoadTarget:
+    """A table that can be loaded, its group's map and ready agents."""
+
     table: TableObject
     group: GroupObject
     buckets: BucketSequence
@@ -98,16 +102,8 @@ def load(
         namespace, target.table.directory, target.buckets, target.agents, settings.token_file, settings.ca_file
     )
     sent = _write_and_send(df, names, target, destination)
-    new = NewFiles(mode, tuple(one.file for one in sent), target.group.spec.buckets)
-    with destination.open_agents() as agents:
-        snapshot, missing = commit(
-            catalog,
-            target.table,
-            new,
-            parent_of=lambda current: _committed_manifest(agents, current),
-            publish=lambda current, manifest: publish_manifest(agents, current, manifest, target.buckets, new.files),
-            now=lambda: datetime.datetime.now(datetime.UTC),
-        )
+    new = NewFiles(mode, tuple(one.file for one in sent), len(target.buckets))
+    snapshot, missing = _publish(catalog, target, destination, sent, new)
     return LoadResult(
         rows=sum(file.rows for file in new.files),
         files=len(new.files),
@@ -118,6 +114,31 @@ def load(
     )
 
 
+def _publish(
+    catalog: Catalog, target: LoadTarget, destination: Destination, sent: Sequence[SentFile], new: NewFiles
+) -> tuple[TableSnapshot, int]:
+    """Commit the files on the nodes that the map names by now."""
+    current = find_target(catalog, target.table.namespace, target.table.name)
+    if isinstance(current, str):
+        raise NotReady(f"table {target.table.namespace}.{target.table.name} cannot be loaded any more: {current}")
+    if len(current.buckets) != len(target.buckets):
+        raise NotReady(
+            f"group {current.group.name} had {len(target.buckets)} buckets when the load began, now it has "
+            f"{len(current.buckets)}; load again"
+        )
+    now_at = replace(destination, buckets=current.buckets, agents=current.agents)
+    with now_at.open_agents() as agents:
+        follow_map(agents, destination, sent, current.buckets)
+        return commit(
+            catalog,
+            target.table,
+            new,
+            parent_of=lambda table: _committed_manifest(agents, table),
+            publish=lambda manifest: publish_manifest(agents, now_at, manifest, new.files),
+            now=lambda: datetime.datetime.now(datetime.UTC),
+        )
+
+
 def wait_until_loadable(
     catalog: Catalog,
     namespace: str,
@@ -125,7 +146,7 @@ def wait_until_loadable(
     wait_seconds: float,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> _Target:
+) -> LoadTarget:
     """Wait until the operator has accepted the table, made a map, and told where its agents are.
 
     Raises:
@@ -133,15 +154,15 @@ def wait_until_loadable(
     """
     deadline = clock() + wait_seconds
     while True:
-        target = _loadable(catalog, namespace, name)
-        if isinstance(target, _Target):
+        target = find_target(catalog, namespace, name)
+        if isinstance(target, LoadTarget):
             return target
         if clock() >= deadline:
             raise NotReady(f"table {namespace}.{name} cannot be loaded after {wait_seconds:g} s: {target}")
         sleep(POLL_SECONDS)
 
 
-def _loadable(catalog: Catalog, namespace: str, name: str) -> _Target | str:
+def find_target(catalog: Catalog, namespace: str, name: str) -> LoadTarget | str:
     """The target, or what it lacks."""
     table = catalog.get_table(namespace, name)
     if table.refusal is not None:
@@ -158,7 +179,14 @@ def _loadable(catalog: Catalog, namespace: str, name: str) -> _Target | str:
         return f"group {group.name} has no map yet ({group.status.reason or 'the operator has not seen it'})"
     if len(buckets) != group.spec.buckets:
         return f"group {group.name} has {group.spec.buckets} buckets, but its map has {len(buckets)}"
-    return _Target(table, group, buckets, agents.urls)
+    for bucket, nodes in enumerate(buckets):
+        ready = [node for node in nodes if node in agents.urls]
+        if len(ready) < majority(len(nodes)):
+            return (
+                f"bucket {bucket} lies on nodes {', '.join(nodes)}, of which {len(ready)} have a ready agent; "
+                f"at least {majority(len(nodes))} must"
+            )
+    return LoadTarget(table, group, buckets, agents.urls)
 
 
 def _expected_fields(spark: "SparkSession", spec: ColocatedTableSpec) -> list[Field]:
@@ -176,7 +204,7 @@ def _given_fields(df: "DataFrame") -> list[Field]:
 
 
 def _write_and_send(
-    df: "DataFrame", names: list[str], target: _Target, destination: Destination
+    df: "DataFrame", names: list[str], target: LoadTarget, destination: Destination
 ) -> list[SentFile]:
     """Run the load's Spark job: hash, sort, write, send."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -193,24 +221,20 @@ def _write_and_send(
         spark_version=df.sparkSession.version,
     )
     rows = df.select(
-        [F.col(_quoted(given)).alias(column.name) for given, column in zip(names, spec.columns, strict=True)]
+        [F.col(quote(given)).alias(column.name) for given, column in zip(names, spec.columns, strict=True)]
     )
-    keys = [F.col(_quoted(name)) for name in spec.bucketed_by]
+    keys = [F.col(quote(name)) for name in spec.bucketed_by]
     partition_columns = {
-        f"{PARTITION_COLUMN_PREFIX}{index}": F.nullif(F.col(_quoted(name)).cast("string"), F.lit(""))
+        f"{PARTITION_COLUMN_PREFIX}{index}": F.nullif(F.col(quote(name)).cast("string"), F.lit(""))
         for index, name in enumerate(partitions)
     }
     clustered = (
         rows.repartition(buckets, *keys)
         .withColumns({BUCKET_COLUMN: F.pmod(F.hash(*keys), F.lit(buckets)), **partition_columns})
-        .sortWithinPartitions(BUCKET_COLUMN, *partition_columns, *(_quoted(name) for name in spec.sort_columns))
+        .sortWithinPartitions(BUCKET_COLUMN, *partition_columns, *(quote(name) for name in spec.sort_columns))
     )
     sent = clustered.mapInArrow(sender(destination, layout), f"{SENT_COLUMN} string").collect()
     return [SentFile.model_validate_json(row[SENT_COLUMN]) for row in sent]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _committed_manifest(agents: Agents, table: TableObject) -> TableManifest | None:

@@ -1,10 +1,9 @@
-"""Hive-style partition folders, escaped as Spark does (``ExternalCatalogUtils.escapePathName``), since Spark reads them back."""
+"""Hive-style partition folders, escaped as Spark reads them (``ExternalCatalogUtils.escapePathName``)."""
 
 from colocation.model.table_manifest import HIVE_NULL
 
-_ESCAPED = frozenset(
-    [chr(code) for code in range(0x01, 0x20)] + ['"', "#", "%", "'", "*", "/", ":", "=", "?", "\\", "\x7f", "{", "[", "]", "^"]
-)
+_CONTROL_CHARACTERS = [chr(code) for code in range(0x01, 0x20)]
+_ESCAPED = frozenset([*_CONTROL_CHARACTERS, *"\"#%'*/:=?\\\x7f{[]^"])
 
 
 def partition_folder(values: dict[str, str | None]) -> str:

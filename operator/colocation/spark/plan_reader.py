@@ -1,7 +1,7 @@
 """Spark's physical plan into a ``PlanNode`` tree, over py4j.
 
-Adaptive execution wraps plans and stages; the tree holds the plan that is, or will first be, run: the final one once the
-query was executed, else the initial one.
+Adaptive execution wraps plans and stages; the tree holds the plan that is, or will first be, run: the final one once
+the query was executed, else the initial one.
 """
 
 from collections.abc import Iterator

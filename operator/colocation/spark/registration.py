@@ -1,20 +1,20 @@
 """register: the tables of a namespace as ordinary Spark SQL tables over ``coloc://`` locations.
 
-A location names the manifest, so a query that was planned reads one snapshot for its whole life; ``register`` again picks up
-new snapshots, maps and agents.
+A location names the manifest, so a query that was planned reads one snapshot for its whole life; ``register`` again
+picks up new snapshots, maps and agents.
 """
 
 import atexit
+import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colocation.agentclient import Credentials
-from colocation.model.group import BucketSequence
 from colocation.model.spark_types import canonical_type
 from colocation.model.table_manifest import (
     DATA_DIRECTORY,
@@ -25,15 +25,17 @@ from colocation.model.table_manifest import (
 )
 
 from .agents import Agents
-from .catalog import AgentAddresses, Catalog, GroupObject, KubernetesCatalog, NotInCatalog, TableObject
+from .catalog import Catalog, GroupObject, KubernetesCatalog, NotInCatalog, TableObject
 from .configuration import SessionSettings
-from .decision import ReadDecision, ReadSwitches, decide
+from .decision import ReadSwitches, decide
+from .table_statement import create_table_statement, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REGISTERED_PREFIX = "spark.colocation.registered."
 """Session confs: what ``explain`` needs to know of each table, by ``<namespace>.<directory>``."""
+MANIFEST_DIRECTORY_KEY = "fs.coloc.manifest.directory"
 
 
 @dataclass(frozen=True)
@@ -86,79 +88,104 @@ def register(
     chosen = (
         catalog.list_tables(namespace) if tables is None else [catalog.get_table(namespace, name) for name in tables]
     )
-    groups = {table.spec.colocate_with: _read_group(catalog, namespace, table.spec.colocate_with) for table in chosen}
-    folder = _manifest_folder(spark)
-    _set_file_system_conf(spark, settings)
-    spark.sql(f"CREATE DATABASE IF NOT EXISTS {_quote(namespace)} LOCATION '{folder}/{namespace}.db'")
-    credentials = Credentials(settings.token_file, settings.ca_file)
-    switches = ReadSwitches(settings.join_disabled, settings.colocate_when_unstable, settings.degrade_reason)
-    return [
-        _register_table(spark, table, groups[table.spec.colocate_with], switches, credentials, folder)
-        for table in chosen
-    ]
+    registrar = _Registrar(spark, settings)
+    registrar.create_database(namespace)
+    with contextlib.ExitStack() as stack:
+        groups = {
+            name: _open_group(stack, catalog, namespace, name, settings)
+            for name in sorted({table.spec.colocate_with for table in chosen} - {""})
+        }
+        for name, group in groups.items():
+            if group is not None:
+                registrar.tell_executors_of_group(namespace, name, group)
+        return [registrar.register(table, groups.get(table.spec.colocate_with)) for table in chosen]
 
 
 @dataclass(frozen=True)
-class _GroupView:
-    group: GroupObject | None
-    agents: AgentAddresses
+class _Group:
+    """A group and its agents."""
+
+    object: GroupObject
+    urls: dict[str, str]
+    agents: Agents
 
 
-def _read_group(catalog: Catalog, namespace: str, name: str) -> _GroupView:
-    if not name:
-        return _GroupView(None, AgentAddresses({}))
+def _open_group(
+    stack: contextlib.ExitStack, catalog: Catalog, namespace: str, name: str, settings: SessionSettings
+) -> _Group | None:
+    """None when there is no such group yet."""
     try:
-        return _GroupView(catalog.get_group(namespace, name), catalog.get_agents(namespace, name))
+        group, urls = catalog.get_group(namespace, name), catalog.get_agents(namespace, name).urls
     except NotInCatalog:
-        return _GroupView(None, AgentAddresses({}))
+        return None
+    agents = stack.enter_context(Agents(urls, Credentials(settings.token_file, settings.ca_file)))
+    return _Group(group, urls, agents)
 
 
-def _register_table(
-    spark: "SparkSession",
-    table: TableObject,
-    view: _GroupView,
-    switches: ReadSwitches,
-    credentials: Credentials,
-    folder: Path,
-) -> RegisteredTable:
-    manifest, sha256 = _obtain_manifest(table, view, credentials, folder)
-    status = view.group.status if view.group else None
-    decision = decide(switches, status, table.refusal, _inconsistency(manifest, view.group))
-    registered = RegisteredTable(
-        name=f"{table.namespace}.{table.name}",
-        namespace=table.namespace,
-        table=table.name,
-        group=view.group.name if view.group else "",
-        colocated=decision.bucketed,
-        reason=decision.reason or decision.note,
-        snapshot_id=manifest.snapshot_id,
-        location=f"coloc://{table.namespace}/{table.directory}/{sha256}/{DATA_DIRECTORY}",
-        bucketed_by=manifest.bucketed_by,
-        buckets=manifest.buckets,
-    )
-    _publish_to_executors(spark, table, view)
-    spark.conf.set(f"{REGISTERED_PREFIX}{table.namespace}.{table.directory}", json.dumps(asdict(registered)))
-    spark.sql(f"DROP TABLE IF EXISTS {_quote(table.namespace)}.{_quote(table.name)}")
-    spark.sql(create_table_statement(table, manifest, registered.location, decision))
-    return registered
+class _Registrar:
+    """Registers tables in one session."""
 
+    def __init__(self, spark: "SparkSession", settings: SessionSettings) -> None:
+        self._spark = spark
+        self._switches = ReadSwitches(settings.join_disabled, settings.colocate_when_unstable, settings.degrade_reason)
+        self._folder = _driver_folder(spark)
+        spark.conf.set("fs.coloc.data.root", settings.data_root)
+        spark.conf.set("fs.coloc.token.file", settings.token_file)
+        spark.conf.set("fs.coloc.ca.file", settings.ca_file)
 
-def _obtain_manifest(
-    table: TableObject, view: _GroupView, credentials: Credentials, folder: Path
-) -> tuple[TableManifest, str]:
-    """The committed manifest, put where the driver's file system looks for it; an empty one before the first load."""
-    snapshot = table.status.snapshot
-    if snapshot is None:
-        manifest = _empty_manifest(table, view.group)
-        sha256, stored = encode_manifest(manifest)
-    else:
-        sha256 = snapshot.manifest_sha256
-        with Agents(view.agents.urls, credentials) as agents:
+    def create_database(self, namespace: str) -> None:
+        """A database for the namespace's tables, which needs a folder though nothing is ever put there."""
+        folder = self._folder / "databases" / namespace
+        self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote(namespace)} LOCATION '{folder}'")
+
+    def tell_executors_of_group(self, namespace: str, name: str, group: _Group) -> None:
+        """Spark sends session confs with each plan: executors learn agents and map without asking the cluster."""
+        buckets = group.object.status.backends_per_bucket_seq or ()
+        text = json.dumps({"name": name, "agents": group.urls, "buckets": buckets}, sort_keys=True)
+        self._spark.conf.set(f"fs.coloc.group.{namespace}.{name}", text)
+
+    def register(self, table: TableObject, group: _Group | None) -> RegisteredTable:
+        """Register one table anew."""
+        manifest, sha256 = self._obtain_manifest(table, group)
+        decision = decide(
+            self._switches,
+            group.object.status if group else None,
+            table.refusal,
+            _inconsistency(manifest, group.object) if group else None,
+        )
+        registered = RegisteredTable(
+            name=f"{table.namespace}.{table.name}",
+            namespace=table.namespace,
+            table=table.name,
+            group=group.object.name if group else "",
+            colocated=decision.bucketed,
+            reason=decision.reason or decision.note,
+            snapshot_id=manifest.snapshot_id,
+            location=f"coloc://{table.namespace}/{table.directory}/{sha256}/{DATA_DIRECTORY}",
+            bucketed_by=manifest.bucketed_by,
+            buckets=manifest.buckets,
+        )
+        key = f"{table.namespace}.{table.directory}"
+        self._spark.conf.set(f"fs.coloc.table.{key}", registered.group)
+        self._spark.conf.set(f"{REGISTERED_PREFIX}{key}", json.dumps(asdict(registered)))
+        self._spark.sql(f"DROP TABLE IF EXISTS {quote(table.namespace)}.{quote(table.name)}")
+        self._spark.sql(create_table_statement(manifest, registered.location, bucketed=decision.bucketed))
+        return registered
+
+    def _obtain_manifest(self, table: TableObject, group: _Group | None) -> tuple[TableManifest, str]:
+        """The committed manifest, put where the driver's file system looks for it; an empty one before any load."""
+        snapshot = table.status.snapshot
+        if snapshot is None:
+            manifest = _empty_manifest(table, group.object if group else None)
+            sha256, stored = encode_manifest(manifest)
+        else:
+            sha256 = snapshot.manifest_sha256
+            agents = group.agents if group else Agents({}, Credentials())
             manifest, stored = agents.fetch_manifest(table.namespace, table.directory, sha256)
-    target = folder / manifest_path(sha256)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(stored)
-    return manifest, sha256
+        target = self._folder / manifest_path(sha256)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(stored)
+        return manifest, sha256
 
 
 def _empty_manifest(table: TableObject, group: GroupObject | None) -> TableManifest:
@@ -176,10 +203,8 @@ def _empty_manifest(table: TableObject, group: GroupObject | None) -> TableManif
     )
 
 
-def _inconsistency(manifest: TableManifest, group: GroupObject | None) -> str | None:
-    """How the files differ from the group's schema: such a table is read, but never bucket by bucket with the others."""
-    if group is None:
-        return None
+def _inconsistency(manifest: TableManifest, group: GroupObject) -> str | None:
+    """How the files differ from the group's schema: such a table is read, but not bucket by bucket with the others."""
     if manifest.buckets != group.spec.buckets:
         return f"the files have {manifest.buckets} buckets, the group has {group.spec.buckets}"
     types = {column.name.lower(): canonical_type(column.type) for column in manifest.columns}
@@ -189,65 +214,12 @@ def _inconsistency(manifest: TableManifest, group: GroupObject | None) -> str | 
     return None
 
 
-def _publish_to_executors(spark: "SparkSession", table: TableObject, view: _GroupView) -> None:
-    """Spark sends session confs with each plan: executors learn agents and map without asking the cluster."""
-    if view.group is None:
-        return
-    buckets: BucketSequence = view.group.status.backends_per_bucket_seq or ()
-    text = json.dumps({"name": view.group.name, "agents": view.agents.urls, "buckets": buckets}, sort_keys=True)
-    spark.conf.set(f"fs.coloc.group.{table.namespace}.{view.group.name}", text)
-    spark.conf.set(f"fs.coloc.table.{table.namespace}.{table.directory}", view.group.name)
-
-
-def _set_file_system_conf(spark: "SparkSession", settings: SessionSettings) -> None:
-    spark.conf.set("fs.coloc.data.root", settings.data_root)
-    spark.conf.set("fs.coloc.token.file", settings.token_file)
-    spark.conf.set("fs.coloc.ca.file", settings.ca_file)
-
-
-def create_table_statement(
-    table: TableObject, manifest: TableManifest, location: str, decision: ReadDecision
-) -> str:
-    """The DDL of a table; the manifest says how its files are, whatever the object says by now."""
-    columns = ", ".join(f"{_quote(column.name)} {_spark_type(column.type)}" for column in manifest.columns)
-    clauses = [
-        f"CREATE TABLE {_quote(table.namespace)}.{_quote(table.name)} ({columns})",
-        "USING parquet",
-    ]
-    if manifest.partitioned_by:
-        clauses.append(f"PARTITIONED BY ({_names(manifest.partitioned_by)})")
-    if decision.bucketed:
-        partitions = {name.lower() for name in manifest.partitioned_by}
-        order = [name for name in manifest.sorted_by if name.lower() not in partitions]
-        clauses.append(f"CLUSTERED BY ({_names(manifest.bucketed_by)})")
-        if order:
-            clauses.append(f"SORTED BY ({_names(order)})")
-        clauses.append(f"INTO {manifest.buckets} BUCKETS")
-    clauses.append(f"LOCATION '{location}'")
-    return " ".join(clauses)
-
-
-def _spark_type(name: str) -> str:
-    """varchar(n) and char(n) are read as string: Spark would pad char(n) in each query, which hides the bucket key."""
-    canonical = canonical_type(name)
-    return canonical if canonical == "string" else name
-
-
-def _names(columns: Sequence[str]) -> str:
-    return ", ".join(_quote(name) for name in columns)
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _manifest_folder(spark: "SparkSession") -> Path:
+def _driver_folder(spark: "SparkSession") -> Path:
     """A folder of this driver's own for manifests, made once per session and gone with the process."""
-    key = "fs.coloc.manifest.directory"
-    known = spark.conf.get(key, "")
+    known = spark.conf.get(MANIFEST_DIRECTORY_KEY, "")
     if known:
         return Path(known).parent
     folder = Path(tempfile.mkdtemp(prefix="colocation-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    spark.conf.set(key, str(folder / MANIFEST_DIRECTORY))
+    spark.conf.set(MANIFEST_DIRECTORY_KEY, str(folder / MANIFEST_DIRECTORY))
     return folder

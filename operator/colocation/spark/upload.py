@@ -1,11 +1,11 @@
 """A load's tasks: write each bucket's files and send them to all of the bucket's replica nodes.
 
-Runs in executors' Python workers. Whatever a failed, killed or speculative attempt sent is named after that attempt, is in
-no manifest, and is collected as garbage.
+Runs in executors' Python workers. Whatever a failed, killed or speculative attempt sent is named after that attempt, is
+in no manifest, and is collected as garbage.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +21,18 @@ from colocation.model.table_manifest import DataFile
 from .agents import Agents
 from .bucket_files import FileLayout, write_files
 
+SENT_COLUMN = "sent"
+
 
 class ReplicasMissing(Exception):
     """Fewer than a majority of a bucket's nodes took a file."""
 
 
 class SentFile(Frozen):
-    """A file and the nodes that hold it."""
+    """A file and the nodes whose agents published it."""
 
     file: DataFile
-    nodes: tuple[str, ...] = Field(description="Nodes whose agents published it.")
-    failures: dict[str, str] = Field({}, description="Why the other nodes did not.")
+    nodes: tuple[str, ...] = Field(description="Nodes that hold it.")
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,27 @@ def majority(replicas: int) -> int:
 
 
 def send_file(agents: Agents, destination: Destination, file: DataFile, content: Path) -> SentFile:
-    """Send a file to all nodes of its bucket side by side.
+    """Send a file to all nodes of its bucket.
 
     Raises:
         ReplicasMissing: a majority did not take it; the message says why, node by node.
     """
     nodes = destination.buckets[file.bucket]
+    failures = put_on(agents, destination, nodes, file, content)
+    holders = tuple(node for node in nodes if node not in failures)
+    if len(holders) < majority(len(nodes)):
+        raise ReplicasMissing(
+            f"bucket {file.bucket} of {destination.namespace}/{destination.directory}: {len(holders)} of "
+            f"{len(nodes)} nodes took {file.path}, at least {majority(len(nodes))} must; "
+            + "; ".join(f"{node}: {failure}" for node, failure in failures.items())
+        )
+    return SentFile(file=file, nodes=holders)
+
+
+def put_on(
+    agents: Agents, destination: Destination, nodes: Sequence[str], file: DataFile, content: Path
+) -> dict[str, str]:
+    """Put a file on nodes side by side; those that failed, with the reason."""
 
     def put(node: str) -> str | None:
         if node not in agents.nodes:
@@ -81,24 +97,15 @@ def send_file(agents: Agents, destination: Destination, file: DataFile, content:
 
     with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
         outcomes = dict(zip(nodes, pool.map(put, nodes), strict=True))
-    failures = {node: outcome for node, outcome in outcomes.items() if outcome is not None}
-    holders = tuple(node for node in nodes if node not in failures)
-    if len(holders) < majority(len(nodes)):
-        raise ReplicasMissing(
-            f"bucket {file.bucket} of {destination.namespace}/{destination.directory}: {len(holders)} of {len(nodes)} nodes "
-            f"took {file.path}, at least {majority(len(nodes))} must; "
-            + "; ".join(f"{node}: {failure}" for node, failure in failures.items())
-        )
-    return SentFile(file=file, nodes=holders, failures=failures)
+    return {node: outcome for node, outcome in outcomes.items() if outcome is not None}
 
 
-SENT_COLUMN = "sent"
-
-
-def sender(destination: Destination, layout: FileLayout) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def sender(
+    destination: Destination, layout: FileLayout
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """The function for ``mapInArrow``: rows in, one ``SentFile`` as JSON out per file."""
 
-    def send_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def send_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()

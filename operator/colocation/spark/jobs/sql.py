@@ -22,7 +22,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="sql.py", description="Run SQL over a namespace's ColocatedTables.")
     parser.add_argument("statement")
     parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
-    parser.add_argument("--explain", action="store_true", help="print the plan that was run, and why joins (do not) colocate")
+    parser.add_argument("--explain", action="store_true", help="add the plan that was run, and each join's verdict")
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: %(default)s")
     return parser.parse_args(arguments)
 
@@ -60,17 +60,17 @@ def main(arguments: Sequence[str]) -> None:
     rows = df.collect()
     seconds = time.monotonic() - started
     print_rows(df, rows, options.output)
+    result = {
+        "columns": df.columns,
+        "rows": [list(row) for row in rows],
+        "seconds": round(seconds, 3),
+        **explain_json(df),
+        **asdict(read_metrics(spark, mark)),
+    }
     if options.explain:
-        print(explain(df))
-    print_result(
-        {
-            "columns": df.columns,
-            "rows": [list(row) for row in rows],
-            "seconds": round(seconds, 3),
-            **explain_json(df),
-            **asdict(read_metrics(spark, mark)),
-        }
-    )
+        result["explain"] = explain(df)
+        print(result["explain"])
+    print_result(result)
     spark.stop()
 
 

@@ -1,0 +1,76 @@
+"""Objects as the API server gives them, and the compare-and-set as it is sent."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import urllib3
+from kubernetes.client import ApiException
+
+from colocation.model.table import TableSnapshot
+from colocation.spark.catalog import KubernetesCatalog, NotInCatalog, WriteConflict, parse_table
+
+ITEM = {
+    "metadata": {"namespace": "shop", "name": "orders", "uid": "0123456789abcdef", "resourceVersion": "7"},
+    "spec": {
+        "colocateWith": "sales",
+        "columns": [{"name": "id", "type": "bigint"}],
+        "bucketedBy": ["id"],
+    },
+    "status": {
+        "accepted": False,
+        "aFieldOfANewerOperator": 1,
+        "conditions": [
+            {"type": "Accepted", "status": "False", "reason": "SchemaMismatch", "message": "10 should be 8"}
+        ],
+    },
+}
+SNAPSHOT = TableSnapshot(id=1, manifest="sha256:" + "0" * 64, committed_at="2026-11-21T04:00:00Z")
+
+
+def catalog_over(patch: Any = None, get: Any = None) -> KubernetesCatalog:
+    catalog = object.__new__(KubernetesCatalog)
+    catalog._objects = SimpleNamespace(patch_namespaced_custom_object_status=patch, get_namespaced_custom_object=get)
+    catalog._api_error = ApiException
+    return catalog
+
+
+def test_a_refused_table_says_why() -> None:
+    """The operator's words go unchanged to whoever wants to load."""
+    table = parse_table(ITEM)
+    assert table.directory == "orders-01234567"
+    assert table.refusal == "SchemaMismatch: 10 should be 8"
+    assert parse_table({**ITEM, "status": {"accepted": True}}).refusal is None
+    assert parse_table({**ITEM, "status": None}).refusal == "the operator has not accepted it yet"
+
+
+def test_the_commit_carries_its_precondition() -> None:
+    """Resource version and uid stand in the patch, so the API server itself compares and sets."""
+    sent = {}
+
+    def patch(*arguments: Any, **options: Any) -> None:
+        sent["body"], sent["type"] = arguments[-1], options["_content_type"]
+
+    catalog_over(patch).commit(parse_table(ITEM), SNAPSHOT)
+    assert sent["type"] == "application/merge-patch+json"
+    assert sent["body"]["metadata"] == {"resourceVersion": "7", "uid": "0123456789abcdef"}
+    assert sent["body"]["status"]["snapshot"]["committedAt"] == "2026-11-21T04:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (ApiException(status=409), WriteConflict),
+        (ApiException(status=404), NotInCatalog),
+        (ApiException(status=403), ApiException),
+        (urllib3.exceptions.ProtocolError("cut"), WriteConflict),
+    ],
+)
+def test_errors_of_a_commit(raised: Exception, expected: type[Exception]) -> None:
+    """A conflict and a lost answer both mean: read the table again."""
+
+    def patch(*_: Any, **__: Any) -> None:
+        raise raised
+
+    with pytest.raises(expected):
+        catalog_over(patch).commit(parse_table(ITEM), SNAPSHOT)

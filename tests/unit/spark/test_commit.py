@@ -1,0 +1,183 @@
+"""All of a load or none: compare-and-set against every kind of interruption."""
+
+import datetime
+import uuid
+from dataclasses import dataclass, field
+
+import pytest
+
+from colocation.model.table import ColocatedTableSpec, Column, TableSnapshot
+from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.spark.catalog import TableObject, WriteConflict
+from colocation.spark.commit import LoadConflict, Mode, NewFiles, commit, next_manifest
+
+from .fake_catalog import FakeCatalog
+
+SPEC = ColocatedTableSpec(
+    colocate_with="sales",
+    columns=(Column(name="id", type="bigint"), Column(name="day", type="string")),
+    bucketed_by=("id",),
+    partitioned_by=("day",),
+)
+NOW = datetime.datetime(2026, 11, 21, 4, 0, tzinfo=datetime.UTC)
+
+
+def data_file(load: str, day: str = "a") -> DataFile:
+    path = f"data/day={day}/part-{load}-1_00000.c000.zstd.parquet"
+    return DataFile(path=path, bucket=0, partition={"day": day}, rows=10, bytes=100, sha256="0" * 64)
+
+
+@dataclass
+class Storage:
+    """Manifests by digest, as the agents keep them."""
+
+    manifests: dict[str, TableManifest] = field(default_factory=dict)
+
+    def publish(self, manifest: TableManifest) -> tuple[str, int]:
+        sha256, _ = encode_manifest(manifest)
+        self.manifests[sha256] = manifest
+        return sha256, 0
+
+    def parent_of(self, table: TableObject) -> TableManifest | None:
+        snapshot = table.status.snapshot
+        return self.manifests[snapshot.manifest_sha256] if snapshot else None
+
+
+@pytest.fixture
+def catalog() -> FakeCatalog:
+    catalog = FakeCatalog()
+    catalog.add_table("orders", SPEC, str(uuid.uuid4()))
+    return catalog
+
+
+@pytest.fixture
+def storage() -> Storage:
+    return Storage()
+
+
+def run(
+    catalog: FakeCatalog, storage: Storage, mode: Mode, *files: DataFile, table: TableObject | None = None
+) -> TableSnapshot:
+    table = table or catalog.tables["orders"]
+    new = NewFiles(mode, files, buckets=2)
+    return commit(catalog, table, new, storage.parent_of, storage.publish, lambda: NOW)[0]
+
+
+def committed_paths(catalog: FakeCatalog, storage: Storage) -> set[str]:
+    manifest = storage.parent_of(catalog.tables["orders"])
+    return {file.path for file in manifest.files} if manifest else set()
+
+
+A, B, C = data_file("0000000a"), data_file("0000000b"), data_file("0000000c", day="b")
+
+
+def test_first_load(catalog: FakeCatalog, storage: Storage) -> None:
+    """The snapshot counts what the manifest holds."""
+    snapshot = run(catalog, storage, "append", A, C)
+    assert catalog.tables["orders"].status.snapshot == snapshot
+    assert (snapshot.id, snapshot.files, snapshot.rows, snapshot.bytes, snapshot.partitions) == (1, 2, 20, 200, 2)
+    assert snapshot.committed_at == "2026-11-21T04:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param("append", {A.path, C.path, B.path}, id="append"),
+        pytest.param("overwrite", {B.path}, id="overwrite"),
+        pytest.param("overwrite-partitions", {C.path, B.path}, id="overwrite-partitions"),
+    ],
+)
+def test_modes(mode: Mode, expected: set[str], catalog: FakeCatalog, storage: Storage) -> None:
+    """Append keeps all, overwrite none, overwrite-partitions what is in other partitions."""
+    run(catalog, storage, "append", A, C)
+    snapshot = run(catalog, storage, mode, B)
+    assert snapshot.id == 2
+    assert committed_paths(catalog, storage) == expected
+
+
+def test_an_overtaken_append_lands_on_top(catalog: FakeCatalog, storage: Storage) -> None:
+    """Two appends at once both land."""
+    catalog.before_commit = lambda: run(catalog, storage, "append", A)
+    snapshot = run(catalog, storage, "append", B, table=catalog.tables["orders"])
+    assert snapshot.id == 2
+    assert committed_paths(catalog, storage) == {A.path, B.path}
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite-partitions"])
+def test_an_overtaken_overwrite_says_it_lost(mode: Mode, catalog: FakeCatalog, storage: Storage) -> None:
+    """An overwrite never removes rows that it has not seen."""
+    catalog.before_commit = lambda: run(catalog, storage, "append", A)
+    with pytest.raises(LoadConflict, match="lost: it began on snapshot 0, and snapshot 1"):
+        run(catalog, storage, mode, B)
+    assert committed_paths(catalog, storage) == {A.path}
+
+
+def test_an_overwrite_overtaken_before_its_commit_lost_too(catalog: FakeCatalog, storage: Storage) -> None:
+    """What counts is the snapshot on which the load began, not the one it finds in the end."""
+    began_with = catalog.tables["orders"]
+    run(catalog, storage, "append", A)
+    with pytest.raises(LoadConflict, match="lost"):
+        run(catalog, storage, "overwrite", B, table=began_with)
+
+
+def test_other_writers_of_the_object_do_not_matter(catalog: FakeCatalog, storage: Storage) -> None:
+    """The operator writes conditions into the same object at any time."""
+    catalog.before_commit = lambda: catalog.change("orders", observed_generation=2)
+    run(catalog, storage, "overwrite", A)
+    assert committed_paths(catalog, storage) == {A.path}
+
+
+def test_a_lost_answer_is_no_second_load(catalog: FakeCatalog, storage: Storage) -> None:
+    """When the commit happened but its answer did not arrive, the load is done."""
+    really_commit = catalog.commit
+
+    def commit_and_lose_answer(table: TableObject, snapshot: TableSnapshot) -> None:
+        really_commit(table, snapshot)
+        raise WriteConflict("the answer was lost")
+
+    catalog.commit = commit_and_lose_answer  # type: ignore[method-assign]
+    assert run(catalog, storage, "append", A).id == 1
+    assert committed_paths(catalog, storage) == {A.path}
+
+
+def test_a_table_made_anew_is_not_loaded(catalog: FakeCatalog, storage: Storage) -> None:
+    """Files of the old table lie in the old table's folder."""
+    catalog.before_commit = lambda: catalog.add_table("orders", SPEC, str(uuid.uuid4()))
+    with pytest.raises(LoadConflict, match="made anew"):
+        run(catalog, storage, "append", A)
+    assert catalog.tables["orders"].status.snapshot is None
+
+
+def test_a_failed_publication_commits_nothing(catalog: FakeCatalog, storage: Storage) -> None:
+    """Whatever breaks before the compare-and-set leaves the old snapshot."""
+    run(catalog, storage, "append", A)
+
+    def fail(_: TableManifest) -> tuple[str, int]:
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        commit(
+            catalog, catalog.tables["orders"], NewFiles("append", (B,), 2), storage.parent_of, fail, lambda: NOW
+        )
+    assert committed_paths(catalog, storage) == {A.path}
+
+
+def test_endless_conflicts_end(catalog: FakeCatalog, storage: Storage) -> None:
+    """A compare-and-set that never succeeds is an error, not a loop."""
+
+    def refuse(table: TableObject, snapshot: TableSnapshot) -> None:
+        raise WriteConflict("changed")
+
+    catalog.commit = refuse  # type: ignore[method-assign]
+    with pytest.raises(LoadConflict, match="times in a row"):
+        run(catalog, storage, "append", A)
+
+
+def test_files_of_another_layout_are_not_mixed(catalog: FakeCatalog, storage: Storage) -> None:
+    """After a change of the table's key or buckets an append is refused, with both values; an overwrite goes."""
+    run(catalog, storage, "append", A)
+    table = catalog.tables["orders"]
+    parent = storage.parent_of(table)
+    with pytest.raises(LoadConflict, match="its files have buckets 2, the table now says 4"):
+        next_manifest(table, parent, NewFiles("append", (B,), buckets=4))
+    assert next_manifest(table, parent, NewFiles("overwrite", (B,), buckets=4)).buckets == 4

@@ -1,0 +1,68 @@
+"""When a table is read bucket by bucket, and the words for why not."""
+
+import pytest
+
+from colocation.model.group import ColocationGroupStatus, UnstableBucket
+from colocation.spark.decision import ReadDecision, ReadSwitches, decide
+
+STABLE = ColocationGroupStatus(stable=True, reason="AllReplicasComplete")
+UNSTABLE = ColocationGroupStatus(
+    stable=False,
+    reason="NodeNotReady",
+    unstable_buckets=(UnstableBucket(bucket=3, reason="NodeNotReady", message="node-2 is not ready"),),
+    unstable_bucket_count=5,
+)
+WHY_UNSTABLE = "group is not stable: NodeNotReady; bucket 3 NodeNotReady: node-2 is not ready; and 4 more buckets"
+
+
+@pytest.mark.parametrize(
+    ("switches", "group", "refusal", "inconsistency", "expected"),
+    [
+        pytest.param(ReadSwitches(), STABLE, None, None, ReadDecision(True), id="stable"),
+        pytest.param(ReadSwitches(), UNSTABLE, None, None, ReadDecision(False, WHY_UNSTABLE), id="unstable"),
+        pytest.param(
+            ReadSwitches(colocate_when_unstable=True), UNSTABLE, None, None,
+            ReadDecision(True, note=f"{WHY_UNSTABLE}; buckets are read from live replicas"), id="unstable-but-wanted",
+        ),
+        pytest.param(
+            ReadSwitches(), ColocationGroupStatus(), None, None,
+            ReadDecision(False, "group is not stable: the operator has not judged it yet"), id="not-judged",
+        ),
+        pytest.param(
+            ReadSwitches(degrade_reason="group is not stable: NodeGone"), STABLE, None, None,
+            ReadDecision(False, "group is not stable: NodeGone"), id="unstable-at-submission",
+        ),
+        pytest.param(
+            ReadSwitches(join_disabled=True), STABLE, None, None, ReadDecision(False, "Session disabled"),
+            id="session-disabled",
+        ),
+        pytest.param(
+            ReadSwitches(), None, None, None,
+            ReadDecision(False, "Tables are not in the same group: the table is in no group"), id="no-group",
+        ),
+        pytest.param(
+            ReadSwitches(), STABLE, "SchemaMismatch: 10 should be 8", None,
+            ReadDecision(
+                False, "Tables are not in the same group: the table is not accepted: SchemaMismatch: 10 should be 8"
+            ),
+            id="refused",
+        ),
+        pytest.param(
+            ReadSwitches(colocate_when_unstable=True), STABLE, None, "the files have 4 buckets, the group has 8",
+            ReadDecision(
+                False,
+                "Inconsistent distribution of table and queries: the files have 4 buckets, the group has 8",
+            ),
+            id="other-buckets",
+        ),
+    ],
+)
+def test_decide(
+    switches: ReadSwitches,
+    group: ColocationGroupStatus | None,
+    refusal: str | None,
+    inconsistency: str | None,
+    expected: ReadDecision,
+) -> None:
+    """A table is read bucket by bucket exactly when its group is stable, or the session says so."""
+    assert decide(switches, group, refusal, inconsistency) == expected

@@ -1,0 +1,80 @@
+"""A load waits for what the operator has yet to do, and says what that is when it does not come."""
+
+import itertools
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column
+from colocation.spark.loading import NotReady, wait_until_loadable
+
+from .fake_catalog import NAMESPACE, FakeCatalog
+
+SPEC = ColocatedTableSpec(
+    colocate_with="sales", columns=(Column(name="id", type="bigint"),), bucketed_by=("id",)
+)
+GROUP_SPEC = ColocationGroupSpec(bucket_key=("bigint",), buckets=2, replicas=2)
+MAP = (("node-1", "node-2"), ("node-2", "node-3"))
+AGENTS = {node: f"https://{node}:8440" for node in ("node-1", "node-2", "node-3")}
+
+
+def ready_catalog() -> FakeCatalog:
+    catalog = FakeCatalog(dict(AGENTS))
+    catalog.add_table("orders", SPEC, str(uuid.uuid4()))
+    catalog.add_group(GROUP_SPEC, ColocationGroupStatus(stable=True, backends_per_bucket_seq=MAP))
+    return catalog
+
+
+def without_group(catalog: FakeCatalog) -> None:
+    catalog.groups.clear()
+
+
+def without_map(catalog: FakeCatalog) -> None:
+    catalog.add_group(GROUP_SPEC, ColocationGroupStatus(reason="InsufficientNodes"))
+
+
+def not_accepted(catalog: FakeCatalog) -> None:
+    catalog.tables["orders"] = replace(catalog.tables["orders"], status=ColocatedTableStatus())
+
+
+def in_no_group(catalog: FakeCatalog) -> None:
+    spec = SPEC.model_copy(update={"colocate_with": ""})
+    catalog.tables["orders"] = replace(catalog.tables["orders"], spec=spec)
+
+
+def without_an_agent(catalog: FakeCatalog) -> None:
+    del catalog.agents["node-3"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (without_group, "ColocationGroup shop/sales does not exist"),
+        (without_map, r"group sales has no map yet \(InsufficientNodes\)"),
+        (not_accepted, "the operator has not accepted it yet"),
+        (in_no_group, "it is in no group"),
+        (without_an_agent, "bucket 1 lies on nodes node-2, node-3, of which 1 have a ready agent; at least 2 must"),
+    ],
+)
+def test_gives_up_with_what_is_missing(spoil, words: str) -> None:  # type: ignore[no-untyped-def]
+    """After the deadline the error names the one thing that did not come."""
+    catalog = ready_catalog()
+    spoil(catalog)
+    clock = itertools.count()
+    with pytest.raises(NotReady, match=words):
+        wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: next(clock), sleep=lambda _: None)
+
+
+def test_goes_on_as_soon_as_the_operator_is_done() -> None:
+    """The load begins when map and agents are there."""
+    catalog = ready_catalog()
+    complete = catalog.groups["sales"]
+    without_map(catalog)
+
+    def operator_makes_the_map(_: float) -> None:
+        catalog.groups["sales"] = complete
+
+    target = wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: 0.0, sleep=operator_makes_the_map)
+    assert (target.buckets, target.agents) == (MAP, AGENTS)
