@@ -1,0 +1,97 @@
+"""The command with a cluster in memory behind it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from colocation.cli import options
+from colocation.cli.errors import CommandFailed
+from colocation.cli.main import main
+
+Run = Callable[..., Result]
+
+
+class FakeCluster:
+    """The commands' view of a cluster, from two lists of objects."""
+
+    connection = None
+
+    def __init__(self, groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> None:
+        self.namespace = "shop"
+        self.drained: dict[str, bool] = {}
+        self._objects = {"group": groups, "table": tables}
+
+    def groups(self) -> list[dict[str, Any]]:
+        return self._objects["group"]
+
+    def tables(self) -> list[dict[str, Any]]:
+        return self._objects["table"]
+
+    def group(self, name: str) -> dict[str, Any]:
+        return self._find("group", name)
+
+    def table(self, name: str) -> dict[str, Any]:
+        return self._find("table", name)
+
+    def spark_config_map(self, group: str) -> dict[str, Any]:
+        return {"data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}}
+
+    def set_drain(self, node: str, drain: bool) -> None:
+        self.drained[node] = drain
+
+    def events(self, group: str) -> list[dict[str, Any]]:
+        at = "2026-11-21T00:00:00Z"
+        return [{"lastTimestamp": at, "type": "Normal", "reason": "Stable", "message": "all complete"}]
+
+    def _find(self, kind: str, name: str) -> dict[str, Any]:
+        for item in self._objects[kind]:
+            if item["metadata"]["name"] == name:
+                return item
+        raise CommandFailed(f"there is no {kind} {name!r}")
+
+
+def group_object(name: str = "sales", **status: Any) -> dict[str, Any]:
+    """A ColocationGroup of two buckets, stable unless ``status`` says otherwise."""
+    return {
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"bucketKey": ["bigint"], "buckets": 2, "replicas": 2},
+        "status": {
+            "stable": True,
+            "reason": "AllReplicasComplete",
+            "tables": ["orders"],
+            "nodes": ["node-1", "node-2"],
+            "backendsPerBucketSeq": [["node-1", "node-2"], ["node-2", "node-1"]],
+            **status,
+        },
+    }
+
+
+def table_object(name: str = "orders", **changes: Any) -> dict[str, Any]:
+    """A ColocatedTable of the group, loaded once."""
+    counts = {"partitions": 2, "files": 4, "rows": 10, "bytes": 2048}
+    snapshot = {"id": 3, "manifest": "sha256:0", "committedAt": "2026-11-21T00:00:00Z", **counts}
+    return {
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"colocateWith": "sales", "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], **changes},
+        "status": {"accepted": True, "snapshot": snapshot},
+    }
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """A namespace with one group and one table, which every command opens."""
+    fake = FakeCluster([group_object()], [table_object()])
+    monkeypatch.setattr(options, "Cluster", lambda context, namespace: fake)
+    return fake
+
+
+@pytest.fixture
+def run() -> Run:
+    """``run("groups", "-o", "json")``: the command's exit code, stdout and stderr."""
+
+    def invoke(*arguments: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(main, list(arguments), input=stdin)
+
+    return invoke

@@ -1,0 +1,234 @@
+"""`submit`, `load`, `sql`: from the command line to what is created, and from the driver's result to the output."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from colocation.cli import applications
+from colocation.model.names import LABEL_GROUP
+
+from ..submit.applications_under_test import spark_application
+from ..submit.fake_applications import FakeApplications
+from .conftest import FakeCluster, Run, group_object
+
+LOADED = {
+    "table": "orders", "rows": 10, "files": 4, "bytes": 2048, "partitions": 2, "snapshot_id": 3, "replicas_missing": 0,
+}  # fmt: skip
+ROWS = {
+    "columns": ["mode", "lines"], "rows": [["MAIL", 2], ["SHIP, slow", None]], "exchanges": 0,
+    "joins": [{"join": "SortMergeJoin", "type": "Inner", "keys": ["a = b"], "tables": ["shop.a", "shop.b"],
+               "colocate": True, "reason": ""}],
+}  # fmt: skip
+
+Kubeflow = Callable[..., FakeApplications]
+
+
+@pytest.fixture
+def kubeflow(monkeypatch: pytest.MonkeyPatch) -> Kubeflow:
+    """``kubeflow(state, result)``: applications end at once in this state, their driver printed this result."""
+
+    def installed(state: str = "COMPLETED", result: dict[str, Any] | None = None, log: str = "") -> FakeApplications:
+        text = log if result is None else f"{log}\nCOLOCATION_RESULT {json.dumps(result)}\n"
+        fake = FakeApplications([state], log=text, error_message="driver container failed")
+        monkeypatch.setattr(applications, "KubernetesApplications", lambda connection: fake)
+        return fake
+
+    return installed
+
+
+def manifest(**spec: Any) -> str:
+    return yaml.safe_dump(spark_application(**spec))
+
+
+def test_submit_prints_decision_and_result(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The decision comes first, the driver's result as one marked line; progress goes to stderr."""
+    created = kubeflow(result={"answer": 42})
+    done = run("submit", "-f", "-", stdin=manifest())
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "colocate: true", "sparkapplication report: COMPLETED", 'COLOCATION_RESULT {"answer": 42}',
+    ]  # fmt: skip
+    assert "report: COMPLETED" in done.stderr
+    assert created.objects["report"]["spec"]["image"] == "spark:installed"
+
+
+def test_submit_degrades_with_the_operators_reason(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """An unstable group's application runs all the same, and says why it is not colocated."""
+    created = kubeflow()
+    condition = {"type": "Stable", "status": "False", "reason": "NodeNotReady", "message": "node-2 is not ready"}
+    cluster.groups()[0] = group_object(stable=False, reason="NodeNotReady", conditions=[condition])
+    done = run("submit", "-f", "-", stdin=manifest())
+    reason = "group is not stable: NodeNotReady: node-2 is not ready"
+    assert done.stdout.splitlines()[0] == f"colocate: false, reason: {reason}"
+    assert created.objects["report"]["spec"]["sparkConf"]["spark.colocation.degradeReason"] == reason
+
+
+def test_submit_for_programs(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """-o json prints one document: decision, application, state, result."""
+    kubeflow(result={"answer": 42})
+    assert json.loads(run("submit", "-f", "-", "-o", "json", stdin=manifest()).stdout) == {
+        "decision": {"colocated": True, "reason": ""}, "application": "report", "state": "COMPLETED",
+        "result": {"answer": 42},
+    }  # fmt: skip
+
+
+def test_a_dry_run_creates_nothing(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The output is a manifest that kubectl takes, with the decision as a comment."""
+    created = kubeflow()
+    done = run("submit", "-f", "-", "--dry-run", stdin=manifest())
+    assert done.stdout.startswith("# colocate: true\n")
+    assert yaml.safe_load(done.stdout)["spec"]["executor"]["template"]["spec"]["affinity"]
+    assert created.objects == {}
+
+
+def test_no_wait_returns_at_once(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The application is created, and how to watch it is said."""
+    created = kubeflow(state="RUNNING")
+    done = run("submit", "-f", "-", "--no-wait", stdin=manifest())
+    assert done.exit_code == 0
+    assert "--watch" in done.stderr
+    assert list(created.objects) == ["report"]
+
+
+def test_a_failed_application_is_1_with_its_log(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The driver's exception is in the message, the end of its log above it."""
+    kubeflow(state="FAILED", log="INFO x\nTraceback (most recent call last):\n  File y\nValueError: no such table")
+    done = run("submit", "-f", "-", stdin=manifest())
+    assert done.exit_code == 1
+    assert "  INFO x" in done.stderr
+    assert "error: SparkApplication report is FAILED: ValueError: no such table" in done.stderr
+
+
+def test_a_submission_that_failed_says_what_the_operator_said(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow
+) -> None:
+    """Without a driver there is no log; Kubeflow's operator knows the cause."""
+    kubeflow(state="SUBMISSION_FAILED")
+    done = run("submit", "-f", "-", stdin=manifest())
+    assert done.exit_code == 1
+    assert "SUBMISSION_FAILED: driver container failed" in done.stderr
+
+
+def test_an_interrupted_wait_leaves_the_application(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends the command, not the application; the message says how to watch and how to end it."""
+    created = kubeflow(state="RUNNING")
+
+    def interrupt(steps: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(applications, "follow", interrupt)
+    done = run("submit", "-f", "-", stdin=manifest())
+    assert done.exit_code == 1
+    assert "interrupted; SparkApplication report goes on" in done.stderr
+    assert "kubectl delete sparkapplication report -n shop" in done.stderr
+    assert list(created.objects) == ["report"]
+
+
+def test_two_namespaces_are_wrong_usage(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The manifest's and the option's may not differ."""
+    done = run("submit", "-f", "-", "-n", "other", stdin=manifest())
+    assert done.exit_code == 2
+    assert "'shop'" in done.stderr and "'other'" in done.stderr
+
+
+def test_load_reports_what_was_committed(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Rows, files, bytes for people, and the marked line for programs."""
+    created = kubeflow(result=LOADED)
+    done = run("load", "orders", "--from", "s3a://lake/orders", "--mode", "overwrite", "--service-account", "etl")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[0] == (
+        "loaded 10 rows into orders: 4 files, 2.0 KiB per replica, 2 partitions; snapshot 3"
+    )
+    assert json.loads(done.stdout.splitlines()[1].removeprefix("COLOCATION_RESULT ")) == LOADED
+    (application,) = created.objects.values()
+    assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
+    assert application["spec"]["arguments"][:5] == ["orders", "--namespace", "shop", "--from", "s3a://lake/orders"]
+    assert application["spec"]["driver"]["serviceAccount"] == "etl"
+
+
+def test_load_says_which_copies_are_missing(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """A majority was written; the operator makes the rest."""
+    kubeflow(result={**LOADED, "replicas_missing": 2})
+    assert "the operator repairs 2 missing copies" in run("load", "orders", "--from", "x").stdout
+
+
+def test_load_builds_on_an_application(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """--application gives volumes and sizes; --image overrides its image."""
+    created = kubeflow(result=LOADED)
+    base = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+            "spec": {"image": "old", "executor": {"instances": 9}}}
+    done = run("load", "orders", "--from", "x", "--application", "-", "--image", "new", stdin=yaml.safe_dump(base))
+    assert done.exit_code == 0
+    (application,) = created.objects.values()
+    assert (application["spec"]["image"], application["spec"]["executor"]["instances"]) == ("new", 9)
+
+
+def test_load_into_a_table_of_no_group_is_refused(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Without a group there is no map that says where rows go."""
+    cluster.tables()[0]["spec"]["colocateWith"] = ""
+    done = run("load", "orders", "--from", "x")
+    assert done.exit_code == 2
+    assert "is in no group" in done.stderr
+
+
+def test_sql_prints_rows_as_a_table(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """NULL is a dash; --explain adds a line per join in EXPLAIN's words."""
+    kubeflow(result=ROWS)
+    done = run("sql", "select 1", "--explain")
+    assert done.stdout.splitlines() == [
+        "mode         lines", "MAIL         2", "SHIP, slow   -",
+        "SortMergeJoin Inner of shop.a, shop.b: colocate: true",
+    ]  # fmt: skip
+
+
+def test_sql_prints_rows_as_csv(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Quoted where needed."""
+    kubeflow(result=ROWS)
+    assert run("sql", "select 1", "-o", "csv").stdout == 'mode,lines\nMAIL,2\n"SHIP, slow",\n'
+
+
+def test_sql_prints_all_as_json(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The driver's whole result."""
+    kubeflow(result=ROWS)
+    assert json.loads(run("sql", "select 1", "-o", "json").stdout) == ROWS
+
+
+def test_sql_settings_reach_the_application(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """--set may be repeated, and a value may hold an equals sign."""
+    created = kubeflow(result=ROWS)
+    run("sql", "select 1", "--set", "spark.a=1", "--set", "spark.b=x=y")
+    (application,) = created.objects.values()
+    assert application["spec"]["sparkConf"]["spark.a"] == "1"
+    assert application["spec"]["sparkConf"]["spark.b"] == "x=y"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        pytest.param([], "has 0 groups: choose one by --group; there is none", id="none"),
+        pytest.param(["a", "b"], "has 2 groups: choose one by --group; there are: a, b", id="two"),
+    ],
+)
+def test_sql_needs_to_know_its_group(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, names: list[str], message: str
+) -> None:
+    """One group is taken; of several the user chooses."""
+    cluster.groups()[:] = [group_object(name) for name in names]
+    kubeflow(result=ROWS)
+    done = run("sql", "select 1")
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_sql_beside_a_chosen_group(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """--group places the application."""
+    cluster.groups()[:] = [group_object("a"), group_object("b")]
+    created = kubeflow(result=ROWS)
+    assert run("sql", "select 1", "--group", "b").exit_code == 0
+    (application,) = created.objects.values()
+    assert application["metadata"]["labels"][LABEL_GROUP] == "b"

@@ -1,0 +1,106 @@
+"""Exit codes and messages: 1 failed, 2 wrong usage, never a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+from urllib3.exceptions import MaxRetryError
+
+from colocation.cli import options
+from colocation.submit.errors import ManifestError
+from colocation.submit.run import RunError
+
+from .conftest import Run
+
+
+def answer(status: int, message: str) -> ApiException:
+    error = ApiException(status=status, reason="Reason")
+    error.body = json.dumps({"kind": "Status", "message": message})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "message"),
+    [
+        pytest.param(ConfigException("no file"), 1, "no cluster is configured", id="no kubeconfig"),
+        pytest.param(MaxRetryError(None, "/", None), 1, "the cluster cannot be reached", id="unreachable"),
+        pytest.param(answer(401, "Unauthorized"), 1, "does not accept your credentials", id="401"),
+        pytest.param(answer(403, "groups is forbidden"), 1, "you may not do this: groups is forbidden", id="403"),
+        pytest.param(answer(500, "etcd is away"), 1, "the cluster answered 500: etcd is away", id="500"),
+        pytest.param(RunError("it goes on"), 1, "error: it goes on", id="application"),
+        pytest.param(ManifestError("spec lacks x"), 2, "error: spec lacks x", id="manifest"),
+    ],
+)
+def test_errors_of_the_layers_below_become_messages(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, exit_code: int, message: str
+) -> None:
+    """Each has an exit code and words for people."""
+
+    def refuse(context: str | None, namespace: str | None) -> None:
+        raise error
+
+    monkeypatch.setattr(options, "Cluster", refuse)
+    done = run("groups")
+    assert done.exit_code == exit_code
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["nonsense"], id="no such command"),
+        pytest.param(["plan"], id="plan without group and file"),
+        pytest.param(["groups", "-o", "xml"], id="unknown format"),
+        pytest.param(["load", "orders"], id="load without --from"),
+        pytest.param(["load", "orders", "--from", "x", "--mode", "merge"], id="unknown mode"),
+        pytest.param(["submit"], id="submit without a file"),
+        pytest.param(["sql", "select 1", "--set", "novalue"], id="setting without a value"),
+        pytest.param(["submit", "-f", "/does/not/exist"], id="no such manifest"),
+        pytest.param(["plan", "--snapshot", "/does/not/exist"], id="no such snapshot"),
+    ],
+)
+def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
+    """Before any cluster is asked."""
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("{", "cannot be read", id="no YAML"),
+        pytest.param("a: 1\n---\nb: 2\n", "holds 2 documents", id="two documents"),
+        pytest.param("", "holds 0 documents", id="empty"),
+        pytest.param("- a\n", "exactly one object", id="a list"),
+    ],
+)
+def test_a_file_that_is_no_manifest_is_explained(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    """The message says what the file holds and what is allowed."""
+    file = tmp_path / "app.yaml"
+    file.write_text(text)
+    done = run("submit", "-f", str(file))
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "messages"),
+    [
+        pytest.param("{", ["Invalid JSON"], id="no JSON"),
+        pytest.param('{"now": 1, "nodes": [{"name": "n", "weight": -1}]}', ["nodes[0].weight", "-1"], id="value"),
+        pytest.param('{"now": "2026-11-21T00:00:00Z", "node": []}', ["node: ", "not permitted"], id="misspelt field"),
+        pytest.param(
+            '{"now": "2026-11-21T00:00:00Z", "groups": [{"namespace": "s", "name": "g", '
+            '"spec": {"bucketKey": ["array<int>"], "buckets": 0, "replicas": 1}}]}',
+            ["groups[0].spec.bucketKey", "groups[0].spec.buckets", "given 0"], id="two fields at once"),
+    ],
+)  # fmt: skip
+def test_a_wrong_snapshot_is_refused_by_field(run: Run, snapshot: str, messages: list[str]) -> None:
+    """Every wrong field is named by its path, with what it holds."""
+    done = run("plan", "--snapshot", "-", stdin=snapshot)
+    assert done.exit_code == 2
+    for message in messages:
+        assert message in done.stderr

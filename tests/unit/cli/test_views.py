@@ -1,0 +1,75 @@
+"""`groups`, `tables`, `show`, `events`, `drain`, `undrain` over a cluster in memory."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from .conftest import FakeCluster, Run, group_object, table_object
+
+
+def test_groups_as_columns(run: Run, cluster: FakeCluster) -> None:
+    """One line per group, as kubectl prints it."""
+    header, line = run("groups").stdout.splitlines()
+    columns = ["NAME", "BUCKETS", "REPLICAS", "DISTCOLS", "TABLES", "STABLE", "REASON", "NODES", "CLONES"]
+    assert header.split() == columns
+    assert line.split() == ["sales", "2", "2", "bigint", "1", "true", "AllReplicasComplete", "2", "-"]
+
+
+@pytest.mark.parametrize(("output", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
+@pytest.mark.parametrize("command", ["groups", "tables"])
+def test_lists_for_programs_are_the_objects(
+    run: Run, cluster: FakeCluster, command: str, output: str, parse: Any
+) -> None:
+    """JSON and YAML hold what the API server holds."""
+    expected = {"groups": cluster.groups(), "tables": cluster.tables()}[command]
+    assert parse(run(command, "-o", output).stdout) == expected
+
+
+def test_tables_as_columns(run: Run, cluster: FakeCluster) -> None:
+    """What is loaded stands beside the table; a table without a load shows dashes."""
+    unloaded = table_object("new")
+    unloaded["status"] = {}
+    cluster.tables().append(unloaded)
+    _, loaded, new = run("tables").stdout.splitlines()
+    assert loaded.split() == ["orders", "sales", "true", "k", "-", "3", "2", "4", "10", "2.0", "KiB"]
+    assert new.split() == ["new", "sales", "-", "k", "-", "-", "-", "-", "-", "-"]
+
+
+def test_show_says_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluster) -> None:
+    """The map with the state of every bucket; how many there are when not all are listed."""
+    problem = {"bucket": 1, "reason": "NodeGone", "message": "node-1 is gone", "since": "2026-11-21T00:00:00Z"}
+    cluster.groups()[0] = group_object(stable=False, unstableBuckets=[problem], unstableBucketCount=30)
+    text = run("show", "sales").stdout
+    assert "0        node-1, node-2   stable" in text
+    assert "1        node-2, node-1   NodeGone: node-1 is gone (since 2026-11-21T00:00:00Z)" in text
+    assert "30 buckets are not stable, 1 of them are shown" in text
+
+
+def test_show_of_a_group_that_nobody_judged(run: Run, cluster: FakeCluster) -> None:
+    """A group that the operator has not seen is not called unstable."""
+    cluster.groups()[0] = {**group_object(), "status": {}}
+    assert "unknown: the operator has not reported yet" in run("show", "sales").stdout
+
+
+def test_events_are_printed(run: Run, cluster: FakeCluster) -> None:
+    """Time, type, reason and message of each."""
+    assert "Normal   Stable   all complete" in run("events", "sales").stdout
+
+
+@pytest.mark.parametrize("command", ["show", "events"])
+def test_an_unknown_group_fails(run: Run, cluster: FakeCluster, command: str) -> None:
+    """Exit code 1 and a message, no traceback."""
+    done = run(command, "nope")
+    assert done.exit_code == 1
+    assert done.stderr == "error: there is no group 'nope'\n"
+
+
+def test_drain_and_undrain_mark_the_node(run: Run, monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster) -> None:
+    """The mark is a label on the Node; the operator does the rest."""
+    monkeypatch.setattr("colocation.cli.nodes.Cluster", lambda context, namespace: cluster)
+    assert run("drain", "node-1").exit_code == 0
+    assert cluster.drained == {"node-1": True}
+    assert run("undrain", "node-1").exit_code == 0
+    assert cluster.drained == {"node-1": False}

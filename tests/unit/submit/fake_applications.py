@@ -1,0 +1,61 @@
+"""A cluster's SparkApplications in memory, with a script of states."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kubernetes.client.exceptions import ApiException
+
+Step = str | Exception
+
+
+class FakeApplications:
+    """Each `get` of an application plays the next step: a state, or an error to raise. The last step stays."""
+
+    def __init__(self, steps: Sequence[Step] = (), log: str = "", error_message: str = "") -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.deleted: list[str] = []
+        self._steps = list(steps)
+        self._log = log
+        self._error_message = error_message
+
+    def create(self, application: dict[str, Any]) -> dict[str, Any]:
+        metadata = application["metadata"]
+        name = metadata.get("name") or metadata["generateName"] + "x7k2p"
+        if name in self.objects:
+            raise ApiException(status=409, reason="AlreadyExists")
+        self.objects[name] = {**application, "metadata": {**metadata, "name": name}, "status": {}}
+        return self.objects[name]
+
+    def get(self, namespace: str, name: str) -> dict[str, Any]:
+        if name not in self.objects:
+            raise ApiException(status=404, reason="Not Found")
+        if self._steps:
+            step = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
+            if isinstance(step, Exception):
+                raise step
+            self.objects[name]["status"] = {
+                "applicationState": {"state": step, "errorMessage": self._error_message},
+                "driverInfo": {"podName": f"{name}-driver"},
+                "executorState": {"exec-1": "RUNNING", "exec-2": "PENDING"},
+            }
+        return self.objects[name]
+
+    def delete(self, namespace: str, name: str) -> None:
+        self.deleted.append(name)
+        del self.objects[name]
+
+    def driver_log(self, namespace: str, pod: str) -> str:
+        return self._log
+
+
+class VirtualTime:
+    """A clock that moves only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds

@@ -1,0 +1,102 @@
+"""The SparkApplications of `colocation load` and `colocation sql`."""
+
+from typing import Any
+
+import pytest
+
+from colocation.submit import ManifestError, prepare
+from colocation.submit.jobs import LoadRequest, SqlRequest, load_application, split_expressions, sql_application
+
+from .applications_under_test import sales_group
+
+ORDERS = LoadRequest(table="orders", path="s3a://lake/orders", select="*, year(day) as y", mode="overwrite")
+
+
+def base(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "spec": spec}
+
+
+def test_a_load_runs_the_images_program() -> None:
+    """The arguments are those of the image's load.py."""
+    spec = load_application(ORDERS, sales_group())["spec"]
+    assert spec["mainApplicationFile"] == "local:///opt/colocation/jobs/load.py"
+    assert spec["arguments"] == [
+        "orders", "--namespace", "shop", "--from", "s3a://lake/orders", "--format", "parquet", "--mode", "overwrite",
+        "--select", "*", "year(day) as y",
+    ]  # fmt: skip
+
+
+def test_a_statement_is_never_taken_for_an_option() -> None:
+    """A statement may begin with a comment."""
+    application = sql_application(SqlRequest(statement="-- all\nselect 1", explain=True), sales_group())
+    assert application["spec"]["arguments"] == ["--namespace", "shop", "--explain", "--", "-- all\nselect 1"]
+
+
+def test_a_job_can_be_submitted_as_it_is() -> None:
+    """Without a base the application is complete: prepare takes it, with one executor per node of the group."""
+    application = prepare(load_application(ORDERS, sales_group()), sales_group()).application
+    assert application["metadata"]["generateName"] == "load-orders-"
+    assert application["spec"]["image"] == "spark:installed"
+    assert application["spec"]["driver"]["serviceAccount"] == "spark"
+    assert application["spec"]["executor"]["instances"] == 3
+
+
+def test_the_base_application_decides_all_but_the_program() -> None:
+    """Image, accounts, sizes, configuration and name of the base stay."""
+    theirs = base(
+        image="mine", sparkVersion="4.3.0", sparkConf={"spark.hadoop.fs.s3a.endpoint": "http://minio"},
+        driver={"serviceAccount": "etl", "memory": "4g"}, executor={"instances": 7},
+    )  # fmt: skip
+    theirs["metadata"] = {"name": "nightly", "labels": {"team": "lake"}}
+    application = load_application(ORDERS, sales_group(), theirs)
+    assert application["metadata"]["name"] == "nightly"
+    assert application["metadata"]["labels"] == {"team": "lake", "colocation.dev/group": "sales"}
+    spec = application["spec"]
+    assert (spec["image"], spec["sparkVersion"]) == ("mine", "4.3.0")
+    assert spec["driver"] == {"serviceAccount": "etl", "memory": "4g"}
+    assert spec["executor"] == {"instances": 7}
+    assert spec["sparkConf"] == {"spark.hadoop.fs.s3a.endpoint": "http://minio"}
+
+
+def test_settings_of_the_statement_win_over_the_base() -> None:
+    """--set is said last."""
+    request = SqlRequest(statement="select 1", conf={"spark.sql.ansi.enabled": "false"})
+    application = sql_application(request, sales_group(), base(sparkConf={"spark.sql.ansi.enabled": "true", "a": "b"}))
+    assert application["spec"]["sparkConf"] == {"spark.sql.ansi.enabled": "false", "a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        pytest.param({"kind": "Pod", "apiVersion": "v1"}, "kind 'Pod'", id="another kind"),
+        pytest.param(base(mainApplicationFile="local:///mine.py"), "local:///mine.py", id="a program of its own"),
+        pytest.param(base(driver=[]), r"spec.driver is \[\]", id="driver is a list"),
+    ],
+)
+def test_a_base_that_cannot_be_one_is_refused(theirs: dict[str, Any], message: str) -> None:
+    """The message says what the base holds."""
+    with pytest.raises(ManifestError, match=message):
+        load_application(ORDERS, sales_group(), theirs)
+
+
+@pytest.mark.parametrize(
+    ("text", "expressions"),
+    [
+        pytest.param("*", ["*"], id="one"),
+        pytest.param("*, year(d) as y", ["*", "year(d) as y"], id="two"),
+        pytest.param("coalesce(a, b) as c, d", ["coalesce(a, b) as c", "d"], id="comma in brackets"),
+        pytest.param("'a,b' as x, `odd,name`", ["'a,b' as x", "`odd,name`"], id="comma in quotes"),
+        pytest.param("'it''s, ok', b", ["'it''s, ok'", "b"], id="doubled quote"),
+        pytest.param("map('(', 1) as m, b", ["map('(', 1) as m", "b"], id="bracket in quotes"),
+    ],
+)
+def test_a_select_list_is_split_at_its_commas(text: str, expressions: list[str]) -> None:
+    """Commas in brackets and quotes belong to the expression."""
+    assert split_expressions(text) == expressions
+
+
+@pytest.mark.parametrize("text", ["", "a,", ",a", "f(a", "a)", "'a"])
+def test_a_broken_select_list_is_refused(text: str) -> None:
+    """Before an application is started for it."""
+    with pytest.raises(ManifestError, match="is no list of expressions"):
+        split_expressions(text)
