@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..kube.actions import Action, WriteGroupStatus
-from ..kube.clones import is_current
+from ..kube.clones import group_uids, is_current
 from ..kube.membership import Membership, memberships
 from ..kube.observation import Observation, ObservedCloneJob, ObservedGroup
 from ..kube.snapshot import snapshot_of
@@ -65,8 +65,9 @@ def _facts(
 ) -> Iterator[GroupFacts]:
     """The groups that the planner planned."""
     jobs: dict[tuple[str, str], list[ObservedCloneJob]] = {}
+    uids = group_uids(observation)
     for job in observation.clone_jobs:
-        if is_current(observation, job) and not job.identity.deleting:
+        if is_current(uids, job) and not job.identity.deleting:
             jobs.setdefault((job.group_namespace, job.group), []).append(job)
     groups = {group.key: group for group in observation.groups}
     for state, group_plan in zip(snapshot.groups, planned.groups, strict=True):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from ..kube.actions import CollectGarbage, DeleteGroup, DropBucket, RecycleTable, RemoveClone, WriteConfigMap
-from ..kube.clones import is_current
+from ..kube.clones import group_uids, is_current
 from ..kube.observation import Observation, ObservedTable
 from ..kube.parse import parse_time
 from ..manifests.config_map import SparkConfigMap
@@ -54,8 +54,9 @@ def config_map(
 
 def stray_clones(observation: Observation) -> Iterator[RemoveClone]:
     """Clone Jobs of groups that are gone or have been made anew."""
+    uids = group_uids(observation)
     for job in observation.clone_jobs:
-        if not job.identity.deleting and not is_current(observation, job):
+        if not job.identity.deleting and not is_current(uids, job):
             yield RemoveClone(job.identity)
 
 

@@ -1,6 +1,6 @@
 """Clone Jobs and their agents' progress -> the planner's clones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from ..manifests.clone_job import clone_job_name
@@ -17,23 +17,26 @@ SETTLE_SECONDS = 30
 
 def clones_of(observation: Observation, groups: Iterable[GroupState]) -> tuple[Clone, ...]:
     """The groups' clones that have not ended: under way, failed and waiting for their next attempt, or not yet seen."""
+    uids = group_uids(observation)
     states = {(group.namespace, group.name): group for group in groups}
     return tuple(
         _clone(observation, job)
         for job in observation.clone_jobs
         if (group := states.get((job.group_namespace, job.group)))
-        and is_current(observation, job)
+        and is_current(uids, job)
         and not is_settled(job, group, observation.now)
     )
 
 
-def is_current(observation: Observation, job: ObservedCloneJob) -> bool:
+def group_uids(observation: Observation) -> dict[tuple[str, str], str]:
+    """(namespace, name) -> uid of every group."""
+    return {group.key: group.identity.uid for group in observation.groups}
+
+
+def is_current(uids: Mapping[tuple[str, str], str], job: ObservedCloneJob) -> bool:
     """Whether a Job belongs to a group as it is now, and not to a predecessor of that name."""
-    return any(
-        group.key == (job.group_namespace, job.group)
-        and job.identity.name == clone_job_name(group.identity.uid, job.bucket, job.target)
-        for group in observation.groups
-    )
+    uid = uids.get((job.group_namespace, job.group))
+    return uid is not None and job.identity.name == clone_job_name(uid, job.bucket, job.target)
 
 
 def is_settled(job: ObservedCloneJob, group: GroupState, now: datetime) -> bool:

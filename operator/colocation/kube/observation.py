@@ -6,6 +6,7 @@ A frozen value, so that a pass can be replayed, simulated and interrupted anywhe
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Literal
 
 from ..model.agent import AgentReport, TableReference
@@ -53,12 +54,12 @@ class ObservedTable:
     spec_error: str
     status: ColocatedTableStatus
 
-    @property
+    @cached_property
     def directory(self) -> str:
         """The table's folder below its namespace."""
         return table_directory(self.identity.name, self.identity.uid)
 
-    @property
+    @cached_property
     def reference(self) -> TableReference:
         """The table as agents know it."""
         snapshot = self.status.snapshot
@@ -157,7 +158,7 @@ class Observation:
     ca_certificate: str = ""
     version: int | None = None
 
-    @property
+    @cached_property
     def agent_urls(self) -> Mapping[str, str | None]:
         """Node -> its agent's URL. Of two pods on a node (one is going) the one that has an address and stays."""
         urls: dict[str, str | None] = {}

@@ -1,5 +1,6 @@
 """Observation -> Snapshot: pure, so that what the planner sees can be tested without a cluster."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from ..model.conditions import ConditionType, Reason
@@ -7,9 +8,9 @@ from ..model.group import ColocationGroupSpec
 from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
 from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .clones import clones_of
-from .held import held_of_group
+from .held import TableReports, held_of_group
 from .membership import Membership
-from .observation import AgentView, Observation, ObservedGroup, ObservedNode
+from .observation import AgentView, Observation, ObservedGroup, ObservedNode, ObservedTable
 from .parse import parse_time
 from .recover import recovered_map
 
@@ -24,8 +25,9 @@ def snapshot_of(
     Groups that are being deleted, or whose spec is not valid, are left out: nothing is done for them.
     ``agent_grace_seconds``: an agent that is silent for less still counts as ready (it restarts).
     """
+    reports = TableReports(observation)
     groups = tuple(
-        _group_state(observation, membership, group, group.spec)
+        _group_state(observation, reports, membership.members[group.key], group, group.spec)
         for group in observation.groups
         if group.spec is not None and not group.identity.deleting
     )
@@ -39,9 +41,13 @@ def snapshot_of(
 
 
 def _group_state(
-    observation: Observation, membership: Membership, group: ObservedGroup, spec: ColocationGroupSpec
+    observation: Observation,
+    reports: TableReports,
+    tables: Iterable[ObservedTable],
+    group: ObservedGroup,
+    spec: ColocationGroupSpec,
 ) -> GroupState:
-    bucket_bytes, held = held_of_group(observation, membership.members[group.key], spec.buckets)
+    bucket_bytes, held = held_of_group(observation, reports, tables, spec.buckets)
     return GroupState(
         namespace=group.identity.namespace,
         name=group.identity.name,
