@@ -23,6 +23,8 @@ BytesKey = tuple[str, str, str]
 
 ANSWER_WAIT_SECONDS = 1.0
 """How long a pass waits for agents; they answer from memory."""
+FIRST_ANSWER_WAIT_SECONDS = 5.0
+"""How long it waits for an agent that was never asked: an operator that starts must not call good groups unstable."""
 MAX_THREADS = 32
 
 
@@ -90,6 +92,7 @@ class Inventories:
         self._forget_bytes_of_old_manifests(tables)
         for node in self._agents.keys() - urls.keys():
             self._disconnect(self._agents.pop(node))
+        first = not waited_for <= self._agents.keys()
         for node, url in urls.items():
             agent = self._agents.setdefault(node, _Agent(AgentView(silent_since=self._now())))
             self._follow(agent, url)
@@ -98,7 +101,7 @@ class Inventories:
         tasks = [agent.task for node in waited_for if (agent := self._agents[node]).task]
         if tasks:
             self._waiting = True
-            await asyncio.wait(tasks, timeout=ANSWER_WAIT_SECONDS)
+            await asyncio.wait(tasks, timeout=FIRST_ANSWER_WAIT_SECONDS if first else ANSWER_WAIT_SECONDS)
             self._waiting = False
 
     async def close(self) -> None:

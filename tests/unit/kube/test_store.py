@@ -1,0 +1,65 @@
+"""The copy of the cluster's objects: whatever order words arrive in, the newest stands."""
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from colocation.kube.store import Store
+
+
+def body(version: int, value: str = "", name: str = "a") -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "shop", "resourceVersion": str(version)}, "value": value}
+
+
+def store() -> Store[str]:
+    return Store(lambda it: it["value"] or None)
+
+
+WORDS = [("put", 1, "old"), ("put", 3, "new"), ("list", 2, "middle")]
+
+
+ORDERS = {"-".join(f"{kind}{version}" for kind, version, _ in words): words for words in permutations(WORDS)}
+
+
+@pytest.mark.parametrize("words", list(ORDERS.values()), ids=list(ORDERS))
+def test_newest_word_stands_in_any_order(words: list[tuple[str, int, str]]) -> None:
+    """Watch events, lists and answers to writes race."""
+    one = store()
+    for kind, version, value in words:
+        if kind == "put":
+            one.put(body(version, value))
+        else:
+            one.replace([body(version, value)], version)
+    assert list(one) == ["new"]
+
+
+def test_deletion_outlives_an_older_list() -> None:
+    """A list that was made before the deletion, and read after it, does not bring the object back."""
+    one = store()
+    one.put(body(1, "it"))
+    assert one.remove(body(5, "it"))
+    one.replace([body(1, "it")], 4)
+    one.put(body(3, "it"))
+    assert list(one) == []
+    one.put(body(6, "again"))
+    assert list(one) == ["again"]
+
+
+def test_list_tells_of_deletions_that_the_watch_lost() -> None:
+    """What a full list lacks is gone, unless it was made after the list."""
+    one = store()
+    one.put(body(1, "gone", "a"))
+    one.put(body(9, "made later", "b"))
+    assert one.replace([], 5)
+    assert list(one) == ["made later"]
+
+
+def test_only_changes_of_what_is_parsed_count() -> None:
+    """A Node's heartbeat wakes nobody."""
+    one = store()
+    assert one.put(body(1, "same"))
+    assert not one.put(body(2, "same"))
+    assert not one.replace([body(3, "same")], 3)
+    assert one.put(body(4, ""))
+    assert one.get(("shop", "a")) is None
