@@ -5,6 +5,8 @@ import logging
 import signal
 import sys
 
+from kubernetes.aio.config import ConfigException
+
 from .authorizer import CachedAuthorizer
 from .kubernetes_authorizer import KubernetesAuthorizer
 from .server import running_agent
@@ -23,7 +25,13 @@ async def _serve(settings: Settings) -> None:
 def main() -> None:
     """Run the agent."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    asyncio.run(_serve(settings_from(sys.argv[1:])))
+    settings = settings_from(sys.argv[1:])
+    try:
+        asyncio.run(_serve(settings))
+    except ConfigException as error:
+        sys.exit(f"no way to the API server: {error}; run in a pod with a ServiceAccount, or set KUBECONFIG")
+    except OSError as error:
+        sys.exit(f"the agent cannot serve: {error}; check data root, certificate and ports (see --help)")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ class AgentApi:
             response = error_response(refusal)
         except EXPECTED_ERRORS as error:
             response = error_response(refusal_of(error))
+            if response.status >= 500:
+                _log.warning("%s %s: %s", request.method, request.path, error)
         except ConnectionError:
             raise  # the caller went away; there is nobody to answer
         except OSError as error:

@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from colocation.model.agent import AgentReport, InventoryRequest
+from pydantic import BaseModel
+
+from colocation.model.agent import AgentReport, InventoryRequest, TableReport
 from colocation.storage.clone_progress import read_progress
 from colocation.storage.errors import NoRoom
 from colocation.storage.inventory import Inventory
@@ -33,6 +36,8 @@ class NodeState:
         self.metrics = metrics
         self.inventory = Inventory(root)
         self._threads = ThreadPoolExecutor(FILE_THREADS, "files")
+        self._digests: dict[tuple[str, str], tuple[TableReport, str]] = {}
+        self._digests_lock = threading.Lock()
         self._active_transfers = 0
         self._announced_bytes = 0
 
@@ -103,5 +108,22 @@ class NodeState:
             unknown_directories=self.inventory.unknown_directories(request.tables) if with_tables else (),
             clones=read_progress(self.root),
         )
-        revision = hashlib.sha256(report.model_dump_json().encode()).hexdigest()[:32]
-        return report.model_copy(update={"revision": revision, "active_transfers": self._active_transfers})
+        update = {"revision": self._revision(report), "active_transfers": self._active_transfers}
+        return report.model_copy(update=update)
+
+    def _revision(self, report: AgentReport) -> str:
+        """A digest of all but momentary figures. Tables are digested again only when their report is another object."""
+        with self._digests_lock:
+            known, self._digests = self._digests, {}
+            for table in report.tables:
+                key = (table.namespace, table.directory)
+                before = known.get(key)
+                same = before is not None and before[0] is table
+                self._digests[key] = before if before is not None and same else (table, _digest(table))
+            digests = [digest for _, digest in self._digests.values()]
+        node_digest = _digest(report.model_copy(update={"tables": ()}))
+        return hashlib.sha256("".join([node_digest, *digests]).encode()).hexdigest()
+
+
+def _digest(content: BaseModel) -> str:
+    return hashlib.sha256(content.model_dump_json().encode()).hexdigest()

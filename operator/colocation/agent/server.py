@@ -44,7 +44,8 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
     certificate = Certificate(settings.tls_certificate, settings.tls_key)
     async with contextlib.AsyncExitStack() as stack:
         metrics = Metrics()
-        root = DataRoot(settings.data_root, on_damage=lambda _table, _path: metrics.damaged_files.inc())
+        root = DataRoot(settings.data_root)
+        root.damage_listeners.append(lambda _table, _path: metrics.damaged_files.inc())
         stack.callback(root.close)
         node = NodeState(settings, root, metrics)
         stack.callback(node.close)
@@ -77,6 +78,7 @@ async def _listen(
         shutdown_timeout=settings.shutdown_seconds,
         read_bufsize=READ_BUFFER_BYTES,
         max_line_size=MAX_REQUEST_LINE_BYTES,
+        auto_decompress=False,
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)

@@ -71,6 +71,8 @@ async def status(node: NodeState) -> web.Response:
 async def _body(request: web.Request, kind: type[Body]) -> Body:
     try:
         return kind.model_validate_json(await request.read())
+    except web.HTTPRequestEntityTooLarge as error:
+        raise Refusal(413, "BodyTooLarge", f"the body is too large: {error.text}; ask about fewer tables") from error
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         raise Refusal(400, "InvalidBody", f"the body is no {kind.__name__}: {problems}") from error

@@ -14,11 +14,12 @@ from colocation.storage.root import DataRoot
 from .errors import CloneFailed
 from .sources import Source, Sources
 
-_log = logging.getLogger(__name__)
-
-
+CHUNK_BYTES = 1 << 18
+"""Small enough for a steady pace and progress at low bandwidth."""
 MAX_ROUNDS = 10
 """Over all sources, per file, as long as rounds bring bytes; after that the Job fails and is retried later."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Puller:
                 break
         reasons = "; ".join(f"{node}: {failure}" for node, failure in sorted(failures.items()))
         raise CloneFailed(
-            Reason.NO_LIVE_REPLICA, f"no source gave {file.path} of {file.table} whole: {reasons}; repair a replica"
+            Reason.CLONE_FAILED, f"no source gave {file.path} of {file.table} whole: {reasons}; repair a replica"
         )
 
     def received_bytes(self, file: PulledFile) -> int:
@@ -113,7 +114,7 @@ class Puller:
         namespace, directory = file.table
         start = incoming.received_bytes or None
         with source.client.get_file(namespace, directory, file.path, start) as stream:
-            for chunk in stream.chunks():
+            for chunk in stream.chunks(CHUNK_BYTES):
                 self._pace(len(chunk))
                 incoming.write(chunk)
                 self._advance(len(chunk))

@@ -19,9 +19,6 @@ from .wanted import ManifestShelf, WantedFile, WantedFiles
 
 _log = logging.getLogger(__name__)
 
-MAX_CACHED_REPORTS = 8
-"""Per table: the operator's, and those of loads that verify."""
-
 
 @dataclass(frozen=True)
 class _Evaluation:
@@ -51,11 +48,13 @@ class TableInventory:
         self._shelf = ManifestShelf(root, table)
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
+        self._sweep_due = False
 
     def report(self, reference: TableReference) -> TableReport:
         """What is held of the table now, at the cost of what changed since the last time."""
         with self._lock:
-            self._contents.refresh()
+            sweep, self._sweep_due = self._sweep_due, False
+            self._contents.refresh(sweep)
             return self._evaluated(reference)
 
     def sweep(self) -> None:
@@ -85,9 +84,12 @@ class TableInventory:
             return self._shelf.wanted(manifest)
 
     def expected_sha256(self, path: str) -> str | None:
-        """The digest that a live manifest gives for a file, as far as known."""
-        with self._lock:
-            return self._shelf.expected_sha256(path)
+        """The digest that a live manifest gives for a file, as far as known. Never waits."""
+        return self._shelf.expected_sha256(path)
+
+    def look_again(self) -> None:
+        """Look at every file when next asked: one was found that has changed in place."""
+        self._sweep_due = True
 
     def unverified(self) -> tuple[str, ...]:
         """The data files whose content was not hashed yet, as of the last look."""
@@ -149,16 +151,18 @@ class TableInventory:
         if known is not None and known.holds_for(self._contents.generation, wanted, retained):
             return known.report
         report = table_report(reference, wanted, retained, self._contents.files())
-        while len(self._evaluations) >= MAX_CACHED_REPORTS:
-            del self._evaluations[next(iter(self._evaluations))]
         self._evaluations[reference] = _Evaluation(self._contents.generation, wanted, retained, report)
         return report
 
-    def keep_manifests(self, reference: TableReference) -> None:
-        """Forget manifests that the operator no longer wants."""
-        live = {reference.manifest, *reference.retained_manifests} - {None}
+    def keep_only(self, reference: TableReference) -> None:
+        """Forget manifests, and reports on them, that neither the operator wants nor a load used lately."""
         with self._lock:
-            self._shelf.keep(sha256 for sha256 in live if sha256 is not None)
+            self._shelf.keep({reference.manifest or "", *reference.retained_manifests})
+            self._evaluations = {
+                known: evaluation
+                for known, evaluation in self._evaluations.items()
+                if known == reference or (known.manifest in self._shelf and not known.retained_manifests)
+            }
 
 
 class Inventory:
@@ -168,11 +172,14 @@ class Inventory:
         self._root = root
         self._lock = threading.Lock()
         self._tables: dict[TablePath, TableInventory] = {}
+        root.damage_listeners.append(lambda table, _path: self.table(table).look_again())
 
     def table(self, table: TablePath) -> TableInventory:
         """The inventory of one table, held or not."""
         with self._lock:
-            return self._tables.setdefault(table, TableInventory(self._root, table))
+            if table not in self._tables:
+                self._tables[table] = TableInventory(self._root, table)
+            return self._tables[table]
 
     def tables(self) -> tuple[TableInventory, ...]:
         """The inventories of all tables that lie on the disk."""
@@ -188,7 +195,7 @@ class Inventory:
         for reference in references:
             table = self.table(table_path(reference.namespace, reference.directory))
             reports.append(table.report(reference))
-            table.keep_manifests(reference)
+            table.keep_only(reference)
         return tuple(reports)
 
     def unknown_directories(self, references: Collection[TableReference]) -> tuple[str, ...]:

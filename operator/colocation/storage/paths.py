@@ -88,11 +88,6 @@ def is_data_file_name(name: str) -> bool:
     )
 
 
-def is_manifest_file_name(name: str) -> bool:
-    """Whether a file's name is ``<sha256>.json.zst``."""
-    return _MANIFEST_FILE.fullmatch(name) is not None
-
-
 def sha256_of_manifest_path(path: str) -> str | None:
     """The digest in a manifest's path; None for data files."""
     match = _MANIFEST_FILE.fullmatch(path.rpartition("/")[2])

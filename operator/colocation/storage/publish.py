@@ -50,7 +50,7 @@ def publish_once(
                 "send it again"
             )
         with root.lock_of(table):
-            if is_published(root, table, path, sha256):
+            if _confirmed(root, table, path, sha256):
                 return False
             damaged = _is_held(root, table, path)
             if damaged and wanted_content(table, path, expected) != sha256:
@@ -70,6 +70,16 @@ def is_published(root: DataRoot, table: TablePath, path: str, sha256: str) -> bo
     Raises:
         InvalidPath: the path is not allowed.
     """
+    with root.lock_of(table):
+        return _confirmed(root, table, path, sha256)
+
+
+def wanted_content(table: TablePath, path: str, expected: ExpectedContent) -> str | None:
+    """The digest that the file must have, if anything says so: a manifest's own name, or a live manifest."""
+    return sha256_of_manifest_path(path) or expected(table, path)
+
+
+def _confirmed(root: DataRoot, table: TablePath, path: str, sha256: str) -> bool:
     try:
         with root.file(table, path) as descriptor:
             held = content_of(root, table, path, descriptor)
@@ -80,11 +90,6 @@ def is_published(root: DataRoot, table: TablePath, path: str, sha256: str) -> bo
             return True
     except NotHeld:
         return False
-
-
-def wanted_content(table: TablePath, path: str, expected: ExpectedContent) -> str | None:
-    """The digest that the file must have, if anything says so: a manifest's own name, or a live manifest."""
-    return sha256_of_manifest_path(path) or expected(table, path)
 
 
 def _is_held(root: DataRoot, table: TablePath, path: str) -> bool:

@@ -73,9 +73,8 @@ def purge_expired(root: DataRoot) -> int:
         names = names_in(recycled)
         for name in names:
             if name.endswith(_RETENTION_SUFFIX):
-                orphan = name.removesuffix(_RETENTION_SUFFIX) not in names
-                if orphan and os.stat(name, dir_fd=recycled).st_mtime < root.clock() - DEFAULT_KEEP_SECONDS:
-                    os.unlink(name, dir_fd=recycled)
+                if name.removesuffix(_RETENTION_SUFFIX) not in names:
+                    _remove_old_orphan(root, recycled, name)
             elif _recycled_at(recycled, name) + _read_retention(recycled, name) <= root.clock():
                 shutil.rmtree(name, dir_fd=recycled)
                 with contextlib.suppress(FileNotFoundError):
@@ -133,6 +132,13 @@ def _write_retention(recycled: int, name: str, keep_seconds: int) -> None:
         json.dump({"keepSeconds": keep_seconds}, file)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _remove_old_orphan(root: DataRoot, recycled: int, name: str) -> None:
+    """Remove a retention whose folder never came (a kill in between); a young one's may still come."""
+    written_at = os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mtime
+    if written_at < root.clock() - DEFAULT_KEEP_SECONDS:
+        os.unlink(name, dir_fd=recycled)
 
 
 def _read_retention(recycled: int, name: str) -> int:

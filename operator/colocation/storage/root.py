@@ -33,18 +33,15 @@ class DataRoot:
     Args:
         path: the folder; it must exist, its own subfolders are made.
         clock: seconds since the epoch.
-        on_damage: called with table and path when a published file is found with another content than before.
+
+    Attributes:
+        damage_listeners: called with table and path when a published file is found with another content than before.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Callable[[], float] = time.time,
-        on_damage: Callable[[TablePath, str], None] = lambda _table, _path: None,
-    ) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = path
         self.clock = clock
-        self.on_damage = on_damage
+        self.damage_listeners: list[Callable[[TablePath, str], None]] = []
         self._table_locks: dict[TablePath, threading.Lock] = {}
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for segments in (UPLOADS, CLONES, (RECYCLE_DIRECTORY,), (LEDGER_DIRECTORY,)):

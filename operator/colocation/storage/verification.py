@@ -54,5 +54,6 @@ def hash_content(
     root.ledger.record(table, path, entry)
     if before is not None and before.sha256 != sha256:
         _log.warning("%s of %s has changed: content %s was %s before", path, table, sha256, before.sha256)
-        root.on_damage(table, path)
+        for listener in root.damage_listeners:
+            listener(table, path)
     return entry

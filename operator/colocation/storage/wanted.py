@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from colocation.model.table_manifest import decode_manifest, manifest_path
@@ -32,12 +32,16 @@ WantedFiles = Mapping[str, WantedFile]
 
 
 class ManifestShelf:
-    """The manifests of one table that were used lately. Not safe to share between threads."""
+    """The manifests of one table that were used lately.
+
+    Only ``expected_sha256`` may be called by several threads at once: reads of files ask it and must not wait.
+    """
 
     def __init__(self, root: DataRoot, table: TablePath) -> None:
         self._root = root
         self._table = table
         self._loaded: OrderedDict[str, tuple[FileIdentity, WantedFiles]] = OrderedDict()
+        self._newest_first: tuple[WantedFiles, ...] = ()
 
     def wanted(self, sha256: str) -> WantedFiles | None:
         """The files of a manifest; None when it is not held or is damaged. Reads it only if it looks changed."""
@@ -51,26 +55,34 @@ class ManifestShelf:
                 files = _decoded(descriptor, identity.bytes, sha256)
         except (NotHeld, InvalidPath, ValueError) as error:
             self._loaded.pop(sha256, None)
+            self._publish()
             if not isinstance(error, NotHeld):
                 _log.warning("table %s: %s", self._table, error)
             return None
         self._loaded[sha256] = (identity, files)
+        self._publish()
         return files
 
     def expected_sha256(self, path: str) -> str | None:
         """The digest that a loaded manifest gives for a file. A path never has two: file names are per load."""
-        for _, files in reversed(self._loaded.values()):
+        for files in self._newest_first:
             wanted = files.get(path)
             if wanted is not None:
                 return wanted.sha256
         return None
 
-    def keep(self, live: Iterable[str]) -> None:
+    def keep(self, live: Collection[str]) -> None:
         """Drop what is neither live nor was used lately."""
-        kept = set(live)
-        for sha256 in list(self._loaded)[: -SPARE_MANIFESTS or None]:
-            if sha256 not in kept:
+        for sha256 in list(self._loaded)[:-SPARE_MANIFESTS]:
+            if sha256 not in live:
                 del self._loaded[sha256]
+        self._publish()
+
+    def __contains__(self, sha256: str | None) -> bool:
+        return sha256 in self._loaded
+
+    def _publish(self) -> None:
+        self._newest_first = tuple(files for _, files in reversed(self._loaded.values()))
 
 
 def _decoded(descriptor: int, length: int, sha256: str) -> WantedFiles:

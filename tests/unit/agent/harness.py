@@ -32,7 +32,7 @@ SHOP_READER_TOKEN = "token-of-shop-reader"
 Truth = TypeVar("Truth")
 
 
-def until(condition: Callable[[], Truth], deadline_seconds: float = 30.0) -> Truth:
+def until(condition: Callable[[], Truth], deadline_seconds: float = 60.0) -> Truth:
     """The first true value of ``condition``; fails when none comes in time. For what other processes do."""
     give_up_at = time.monotonic() + deadline_seconds
     while not (value := condition()):
@@ -143,17 +143,17 @@ class AgentThread:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         entered = self._stack.enter_async_context(running_agent(self.settings, self.authorizer))
-        self.running = asyncio.run_coroutine_threadsafe(entered, self._loop).result(10)
-        assert self.running.upkeep.scanned.wait(10)
+        self.running = asyncio.run_coroutine_threadsafe(entered, self._loop).result(60)
+        assert self.running.upkeep.scanned.wait(60)
         return self
 
     def stop(self) -> None:
         """End as SIGTERM does."""
         if self._thread is None:
             return
-        asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result(20)
+        asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
         self._thread = None
 
@@ -178,7 +178,7 @@ class AgentThread:
         """A client with this token; one attempt per call."""
         token_path = self.pki.ca.parent / f"{token}.token"
         token_path.write_text(token)
-        return AgentClient(self.url, Credentials(token_path, ca or self.pki.ca), Timeouts(2.0, 10.0, 0.0))
+        return AgentClient(self.url, Credentials(token_path, ca or self.pki.ca), Timeouts(10.0, 60.0, 0.0))
 
     def raw_request(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
@@ -203,7 +203,7 @@ class AgentThread:
         context = ssl.create_default_context(cafile=self.pki.ca)
         assert self.running is not None
         with (
-            socket.create_connection(("127.0.0.1", self.running.port), timeout=10) as plain,
+            socket.create_connection(("127.0.0.1", self.running.port), timeout=60) as plain,
             context.wrap_socket(plain, server_hostname=AGENT_TLS_SERVER_NAME) as connection,
         ):
             connection.sendall(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body)

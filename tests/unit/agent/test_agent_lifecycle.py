@@ -21,7 +21,7 @@ TABLE = make_table({data_path(0): b"content"})
 def get(url: str) -> tuple[int, str]:
     """(status, text) of a plain HTTP request."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

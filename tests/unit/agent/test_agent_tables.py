@@ -4,7 +4,7 @@ import pytest
 
 from colocation.agentclient import AgentError, NotFound
 from colocation.model.agent import InventoryRequest, Removed
-from tests.unit.storage.tables import data_path, make_table, on_disk
+from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread
 
@@ -115,3 +115,13 @@ def test_verify_and_collect_need_their_manifest(loaded: AgentThread) -> None:
         with pytest.raises(AgentError, match="ManifestMissing"):
             client.collect(*TABLE.path, ("00" * 32,), 0)
         assert client.verify(*TABLE.path, TABLE.manifest).buckets[0].state == "complete"
+
+
+def test_reading_a_damaged_file_is_enough_to_find_it(loaded: AgentThread) -> None:
+    """Whoever reads a file that was written in place gets none of it, and the next report has the damage."""
+    with loaded.client() as client:
+        assert client.inventory(REQUEST).tables[0].buckets[0].state == "complete"
+        damage(on_disk(loaded.settings.data_root, TABLE.path, data_path(0)))
+        with pytest.raises(NotFound, match="ReplicaCorrupt"):
+            client.get_file(*TABLE.path, data_path(0))
+        assert client.inventory(REQUEST).tables[0].buckets[0].state == "corrupt"

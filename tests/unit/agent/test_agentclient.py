@@ -9,6 +9,7 @@ from colocation.agentclient import AgentClient, Credentials, Timeouts, Unauthori
 from colocation.agentclient.transport import Request, Transport
 from tests.unit.storage.tables import data_path, make_table
 
+from .cutting_proxy import CuttingProxy
 from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Pki, make_pki
 
 TABLE = make_table({data_path(0): bytes(3_000_000)})
@@ -36,7 +37,7 @@ def test_reads_a_renewed_token_and_ca_again(agent: AgentThread, tmp_path: Path, 
     token, ca = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("expired")
     ca.write_bytes(pki.ca.read_bytes())
-    with AgentClient(agent.url, Credentials(token, ca), Timeouts(2.0, 10.0, 0.0)) as client:
+    with AgentClient(agent.url, Credentials(token, ca), Timeouts(10.0, 60.0, 0.0)) as client:
         with pytest.raises(Unauthorized):
             client.status()
         replace(token, ADMIN_TOKEN.encode())
@@ -80,7 +81,7 @@ def test_repeats_what_may_pass(agent: AgentThread) -> None:
 
     agent.client().close()
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
-    transport = Transport(agent.url, credentials, Timeouts(2.0, 10.0, 30.0), 1, sleep=back_after)
+    transport = Transport(agent.url, credentials, Timeouts(10.0, 60.0, 30.0), 1, sleep=back_after)
     status, _, _ = transport.send_for_body(Request("GET", "/v1/status", {}), {200})
     transport.close()
     assert status == 200
@@ -94,7 +95,7 @@ def test_gives_up_at_the_deadline(agent: AgentThread) -> None:
     waits: list[float] = []
     agent.client().close()
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
-    transport = Transport(agent.url, credentials, Timeouts(2.0, 10.0, 0.0), 1, sleep=waits.append)
+    transport = Transport(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), 1, sleep=waits.append)
     with pytest.raises(Exception, match="AuthenticationUnavailable"):
         transport.send(Request("GET", "/v1/status", {}), {200})
     transport.close()
@@ -108,6 +109,25 @@ def test_a_stream_left_early_harms_nothing(agent: AgentThread) -> None:
         with client.get_file(*TABLE.path, data_path(0)) as stream:
             next(stream.chunks(1000))
         assert client.head_file(*TABLE.path, data_path(0)).bytes == 3_000_000
+
+
+def test_a_cut_answer_is_no_short_file(agent: AgentThread) -> None:
+    """When the connection ends in the middle the reader gets an error after the bytes that came, and can go on."""
+    content = TABLE.contents[data_path(0)]
+    with agent.client() as client:
+        client.put_file(*TABLE.path, data_path(0), content)
+    received = b""
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    with (
+        CuttingProxy(agent.running.port, cut_after_bytes=1_000_000, cuts=1) as proxy,
+        AgentClient(proxy.url, credentials) as client,
+    ):
+        with pytest.raises(Unreachable, match="cut off after"), client.get_file(*TABLE.path, data_path(0)) as stream:
+            for chunk in stream.chunks(1000):
+                received += chunk
+        assert 0 < len(received) < len(content)
+        with client.get_file(*TABLE.path, data_path(0), len(received)) as stream:
+            assert received + stream.read() == content
 
 
 def test_many_threads_share_a_client(agent: AgentThread) -> None:

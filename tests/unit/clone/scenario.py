@@ -57,7 +57,7 @@ def start_clone(environment: dict[str, str]) -> subprocess.Popen[str]:
 def run_clone(environment: dict[str, str]) -> tuple[int, str]:
     """(exit code, standard error) of a clone."""
     with start_clone(environment) as process:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     return process.returncode, errors
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from colocation.model.clone import CloneSource
+from tests.unit.agent.cutting_proxy import CuttingProxy
 from tests.unit.agent.harness import AgentThread, Pki, until
 from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, sha256_hex
 
@@ -90,7 +92,7 @@ def test_fails_in_one_line_when_no_source_has_a_file(agents: list[AgentThread], 
     code, errors = run_clone(clone_environment(clone_spec([ORDERS], agents[:1]), tmp_path / "node-3", pki))
     failure = json.loads(errors.splitlines()[-1])
     assert code == 1
-    assert failure["error"] == "NoLiveReplica"
+    assert failure["error"] == "CloneFailed"
     assert path in failure["message"] and "node-1" in failure["message"]
 
 
@@ -115,7 +117,7 @@ def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Pat
     """A clone killed in the middle of a file publishes nothing; the next run asks only for the rest."""
     put(agents[0], BIG)
     root = tmp_path / "node-3"
-    slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=1.0), root, pki)
+    slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=0.2), root, pki)
     partial = root / ".incoming/clones/shop.sales.00001/files" / BIG_SHA256
     with start_clone(slow) as process:
         until(lambda: partial.exists() and partial.stat().st_size > 0)
@@ -133,13 +135,28 @@ def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Pat
     assert agents[0].metric(SERVED_BYTES) - served_before == len(BIG.contents[data_path(BUCKET)]) - received_bytes
 
 
+def test_goes_on_after_cut_connections(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """Three connections in a row end in the middle of the file; each attempt asks for the rest of it only."""
+    put(agents[0], BIG)
+    root = tmp_path / "node-3"
+    length = len(BIG.contents[data_path(BUCKET)])
+    served_before = agents[0].metric(SERVED_BYTES)
+    with CuttingProxy(agents[0].running.port, cut_after_bytes=length // 4, cuts=3) as proxy:
+        spec = clone_spec([BIG], agents[:1])
+        flaky = spec.model_copy(update={"sources": (CloneSource(node="node-1", url=proxy.url),)})
+        assert run_clone(clone_environment(flaky, root, pki))[0] == 0
+    assert report_on(root, BIG).buckets[BUCKET].state == "complete"
+    assert (root / ".incoming/clones/shop.sales.00001").exists() is False
+    assert agents[0].metric(SERVED_BYTES) - served_before < 2.5 * length  # what was under way at a cut is sent again
+
+
 def test_reports_its_progress_to_the_target_agent(
     agents: list[AgentThread], pki: Pki, tmp_path: Path
 ) -> None:
     """While a clone runs, the agent of its node reports bytes done and total."""
     put(agents[0], BIG)
     root = tmp_path / "node-3"
-    slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=1.0), root, pki)
+    slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=0.2), root, pki)
     target = AgentThread(root, pki, agents[0].authorizer, "node-3").start()
     try:
         with start_clone(slow) as process, target.client() as client:

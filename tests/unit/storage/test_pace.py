@@ -1,0 +1,64 @@
+"""The limit on bytes per second, in virtual time."""
+
+import threading
+
+import pytest
+
+from colocation.storage.pace import BURST_SECONDS, Pace, Stopped
+
+
+class Time(threading.Event):
+    """A clock, and the event whose waits move it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Time passes; says whether the event is set, as an Event does."""
+        self.now += timeout or 0.0
+        return self.is_set()
+
+
+def test_keeps_to_the_rate() -> None:
+    """A hundred blocks of 10 bytes at 100 bytes per second take ten seconds, less the last block."""
+    time = Time()
+    pace = Pace(100.0, time, clock=time)
+    for _ in range(100):
+        pace(10)
+    assert time.now == pytest.approx(100.0 + 9.9)
+
+
+def test_makes_up_for_short_pauses_only() -> None:
+    """After a long pause no more than half a second's bytes come at once."""
+    time = Time()
+    pace = Pace(100.0, time, clock=time)
+    pace(10)
+    time.now += 1000.0
+    resumed_at = time.now
+    for _ in range(100):
+        pace(10)
+    assert time.now - resumed_at == pytest.approx(9.9 - BURST_SECONDS)
+
+
+def test_no_limit_never_waits() -> None:
+    """Without a rate time stands still."""
+    time = Time()
+    pace = Pace(None, time, clock=time)
+    for _ in range(100):
+        pace(1 << 30)
+    assert time.now == 100.0
+
+
+def test_stops_at_once() -> None:
+    """Set the event and the next block is not read, with or without a limit."""
+    for rate in (None, 100.0):
+        time = Time()
+        pace = Pace(rate, time, clock=time)
+        pace(10)
+        time.set()
+        with pytest.raises(Stopped):
+            pace(10)
