@@ -53,17 +53,20 @@ def watching_stability() -> Iterator[StabilityWatch]:
     arguments = ("colocation.dev", "v1alpha1", workload.NAMESPACE, "colocationgroups")
 
     def follow() -> None:
-        for event in stream.stream(api.list_namespaced_custom_object, *arguments,
-                                   field_selector=f"metadata.name={workload.GROUP}", timeout_seconds=3600):
-            record.seen.append(event["object"].get("status", {}).get("stable") is True)
+        while not stopped.is_set():  # the API server ends watches now and then
+            for event in stream.stream(api.list_namespaced_custom_object, *arguments,
+                                       field_selector=f"metadata.name={workload.GROUP}", timeout_seconds=2):
+                record.seen.append(event["object"].get("status", {}).get("stable") is True)
 
+    stopped = threading.Event()
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
-    wait_until("the watch's first event", lambda: record.seen, deadline_seconds=30)
     try:
+        wait_until("the watch's first event", lambda: record.seen, deadline_seconds=30)
         yield record
     finally:
-        stream.stop()
+        stopped.set()
+        thread.join()
 
 
 def load_tables(data: Path, oracle: Oracle) -> dict[str, int]:

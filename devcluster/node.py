@@ -16,7 +16,6 @@ from devcluster.errors import DevclusterError
 
 START_DEADLINE_SECONDS = 60.0
 READY_DEADLINE_SECONDS = 90.0
-ZONES = ("a", "b", "c")
 PAUSE_IMAGE = f"localhost/colocation-pause:{PAUSE.version}"
 
 PROGRAMS = ("namespaces", "containerd", "kubelet", "kube-proxy")
@@ -44,11 +43,6 @@ class Node:
     def name(self) -> str:
         """The name of its Node object."""
         return f"node-{self.number}"
-
-    @property
-    def zone(self) -> str:
-        """Zones a, b, c in turn."""
-        return ZONES[(self.number - 1) % len(ZONES)]
 
     @property
     def folder(self) -> Path:
@@ -224,7 +218,6 @@ def kubelet_command(node: Node) -> list[str]:
         f"--kubeconfig={node.folder / 'kubelet.kubeconfig'}",
         f"--hostname-override={node.name}",
         f"--node-ip={network.node_address(node.number)}",
-        f"--node-labels=topology.kubernetes.io/zone={node.zone}",
     ]
 
 
