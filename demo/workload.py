@@ -51,6 +51,11 @@ def group_status() -> dict[str, Any]:
     return status
 
 
+def stable_condition() -> dict[str, str]:
+    """The group's Stable condition."""
+    return next(condition for condition in group_status()["conditions"] if condition["type"] == "Stable")
+
+
 def bucket_map() -> list[list[str]]:
     """The group's map, nodes per bucket."""
     return [list(nodes) for nodes in group_status()["backendsPerBucketSeq"]]

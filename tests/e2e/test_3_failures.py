@@ -32,8 +32,8 @@ def test_a_lost_node_is_replaced_although_the_operator_dies_in_the_middle(loaded
     throttle(mib_per_second=0.05)
     victim, before = story.node_without_operators(), workload.bucket_map()
     story.kill(victim)
-    status = workload.group_status()
-    assert status["reason"] == "NodeNotReady" and victim in stable_condition(status)["message"]
+    condition = workload.stable_condition()
+    assert condition["reason"] == "NodeNotReady" and victim in condition["message"]
     degraded = story.join(loaded.oracle)
     assert degraded.answer_ok and degraded.exchanges > 0
     assert "colocate: false, reason: group is not stable" in degraded.decision
@@ -87,11 +87,6 @@ def kill_operator() -> None:
     """Kill the operator's pod without grace; its Deployment starts another."""
     kubectl("delete", "pod", "-l", "app.kubernetes.io/component=operator", "-n", cluster.OPERATOR_NAMESPACE,
             "--force", "--grace-period=0")
-
-
-def stable_condition(status: dict[str, list[dict[str, str]]]) -> dict[str, str]:
-    """The Stable condition of a group's status."""
-    return next(condition for condition in status["conditions"] if condition["type"] == "Stable")
 
 
 def event_reasons() -> set[tuple[str, str]]:
