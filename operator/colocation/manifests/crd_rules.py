@@ -37,8 +37,12 @@ MAX_NAME_LENGTH = 63
 
 @dataclass(frozen=True)
 class Rule:
-    """One CEL rule: ``expression`` is true of a good object, ``message`` is a CEL expression of the text."""
+    """One CEL rule: ``expression`` is true of a good object, ``message`` is a CEL expression of the text.
 
+    ``wanted`` says in words, for the reference, what a good object is like.
+    """
+
+    wanted: str
     expression: str
     message: str
 
@@ -50,6 +54,7 @@ class Rule:
 def name_rule(kind: str) -> Rule:
     """On the whole object."""
     return Rule(
+        f"The name has at most {MAX_NAME_LENGTH} characters.",
         f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
         f"'the name has %d characters; a {kind} may have at most {MAX_NAME_LENGTH}, since its name is used as a label; "
         "choose a shorter one'.format([self.metadata.name.size()])",
@@ -59,6 +64,7 @@ def name_rule(kind: str) -> Rule:
 def _fixed_once_used(field: str) -> Rule:
     """On the whole object: the operator counts the group's tables in the status."""
     return Rule(
+        f"`{field}` stays as it is once tables are in the group.",
         "!has(oldSelf.status) || !has(oldSelf.status.tableCount) || oldSelf.status.tableCount == 0 "
         f"|| self.spec.{field} == oldSelf.spec.{field}",
         f"'{field} cannot change once tables are in the group, and %d are; make another group, and name it in "
@@ -75,16 +81,19 @@ GROUP_RULES = (
 
 GROUP_SPEC_RULES = (
     Rule(
+        "`bucketKey` holds types that Spark can hash.",
         f"self.bucketKey.all(type, type.lowerAscii().matches(r'{KEY_TYPE_PATTERN}'))",
         f"'bucketKey is [' + self.bucketKey.join(', ') + ']; allowed are the Spark SQL types {ALLOWED_KEY_TYPES}; "
         "give the types of the bucket columns, in their order'",
     ),
     Rule(
+        "`bucketSequence` has one list of nodes per bucket.",
         "!has(self.bucketSequence) || size(self.bucketSequence) == self.buckets",
         "'Invalid bucket num. expected: %d, actual: %d; give one list of nodes per bucket, or leave bucketSequence out'"
         ".format([self.buckets, size(self.bucketSequence)])",
     ),
     Rule(
+        "`bucketSequence` gives every bucket as many nodes as there are replicas, each once.",
         "!has(self.bucketSequence) || self.bucketSequence.all(nodes, size(nodes) == self.replicas)",
         "'Invalid backend num per bucket. expected: %d, actual: %s; give every bucket so many nodes, or leave "
         "bucketSequence out'.format([self.replicas, "
@@ -102,6 +111,7 @@ def _names_columns(field: str) -> Rule:
     """
     names = "[self.columns.map(column, column.name.lowerAscii())]"
     return Rule(
+        f"`{field}` names columns, compared without case.",
         f"{names}.all(names, self.{field}.all(name, name.lowerAscii() in names))",
         f"'{field} is [' + self.{field}.join(', ') + '], and not all of these are in columns; "
         "give names of columns, or add the columns'",
@@ -109,6 +119,7 @@ def _names_columns(field: str) -> Rule:
 
 
 _KEY_COLUMN_TYPES = Rule(
+    "The columns of `bucketedBy` have types that Spark can hash.",
     "[self.bucketedBy.map(name, name.lowerAscii())].all(keys, self.columns.all(column, "
     "!(column.name.lowerAscii() in keys) || "
     f"![column.type.lowerAscii()].exists(type, {list(UNHASHABLE_TYPES)}.exists(start, type.startsWith(start)))))",
@@ -122,21 +133,25 @@ TABLE_SPEC_RULES = (
     _names_columns("sortedBy"),
     _KEY_COLUMN_TYPES,
     Rule(
+        "No column is both in `bucketedBy` and in `partitionedBy`.",
         "!self.bucketedBy.exists(key, self.partitionedBy.exists(name, name.lowerAscii() == key.lowerAscii()))",
         "'bucketedBy is [' + self.bucketedBy.join(', ') + '] and partitionedBy is [' + self.partitionedBy.join(', ') "
         "+ ']; a column may be in one of them; take it out of the other'",
     ),
     Rule(
+        "A table in no group says its `buckets` and `replicas`.",
         "self.colocateWith != '' || (has(self.buckets) && has(self.replicas))",
         "'colocateWith is empty, so no group says how many buckets and replicas the table has; "
         "give buckets and replicas, or name a group in colocateWith'",
     ),
     Rule(
+        "`bucketedBy` stays as it is.",
         "self.bucketedBy == oldSelf.bucketedBy",
         "'bucketedBy cannot change from [' + oldSelf.bucketedBy.join(', ') + '] to [' + self.bucketedBy.join(', ') "
         "+ ']: files are bucketed by it; make a new table'",
     ),
     Rule(
+        "`buckets` stays as it is once it is set.",
         "!has(oldSelf.buckets) || (has(self.buckets) && self.buckets == oldSelf.buckets)",
         "'buckets cannot change once it is set: it is %d, and files are bucketed by it; make a new table'"
         ".format([oldSelf.buckets])",
@@ -145,6 +160,7 @@ TABLE_SPEC_RULES = (
 
 COLUMN_RULES = (
     Rule(
+        "The type of a column stays as it is.",
         "self.type == oldSelf.type",
         "'the type of column ' + self.name + ' cannot change from ' + oldSelf.type + ' to ' + self.type "
         "+ ': files hold it; add a column of another name'",

@@ -6,6 +6,8 @@ A reason goes unchanged from the check that found it into the condition, the eve
 from enum import StrEnum
 from typing import Literal
 
+from pydantic import Field
+
 from .base import Observed
 
 
@@ -14,10 +16,10 @@ class Condition(Observed):
 
     type: str
     status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str = ""
-    last_transition_time: str | None = None
-    observed_generation: int | None = None
+    reason: str = Field(description="Why, in one word.")
+    message: str = Field("", description="Why, in words.")
+    last_transition_time: str | None = Field(None, description="When the status last changed.")
+    observed_generation: int | None = Field(None, description="The generation of the spec that this is about.")
 
 
 class ConditionType(StrEnum):

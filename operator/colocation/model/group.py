@@ -70,9 +70,9 @@ class ColocationGroupSpec(Frozen):
 
 class UnstableBucket(Observed):
     bucket: int
-    reason: str
-    message: str = ""
-    since: str | None = None
+    reason: str = Field(description="Why, in one word.")
+    message: str = Field("", description="Why, with the node and what is missing there.")
+    since: str | None = Field(None, description="RFC 3339, UTC.")
 
 
 class CloneCounts(Observed):
@@ -91,19 +91,23 @@ class CloneCounts(Observed):
 
 
 class ColocationGroupStatus(Observed):
-    observed_generation: int | None = None
-    group_id: str | None = None
-    stable: bool | None = None
+    observed_generation: int | None = Field(None, description="The generation of the spec that this status is about.")
+    group_id: str | None = Field(None, description="Id in the cluster: the namespace's short uid, a dot, a number.")
+    stable: bool | None = Field(
+        None, description="Whether every replica in the map is complete on a live node: joins need no shuffle."
+    )
     reason: str | None = Field(None, description="Why the group is (not) stable, in one word; the Stable condition's.")
     dist_cols: str | None = Field(None, description="Types of the bucket key, in order.")
-    tables: tuple[str, ...] = ()
-    table_count: int | None = None
-    nodes: tuple[str, ...] = ()
-    node_count: int | None = None
-    backends_per_bucket_seq: BucketSequence | None = None
-    map_version: int | None = None
-    unstable_buckets: tuple[UnstableBucket, ...] = ()
-    unstable_bucket_count: int | None = None
+    tables: tuple[str, ...] = Field((), description="The accepted tables.")
+    table_count: int | None = Field(None, description="How many tables are accepted.")
+    nodes: tuple[str, ...] = Field((), description="The nodes in the map.")
+    node_count: int | None = Field(None, description="How many nodes are in the map.")
+    backends_per_bucket_seq: BucketSequence | None = Field(
+        None, description="The map: the nodes of each bucket; index = bucket."
+    )
+    map_version: int | None = Field(None, description="Grows with every change of the map.")
+    unstable_buckets: tuple[UnstableBucket, ...] = Field((), description="The first 20 buckets that are not stable.")
+    unstable_bucket_count: int | None = Field(None, description="How many buckets are not stable.")
     clones: CloneCounts | None = None
     delete_after: str | None = Field(None, description="When the group goes, now that its last table has gone.")
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Condition, ...] = Field((), description="Ready, Stable, Reconciling, Stalled.")

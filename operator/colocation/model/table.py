@@ -89,13 +89,13 @@ class ColocatedTableSpec(Frozen):
 class TableSnapshot(Observed):
     """What readers see: the one commit point of a table. ``manifest`` is ``sha256:<hex>`` of the manifest file."""
 
-    id: int
-    manifest: str
-    committed_at: str
-    partitions: int = 0
-    files: int = 0
-    rows: int = 0
-    bytes: int = 0
+    id: int = Field(description="Grows with every commit.")
+    manifest: str = Field(description="sha256:<hex> of the manifest, which lists every file.")
+    committed_at: str = Field(description="RFC 3339, UTC.")
+    partitions: int = Field(0, description="Partitions that hold rows.")
+    files: int = Field(0, description="Files of one replica.")
+    rows: int = Field(0, description="Rows of the snapshot.")
+    bytes: int = Field(0, description="Of one replica.")
 
     @property
     def manifest_sha256(self) -> str:
@@ -104,8 +104,8 @@ class TableSnapshot(Observed):
 
 
 class ColocatedTableStatus(Observed):
-    observed_generation: int | None = None
-    accepted: bool | None = None
-    group_id: str | None = None
+    observed_generation: int | None = Field(None, description="The generation of the spec that this status is about.")
+    accepted: bool | None = Field(None, description="Whether the group takes the table.")
+    group_id: str | None = Field(None, description="Id of the group that took the table.")
     snapshot: TableSnapshot | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Condition, ...] = Field((), description="Ready, Accepted.")
