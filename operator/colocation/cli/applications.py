@@ -9,6 +9,7 @@ import click
 import yaml
 
 from ..model.base import Frozen
+from ..model.names import spark_config_map_name
 from ..submit import Decision, GroupView, PreparedApplication, prepare
 from ..submit.applications import Applications, KubernetesApplications
 from ..submit.run import RESULT_MARK, Outcome, create, outcome, watch
@@ -60,9 +61,16 @@ def group_view(cluster: Cluster, name: str) -> GroupView:
     """The group with what the operator says of it.
 
     Raises:
-        CommandFailed: there is no such group; the message lists those that there are.
+        CommandFailed: there is no such group (the message lists those that there are), or the operator has not made
+            the group's ConfigMap, without which Spark's pods would wait for ever.
     """
-    return GroupView.from_objects(cluster.group(name), cluster.spark_config_map(name))
+    group, config_map = cluster.group(name), cluster.spark_config_map(name)
+    if config_map is None:
+        raise CommandFailed(
+            f"there is no ConfigMap {spark_config_map_name(name)!r} in namespace {cluster.namespace!r}, "
+            "which the operator makes beside each group: does the operator run?"
+        )
+    return GroupView.from_objects(group, config_map)
 
 
 def run(

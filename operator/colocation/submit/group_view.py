@@ -25,13 +25,10 @@ class GroupView(Frozen):
     spark_image: str | None = None
 
     @classmethod
-    def from_objects(cls, group: Mapping[str, Any], config_map: Mapping[str, Any] | None) -> "GroupView":
-        """From the ColocationGroup and the ConfigMap ``<group>-spark`` that the operator keeps beside it.
-
-        The ConfigMap may be missing (None): the operator has not come to the group yet, and its defaults hold.
-        """
+    def from_objects(cls, group: Mapping[str, Any], config_map: Mapping[str, Any]) -> "GroupView":
+        """From the ColocationGroup and the ConfigMap ``<group>-spark`` that the operator keeps beside it."""
         status = ColocationGroupStatus.model_validate(group.get("status") or {})
-        conf = read_properties(((config_map or {}).get("data") or {}).get(CONFIGURATION_KEY, ""))
+        conf = read_properties((config_map.get("data") or {}).get(CONFIGURATION_KEY, ""))
         stable_condition = next((item for item in status.conditions if item.type == "Stable"), None)
         return cls(
             namespace=group["metadata"]["namespace"],

@@ -21,6 +21,9 @@ class FakeCluster:
     def __init__(self, groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> None:
         self.namespace = "shop"
         self.drained: dict[str, bool] = {}
+        self.config_map: dict[str, Any] | None = {
+            "data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}
+        }
         self._objects = {"group": groups, "table": tables}
 
     def groups(self) -> list[dict[str, Any]]:
@@ -35,8 +38,8 @@ class FakeCluster:
     def table(self, name: str) -> dict[str, Any]:
         return self._find("table", name)
 
-    def spark_config_map(self, group: str) -> dict[str, Any]:
-        return {"data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}}
+    def spark_config_map(self, group: str) -> dict[str, Any] | None:
+        return self.config_map
 
     def set_drain(self, node: str, drain: bool) -> None:
         self.drained[node] = drain

@@ -129,6 +129,18 @@ def test_an_interrupted_wait_leaves_the_application(
     assert list(created.objects) == ["report"]
 
 
+def test_nothing_is_created_before_the_operator_knows_the_group(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow
+) -> None:
+    """Without the group's ConfigMap Spark's pods would wait for their volume for ever."""
+    created = kubeflow()
+    cluster.config_map = None
+    done = run("submit", "-f", "-", stdin=manifest())
+    assert done.exit_code == 1
+    assert "there is no ConfigMap 'sales-spark'" in done.stderr
+    assert created.objects == {}
+
+
 def test_two_namespaces_are_wrong_usage(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """The manifest's and the option's may not differ."""
     done = run("submit", "-f", "-", "-n", "other", stdin=manifest())

@@ -21,7 +21,7 @@ def config_map(**changes: Any) -> dict[str, Any]:
 def test_the_operators_words_are_kept() -> None:
     """Reason and message of the Stable condition reach the submitter unchanged."""
     condition = {"type": "Stable", "status": "False", "reason": "NodeGone", "message": "node-2 is gone"}
-    view = GroupView.from_objects(group_object(stable=False, reason="NodeGone", conditions=[condition]), None)
+    view = GroupView.from_objects(group_object(stable=False, reason="NodeGone", conditions=[condition]), config_map())
     assert view.instability == "NodeGone: node-2 is gone"
 
 
@@ -34,7 +34,7 @@ def test_the_installations_settings_come_from_the_config_map() -> None:
 @pytest.mark.parametrize("status", [{}, {"stable": None}])
 def test_a_group_that_nobody_judged_is_not_stable(status: dict[str, Any]) -> None:
     """Before the operator's first pass nothing is known."""
-    view = GroupView.from_objects(group_object(**status), None)
+    view = GroupView.from_objects(group_object(**status), config_map())
     assert view.stable is False
     assert view.instability == "the operator has not reported on it yet"
 
