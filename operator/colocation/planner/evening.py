@@ -148,7 +148,7 @@ class _Evening:
             self.network.add_edge(top + 1, slot, len(holders), 0, max(0, counts[zone] - 1))
 
     def _add_replicas(self, bucket: int, holders: set[str]) -> None:
-        for node in holders:
+        for node in sorted(holders):  # plans must not depend on the order of sets
             if self.problem.may_give(bucket, node):
                 edge = self.network.add_edge(self._slot(bucket, node), self.vertex[node], 1, 0, 1)
                 self.edges.append((bucket, node, edge))

@@ -131,7 +131,7 @@ class StraightMatching:
         """Buckets that would let the node give one (more), if another node gave them."""
         yield from self._given[node]
         if len(self._given[node]) == self._exchange.giving[node] and node in self._exchange.either:
-            for other in self._exchange.either:
+            for other in sorted(self._exchange.either):
                 if len(self._given[other]) > self._exchange.giving[other]:
                     yield from self._given[other]
 
@@ -167,7 +167,8 @@ def straight_placement(problem: Problem, exchange: Exchange) -> list[set[str]] |
             holders = problem.holders[bucket]
             if bucket in receiver_of or node in holders:
                 continue
-            if matching.add(bucket, [giver for giver in holders & givers if problem.may_replace(bucket, giver, node)]):
+            able = [giver for giver in sorted(holders & givers) if problem.may_replace(bucket, giver, node)]
+            if matching.add(bucket, able):
                 receiver_of[bucket] = node
                 missing -= 1
         if missing:

@@ -12,6 +12,7 @@ from colocation.model.plan import GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
 from .cluster import Cluster
+from .start import is_running
 from .view import GroupView
 
 
@@ -96,7 +97,7 @@ def _limit_violations(cluster: Cluster, plan: Plan) -> Iterator[str]:
     per_group: Counter[tuple[str, str]] = Counter()
     per_node: Counter[str] = Counter()
     for clone in cluster.snapshot.clones:
-        if clone.retry_at is None:
+        if is_running(clone, cluster):
             per_group[clone.namespace, clone.group] += 1
             per_node[clone.to] += 1
     before_group, before_node = per_group.copy(), per_node.copy()

@@ -45,7 +45,7 @@ class Starter:
         self.sending: Counter[str] = Counter()
         views = {candidate.view.key: candidate.view for candidate in candidates}
         for clone in cluster.snapshot.clones:
-            if not is_waiting(clone, cluster):
+            if is_running(clone, cluster):
                 self._count(clone.namespace, clone.group, clone.to)
                 view = views.get((clone.namespace, clone.group))
                 source = self._source(view, clone.bucket, clone.to) if view else None
@@ -109,15 +109,15 @@ class Starter:
         return False
 
 
-def is_waiting(clone: Clone, cluster: Cluster) -> bool:
-    """Whether the clone has failed and is not running now."""
-    return clone.retry_at is not None
+def is_running(clone: Clone, cluster: Cluster) -> bool:
+    """Whether the clone takes part of the limits: one that has failed, or whose node is down, does not."""
+    return clone.retry_at is None and clone.to in cluster.ready
 
 
 def stalled_clone(view: GroupView) -> BucketProblem | None:
     """The clone that has not advanced for longest, when that is beyond the deadline."""
     cluster = view.cluster
-    running = [clone for _, clone in view.clones.values() if not is_waiting(clone, cluster)]
+    running = [clone for _, clone in view.clones.values() if clone.retry_at is None]
     late = [c for c in running if (cluster.now - c.since).total_seconds() >= cluster.limits.clone_deadline_seconds]
     if not late:
         return None

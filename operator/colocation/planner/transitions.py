@@ -11,8 +11,11 @@ Safety invariants (checked by `colocation.planner.invariants`):
 
 from colocation.model.plan import Drop
 
+from .cluster import Standing
 from .course import Course, replaced
 from .view import GroupView, Placement
+
+LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 
 
 def next_map(view: GroupView, course: Course) -> Placement:
@@ -62,7 +65,7 @@ def _is_whole(view: GroupView, course: Course, bucket: int, node: str) -> bool:
 
 
 def unwanted_clones(view: GroupView, course: Course) -> tuple[int, ...]:
-    """Indexes of the clones that no move needs; a clone that has just come into the map ends by itself."""
+    """Indexes of the clones that no move needs."""
     return tuple(index for key, (index, _) in view.clones.items() if _is_unwanted(view, course, *key))
 
 
@@ -71,9 +74,10 @@ def _is_unwanted(view: GroupView, course: Course, bucket: int, to: str) -> bool:
         return True
     if any(move.bucket == bucket and move.to == to for move in course.moves):
         return False
-    if to in view.map[bucket]:
-        return False
-    # Balance is not planned while repairs are pending; what it has begun goes on as long as its target may hold it.
     clone = view.clones[bucket, to][1]
+    if to in view.map[bucket]:
+        # A running one ends by itself; one that waits for another attempt, or for a lost node, would wait for ever.
+        return clone.retry_at is not None or view.standing(to) in LOST_FOR_GOOD
+    # Balance is not planned while repairs are pending; what it has begun goes on as long as its target may hold it.
     began_to_balance = clone.source is not None and clone.source in course.target[bucket]
     return not (course.pending and began_to_balance and to in view.pool.weights)

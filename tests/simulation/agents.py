@@ -1,0 +1,99 @@
+"""How operators reach the agents: inventories and orders, over a network that is slow or loses answers."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from colocation.kube.agents import AgentFailure
+from colocation.kube.observation import AgentView, BucketBytes
+from colocation.model.agent import TableReference
+
+from .disks import Disk
+from .schedule import Turn
+
+if TYPE_CHECKING:
+    from .world import World
+
+Tables = tuple[TableReference, ...]
+
+
+class FakeInventories:
+    """What `colocation.kube.inventories.Inventories` is to the operator, without threads.
+
+    A slow agent's last word stands, as with the real one; a node that cannot be reached is silent.
+    """
+
+    def __init__(self, world: "World", random: Random) -> None:
+        self._world = world
+        self._random = random
+        self.version = 0
+        self.views: dict[str, AgentView] = {}
+        self.bucket_bytes: dict[tuple[str, str, str], BucketBytes] = {}
+
+    async def ask(self, urls: Mapping[str, str | None], waited_for: frozenset[str], tables: Tables) -> None:
+        await Turn()
+        self.version += 1
+        now = self._world.clock.now()
+        for node in self.views.keys() - urls.keys():
+            del self.views[node]
+        for node, url in urls.items():
+            before = self.views.get(node, AgentView(silent_since=now))
+            disk = self._world.reachable(url)
+            if disk is None:
+                silent_since = before.silent_since or now
+                self.views[node] = AgentView(before.report, before.asked, before.answered_at, silent_since)
+            elif before.report is None or self._random.random() >= self._world.slow_rate:
+                report = disk.report(tables, self._world.manifests)
+                self.views[node] = AgentView(report, tables, now)
+                for table in report.tables:
+                    if table.manifest and table.manifest_present:
+                        sizes = {bucket: held.bytes_wanted for bucket, held in table.buckets.items()}
+                        self.bucket_bytes[table.namespace, table.directory, table.manifest] = sizes
+
+
+class FakeOrders:
+    """What `colocation.kube.agents.AgentOrders` is to the operator."""
+
+    def __init__(self, world: "World", random: Random) -> None:
+        self._world = world
+        self._random = random
+
+    async def call(self, url: str, order: Callable[[Any], Any]) -> Any:
+        await Turn()
+        disk = self._world.reachable(url)
+        if disk is None:
+            raise AgentFailure(f"agent at {url}: no answer")
+        answer = order(OrderedAgent(self._world, disk))
+        if self._random.random() < self._world.fault_rate:
+            raise AgentFailure(f"agent at {url} has not answered; it may still do it")
+        return answer
+
+
+class OrderedAgent:
+    """The part of ``AgentClient`` that the operator orders; each order is checked before it is carried out."""
+
+    def __init__(self, world: "World", disk: Disk) -> None:
+        self._world = world
+        self._disk = disk
+
+    def delete_bucket(self, namespace: str, directory: str, bucket: int) -> None:
+        doomed = {f for f in self._files(namespace, directory) if f.bucket == bucket}
+        self._world.checks.before_delete(self._disk, doomed)
+        self._disk.remove(doomed)
+
+    def recycle(self, namespace: str, directory: str, keep_seconds: int) -> None:
+        doomed = self._files(namespace, directory)
+        self._world.checks.before_delete(self._disk, doomed)
+        self._disk.remove(doomed)
+
+    def collect(self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int) -> None:
+        wanted = {file for digest in manifests for file in self._world.manifests[digest]}
+        oldest = self._world.clock.now() - timedelta(seconds=grace_seconds)
+        old = {file for file in self._files(namespace, directory) if self._world.written_at[file.load] < oldest}
+        doomed = old - wanted
+        self._world.checks.before_delete(self._disk, doomed)
+        self._disk.remove(doomed)
+
+    def _files(self, namespace: str, directory: str) -> set[Any]:
+        return {f for f in self._disk.files if (f.namespace, f.directory) == (namespace, directory)}
