@@ -18,6 +18,9 @@ Handler = Callable[[], Awaitable[web.StreamResponse]]
 MAX_BODY_BYTES = 64 << 20
 """Of JSON bodies: an inventory request names every table of the cluster."""
 
+CUT_OFF = 499
+"""In the metrics: the caller went away, or the disk failed in the middle of an answer."""
+
 _BEARER = "Bearer "
 _log = logging.getLogger(__name__)
 
@@ -50,8 +53,8 @@ class AgentApi:
             response = error_response(refusal_of(error))
             if response.status >= 500:
                 _log.warning("%s %s: %s", request.method, request.path, error)
-        except ConnectionError:
-            raise  # the caller went away; there is nobody to answer
+        except ConnectionError as error:
+            response = _cut_off(request, error)
         except OSError as error:
             _log.exception("%s %s failed", request.method, request.path)
             response = error_response(Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}"))
@@ -107,6 +110,14 @@ class AgentApi:
             case "DELETE", "buckets", bucket:
                 return _on(table, "delete"), lambda: tables.delete_bucket(node, table, bucket)
         raise _no_such_request(request)
+
+
+def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:
+    """End a connection in the middle of a request: whoever is still there must not take it for complete."""
+    _log.info("%s %s ended early: %s", request.method, request.path, error)
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=CUT_OFF)  # never sent; for the metrics
 
 
 def _on(table: TablePath, verb: str) -> Access:

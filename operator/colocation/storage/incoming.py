@@ -40,8 +40,12 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if resume else os.O_TRUNC)
         with root.folder(self.folder, create=True) as parent:
             self._descriptor = os.open(name, flags, FILE_MODE, dir_fd=parent)
-        os.fchmod(self._descriptor, FILE_MODE)  # whatever the umask: readers have another user id
-        self._hash_received()
+        try:
+            os.fchmod(self._descriptor, FILE_MODE)  # whatever the umask: readers have another user id
+            self._hash_received()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
 
     def write(self, block: bytes) -> None:
         """Append a block.

@@ -48,13 +48,15 @@ class TableInventory:
         self._shelf = ManifestShelf(root, table)
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
-        self._sweep_due = False
+        self._distrusted = False
 
     def report(self, reference: TableReference) -> TableReport:
         """What is held of the table now, at the cost of what changed since the last time."""
         with self._lock:
-            sweep, self._sweep_due = self._sweep_due, False
-            self._contents.refresh(sweep)
+            distrusted, self._distrusted = self._distrusted, False
+            if distrusted:
+                self._shelf.clear()
+            self._contents.refresh(sweep=distrusted)
             return self._evaluated(reference)
 
     def sweep(self) -> None:
@@ -87,9 +89,9 @@ class TableInventory:
         """The digest that a live manifest gives for a file, as far as known. Never waits."""
         return self._shelf.expected_sha256(path)
 
-    def look_again(self) -> None:
-        """Look at every file when next asked: one was found that has changed in place."""
-        self._sweep_due = True
+    def distrust(self) -> None:
+        """Look at every file, and read the manifests, when next asked: one was found with another content."""
+        self._distrusted = True
 
     def unverified(self) -> tuple[str, ...]:
         """The data files whose content was not hashed yet, as of the last look."""
@@ -172,7 +174,7 @@ class Inventory:
         self._root = root
         self._lock = threading.Lock()
         self._tables: dict[TablePath, TableInventory] = {}
-        root.damage_listeners.append(lambda table, _path: self.table(table).look_again())
+        root.damage_listeners.append(lambda table, _path: self.table(table).distrust())
 
     def table(self, table: TablePath) -> TableInventory:
         """The inventory of one table, held or not."""

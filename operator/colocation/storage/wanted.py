@@ -78,6 +78,11 @@ class ManifestShelf:
                 del self._loaded[sha256]
         self._publish()
 
+    def clear(self) -> None:
+        """Read every manifest again when it is next used."""
+        self._loaded.clear()
+        self._publish()
+
     def __contains__(self, sha256: str | None) -> bool:
         return sha256 in self._loaded
 

@@ -126,7 +126,7 @@ def test_headers_of_uploads(
     assert list((agent.settings.data_root / ".incoming" / "uploads").iterdir()) == []
 
 
-def test_an_upload_that_is_cut_off_leaves_nothing(agent: AgentThread) -> None:
+def test_an_upload_that_is_cut_off_leaves_nothing(agent: AgentThread, caplog: pytest.LogCaptureFixture) -> None:
     """When the caller goes away in the middle, the half file goes too."""
     digest = content_digest(sha256_hex(b"x" * 100))
     agent.send_and_hang_up("PUT", TARGET, {"Content-Length": "100", "Content-Digest": digest}, b"x" * 50)
@@ -134,6 +134,7 @@ def test_an_upload_that_is_cut_off_leaves_nothing(agent: AgentThread) -> None:
         until(lambda: client.status().active_transfers == 0)
     assert list((agent.settings.data_root / ".incoming" / "uploads").iterdir()) == []
     assert not on_disk(agent.settings.data_root, TABLE.path, data_path(3)).exists()
+    assert "Error handling request" not in caplog.text
 
 
 def test_no_room(agent: AgentThread) -> None:

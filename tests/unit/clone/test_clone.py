@@ -1,11 +1,16 @@
 """The clone Job as a process, pulling from real agents."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from colocation.model.agent import InventoryRequest
 from colocation.model.clone import CloneSource
+from colocation.model.table import Column
+from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.storage.paths import table_path
 from tests.unit.agent.cutting_proxy import CuttingProxy
 from tests.unit.agent.harness import AgentThread, Pki, until
 from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, sha256_hex
@@ -124,6 +129,7 @@ def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Pat
         process.kill() if kill else process.terminate()
         process.communicate()
     received_bytes = partial.stat().st_size
+    until(lambda: agents[0].metric("colocation_agent_active_transfers") == 0)
     assert process.returncode != 0
     assert 0 < received_bytes < len(BIG.contents[data_path(BUCKET)])
     assert held_files(root, BIG) == set()
@@ -183,3 +189,49 @@ def test_retained_snapshots_come_along_as_far_as_they_exist(
     environment = clone_environment(spec.model_copy(update={"tables": (reference,)}), root, pki)
     assert run_clone(environment)[0] == 0
     assert held_files(root, ORDERS) == set(ORDERS.contents_of(BUCKET)) | set(old.contents)
+
+
+def test_what_the_scrub_finds_a_clone_repairs(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """A bit flips on node-3 and nothing shows it: its agent reads it, reports the bucket corrupt, and whole again."""
+    put(agents[0], LINES)
+    root = tmp_path / "node-3"
+    environment = clone_environment(clone_spec([LINES], agents[:1]), root, pki)
+    assert run_clone(environment)[0] == 0
+    target = AgentThread(root, pki, agents[0].authorizer, "node-3").start(scrub_interval_seconds=0.5)
+    request = InventoryRequest(tables=(LINES.reference,))
+    try:
+        with target.client() as client:
+
+            def state() -> str | None:
+                return client.inventory(request).tables[0].buckets[BUCKET].state
+
+            until(lambda: state() == "complete")
+            file = on_disk(root, LINES.path, data_path(BUCKET))
+            before = file.stat()
+            damage(file)
+            os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+            until(lambda: state() == "corrupt")
+            assert run_clone(environment)[0] == 0
+            until(lambda: state() == "complete")
+    finally:
+        target.stop()
+
+
+def test_a_disk_without_room_is_said_before_anything_is_pulled(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
+    """Exit code 1 with the bytes that are missing and those that are free; nothing is received."""
+    huge = DataFile(path=data_path(BUCKET), bucket=BUCKET, rows=1, bytes=1 << 60, sha256="00" * 32)
+    manifest = TableManifest(
+        namespace="shop", table="huge", uid="0a1b2c3d", snapshot_id=1,
+        columns=(Column(name="key", type="bigint"),), bucketed_by=("key",), buckets=4, files=(huge,),
+    )  # fmt: skip
+    sha256, stored = encode_manifest(manifest)
+    table = Table(table_path("shop", "huge-0a1b2c3d"), {}, sha256, stored)
+    put(agents[0], table)
+    root = tmp_path / "node-3"
+    code, errors = run_clone(clone_environment(clone_spec([table], agents[:1]), root, pki))
+    failure = json.loads(errors.splitlines()[-1])
+    assert (code, failure["error"]) == (1, "InsufficientSpace")
+    assert str(1 << 60) in failure["message"]
+    assert held_files(root, table) == set()

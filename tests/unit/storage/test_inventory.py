@@ -245,3 +245,15 @@ def test_a_file_that_the_disk_cannot_read_is_corrupt(
     assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
     inventory.table(TABLE.path).verify(TABLE.manifest, deep=True)
     assert states(report_on(inventory)) == {0: "complete", 1: "complete"}
+
+
+def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, clock: Clock) -> None:
+    """The scrub reads manifests too; what is in memory does not hide that the one on the disk is gone."""
+    assert report_on(inventory).manifest_present
+    file = on_disk(root, TABLE.path, f"manifests/{TABLE.manifest}.json.zst")
+    before = file.stat()
+    damage(file)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    clock.now += 101
+    upkeep.scrub_batch(root, inventory, 100, unlimited)
+    assert not report_on(inventory).manifest_present

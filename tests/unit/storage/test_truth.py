@@ -139,5 +139,5 @@ class NodeMachine(RuleBasedStateMachine):
         return [str(path.relative_to(folder)) for path in folder.glob("data/**/*.parquet")]
 
 
-NodeMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+NodeMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
 TestReportIsTruth = NodeMachine.TestCase
