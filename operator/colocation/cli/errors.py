@@ -37,13 +37,15 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (ManifestError, RunError, ApiException, ConfigException, HTTPError) as error:
+        except (ManifestError, RunError, ApiException, ConfigException, HTTPError, ValidationError) as error:
             _raise(error)
 
 
 def _raise(error: Exception) -> NoReturn:
     if isinstance(error, ManifestError):
         raise WrongUsage(str(error)) from error
+    if isinstance(error, ValidationError):
+        raise CommandFailed(validation_message(error, "an object of the cluster (of another version?)")) from error
     if isinstance(error, RunError):
         raise CommandFailed(str(error)) from error
     if isinstance(error, ApiException):

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from ..model.group import ColocationGroupSpec, ColocationGroupStatus, UnstableBucket
-from ..model.table import ColocatedTableSpec, ColocatedTableStatus
+from ..model.group import ColocationGroupStatus, UnstableBucket
+from ..model.table import ColocatedTableStatus
 from .options import Target, cluster_options, output_option
 from .output import Format, columns, size, write
 
@@ -21,13 +21,14 @@ def groups(target: Target, output: Format) -> None:
 
 
 def _group_row(item: dict[str, Any]) -> list[object]:
-    spec = ColocationGroupSpec.model_validate(item["spec"])
+    # The spec is shown as it stands: one that is refused, or is of a newer version, has to be seen too.
+    spec = item["spec"]
     status = ColocationGroupStatus.model_validate(item.get("status") or {})
     clones = status.clones
     active = f"{clones.running} running, {clones.pending} pending" if clones and clones.running + clones.pending else ""
     return [
-        item["metadata"]["name"], spec.buckets, spec.replicas, ",".join(spec.bucket_key), len(status.tables),
-        status.stable, status.reason, len(status.nodes), active,
+        item["metadata"]["name"], spec.get("buckets"), spec.get("replicas"), ",".join(spec.get("bucketKey") or ()),
+        len(status.tables), status.stable, status.reason, len(status.nodes), active,
     ]
 
 
@@ -43,15 +44,15 @@ def tables(target: Target, output: Format) -> None:
 
 
 def _table_row(item: dict[str, Any]) -> list[object]:
-    spec = ColocatedTableSpec.model_validate(item["spec"])
+    spec = item["spec"]
     status = ColocatedTableStatus.model_validate(item.get("status") or {})
     loaded = status.snapshot
     counts: list[object] = [None] * 5
     if loaded:
         counts = [loaded.id, loaded.partitions, loaded.files, loaded.rows, size(loaded.bytes)]
     return [
-        item["metadata"]["name"], spec.colocate_with, status.accepted, ",".join(spec.bucketed_by),
-        ",".join(spec.partitioned_by), *counts,
+        item["metadata"]["name"], spec.get("colocateWith"), status.accepted, ",".join(spec.get("bucketedBy") or ()),
+        ",".join(spec.get("partitionedBy") or ()), *counts,
     ]
 
 

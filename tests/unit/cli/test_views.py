@@ -37,6 +37,20 @@ def test_tables_as_columns(run: Run, cluster: FakeCluster) -> None:
     assert new.split() == ["new", "sales", "-", "k", "-", "-", "-", "-", "-", "-"]
 
 
+def test_a_table_that_the_operator_refuses_is_shown(run: Run, cluster: FakeCluster) -> None:
+    """A spec that cannot be used is listed as it stands."""
+    cluster.tables()[0]["spec"] = {"colocateWith": "sales", "bucketedBy": ["no_such_column"], "of": "a newer version"}
+    assert "no_such_column" in run("tables").stdout
+
+
+def test_a_status_that_cannot_be_read_is_explained(run: Run, cluster: FakeCluster) -> None:
+    """The field is named; there is no traceback."""
+    cluster.groups()[0] = group_object(tables=7)
+    done = run("groups")
+    assert done.exit_code == 1
+    assert "tables: Input should be a valid tuple (given 7)" in done.stderr
+
+
 def test_show_says_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluster) -> None:
     """The map with the state of every bucket; how many there are when not all are listed."""
     problem = {"bucket": 1, "reason": "NodeGone", "message": "node-1 is gone", "since": "2026-11-21T00:00:00Z"}
