@@ -60,10 +60,7 @@ def find_losses(view: GroupView, course: Course) -> Losses:
 def _is_lost(view: GroupView, course: Course, bucket: int, node: str) -> bool:
     standing = view.standing(node)
     if standing is Standing.WAITING:
-        since = timestamp(view.cluster.nodes[node].not_ready_since or view.cluster.now)
-        seconds = view.spec.relocation.down_tolerance_seconds
-        message = f"node {node} is down since {since}; its replicas are made anew after {seconds} s"
-        course.block(bucket, Reason.WITHIN_DOWN_TOLERANCE, message)
+        course.block(bucket, Reason.WITHIN_DOWN_TOLERANCE, waiting_message(view, node))
         return False
     if standing not in KINDS:
         return False
@@ -71,6 +68,13 @@ def _is_lost(view: GroupView, course: Course, bucket: int, node: str) -> bool:
     if switch:
         course.block(bucket, Reason.RELOCATION_DISABLED, f"the replica on node {node} stays where it is: {switch}")
     return not switch
+
+
+def waiting_message(view: GroupView, node: str) -> str:
+    """Why the replicas of a node that is down stay where they are."""
+    since = timestamp(view.cluster.nodes[node].not_ready_since or view.cluster.now)
+    seconds = view.spec.relocation.down_tolerance_seconds
+    return f"node {node} is down since {since}; its replicas are made anew after {seconds} s"
 
 
 def _switch_against_relocation(view: GroupView) -> str:

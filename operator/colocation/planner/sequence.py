@@ -6,6 +6,7 @@ from colocation.model.plan import BucketProblem
 
 from .cluster import Standing
 from .course import Course, in_place_moves, replacements
+from .losses import waiting_message
 from .view import GroupView
 
 
@@ -38,5 +39,9 @@ def follow_sequence(view: GroupView, sequence: BucketSequence) -> Course:
     course.moves += replacements(view, target, "balance", Reason.BALANCING)
     if view.group.map is None:
         course.moves = [move for move in course.moves if move.bytes]
+    for bucket, nodes in enumerate(view.map):
+        for node in nodes:
+            if view.standing(node) is Standing.WAITING:
+                course.block(bucket, Reason.WITHIN_DOWN_TOLERANCE, waiting_message(view, node))
     course.pending = bool(course.moves) or target != view.map
     return course

@@ -76,11 +76,17 @@ class Starter:
         view, course = candidate.view, candidate.course
         if move.kind in course.held_back or view.is_complete(move.bucket, move.to):
             return False
-        if move.to not in self.cluster.ready or not self._may_try(view, course, move):
+        if move.to not in self.cluster.ready:
+            course.block(
+                move.bucket, Reason.NODE_NOT_READY, f"node {move.to}, which is to take the bucket, is not ready"
+            )
+            return False
+        if not self._may_try(view, course, move):
             return False
         source = self._source(view, move.bucket, move.to)
         if source is None:
             course.block(move.bucket, Reason.NO_LIVE_REPLICA, f"no live node holds the bucket; node {move.to} waits")
+            course.stalled = course.stalled or course.blocked[-1]
             return False
         full = (
             self.per_group[view.key] >= view.spec.balancing.max_concurrent_clones

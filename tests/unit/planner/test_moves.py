@@ -1,0 +1,314 @@
+"""What is moved where, what starts now, and what is in the way."""
+
+from datetime import timedelta
+
+import pytest
+
+from colocation.model.conditions import Reason
+from colocation.model.group import BucketSequence
+from colocation.model.plan import GroupPlan
+from colocation.model.snapshot import Clone, Limits, Node
+from colocation.planner import plan
+from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
+
+SIX = (("node-1", "node-2"), ("node-2", "node-3"), ("node-3", "node-1")) * 2
+
+
+def nodes_of(*numbers: int, **fields: object) -> list[Node]:
+    return [make_node(f"node-{number}", **fields) for number in numbers]
+
+
+def down_for(seconds: int, number: int = 2) -> Node:
+    return make_node(f"node-{number}", ready=False, not_ready_since=NOW - timedelta(seconds=seconds))
+
+
+def planned(
+    nodes: list[Node], limits: Limits | None = None, clones: tuple[Clone, ...] = (), **group: object
+) -> GroupPlan:
+    """The plan of a group of 6 buckets x 2 replicas on node-1 to node-3, changed as told."""
+    defaults: dict[str, object] = {"buckets": 6, "replicas": 2, "bucket_map": SIX}
+    snapshot = make_snapshot(nodes, make_group(**(defaults | group)), limits=limits or Limits(), clones=clones)  # type: ignore[arg-type]
+    return plan(snapshot).groups[0]
+
+
+def reasons(group: GroupPlan) -> set[str]:
+    return {problem.reason for problem in group.blocked}
+
+
+def shape(group: GroupPlan) -> list[tuple[int, str | None, str, str]]:
+    return [(move.bucket, move.source, move.to, move.kind) for move in group.moves]
+
+
+def test_down_within_tolerance_moves_nothing_and_says_until_when() -> None:
+    """1,800 s by default: before, the group is unstable and waits."""
+    group = planned([*nodes_of(1, 3, 4), down_for(1799)])
+    assert (group.moves, reasons(group)) == ((), {Reason.WITHIN_DOWN_TOLERANCE})
+    assert "made anew after 1800 s" in group.blocked[0].message
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kind", "reason"),
+    [
+        pytest.param([*nodes_of(1, 3, 4), down_for(1800)], "repair", Reason.NODE_NOT_READY, id="down too long"),
+        pytest.param(nodes_of(1, 3, 4), "repair", Reason.NODE_GONE, id="gone"),
+        pytest.param([*nodes_of(1, 3, 4), *nodes_of(2, drain=True)], "drain", Reason.NODE_DRAINING, id="drained"),
+        pytest.param(
+            [*nodes_of(1, 3, 4), down_for(5).model_copy(update={"drain": True})],
+            "drain",
+            Reason.NODE_DRAINING,
+            id="drained and down",
+        ),
+    ],
+)
+def test_lost_replicas_go_to_other_nodes(nodes: list[Node], kind: str, reason: Reason) -> None:
+    """Each of the node's four replicas is made anew, by weight, and nothing else moves."""
+    group = planned(nodes)
+    assert {(move.source, move.kind, move.reason) for move in group.moves} == {("node-2", kind, reason)}
+    assert len(group.moves) == 4
+    assert all(move.to not in SIX[move.bucket] for move in group.moves)
+
+
+def test_a_drained_node_serves_until_its_successors_are_complete() -> None:
+    """Make before break: stable, no map change, no drops while the clones run."""
+    group = planned([*nodes_of(1, 3, 4), *nodes_of(2, drain=True)])
+    assert (group.stable, group.next_map, group.drops) == (True, None, ())
+    assert len(group.start_now) == 2  # two clones per node, all go to node-4 or stay
+
+
+def test_damaged_files_are_made_whole_in_place() -> None:
+    """A corrupt, a partial and a missing replica on live nodes are repaired where they are."""
+    held = make_group(6, 2, SIX).held
+    held = {node: dict(states) for node, states in held.items()}
+    held["node-1"][0], held["node-2"][1] = "corrupt", "partial"
+    del held["node-3"][2]
+    group = planned(nodes_of(1, 2, 3), held=held)
+    assert shape(group) == [
+        (0, "node-1", "node-1", "repair"),
+        (1, "node-2", "node-2", "repair"),
+        (2, "node-3", "node-3", "repair"),
+    ]
+    assert group.start_now == (0, 1, 2)
+    assert group.target_map == SIX
+
+
+def test_the_map_changes_when_the_replica_is_complete_and_then_the_old_one_goes() -> None:
+    """Node-4 has bucket 0 complete: it enters the map in place of the node that it succeeds; later that is dropped."""
+    start = planned(nodes_of(1, 2, 3, 4))
+    first = start.moves[0]
+    group = make_group(6, 2, SIX)
+    held = {node: dict(states) for node, states in group.held.items()} | {first.to: {first.bucket: "complete"}}
+    then = planned(nodes_of(1, 2, 3, 4), held=held)
+    assert then.next_map is not None
+    assert first.to in then.next_map[first.bucket]
+    assert first.source not in then.next_map[first.bucket]
+    assert then.drops == ()
+    after = planned(nodes_of(1, 2, 3, 4), held=held, bucket_map=then.next_map)
+    assert [(drop.bucket, drop.node) for drop in after.drops] == [(first.bucket, first.source)]
+
+
+def test_a_stray_replica_is_kept_while_the_map_is_not_complete() -> None:
+    """Nothing is deleted of a bucket as long as one of its mapped replicas is not complete."""
+    held = {node: dict(states) for node, states in make_group(6, 2, SIX).held.items()} | {"node-4": {0: "complete"}}
+    balanced_off = {"balancing": {"enabled": False}}
+    assert len(planned(nodes_of(1, 2, 3, 4), held=held, spec=balanced_off).drops) == 1
+    held["node-1"][0] = "corrupt"
+    assert planned(nodes_of(1, 2, 3, 4), held=held, spec=balanced_off).drops == ()
+
+
+@pytest.mark.parametrize(
+    ("limits", "spec", "started"),
+    [
+        pytest.param({}, {}, 4, id="defaults: 4 of the group"),
+        pytest.param({"max_concurrent_clones_per_node": 1}, {}, 2, id="1 per node"),
+        pytest.param({}, {"balancing": {"maxConcurrentClones": 1}}, 1, id="1 of the group"),
+        pytest.param({"disable_colocate_relocate": True}, {}, 0, id="relocation off, operator"),
+        pytest.param({}, {"relocation": {"enabled": False}}, 0, id="relocation off, group"),
+        pytest.param({"disable_colocate_balance": True}, {"balancing": {"enabled": False}}, 4, id="balance off"),
+    ],
+)
+def test_limits_and_switches(limits: dict[str, object], spec: dict[str, object], started: int) -> None:
+    """Of the repairs after a loss, as many start as limits and switches allow."""
+    group = planned(nodes_of(1, 3, 4, 5), Limits.model_validate(limits), spec=spec)
+    assert len(group.start_now) == started
+
+
+def test_balance_is_off_by_either_switch() -> None:
+    """A new node takes nothing when balancing is off for the group or for all."""
+    assert planned(nodes_of(1, 2, 3, 4)).moves
+    assert not planned(nodes_of(1, 2, 3, 4), spec={"balancing": {"enabled": False}}).moves
+    assert not planned(nodes_of(1, 2, 3, 4), Limits(disable_colocate_balance=True)).moves
+
+
+def test_fewest_live_replicas_first() -> None:
+    """A bucket with one live replica left is repaired before one with two."""
+    bucket_map: BucketSequence = (("node-1", "node-2", "node-3"), ("node-1", "node-5", "node-6")) * 2
+    nodes = nodes_of(3, 4, 5, 6, 7)
+    group = planned(nodes, buckets=4, replicas=3, bucket_map=bucket_map)
+    live = [sum(node in ("node-3", "node-5", "node-6") for node in bucket_map[move.bucket]) for move in group.moves]
+    assert live == sorted(live)
+    assert live[0] == 1
+
+
+def test_clones_under_way_count_and_are_not_started_twice() -> None:
+    """A clone in flight keeps its target and takes its part of the limits."""
+    fresh = planned(nodes_of(1, 3, 4))
+    move = fresh.moves[0]
+    clone = Clone(namespace="shop", group="sales", bucket=move.bucket, source="node-2", to=move.to, since=NOW)
+    group = planned(nodes_of(1, 3, 4), clones=(clone,))
+    assert shape(group) == shape(fresh)
+    assert 0 not in group.start_now
+    assert (len(fresh.start_now), len(group.start_now)) == (2, 1)
+    assert group.cancel == ()
+
+
+def test_clones_not_wanted_any_more_are_cancelled() -> None:
+    """The node came back: what was begun in its place ends."""
+    clone = Clone(namespace="shop", group="sales", bucket=0, source="node-2", to="node-4", since=NOW)
+    spec = {"balancing": {"enabled": False}}
+    assert planned(nodes_of(1, 2, 3, 4), clones=(clone,), spec=spec).cancel == (0,)
+
+
+def test_a_failed_clone_waits_for_its_time() -> None:
+    """Not before retryAt, then again; the wait is told."""
+    times = {"since": NOW, "failures": 2, "retry_at": NOW + timedelta(seconds=30)}
+    move = planned(nodes_of(1, 3, 4)).moves[0]
+    clone = Clone(namespace="shop", group="sales", bucket=move.bucket, source="node-2", to=move.to, **times)  # type: ignore[arg-type]
+    waiting = planned(nodes_of(1, 3, 4), clones=(clone,))
+    assert 0 not in waiting.start_now
+    assert Reason.CLONE_FAILED in reasons(waiting)
+    due = clone.model_copy(update={"retry_at": NOW})
+    assert 0 in planned(nodes_of(1, 3, 4), clones=(due,)).start_now
+
+
+def test_a_clone_that_does_not_advance_is_reported_and_not_started_again() -> None:
+    """Beyond the deadline the group is stalled, with the cause; no second Job."""
+    move = planned(nodes_of(1, 3, 4)).moves[0]
+    late = NOW - timedelta(seconds=601)
+    clone = Clone(namespace="shop", group="sales", bucket=move.bucket, source="node-2", to=move.to, since=late)
+    group = planned(nodes_of(1, 3, 4), clones=(clone,))
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.CLONE_NOT_ADVANCING
+    assert 0 not in group.start_now
+
+
+def test_too_few_nodes_start_nothing_and_say_so() -> None:
+    """Three replicas, two nodes left: nothing moves, nothing is dropped, the group is stalled."""
+    bucket_map = (("node-1", "node-2", "node-3"),) * 2
+    group = planned(nodes_of(1, 2), buckets=2, replicas=3, bucket_map=bucket_map)
+    assert (group.moves, group.next_map, group.drops) == ((), None, ())
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INSUFFICIENT_NODES
+    assert group.stalled.message == "3 replicas need as many nodes that may hold them; there are 2"
+
+
+def test_a_new_group_without_enough_nodes_gets_no_map() -> None:
+    """No map at all rather than one with too few replicas."""
+    group = planned(nodes_of(1), bucket_map=None)
+    assert (group.target_map, group.next_map, group.moves) == (None, None, ())
+    assert reasons(group) == {Reason.INSUFFICIENT_NODES}
+
+
+def test_lack_of_room_starts_nothing_of_the_kind_and_says_how_much() -> None:
+    """A tenth of the disk stays free: the node with 1.5 GiB above that takes one bucket, not four; so none starts."""
+    full = {"capacity_bytes": 100 * GIB, "free_bytes": 10 * GIB}
+    small = {"capacity_bytes": 100 * GIB, "free_bytes": 11 * GIB + GIB // 2}
+    group = planned([*nodes_of(1, 3, **full), *nodes_of(4, **small)])
+    assert group.start_now == ()
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
+    assert f"{GIB // 2} bytes short" in group.stalled.message
+
+
+def test_a_balance_that_lacks_room_starts_nothing() -> None:
+    """The new node is too small for its share: stable still, stalled, nothing started."""
+    group = planned([*nodes_of(1, 2, 3), make_node("node-4", capacity_bytes=10 * GIB, free_bytes=2 * GIB)])
+    assert (group.stable, group.start_now) == (True, ())
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
+
+
+def test_nobody_has_the_bucket() -> None:
+    """The only replica is gone: told, not started; an empty bucket needs no source and moves at once."""
+    bucket_map = (("node-1",), ("node-1",))
+    group = planned(nodes_of(2, 3), buckets=2, replicas=1, bucket_map=bucket_map, bucket_bytes=(GIB, 0))
+    assert [(problem.bucket, problem.reason) for problem in group.blocked] == [(0, Reason.NO_LIVE_REPLICA)]
+    assert group.next_map is not None
+    assert group.next_map[0] == ("node-1",)
+    assert group.next_map[1] != ("node-1",)
+
+
+def test_strict_balancing_changes_the_map_first() -> None:
+    """The seeds' order, when asked for."""
+    group = planned(nodes_of(1, 2, 3, 4), spec={"balancing": {"strict": True}})
+    assert group.next_map == group.target_map
+    assert group.drops == ()
+
+
+@pytest.mark.parametrize(
+    ("sequence", "message"),
+    [
+        pytest.param([["node-1", "node-2"]] * 5, "Invalid bucket num. expected: 6, actual: 5", id="buckets"),
+        pytest.param(
+            [["node-1", "node-2"]] * 5 + [["node-1"]],
+            "Invalid backend num per bucket. expected: 2, actual: 1",
+            id="replicas",
+        ),
+        pytest.param(
+            [["node-1", "node-1"]] * 6, "Invalid backend num per bucket. expected: 2, actual: 1", id="one node twice"
+        ),
+        pytest.param(
+            [["node-1", "node-9"]] * 6, "The backend node-9 does not exist or not available", id="unknown node"
+        ),
+    ],
+)
+def test_an_invalid_bucket_sequence_is_refused_in_doris_words(sequence: list[list[str]], message: str) -> None:
+    """The map stays as it is, and the group says what is wrong with the sequence."""
+    group = planned(nodes_of(1, 2, 3), spec={"bucketSequence": sequence})
+    assert (group.stable, group.moves, group.next_map) == (True, (), None)
+    assert group.stalled is not None
+    assert (group.stalled.reason, group.stalled.message) == (Reason.INVALID_BUCKET_SEQUENCE, message)
+
+
+def test_a_valid_bucket_sequence_is_the_target() -> None:
+    """Make before break towards it; once there, no balance, however uneven it is."""
+    wanted = (("node-1", "node-2"),) * 6
+    spec = {"bucketSequence": [list(nodes) for nodes in wanted]}
+    group = planned(nodes_of(1, 2, 3), spec=spec)
+    assert group.target_map is not None
+    assert [set(nodes) for nodes in group.target_map] == [{"node-1", "node-2"}] * 6
+    assert all(move.source == "node-3" for move in group.moves)
+    assert len(group.moves) == 4
+    assert (group.stable, group.next_map) == (True, None)
+    there = planned(nodes_of(1, 2, 3), spec=spec, bucket_map=wanted)
+    assert (there.moves, there.next_map, there.stalled) == ((), None, None)
+
+
+def test_replicas_raised_and_lowered() -> None:
+    """One replica more per bucket is placed; one less leaves the map at once, and is dropped after."""
+    raised = planned(nodes_of(1, 2, 3), replicas=3)
+    assert [move.kind for move in raised.moves] == ["place"] * 6
+    assert raised.next_map is None
+    lowered = planned(nodes_of(1, 2, 3), replicas=1)
+    assert lowered.next_map is not None
+    assert [len(nodes) for nodes in lowered.next_map] == [1] * 6
+    counts = [sum(node in nodes for nodes in lowered.next_map) for node in ("node-1", "node-2", "node-3")]
+    assert counts == [2, 2, 2]
+
+
+def test_a_group_starts_where_others_are_light() -> None:
+    """Totals are even over all groups: the second one's extra replicas go elsewhere."""
+    nodes = nodes_of(1, 2, 3)
+    groups = [make_group(4, 1, name=f"group-{number}") for number in range(3)]
+    maps = [group.next_map for group in plan(make_snapshot(nodes, *groups)).groups]
+    totals = {node.name: sum(node.name in row for rows in maps for row in rows or ()) for node in nodes}
+    assert totals == {"node-1": 4, "node-2": 4, "node-3": 4}
+
+
+def test_weights_and_selectors_shape_a_new_map() -> None:
+    """A node of double weight holds double; a node that the selector leaves out, or of weight 0, holds nothing."""
+    labels = {"labels": {"disk": "fast"}}
+    nodes = [*nodes_of(1, 2, **labels), *nodes_of(3, weight=2, **labels), *nodes_of(5, weight=0, **labels)]
+    nodes += nodes_of(4)
+    group = planned(nodes, buckets=8, replicas=1, bucket_map=None, spec={"nodeSelector": {"disk": "fast"}})
+    held = [sum((f"node-{n}",) == row for row in group.next_map or ()) for n in range(1, 6)]
+    assert held == [2, 2, 4, 0, 0]
