@@ -5,6 +5,7 @@ would choose the same light node.
 """
 
 from collections import Counter
+from functools import cached_property
 from itertools import chain
 
 from colocation.model.snapshot import Node, Snapshot
@@ -17,15 +18,21 @@ class Loads:
     """Replicas and bytes per node, over all groups."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._nodes: dict[str, Node] = {node.name: node for node in snapshot.nodes}
         self.replicas: Counter[str] = Counter()
-        self._bytes: Counter[str] = Counter()
         self._loads: dict[str, Load] = {}
         for group in snapshot.groups:
             self.replicas.update(chain.from_iterable(group.map or ()))
+
+    @cached_property
+    def _bytes(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for group in self._snapshot.groups:
             for nodes, size_bytes in zip(group.map or (), group.bucket_bytes, strict=False):
                 for node in nodes:
-                    self._bytes[node] += size_bytes
+                    found[node] += size_bytes
+        return found
 
     def of(self, node: str) -> Load:
         """The node's load by weight."""

@@ -8,8 +8,9 @@ from colocation.model.plan import Evenness, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
 from .balance import balance
-from .cluster import Cluster, Pool
+from .cluster import Cluster, GroupKey, Pool
 from .course import Course
+from .overall import Overall
 from .placement import place
 from .quiet import is_quiet
 from .repair import repair
@@ -27,21 +28,23 @@ def plan(snapshot: Snapshot) -> Plan:
     Pure: equal snapshots give equal plans. Groups are in the snapshot's order.
     """
     cluster = Cluster(snapshot)
-    finished: dict[int, GroupPlan] = {}
-    candidates: dict[int, Candidate] = {}
-    for index, group in enumerate(snapshot.groups):
-        if is_quiet(cluster, group):
-            finished[index] = _quiet_plan(cluster, group)
-        else:
+    candidates: dict[GroupKey, Candidate] = {}
+    for key, group in cluster.groups.items():
+        if not is_quiet(cluster, group):
             view = GroupView(cluster, group)
-            candidates[index] = Candidate(view, _course(view), [])
+            candidates[key] = Candidate(view, _course(view), [])
     for candidate in candidates.values():
         _go_on_to_balance(candidate)
+    _even_overall(cluster, candidates)
+    for candidate in candidates.values():
         sort_moves(candidate.view, candidate.course)
     Starter(cluster, list(candidates.values())).run()
-    for index, candidate in candidates.items():
-        finished[index] = _group_plan(candidate)
-    return Plan(groups=tuple(finished[index] for index in range(len(snapshot.groups))))
+    return Plan(
+        groups=tuple(
+            _group_plan(candidates[key]) if key in candidates else _quiet_plan(cluster, group)
+            for key, group in cluster.groups.items()
+        )
+    )
 
 
 def _course(view: GroupView) -> Course:
@@ -64,6 +67,27 @@ def _go_on_to_balance(candidate: Candidate) -> None:
     view = candidate.view
     if not candidate.course.pending and view.spec.bucket_sequence is None:
         candidate.course = balance(view)
+        for move in candidate.course.moves:
+            view.cluster.loads.add(move.to, 1, move.bytes)
+            if move.source in view.cluster.nodes:
+                view.cluster.loads.add(move.source, -1, -move.bytes)
+
+
+def _even_overall(cluster: Cluster, candidates: dict[GroupKey, Candidate]) -> None:
+    """Let groups that need nothing for themselves move a replica for the evenness of all."""
+    if cluster.limits.disable_colocate_balance or len(cluster.groups) < 2:
+        return
+    overall = Overall(cluster)
+    if overall.is_within_tolerance():
+        return
+    views: dict[GroupKey, GroupView] = {}
+    for key, group in cluster.groups.items():
+        candidate = candidates.get(key)
+        busy = candidate is not None and (candidate.course.pending or candidate.course.moves)
+        if not busy and group.map is not None and group.spec.balancing.enabled and group.spec.bucket_sequence is None:
+            views[key] = candidate.view if candidate else GroupView(cluster, group)
+    for key, course in overall.even_out(list(views.values())).items():
+        candidates[key] = Candidate(views[key], course, [])
 
 
 def _quiet_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
