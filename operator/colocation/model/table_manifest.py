@@ -7,6 +7,7 @@ stored (compressed) bytes, so an agent checks a manifest exactly like any other 
 import hashlib
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
 import zstandard
 
@@ -75,21 +76,47 @@ def decode_manifest(stored: bytes, sha256: str) -> TableManifest:
     Raises:
         ValueError: wrong digest, not zstd, not a manifest, a newer format, or a file whose bucket is wrong.
     """
-    actual = hashlib.sha256(stored).hexdigest()
-    if actual != sha256:
-        raise ValueError(f"manifest {sha256} has the content of {actual}")
-    try:
-        text = zstandard.ZstdDecompressor().decompress(stored)
-    except zstandard.ZstdError as error:
-        raise ValueError(f"manifest {sha256} is not zstd: {error}") from error
-    manifest = TableManifest.model_validate_json(text)
-    if manifest.format_version > FORMAT_VERSION:
-        raise ValueError(f"manifest {sha256} has format {manifest.format_version}; this version reads {FORMAT_VERSION}")
+    manifest = TableManifest.model_validate_json(manifest_text(stored, sha256))
+    check_format(manifest.format_version, sha256)
     check_buckets(manifest.files, manifest.buckets)
     return manifest
 
 
-def check_buckets(files: Iterable[DataFile], buckets: int) -> None:
+def manifest_text(stored: bytes, sha256: str) -> bytes:
+    """The JSON in ``stored``, which must have the digest ``sha256``.
+
+    Raises:
+        ValueError: wrong digest, or not zstd.
+    """
+    actual = hashlib.sha256(stored).hexdigest()
+    if actual != sha256:
+        raise ValueError(f"manifest {sha256} has the content of {actual}")
+    try:
+        return zstandard.ZstdDecompressor().decompress(stored)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"manifest {sha256} is not zstd: {error}") from error
+
+
+def check_format(format_version: int, sha256: str) -> None:
+    """Refuse a manifest that a newer version of us wrote.
+
+    Raises:
+        ValueError: saying which format it has and which this version reads.
+    """
+    if format_version > FORMAT_VERSION:
+        raise ValueError(f"manifest {sha256} has format {format_version}; this version reads {FORMAT_VERSION}")
+
+
+class BucketFile(Protocol):
+    """A file as far as its bucket is concerned."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def bucket(self) -> int: ...
+
+
+def check_buckets(files: Iterable[BucketFile], buckets: int) -> None:
     """Refuse files whose bucket is out of range or is not the one in their name.
 
     A wrong bucket id silently loses rows in joins (Spark reads the id from the file's name), hence the check

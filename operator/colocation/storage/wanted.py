@@ -4,9 +4,12 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated
 
-from colocation.model.table_manifest import decode_manifest, manifest_path
+from pydantic import Field, TypeAdapter
+
+from colocation.model.table_manifest import check_buckets, check_format, manifest_path, manifest_text
 
 from .errors import InvalidPath, NotHeld
 from .hashing import FileIdentity, identity_of
@@ -19,12 +22,26 @@ SPARE_MANIFESTS = 2
 _log = logging.getLogger(__name__)
 
 
-class WantedFile(NamedTuple):
-    """A file as its manifest describes it; ``sha256`` is 64 hex digits."""
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """What a manifest says of a file, without its partition and rows; ``sha256`` is 64 hex digits."""
 
+    path: str
     bucket: int
     bytes: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The part of a ``TableManifest`` that says what to hold: less than half of its memory."""
+
+    format_version: Annotated[int, Field(alias="formatVersion")]
+    buckets: int
+    files: list[WantedFile]
+
+
+_WANTED: TypeAdapter[_Wanted] = TypeAdapter(_Wanted)
 
 
 WantedFiles = Mapping[str, WantedFile]
@@ -92,5 +109,7 @@ class ManifestShelf:
 
 def _decoded(descriptor: int, length: int, sha256: str) -> WantedFiles:
     with os.fdopen(os.dup(descriptor), "rb") as file:
-        manifest = decode_manifest(file.read(length), sha256)
-    return {file.path: WantedFile(file.bucket, file.bytes, file.sha256) for file in manifest.files}
+        wanted = _WANTED.validate_json(manifest_text(file.read(length), sha256))
+    check_format(wanted.format_version, sha256)
+    check_buckets(wanted.files, wanted.buckets)
+    return {file.path: file for file in wanted.files}
