@@ -57,7 +57,9 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
         port = await _listen(stack, settings, AgentApi(node, authorizer).application(), settings.port, certificate)
         renewal = asyncio.create_task(_follow(certificate))
         stack.callback(renewal.cancel)
-        _log.info("agent of node %s serves %s on port %d", settings.node, settings.data_root, port)
+        _log.info(
+            "agent of node %s serves %s on port %d, health on %d", settings.node, settings.data_root, port, health_port
+        )
         try:
             yield RunningAgent(node, upkeep, port, health_port)
         finally:
@@ -82,7 +84,8 @@ async def _listen(
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    await web.TCPSite(runner, settings.host, port, ssl_context=certificate.context if certificate else None).start()
+    context = certificate.context if certificate else None
+    await web.TCPSite(runner, settings.host or None, port, ssl_context=context).start()
     return int(runner.addresses[0][1])
 
 

@@ -13,7 +13,9 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Settings:
-    """``scrub_interval_seconds``: within it every file is read again from the disk, at most at the scrub's pace.
+    """``host`` empty: all addresses of the pod, IPv4 and IPv6.
+
+    ``scrub_interval_seconds``: within it every file is read again from the disk, at most at the scrub's pace.
 
     ``disk_headroom_fraction``: the share of the disk that uploads leave free.
     """
@@ -22,7 +24,7 @@ class Settings:
     data_root: Path
     tls_certificate: Path
     tls_key: Path
-    host: str = "0.0.0.0"
+    host: str = ""
     port: int = AGENT_PORT
     health_port: int = AGENT_HEALTH_PORT
     scrub_interval_seconds: float = 7 * 86400
@@ -51,7 +53,7 @@ _OPTIONS = (
     _Option("data-root", "the data root", DEFAULT_DATA_ROOT),
     _Option("tls-certificate", "PEM file of the agents' certificate", "/etc/colocation/tls/tls.crt"),
     _Option("tls-key", "PEM file of its key", "/etc/colocation/tls/tls.key"),
-    _Option("host", "address to listen on", Settings.host),
+    _Option("host", "address to listen on; empty = all", Settings.host),
     _Option("port", "HTTPS port of the API", str(Settings.port)),
     _Option("health-port", "plain HTTP port of healthz, readyz and metrics", str(Settings.health_port)),
     _Option("scrub-interval-seconds", "every file is hashed again within it", str(Settings.scrub_interval_seconds)),

@@ -43,7 +43,6 @@ class _Wanted:
 
 _WANTED: TypeAdapter[_Wanted] = TypeAdapter(_Wanted)
 
-
 WantedFiles = Mapping[str, WantedFile]
 """By path relative to the table's folder."""
 

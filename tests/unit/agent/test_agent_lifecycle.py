@@ -1,7 +1,12 @@
 """Start, readiness, metrics, certificate renewal, stop."""
 
+import json
+import os
+import re
 import shutil
 import ssl
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -10,12 +15,20 @@ import pytest
 
 from colocation.agent.settings import settings_from
 from colocation.agent.tls import Certificate
-from colocation.agentclient import Unreachable
+from colocation.agentclient import AgentClient, AgentError, Credentials, Timeouts, Unreachable
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread, FakeAuthorizer, Pki, make_pki, until
 
 TABLE = make_table({data_path(0): b"content"})
+KUBECONFIG_TO_NOWHERE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "test",
+    "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    "clusters": [{"name": "test", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "test", "user": {"token": "agent"}}],
+}
 
 
 def get(url: str) -> tuple[int, str]:
@@ -124,3 +137,39 @@ def test_settings_from_the_environment(pki: Pki, tmp_path: Path) -> None:
     }
     settings = settings_from(["--port", "4321"], environment)
     assert (settings.node, settings.data_root, settings.port) == ("node-1", tmp_path, 4321)
+
+
+def test_the_process_serves_until_it_is_told_to_stop(tmp_path: Path, pki: Pki) -> None:
+    """``python -m colocation.agent``: ready, closed to all without the API server, and exit code 0 after SIGTERM."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG_TO_NOWHERE))
+    environment = os.environ | {
+        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+        "COLOCATION_NODE_NAME": "node-1",
+        "COLOCATION_DATA_ROOT": str(tmp_path / "root"),
+        "COLOCATION_TLS_CERTIFICATE": str(pki.certificate),
+        "COLOCATION_TLS_KEY": str(pki.key),
+    }
+    command = [sys.executable, "-m", "colocation.agent", "--host=127.0.0.1", "--port=0", "--health-port=0"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        started = next(line for line in process.stderr if "serves" in line)
+        port, health_port = re.search(r"on port (\d+), health on (\d+)", started).groups()
+        until(lambda: get(f"http://127.0.0.1:{health_port}/readyz") == (200, "ok\n"))
+        (tmp_path / "token").write_text("any")
+        client = AgentClient(
+            f"https://127.0.0.1:{port}", Credentials(tmp_path / "token", pki.ca), Timeouts(10.0, 60.0, 0.0)
+        )
+        with client, pytest.raises(AgentError, match="AuthenticationUnavailable"):
+            client.status()
+        process.terminate()
+        process.stderr.read()
+    assert process.returncode == 0
+
+
+def test_a_process_without_an_api_server_to_ask_says_so(tmp_path: Path, pki: Pki) -> None:
+    """Outside a pod and without KUBECONFIG the agent does not start, in one line."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("KUBE")}
+    tls = [f"--tls-certificate={pki.certificate}", f"--tls-key={pki.key}"]
+    command = [sys.executable, "-m", "colocation.agent", "--node-name=n", f"--data-root={tmp_path}", *tls]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert (ended.returncode, "or set KUBECONFIG" in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)
