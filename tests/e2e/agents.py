@@ -1,6 +1,8 @@
 """Agents as a client on the pod network sees them, with tokens of the test's choice."""
 
+import contextlib
 import json
+import ssl
 from collections.abc import Mapping
 
 import urllib3
@@ -26,10 +28,10 @@ def request(url: str, method: str, target: str, *, bearer: str | None = None, bo
     """One request, the path sent as given, byte for byte."""
     host, _, port = url.removeprefix("https://").partition(":")
     authorization = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    trust = {"ca_cert_data": _config_map()["ca.crt"], "server_hostname": AGENT_TLS_SERVER_NAME,
-             "assert_hostname": AGENT_TLS_SERVER_NAME}
-    with urllib3.HTTPSConnectionPool(host, int(port), retries=False, timeout=20, **trust) as pool:
-        connection = pool._get_conn()
+    context = ssl.create_default_context(cadata=_config_map()["ca.crt"])
+    connection = urllib3.connection.HTTPSConnection(host, int(port), timeout=20, ssl_context=context,
+                                                    server_hostname=AGENT_TLS_SERVER_NAME)
+    with contextlib.closing(connection):
         connection.request(method, target, body=body, headers={**authorization, **(headers or {})})
         return connection.getresponse()
 
