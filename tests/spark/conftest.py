@@ -1,21 +1,24 @@
-"""One Spark cluster of three nodes and their agents for all tests; a new namespace of tables for each."""
+"""One Spark cluster of three nodes and their agents for all tests; new tables for each."""
 
 import os
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.spark import configure
+from colocation.model.table import ColocatedTableSpec, Column
+from colocation.spark import LoadResult, configure, load
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 from tests.spark.standalone import NODE_VARIABLE, standalone_cluster
-from tests.unit.spark.fake_catalog import NAMESPACE, FakeCatalog
+from tests.unit.spark.fake_catalog import GROUP, NAMESPACE, FakeCatalog
 
 NODES = ("node-1", "node-2", "node-3")
 BUCKETS = 6
+MAP = tuple((NODES[bucket % 3], NODES[(bucket + 1) % 3]) for bucket in range(BUCKETS))
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +28,11 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackAgents]
 
 
 @pytest.fixture(scope="session")
-def spark(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The application: an executor on each node, which sees that node's data root only."""
     folder: Path = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     data_root = agents.roots[NODES[0]].parent / f"${{env.{NODE_VARIABLE}}}"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     with standalone_cluster(folder, NODES) as url:
         builder = configure(
             SparkSession.builder.master(url).appName("colocation-tests"),
@@ -41,11 +45,14 @@ def spark(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory) -> I
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "700m",
             "spark.executor.memory": "600m",
-            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.shuffle.partitions": "3",
             "spark.sql.autoBroadcastJoinThreshold": "-1",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.task.maxFailures": "1",
             "spark.ui.enabled": "false",
+            "spark.colocation.retrySeconds": "2",
+            "spark.ui.showConsoleProgress": "false",
         }.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
@@ -54,13 +61,35 @@ def spark(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def catalog(agents: LoopbackAgents, spark: SparkSession) -> Iterator[FakeCatalog]:
+def spark(application: SparkSession) -> Iterator[SparkSession]:
+    """A session of its own: configuration and tables of one test are not seen by the next."""
+    session = application.newSession()
+    yield session
+    session.sql(f"DROP DATABASE IF EXISTS {NAMESPACE} CASCADE")
+
+
+def stable_group(agents: LoopbackAgents) -> FakeCatalog:
     """A stable group (bigint, six buckets on two nodes each) without tables."""
-    catalog = FakeCatalog(agents.urls)
-    buckets = tuple((NODES[bucket % 3], NODES[(bucket + 1) % 3]) for bucket in range(BUCKETS))
+    catalog = FakeCatalog(dict(agents.urls))
     catalog.add_group(
         ColocationGroupSpec(bucket_key=("bigint",), buckets=BUCKETS, replicas=2),
-        ColocationGroupStatus(stable=True, reason="AllReplicasComplete", backends_per_bucket_seq=buckets),
+        ColocationGroupStatus(stable=True, reason="AllReplicasComplete", backends_per_bucket_seq=MAP),
     )
-    yield catalog
-    spark.sql(f"DROP DATABASE IF EXISTS {NAMESPACE} CASCADE")
+    return catalog
+
+
+def add_table(
+    catalog: FakeCatalog, name: str, rows: DataFrame, key: list[str], partitioned_by: tuple[str, ...] = ()
+) -> LoadResult:
+    """Make a table of a DataFrame's schema and load the DataFrame into it."""
+    columns = tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in rows.schema.fields)
+    spec = ColocatedTableSpec(
+        colocate_with=GROUP, columns=columns, bucketed_by=tuple(key), partitioned_by=partitioned_by
+    )
+    catalog.add_table(name, spec, str(uuid.uuid4()))
+    return load(rows, name, catalog=catalog)
+
+
+@pytest.fixture
+def catalog(agents: LoopbackAgents) -> FakeCatalog:
+    return stable_group(agents)

@@ -108,6 +108,11 @@ class LoopbackAgents:
         """Stop a node's agent; its URL stays, as in a ConfigMap that is not yet renewed."""
         self._in_loop(self._running.pop(node).__aexit__(None, None, None))
 
+    def start_if_stopped(self, node: str) -> None:
+        """Undo ``stop``."""
+        if node not in self._running:
+            self.start(node)
+
     def stop_all(self) -> None:
         for node in list(self._running):
             self.stop(node)

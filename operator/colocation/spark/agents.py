@@ -18,7 +18,7 @@ class NoAgentAnswers(Exception):
 class Agents(contextlib.AbstractContextManager["Agents"]):
     """Clients of a group's ready agents by node; use it as a context manager."""
 
-    def __init__(self, urls: dict[str, str], credentials: Credentials, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, urls: dict[str, str], credentials: Credentials, timeouts: Timeouts) -> None:
         self._clients = {node: AgentClient(url, credentials, timeouts) for node, url in urls.items()}
 
     @property

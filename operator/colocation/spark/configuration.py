@@ -22,6 +22,16 @@ CA_FILE = "spark.colocation.caFile"
 DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
 WHEN_UNSTABLE = "spark.colocation.whenUnstable"
 DEGRADE_REASON = "spark.colocation.degradeReason"
+RETRY_SECONDS = "spark.colocation.retrySeconds"
+
+DEFAULT_RETRY_SECONDS = 30
+
+LOCALITY_CONF = {
+    # A task that is started elsewhere reads its bucket over the network; waiting for its own node is mostly shorter.
+    "spark.locality.wait.node": "10s",
+    # Reduce tasks would wait as long for the node with most of their input, which gains them little.
+    "spark.shuffle.reduceLocality.enabled": "false",
+}
 
 WHEN_UNSTABLE_CHOICES = ("shuffle", "colocated")
 JAR_NAME = "colocation-spark.jar"
@@ -61,6 +71,7 @@ def spark_conf(
     return {
         **FILE_SYSTEM_CONF,
         **PLANNER_CONF,
+        **LOCALITY_CONF,
         "spark.plugins": PLUGIN_CLASS,
         "spark.jars": str(jar_path()),
         **{key: value for key, value in given.items() if value is not None},
@@ -76,7 +87,11 @@ def configure(builder: "SparkSession.Builder", **settings: str) -> "SparkSession
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """The ``spark.colocation.*`` values of one session, as they stand now."""
+    """The ``spark.colocation.*`` values of one session, as they stand now.
+
+    Attributes:
+        retry_seconds: how long loads and remote reads try an agent that does not answer.
+    """
 
     namespace: str
     data_root: str
@@ -85,6 +100,7 @@ class SessionSettings:
     join_disabled: bool
     colocate_when_unstable: bool
     degrade_reason: str
+    retry_seconds: int
 
     @classmethod
     def of(cls, spark: "SparkSession") -> "SessionSettings":
@@ -103,6 +119,9 @@ class SessionSettings:
         disabled = value(DISABLE_COLOCATE_JOIN, "false").lower()
         if disabled not in ("true", "false"):
             raise ValueError(f"{DISABLE_COLOCATE_JOIN}={disabled!r}; allowed: true, false")
+        retry_seconds = value(RETRY_SECONDS, str(DEFAULT_RETRY_SECONDS))
+        if not retry_seconds.isdecimal():
+            raise ValueError(f"{RETRY_SECONDS}={retry_seconds!r}; allowed: whole seconds, 0 or more")
         return cls(
             namespace=value(NAMESPACE, ""),
             data_root=value(DATA_ROOT, DEFAULT_DATA_ROOT),
@@ -111,6 +130,7 @@ class SessionSettings:
             join_disabled=disabled == "true",
             colocate_when_unstable=when_unstable == "colocated",
             degrade_reason=value(DEGRADE_REASON, ""),
+            retry_seconds=int(retry_seconds),
         )
 
     def namespace_or(self, given: str | None) -> str:

@@ -20,7 +20,7 @@ from .configuration import SessionSettings
 from .load_schema import Field, matched_names
 from .publication import follow_map, publish_manifest
 from .table_statement import quote
-from .upload import SENT_COLUMN, Destination, SentFile, majority, sender
+from .upload import OUTCOME_COLUMN, Destination, Outcome, SentFile, majority, sender
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +85,7 @@ def load(
         ValueError: an unknown mode, or ``overwrite-partitions`` on a table without partitions.
         SchemaMismatch: the columns do not fit; nothing was written.
         NotReady: the table is refused, or has no map within ``wait_seconds``.
+        ReplicasMissing: fewer than a majority of a bucket's nodes took its files.
         LoadConflict: another load was first and this one may not go on top of it.
     """
     if mode not in MODES:
@@ -99,7 +100,13 @@ def load(
     names = matched_names(f"{namespace}.{table}", _expected_fields(spark, spec), _given_fields(df))
     target = wait_until_loadable(catalog, namespace, table, wait_seconds)
     destination = Destination(
-        namespace, target.table.directory, target.buckets, target.agents, settings.token_file, settings.ca_file
+        namespace=namespace,
+        directory=target.table.directory,
+        buckets=target.buckets,
+        agents=target.agents,
+        token_file=settings.token_file,
+        ca_file=settings.ca_file,
+        retry_seconds=settings.retry_seconds,
     )
     sent = _write_and_send(df, names, target, destination)
     new = NewFiles(mode, tuple(one.file for one in sent), len(target.buckets))
@@ -233,8 +240,8 @@ def _write_and_send(
         .withColumns({BUCKET_COLUMN: F.pmod(F.hash(*keys), F.lit(buckets)), **partition_columns})
         .sortWithinPartitions(BUCKET_COLUMN, *partition_columns, *(quote(name) for name in spec.sort_columns))
     )
-    sent = clustered.mapInArrow(sender(destination, layout), f"{SENT_COLUMN} string").collect()
-    return [SentFile.model_validate_json(row[SENT_COLUMN]) for row in sent]
+    outcomes = clustered.mapInArrow(sender(destination, layout), f"{OUTCOME_COLUMN} string").collect()
+    return [Outcome.model_validate_json(row[OUTCOME_COLUMN]).sent_file() for row in outcomes]
 
 
 def _committed_manifest(agents: Agents, table: TableObject) -> TableManifest | None:

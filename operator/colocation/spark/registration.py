@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colocation.agentclient import Credentials
+from colocation.agentclient import Credentials, Timeouts
 from colocation.model.spark_types import canonical_type
 from colocation.model.table_manifest import (
     DATA_DIRECTORY,
@@ -118,7 +118,8 @@ def _open_group(
         group, urls = catalog.get_group(namespace, name), catalog.get_agents(namespace, name).urls
     except NotInCatalog:
         return None
-    agents = stack.enter_context(Agents(urls, Credentials(settings.token_file, settings.ca_file)))
+    timeouts = Timeouts(retry_deadline_seconds=settings.retry_seconds)
+    agents = stack.enter_context(Agents(urls, Credentials(settings.token_file, settings.ca_file), timeouts))
     return _Group(group, urls, agents)
 
 
@@ -132,6 +133,7 @@ class _Registrar:
         spark.conf.set("fs.coloc.data.root", settings.data_root)
         spark.conf.set("fs.coloc.token.file", settings.token_file)
         spark.conf.set("fs.coloc.ca.file", settings.ca_file)
+        spark.conf.set("fs.coloc.read.deadline.seconds", str(settings.retry_seconds))
 
     def create_database(self, namespace: str) -> None:
         """A database for the namespace's tables, which needs a folder though nothing is ever put there."""
@@ -180,8 +182,12 @@ class _Registrar:
             sha256, stored = encode_manifest(manifest)
         else:
             sha256 = snapshot.manifest_sha256
-            agents = group.agents if group else Agents({}, Credentials())
-            manifest, stored = agents.fetch_manifest(table.namespace, table.directory, sha256)
+            if group is None:
+                raise NotInCatalog(
+                    f"table {table.namespace}.{table.name} has rows, but no group says which nodes hold them; "
+                    f"restore its ColocationGroup {table.spec.colocate_with!r}, or name the tables to register"
+                )
+            manifest, stored = group.agents.fetch_manifest(table.namespace, table.directory, sha256)
         target = self._folder / manifest_path(sha256)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(stored)

@@ -13,15 +13,16 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import Field
 
-from colocation.agentclient import AgentError, Credentials
+from colocation.agentclient import AgentError, Credentials, Timeouts
 from colocation.model.base import Frozen
 from colocation.model.group import BucketSequence
 from colocation.model.table_manifest import DataFile
 
 from .agents import Agents
 from .bucket_files import FileLayout, write_files
+from .load_schema import SchemaMismatch
 
-SENT_COLUMN = "sent"
+OUTCOME_COLUMN = "outcome"
 
 
 class ReplicasMissing(Exception):
@@ -35,6 +36,31 @@ class SentFile(Frozen):
     nodes: tuple[str, ...] = Field(description="Nodes that hold it.")
 
 
+class Outcome(Frozen):
+    """What a task says of a file, or why it gave up: one of the two.
+
+    A task that gives up ends well for Spark, which would else run it again: rows do not change, and the agents' client
+    has already tried for long enough.
+    """
+
+    sent: SentFile | None = None
+    schema_mismatch: str | None = None
+    replicas_missing: str | None = None
+
+    def sent_file(self) -> SentFile:
+        """The file.
+
+        Raises:
+            SchemaMismatch, ReplicasMissing: there is none, for this reason.
+        """
+        if self.schema_mismatch is not None:
+            raise SchemaMismatch(self.schema_mismatch)
+        if self.replicas_missing is not None:
+            raise ReplicasMissing(self.replicas_missing)
+        assert self.sent is not None, "an outcome is a file or a reason"
+        return self.sent
+
+
 @dataclass(frozen=True)
 class Destination:
     """Where a load's files go; plain values, since it travels to the executors.
@@ -42,6 +68,7 @@ class Destination:
     Attributes:
         buckets: the group's map.
         agents: ready agents' URLs by node.
+        retry_seconds: how long an agent that does not answer is tried.
     """
 
     namespace: str
@@ -50,10 +77,12 @@ class Destination:
     agents: dict[str, str]
     token_file: str
     ca_file: str
+    retry_seconds: float
 
     def open_agents(self) -> Agents:
         """Clients of the agents."""
-        return Agents(self.agents, Credentials(self.token_file, self.ca_file))
+        timeouts = Timeouts(retry_deadline_seconds=self.retry_seconds)
+        return Agents(self.agents, Credentials(self.token_file, self.ca_file), timeouts)
 
 
 def majority(replicas: int) -> int:
@@ -103,17 +132,28 @@ def put_on(
 def sender(
     destination: Destination, layout: FileLayout
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """The function for ``mapInArrow``: rows in, one ``SentFile`` as JSON out per file."""
+    """The function for ``mapInArrow``: rows in, ``Outcome`` as JSON out."""
 
     def send_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None, "mapInArrow runs in a task"
-        with tempfile.TemporaryDirectory(prefix="colocation-load-") as folder, destination.open_agents() as agents:
-            for file, content in write_files(batches, layout, context.taskAttemptId(), Path(folder)):
-                sent = send_file(agents, destination, file, content)
-                content.unlink()
-                yield pa.RecordBatch.from_pydict({SENT_COLUMN: [sent.model_dump_json(by_alias=True)]})
+        for outcome in _outcomes(batches, destination, layout, context.taskAttemptId()):
+            yield pa.RecordBatch.from_pydict({OUTCOME_COLUMN: [outcome.model_dump_json(by_alias=True)]})
 
     return send_partition
+
+
+def _outcomes(
+    batches: Iterable[pa.RecordBatch], destination: Destination, layout: FileLayout, attempt: int
+) -> Iterator[Outcome]:
+    with tempfile.TemporaryDirectory(prefix="colocation-load-") as folder, destination.open_agents() as agents:
+        try:
+            for file, content in write_files(batches, layout, attempt, Path(folder)):
+                yield Outcome(sent=send_file(agents, destination, file, content))
+                content.unlink()
+        except SchemaMismatch as error:
+            yield Outcome(schema_mismatch=str(error))
+        except ReplicasMissing as error:
+            yield Outcome(replicas_missing=str(error))

@@ -19,6 +19,12 @@ class FakeCatalog:
         self.agents = agents or {}
         self.before_commit = lambda: None
 
+    def copy(self) -> "FakeCatalog":
+        """Another catalog with the same objects."""
+        other = FakeCatalog(dict(self.agents))
+        other.tables, other.groups = dict(self.tables), dict(self.groups)
+        return other
+
     def add_group(self, spec: ColocationGroupSpec, status: ColocationGroupStatus, name: str = GROUP) -> None:
         self.groups[name] = GroupObject(NAMESPACE, name, spec, status)
 

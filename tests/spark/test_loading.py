@@ -1,0 +1,199 @@
+"""Loads: every key type in the bucket that Spark expects, all or nothing, and repairable when a node is down."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from colocation.model.group import ColocationGroupSpec
+from colocation.model.table import ColocatedTableSpec, Column
+from colocation.spark import explain_json, load, register
+from colocation.spark.catalog import AgentAddresses
+from colocation.spark.load_schema import SchemaMismatch
+from colocation.spark.upload import ReplicasMissing
+from tests.spark.conftest import BUCKETS, MAP, add_table
+from tests.spark.loopback import LoopbackAgents
+from tests.unit.spark.fake_catalog import FakeCatalog
+
+pytestmark = pytest.mark.spark
+
+KEYS = {
+    "boolean": "i % 2 = 0",
+    "tinyint": "CAST(i % 100 AS TINYINT)",
+    "smallint": "CAST(i * 7 AS SMALLINT)",
+    "int": "CAST(i AS INT)",
+    "float": "CAST(CASE i % 4 WHEN 0 THEN '-0.0' WHEN 1 THEN 'NaN' ELSE CAST(i / 3 AS STRING) END AS FLOAT)",
+    "double": "CAST(CASE i % 4 WHEN 0 THEN '-0.0' WHEN 1 THEN 'NaN' ELSE CAST(i / 3 AS STRING) END AS DOUBLE)",
+    "string": "CONCAT('ключ-', i)",
+    "binary": "CAST(CONCAT('b', i) AS BINARY)",
+    "date": "DATE_ADD(DATE '1500-01-01', CAST(i * 977 AS INT))",
+    "timestamp": "TIMESTAMP '1899-12-31 23:59:59.123456' + MAKE_INTERVAL(0, 0, 0, CAST(i * 13 AS INT))",
+    "timestamp_ntz": "TIMESTAMP_NTZ '2024-03-31 02:30:00' + MAKE_INTERVAL(0, 0, 0, CAST(i AS INT))",
+    "decimal(9,2)": "CAST(i AS DECIMAL(9,2)) / CAST(4 AS DECIMAL(1,0))",
+    "decimal(38,10)": "CAST(i AS DECIMAL(38,10)) * 1000000007",
+}
+
+
+@pytest.fixture
+def all_agents(agents: LoopbackAgents) -> Iterator[LoopbackAgents]:
+    """The agents; those that a test stops are started again."""
+    yield agents
+    for node in agents.roots:
+        agents.start_if_stopped(node)
+
+
+def stored_files(agents: LoopbackAgents) -> set[Path]:
+    return {path for root in agents.roots.values() for path in root.glob("*/*/data/**/*.parquet")}
+
+
+def test_keys_of_every_type(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Rows lie in the bucket that Spark's own hash gives, and come back as they were: NULL, -0.0, NaN, old dates."""
+    spec = ColocationGroupSpec(bucket_key=tuple(KEYS), buckets=BUCKETS, replicas=2)
+    catalog.add_group(spec, catalog.groups["sales"].status)
+    names = [f"k{number}" for number in range(len(KEYS))]
+    columns = [
+        f"CAST(IF((i + {number}) % 9 = 0, NULL, {expression}) AS {type_name}) AS {name}"
+        for number, (name, (type_name, expression)) in enumerate(zip(names, KEYS.items(), strict=True))
+    ]
+    rows = spark.sql("SELECT id AS i FROM range(300)").selectExpr("i", *columns)
+    add_table(catalog, "keyed", rows, names)
+    register(spark, catalog=catalog)
+    named_bucket = "CAST(REGEXP_EXTRACT(INPUT_FILE_NAME(), '_([0-9]+)[.]', 1) AS INT)"
+    bucket = f"PMOD(HASH({', '.join(names)}), {BUCKETS})"
+    stored = spark.table("shop.keyed").selectExpr("*", f"{bucket} = {named_bucket} AS ok")
+    assert stored.where("NOT ok").count() == 0
+    assert sorted(map(repr, stored.drop("ok").collect())) == sorted(map(repr, rows.collect()))
+
+
+def test_composite_keys_with_nulls(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Keys of several columns join without a shuffle in any order, and NULLs match nothing."""
+    group = catalog.groups["sales"]
+    catalog.add_group(ColocationGroupSpec(bucket_key=("bigint", "string"), buckets=BUCKETS, replicas=2), group.status)
+    rows = spark.range(200).selectExpr(
+        "IF(id % 5 = 0, NULL, id) AS a", "IF(id % 7 = 0, NULL, CAST(id % 3 AS STRING)) AS b", "id AS v"
+    )
+    add_table(catalog, "first", rows, ["a", "b"])
+    add_table(catalog, "second", rows.withColumnsRenamed({"a": "x", "b": "y", "v": "w"}), ["x", "y"])
+    register(spark, catalog=catalog)
+    query = spark.sql("SELECT count(*), sum(v - w) FROM shop.first JOIN shop.second ON y = b AND x = a")
+    expected = sum(1 for i in range(200) if i % 5 and i % 7)
+    assert tuple(query.collect()[0]) == (expected, 0)
+    assert explain_json(query)["exchanges"] == 0
+
+
+def test_nested_columns_and_partitions(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Arrays, maps and structs come back; odd partition values too, '01' as text and '' as NULL, as Spark does."""
+    rows = spark.sql(
+        "SELECT id AS k, ARRAY(id, NULL) AS a, MAP('x', id) AS m, NAMED_STRUCT('p', id, 'q', 'z') AS s, "
+        "ELT(CAST(id % 6 AS INT) + 1, 'a=b', 'c/d', '01', 'ü %', NULL, '') AS p FROM range(30)"
+    )
+    result = add_table(catalog, "nested", rows, ["k"], ("p",))
+    assert (result.rows, result.partitions, result.replicas_missing) == (30, 5, 0)
+    register(spark, catalog=catalog)
+    stored = spark.table("shop.nested").select(rows.columns)
+    given = rows.selectExpr("k", "a", "m", "s", "NULLIF(p, '') AS p")
+    assert sorted(map(repr, stored.collect())) == sorted(map(repr, given.collect()))
+
+
+def test_modes(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Overwrite-partitions replaces the partitions that the rows are in, overwrite all."""
+
+    def rows(start: int, partition: int) -> object:
+        return spark.range(start, start + 10).selectExpr("id AS k", f"CAST({partition} AS INT) AS p")
+
+    add_table(catalog, "modes", rows(0, 1).union(rows(10, 2)), ["k"], ("p",))
+
+    def keys_after(mode: str, start: int, partition: int) -> set[tuple[int, int]]:
+        load(rows(start, partition), "modes", mode=mode, catalog=catalog)
+        register(spark, tables=["modes"], catalog=catalog)
+        return {(row["k"] // 10, row["p"]) for row in spark.table("shop.modes").collect()}
+
+    assert keys_after("append", 20, 2) == {(0, 1), (1, 2), (2, 2)}
+    assert keys_after("overwrite-partitions", 30, 2) == {(0, 1), (3, 2)}
+    assert keys_after("overwrite", 40, 3) == {(4, 3)}
+
+
+def test_misfits_are_refused_before_anything_is_written(
+    spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+) -> None:
+    """Wrong columns are refused at once; nothing reaches any node."""
+    add_table(catalog, "strict", spark.range(3).selectExpr("id AS k"), ["k"])
+    before = stored_files(agents)
+    with pytest.raises(SchemaMismatch, match="column k is int, expected bigint"):
+        load(spark.range(3).selectExpr("CAST(id AS INT) AS k"), "strict", catalog=catalog)
+    with pytest.raises(ValueError, match="has no partitions"):
+        load(spark.range(3).selectExpr("id AS k"), "strict", mode="overwrite-partitions", catalog=catalog)
+    assert stored_files(agents) == before
+
+
+def test_null_where_none_is_allowed_is_refused(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """``nullable: false`` holds for the rows, whatever the DataFrame's schema says; the old snapshot stays."""
+    columns = (Column(name="k", type="bigint"), Column(name="v", type="int", nullable=False))
+    catalog.add_table(
+        "strict", ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",)), str(uuid.uuid4())
+    )
+    rows = spark.range(9).selectExpr("id AS k", "IF(id = 4, NULL, 1) AS v")
+    with pytest.raises(SchemaMismatch, match="column v holds NULL"):
+        load(rows, "strict", catalog=catalog)
+    assert catalog.tables["strict"].status.snapshot is None
+
+
+def test_without_a_majority_nothing_is_committed(
+    spark: SparkSession, catalog: FakeCatalog, all_agents: LoopbackAgents
+) -> None:
+    """With one of two nodes gone a load fails and leaves only garbage; the rows before it are still read."""
+    add_table(catalog, "kept", spark.range(60).selectExpr("id AS k"), ["k"])
+    committed = catalog.tables["kept"].status.snapshot
+    all_agents.stop("node-2")
+    with pytest.raises(ReplicasMissing, match="at least 2 must; node-2: "):
+        load(spark.range(60, 90).selectExpr("id AS k"), "kept", catalog=catalog)
+    assert catalog.tables["kept"].status.snapshot == committed
+    register(spark, catalog=catalog)
+    assert spark.table("shop.kept").count() == 60
+
+
+def test_a_majority_is_enough(
+    spark: SparkSession, catalog: FakeCatalog, all_agents: LoopbackAgents
+) -> None:
+    """With three replicas one node may be away; what it lacks is counted, for the operator to repair."""
+    group = catalog.groups["sales"]
+    buckets = tuple(tuple(f"node-{number}" for number in (1, 2, 3)) for _ in range(BUCKETS))
+    status = group.status.model_copy(update={"backends_per_bucket_seq": buckets})
+    catalog.add_group(group.spec.model_copy(update={"replicas": 3}), status)
+    del catalog.agents["node-3"]
+    result = add_table(catalog, "orders", spark.range(60).selectExpr("id AS k"), ["k"])
+    assert (result.rows, result.replicas_missing) == (60, result.files)
+
+
+def test_files_follow_a_map_that_moves(
+    spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+) -> None:
+    """A bucket that moves while a load runs has the new files on its new node before the commit."""
+    group = catalog.groups["sales"]
+    moved = (("node-2", "node-3"), *MAP[1:])
+    moved_status = group.status.model_copy(update={"backends_per_bucket_seq": moved})
+    get_agents = catalog.get_agents
+
+    def get_agents_and_move(namespace: str, name: str) -> AgentAddresses:
+        catalog.add_group(group.spec, moved_status)
+        return get_agents(namespace, name)
+
+    catalog.get_agents = get_agents_and_move  # type: ignore[method-assign]
+    assert MAP[0] == ("node-1", "node-2")
+    assert add_table(catalog, "orders", spark.range(600).selectExpr("id AS k"), ["k"]).replicas_missing == 0
+    directory = catalog.tables["orders"].directory
+    assert list((agents.roots["node-3"] / "shop" / directory).glob("data/*_00000.*"))
+
+
+def test_rows_are_sorted_within_files(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Each bucket has one file per partition, sorted by the key: what merge joins like best."""
+    rows = spark.range(500).selectExpr("(id * 37) % 500 AS k", "CAST(id % 2 AS INT) AS p")
+    result = add_table(catalog, "sorted", rows, ["k"], ("p",))
+    assert result.files == 2 * BUCKETS
+    register(spark, catalog=catalog)
+    for row in spark.sql(
+        "SELECT COLLECT_LIST(k) AS keys FROM (SELECT *, INPUT_FILE_NAME() AS f FROM shop.sorted) GROUP BY f"
+    ).collect():
+        assert row["keys"] == sorted(row["keys"])

@@ -1,0 +1,55 @@
+"""Executors without a local replica read from other nodes' agents, as long as one live replica is left."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from colocation.spark import count_exchanges, read_metrics, register
+from tests.spark.conftest import add_table
+from tests.spark.loopback import LoopbackAgents
+from tests.unit.spark.fake_catalog import FakeCatalog
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def away(spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents) -> Iterator[SparkSession]:
+    """A session whose executors see no data root; stopped agents are started again in the end."""
+    add_table(catalog, "orders", spark.range(600).selectExpr("id AS k", "id AS v"), ["k"])
+    spark.conf.set("spark.colocation.dataRoot", "/nowhere")
+    register(spark, catalog=catalog)
+    yield spark
+    for node in agents.roots:
+        agents.start_if_stopped(node)
+
+
+JOIN = "SELECT count(*), sum(a.v - b.v) FROM shop.orders a JOIN shop.orders b ON a.k = b.k"
+
+
+def test_all_reads_are_remote(away: SparkSession) -> None:
+    """The plan stays without a shuffle, the answer is right, and the bytes are counted as remote."""
+    mark = read_metrics(away)
+    query = away.sql(JOIN)
+    assert tuple(query.collect()[0]) == (600, 0)
+    assert count_exchanges(query) == 0
+    read = read_metrics(away, mark)
+    assert (read.local_bytes, read.local_files) == (0, 0)
+    assert read.remote_bytes > 0
+
+
+def test_one_live_replica_is_enough(away: SparkSession, agents: LoopbackAgents) -> None:
+    """With a node down each of its buckets is read from the other one."""
+    agents.stop("node-1")
+    assert tuple(away.sql(JOIN).collect()[0]) == (600, 0)
+
+
+def test_without_a_replica_the_error_names_what_was_tried(away: SparkSession, agents: LoopbackAgents) -> None:
+    """Table, bucket, file and each node's answer stand in the error; no wrong answer is given."""
+    agents.stop("node-1")
+    agents.stop("node-2")
+    with pytest.raises(PySparkException) as failed:
+        away.sql("SELECT sum(v) FROM shop.orders").collect()
+    for word in ("no replica of table shop.orders-", "bucket 0", "node-1 (https://", "node-2 (https://"):
+        assert word in str(failed.value)
