@@ -17,7 +17,7 @@ from .operator import Operator
 from .settings import settings_from
 
 SERVER_TIMEOUT_SECONDS = 300
-"""The API server ends watches after this; the next one begins with a list."""
+"""The API server ends watches after this; the next one goes on where they ended."""
 CLIENT_TIMEOUT_SECONDS = SERVER_TIMEOUT_SECONDS + 30
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
@@ -30,7 +30,7 @@ def login(**arguments: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
 
 
-@kopf.on.startup()
+@kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     """Configure kopf and begin to make passes."""
     settings.posting.enabled = False  # we post our own events
@@ -47,7 +47,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     memo.operator.start()
 
 
-@kopf.on.cleanup()
+@kopf.on.cleanup(errors=kopf.ErrorsMode.PERMANENT)
 async def stop(memo: kopf.Memo, **_: Any) -> None:
     """End the passes; any of them may be cut short."""
     if "servers" in memo:

@@ -11,6 +11,8 @@ from aiohttp import web
 from .operator import Operator, utc_now
 from .settings import Settings
 
+ALL_ADDRESSES = None
+"""IPv4 and IPv6: kubelets probe at the pod's IP, whichever it has."""
 MAX_PASS_AGE = timedelta(seconds=120)
 
 
@@ -29,7 +31,7 @@ class HttpServers:
             web.get("/readyz", self._readyz),
             web.get("/metrics", self._metrics),
         ]
-        await self._serve(health, "0.0.0.0", self._settings.health_port)
+        await self._serve(health, ALL_ADDRESSES, self._settings.health_port)
         await self._serve([web.get("/v1/snapshot", self._snapshot)], "127.0.0.1", self._settings.snapshot_port)
 
     async def stop(self) -> None:
@@ -37,7 +39,7 @@ class HttpServers:
         for runner in self._runners:
             await runner.cleanup()
 
-    async def _serve(self, routes: list[web.RouteDef], host: str, port: int) -> None:
+    async def _serve(self, routes: list[web.RouteDef], host: str | None, port: int) -> None:
         application = web.Application()
         application.add_routes(routes)
         runner = web.AppRunner(application, access_log=None)

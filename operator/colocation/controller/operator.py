@@ -72,8 +72,7 @@ class Operator:
         """End the passes, wherever they are, and close all connections."""
         if self._task:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait({self._task})  # not awaited itself: it may have died, which was told already
         await self._inventories.close()
         self._orders.close()
         await self._api.close()
