@@ -4,6 +4,7 @@ The operator serves it on its pod's loopback only: whoever may ``create pods/por
 """
 
 import http.client
+import json
 import socket
 from typing import Any, cast
 
@@ -34,9 +35,7 @@ def fetch_snapshot(connection: client.ApiClient, namespace: str) -> Snapshot:
         forward: Any = portforward(connect, pod, namespace, ports=str(SNAPSHOT_PORT))
         status, body = _get(cast("socket.socket", forward.socket(SNAPSHOT_PORT)))
     except (ApiException, OSError, http.client.HTTPException) as error:
-        raise CommandFailed(
-            f"the operator's pod {pod} in {namespace!r} does not answer on port {SNAPSHOT_PORT}: {error}"
-        ) from error
+        raise CommandFailed(f"the operator's pod {pod} in {namespace!r} does not answer: {_cause(error)}") from error
     if status != http.client.OK:
         raise CommandFailed(f"the operator answered {status} to {SNAPSHOT_PATH}: {body[:200].decode(errors='replace')}")
     try:
@@ -59,6 +58,17 @@ def _operator_pod(core: client.CoreV1Api, namespace: str) -> str:
             f"kubectl get pods -n {namespace} -l {selector}"
         )
     return running[0]
+
+
+def _cause(error: Exception) -> str:
+    """A failed port-forward's cause: the client packs the whole answer into one text, the message at its end."""
+    if not isinstance(error, ApiException):
+        return str(error)
+    words = str(error.reason or error).split(" -+-+- ")
+    try:
+        return str(json.loads(words[-1])["message"])
+    except (ValueError, KeyError, TypeError):
+        return words[0]
 
 
 def _get(stream: socket.socket) -> tuple[int, bytes]:

@@ -34,6 +34,15 @@ def test_one_operator_never_two_side_by_side(render: Render) -> None:
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
+def test_the_operator_leaves_a_lost_node_soon(render: Render) -> None:
+    """Kubernetes' default is five minutes, in which nobody would judge stability; the user's own tolerations stay."""
+    objects = render(**{"operator.failoverSeconds": "7", "operator.tolerations[0].key": "dedicated"})
+    tolerations = operator(objects)["spec"]["template"]["spec"]["tolerations"]
+    assert {item["key"]: item.get("tolerationSeconds") for item in tolerations} == {
+        "node.kubernetes.io/not-ready": 7, "node.kubernetes.io/unreachable": 7, "dedicated": None,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["operator", "agent"])
 def test_containers_run_with_nothing_they_do_not_need(render: Render, name: str) -> None:
     """Not root, no capability, no privilege to gain, nothing of the image writable."""
