@@ -29,6 +29,7 @@ from colocation.kube.writer import LiveWriter
 from colocation.manifests.clone_job import CloneJobSettings, clone_job_name
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.spark_pods import SparkPlacement
+from colocation.model.agent import TableReference
 from colocation.model.clone import CloneSource, CloneSpec
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.names import table_directory
@@ -179,7 +180,8 @@ async def test_bucket_is_dropped_only_against_the_map_that_was_read(writer: Writ
     """The map may have changed since: then the agent is not even asked."""
     identity = await writer.create(GROUPS, group())
     await writer.perform(WriteGroupStatus(identity, {"mapVersion": 2}))
-    drop = DropBucket(identity, 1, "node-1", URL, 0, ("orders-12345678",))
+    orders = TableReference(namespace=writer.namespace, directory="orders-12345678")
+    drop = DropBucket(identity, 1, "node-1", URL, 0, (orders,), 60)
     with pytest.raises(StaleDecision):
         await writer.perform(drop)
     assert writer.agents.urls == []

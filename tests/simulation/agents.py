@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Tables = tuple[TableReference, ...]
 
 
+LONGEST_ANSWER = timedelta(seconds=12)
+"""After that the real client gives up, and the agent counts as silent."""
+
+
 class FakeInventories:
     """What `colocation.kube.inventories.Inventories` is to the operator, without threads.
 
@@ -40,10 +44,12 @@ class FakeInventories:
         for node, url in urls.items():
             before = self.views.get(node, AgentView(silent_since=now))
             disk = self._world.reachable(url)
-            if disk is None:
+            slow = self._random.random() < self._world.slow_rate
+            age = now - before.answered_at if before.answered_at else timedelta.max
+            if disk is None or (slow and age > LONGEST_ANSWER):
                 silent_since = before.silent_since or now
                 self.views[node] = AgentView(before.report, before.asked, before.answered_at, silent_since)
-            elif before.report is None or self._random.random() >= self._world.slow_rate:
+            elif not slow:
                 report = disk.report(tables, self._world.manifests)
                 self.views[node] = AgentView(report, tables, now)
                 for table in report.tables:
@@ -77,8 +83,12 @@ class OrderedAgent:
         self._world = world
         self._disk = disk
 
-    def delete_bucket(self, namespace: str, directory: str, bucket: int) -> None:
-        doomed = {f for f in self._files(namespace, directory) if f.bucket == bucket}
+    def drop_bucket(
+        self, namespace: str, directory: str, bucket: int, manifests: tuple[str, ...], grace_seconds: int
+    ) -> None:
+        named = {file for digest in manifests for file in self._world.manifests[digest]}
+        old = self._older_than(namespace, directory, grace_seconds)
+        doomed = {f for f in self._files(namespace, directory) if f.bucket == bucket and (f in named or f in old)}
         self._world.checks.before_delete(self._disk, doomed)
         self._disk.remove(doomed)
 
@@ -89,11 +99,13 @@ class OrderedAgent:
 
     def collect(self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int) -> None:
         wanted = {file for digest in manifests for file in self._world.manifests[digest]}
-        oldest = self._world.clock.now() - timedelta(seconds=grace_seconds)
-        old = {file for file in self._files(namespace, directory) if self._world.written_at[file.load] < oldest}
-        doomed = old - wanted
+        doomed = self._older_than(namespace, directory, grace_seconds) - wanted
         self._world.checks.before_delete(self._disk, doomed)
         self._disk.remove(doomed)
+
+    def _older_than(self, namespace: str, directory: str, grace_seconds: int) -> set[Any]:
+        oldest = self._world.clock.now() - timedelta(seconds=grace_seconds)
+        return {file for file in self._files(namespace, directory) if self._world.written_at[file.load] < oldest}
 
     def _files(self, namespace: str, directory: str) -> set[Any]:
         return {f for f in self._disk.files if (f.namespace, f.directory) == (namespace, directory)}

@@ -21,6 +21,7 @@ class Checks:
 
     def __init__(self, world: "World") -> None:
         self._world = world
+        self._dropped: list[tuple[int, File]] = []
         self._maps: dict[tuple[str, str], tuple[int, list[list[str]]]] = {}
 
     def before_delete(self, disk: Disk, doomed: Iterable[File]) -> None:
@@ -33,6 +34,7 @@ class Checks:
             recently = sum(lost == file for lost in self._recent_losses())
             needed = self._world.replicas_of(file)
             assert len(others) + recently >= needed, f"{file} would go from {disk.node}, and is on {others} only"
+            self._dropped.append((self._world.requests, file))
 
     def after_group_write(self, body: dict[str, Any]) -> None:
         """A map has no node twice in a bucket; its version grows with it; who enters it holds the bucket whole."""
@@ -54,9 +56,15 @@ class Checks:
                 self._check_entry(key, bucket, node)
 
     def _check_entry(self, group: tuple[str, str], bucket: int, node: str) -> None:
-        """Files that were committed or lost a moment ago may be missing: the map was decided before."""
+        """Files that were committed or lost a moment ago may be missing: the map was decided before.
+
+        Of two operators, one may drop a surplus replica that the other is just making part of the map. The one that it
+        succeeds is then still there (`before_delete`), and the bucket is repaired.
+        """
         disk = self._world.disks.get(node)
         recent = set(self._recent_losses()) | self._world.files_committed_since(self._since())
+        if self._world.has_two_operators:
+            recent |= {file for moment, file in self._dropped if moment >= self._since()}
         if disk is None:
             assert self._world.deleted_since(node, self._since()), f"node {node} entered the map and does not exist"
             return

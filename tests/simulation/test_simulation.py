@@ -28,6 +28,7 @@ def test_no_harm_and_all_well_in_the_end(seed: int) -> None:
     for name in ("sales", "stock")[: random.choice([1, 1, 2])]:
         world.add_group(name)
     operators = [SimulatedOperator(world, f"operator-{n}", seed + n) for n in range(random.choice([1, 1, 2]))]
+    world.has_two_operators = len(operators) > 1
     log = [f"SEED={seed}"]
     for _ in range(FAULTS):
         run(world, operators, random, random.randint(1, STEPS_BETWEEN_FAULTS))

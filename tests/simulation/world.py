@@ -41,6 +41,7 @@ class World:
         self._numbers = iter(range(1, 1_000_000))
         self._seen_events = 0
         self.requests = 0
+        self.has_two_operators = False
         self.api.add(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
 
     # Objects

@@ -13,7 +13,7 @@ from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import LoadResult, configure, load
 from tests.spark.loopback import LoopbackAgents, loopback_agents
-from tests.spark.standalone import NODE_VARIABLE, standalone_cluster
+from tests.spark.standalone import NODE_VARIABLE, QUICK_JAVA, standalone_cluster
 from tests.unit.spark.fake_catalog import GROUP, NAMESPACE, FakeCatalog
 
 NODES = ("node-1", "node-2", "node-3")
@@ -44,6 +44,8 @@ def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory
         for key, value in {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "700m",
+            "spark.driver.extraJavaOptions": QUICK_JAVA,
+            "spark.executor.extraJavaOptions": QUICK_JAVA,
             "spark.executor.memory": "600m",
             "spark.sql.shuffle.partitions": "3",
             "spark.sql.autoBroadcastJoinThreshold": "-1",

@@ -13,6 +13,8 @@ import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_HOST = "127.0.0.1"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""Tests are short: optimising their code costs more than it gains."""
 NODE_VARIABLE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME"
 
 
@@ -43,7 +45,11 @@ def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
 def standalone_cluster(folder: Path, nodes: tuple[str, ...]) -> Iterator[str]:
     """The master's URL of a cluster with one worker of one core per node."""
     processes: list[subprocess.Popen[bytes]] = []
-    small = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work")}
+    small = {
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
+        "SPARK_WORKER_DIR": str(folder / "work"),
+    }
     try:
         log = folder / "master.log"
         master = "org.apache.spark.deploy.master.Master"

@@ -107,8 +107,8 @@ class AgentApi:
                 return _on(table, "delete"), lambda: tables.collect(node, request, table)
             case "POST", "recycle":
                 return _on(table, "delete"), lambda: tables.recycle(node, request, table)
-            case "DELETE", "buckets", bucket:
-                return _on(table, "delete"), lambda: tables.delete_bucket(node, table, bucket)
+            case "POST", "buckets", bucket, "drop":
+                return _on(table, "delete"), lambda: tables.delete_bucket(node, request, table, bucket)
         raise _no_such_request(request)
 
 

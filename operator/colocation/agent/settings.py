@@ -29,7 +29,7 @@ class Settings:
     health_port: int = AGENT_HEALTH_PORT
     scrub_interval_seconds: float = 7 * 86400
     scrub_mib_per_second: float = 20.0
-    sweep_interval_seconds: float = 600
+    sweep_interval_seconds: float = 60
     disk_headroom_fraction: float = 0.05
     max_file_bytes: int = 16 * GIB
     shutdown_seconds: float = 20.0

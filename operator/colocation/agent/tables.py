@@ -24,11 +24,14 @@ async def verify(node: NodeState, request: web.Request, table: TablePath) -> web
     return _answer(await node.run(node.inventory.table(table).verify, body.manifest, body.deep))
 
 
-async def delete_bucket(node: NodeState, table: TablePath, bucket: str) -> web.Response:
-    """Delete the files of one bucket of a table."""
+async def delete_bucket(node: NodeState, request: web.Request, table: TablePath, bucket: str) -> web.Response:
+    """Delete the files of one bucket of a table, but for what a load may yet commit."""
     if not (bucket.isascii() and bucket.isdigit() and int(bucket) < MAX_BUCKETS):
         raise Refusal(400, "InvalidBucket", f"bucket {bucket!r} is not allowed; allowed: 0 to {MAX_BUCKETS - 1}")
-    return _answer(await node.run(removal.delete_bucket, node.root, table, int(bucket)))
+    body = await _body(request, CollectRequest)
+    _check_digests(body.manifests)
+    spared = removal.Spared(body.manifests, body.grace_seconds)
+    return _answer(await node.run(removal.delete_bucket, node.root, node.inventory, table, int(bucket), spared))
 
 
 async def collect(node: NodeState, request: web.Request, table: TablePath) -> web.Response:

@@ -141,11 +141,14 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         _, _, body = self._transport.send_for_body(Request("GET", "/v1/status", {}), {200})
         return _parse(AgentReport, body)
 
-    def delete_bucket(self, namespace: str, directory: str, bucket: int) -> Removed:
-        """Delete a table's files of one bucket; nothing there is no error."""
-        request = Request("DELETE", _table_target(namespace, directory, f"buckets/{bucket}"), {})
-        _, _, body = self._transport.send_for_body(request, {200})
-        return _parse(Removed, body)
+    def drop_bucket(
+        self, namespace: str, directory: str, bucket: int, manifests: tuple[str, ...], grace_seconds: int
+    ) -> Removed:
+        """Delete a table's files of one bucket, but for those younger than the grace that none of the manifests names:
+        a load may yet commit them. Nothing there is no error.
+        """
+        content = CollectRequest(manifests=manifests, grace_seconds=grace_seconds)
+        return _parse(Removed, self._post(_table_target(namespace, directory, f"buckets/{bucket}/drop"), content))
 
     def collect(self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int) -> Removed:
         """Delete files that none of these live manifests names and that are older than the grace."""

@@ -44,6 +44,7 @@ class Decision:
 def decide(observation: Observation, settings: Settings, collect: bool) -> Decision:
     """What to do about this observation. ``collect``: whether it is time to collect garbage."""
     membership = memberships(observation)
+    grace_seconds = settings.garbage_grace_seconds
     snapshot = snapshot_of(observation, membership, settings.limits, settings.agent_grace_seconds)
     planned = plan(snapshot)
     groups = tuple(_facts(observation, membership, snapshot, planned))
@@ -52,10 +53,10 @@ def decide(observation: Observation, settings: Settings, collect: bool) -> Decis
         *(_group_scope(observation, snapshot, facts, settings) for facts in groups),
         *_invalid_group_scopes(observation),
         *_table_scopes(observation, membership),
-        *_single("drop", (action for facts in groups for action in drop_actions(observation, facts))),
+        *_single("drop", (action for facts in groups for action in drop_actions(observation, facts, grace_seconds))),
         *_single("stray clone", stray_clones(observation)),
         *_single("recycle", recycle_actions(observation)),
-        *_single("collect", collect_actions(observation, settings.garbage_grace_seconds) if collect else ()),
+        *_single("collect", collect_actions(observation, grace_seconds) if collect else ()),
     ]
     return Decision(snapshot, planned, tuple(scope for scope in scopes if scope.actions))
 

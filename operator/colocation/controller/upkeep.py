@@ -5,7 +5,7 @@ from datetime import datetime
 
 from ..kube.actions import CollectGarbage, DeleteGroup, DropBucket, RecycleTable, RemoveClone, WriteConfigMap
 from ..kube.clones import group_uids, is_current
-from ..kube.observation import Observation, ObservedTable
+from ..kube.observation import Observation
 from ..kube.parse import parse_time
 from ..manifests.config_map import SparkConfigMap
 from ..manifests.spark_pods import SparkPlacement
@@ -14,17 +14,17 @@ from .group_status import DEFAULT_RECYCLE_SECONDS, GroupFacts
 from .settings import Settings
 
 
-def drop_actions(observation: Observation, facts: GroupFacts) -> Iterator[DropBucket]:
+def drop_actions(observation: Observation, facts: GroupFacts, grace_seconds: int) -> Iterator[DropBucket]:
     """Delete the replicas that the plan calls safe to delete, against the map as it is now."""
     map_version = facts.group.status.map_version
     if map_version is None:
         return
     urls = observation.agent_urls
-    directories = tuple(table.directory for table in facts.tables)
+    tables = tuple(table.reference for table in facts.tables)
     for drop in facts.plan.drops:
         url = urls.get(drop.node)
         if url:
-            yield DropBucket(facts.group.identity, map_version, drop.node, url, drop.bucket, directories)
+            yield DropBucket(facts.group.identity, map_version, drop.node, url, drop.bucket, tables, grace_seconds)
 
 
 def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:
@@ -86,10 +86,6 @@ def collect_actions(observation: Observation, grace_seconds: int) -> Iterator[Co
         for held in view.report.tables:
             table = tables.get((held.namespace, held.directory))
             if table is not None and held.surplus_bytes > 0:
-                manifests = _live_manifests(table)
+                manifests = table.reference.live_manifests
                 yield CollectGarbage(node, url, held.namespace, held.directory, manifests, grace_seconds)
 
-
-def _live_manifests(table: ObservedTable) -> tuple[str, ...]:
-    reference = table.reference
-    return (*((reference.manifest,) if reference.manifest else ()), *reference.retained_manifests)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ..manifests.config_map import SparkConfigMap
+from ..model.agent import TableReference
 from ..model.clone import CloneSpec
 from ..model.group import ColocationGroupSpec
 from .observation import Identity
@@ -71,7 +72,7 @@ class RemoveClone:
 
 @dataclass(frozen=True)
 class DropBucket:
-    """Delete one bucket's files of all tables of a group on a node.
+    """Delete one bucket's files of all tables of a group on a node, but for those that a load may yet commit.
 
     Performed only if the group's map still has ``map_version``: the drop was decided against that map.
     """
@@ -81,7 +82,8 @@ class DropBucket:
     node: str
     url: str
     bucket: int
-    directories: tuple[str, ...]
+    tables: tuple[TableReference, ...]
+    grace_seconds: int
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,10 @@ class LiveWriter:
             raise StaleDecision(f"the map of group {action.group.namespace}/{action.group.name} has changed")
 
         def delete_files(agent: AgentClient) -> None:
-            for directory in action.directories:
-                agent.delete_bucket(action.group.namespace, directory, action.bucket)
+            for table in action.tables:
+                agent.drop_bucket(
+                    table.namespace, table.directory, action.bucket, table.live_manifests, action.grace_seconds
+                )
 
         await self._agents.call(action.url, delete_files)
 

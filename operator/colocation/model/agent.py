@@ -18,6 +18,11 @@ class TableReference(Frozen):
     manifest: str | None = None
     retained_manifests: tuple[str, ...] = Field((), description="Older snapshots whose files stay too.")
 
+    @property
+    def live_manifests(self) -> tuple[str, ...]:
+        """All manifests whose files are wanted, the committed one first."""
+        return (*((self.manifest,) if self.manifest else ()), *self.retained_manifests)
+
 
 class InventoryRequest(Frozen):
     tables: tuple[TableReference, ...] = ()

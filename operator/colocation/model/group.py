@@ -29,7 +29,8 @@ class Balancing(Frozen):
     enabled: bool = Field(True, description="Move replicas when nodes are added or weights change.")
     max_concurrent_clones: int = Field(4, ge=1, le=1000, description="Clone Jobs of this group at one time.")
     max_bandwidth_mib_per_second: float | None = Field(
-        None, alias="maxBandwidthMiBPerSecond", gt=0, description="Bandwidth of all clones of this group; null = no limit."
+        None, alias="maxBandwidthMiBPerSecond", gt=0,
+        description="Bandwidth of all clones of this group; null = no limit.",
     )
     strict: bool = Field(
         False, description="The seeds' order: the group is unstable while replicas move. Default: it stays stable."

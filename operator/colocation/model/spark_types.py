@@ -18,7 +18,10 @@ _ALIASES = {
 }
 
 _KEY_TYPES = frozenset(
-    ["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz", "decimal"]
+    (
+        *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+        *("string", "binary", "date", "timestamp", "timestamp_ntz"),
+    )
 )
 
 _SIMPLE_TYPES = _KEY_TYPES | {"variant", "void", "interval"}

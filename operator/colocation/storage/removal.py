@@ -26,10 +26,28 @@ _RETENTION_SUFFIX = ".json"
 _log = logging.getLogger(__name__)
 
 
-def delete_bucket(root: DataRoot, table: TablePath, bucket: int) -> Removed:
-    """Delete every data file of one bucket of a table, whichever manifest names it."""
+class Spared(NamedTuple):
+    """What a deletion leaves alone: files younger than the grace that none of the live manifests names."""
+
+    live_manifests: tuple[str, ...]
+    grace_seconds: int
+
+
+def delete_bucket(
+    root: DataRoot, inventory: Inventory, table: TablePath, bucket: int, spared: Spared
+) -> Removed:
+    """Delete the data files of one bucket of a table, but for the young ones that no live manifest names.
+
+    Those may be of a load that commits later: were they deleted with a replica that was moved, they would be lost.
+    """
+    live = {path for sha256 in spared.live_manifests for path in inventory.table(table).wanted(sha256) or ()}
+    oldest = root.clock() - spared.grace_seconds
     with root.lock_of(table):
-        return _remove(root, table, lambda file: bucket_of_file_name(file.path) == bucket)
+        return _remove(
+            root,
+            table,
+            lambda file: bucket_of_file_name(file.path) == bucket and (file.path in live or file.modified_at < oldest),
+        )
 
 
 def collect_garbage(

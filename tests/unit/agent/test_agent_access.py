@@ -22,7 +22,7 @@ CALLS: dict[str, Call] = {
     "verify": lambda client: client.verify(*TABLE.path, TABLE.manifest),
     "inventory": lambda client: client.inventory(InventoryRequest()),
     "status": lambda client: client.status(),
-    "delete": lambda client: client.delete_bucket(*TABLE.path, 0),
+    "delete": lambda client: client.drop_bucket(*TABLE.path, 0, (), 0),
     "collect": lambda client: client.collect(*TABLE.path, (), 0),
     "recycle": lambda client: client.recycle(*TABLE.path, 0),
 }

@@ -72,8 +72,8 @@ def test_status_has_no_tables(loaded: AgentThread) -> None:
 def test_deletions(loaded: AgentThread) -> None:
     """A bucket, garbage, the table: each says what it freed, and nothing the second time."""
     with loaded.client() as client:
-        assert client.delete_bucket(*TABLE.path, 0) == Removed(files=1, bytes=7)
-        assert client.delete_bucket(*TABLE.path, 0) == Removed(files=0, bytes=0)
+        assert client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 60) == Removed(files=1, bytes=7)
+        assert client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 60) == Removed(files=0, bytes=0)
         assert client.collect(*TABLE.path, (TABLE.manifest,), 0) == Removed(files=0, bytes=0)
         client.recycle(*TABLE.path, 60)
         client.recycle(*TABLE.path, 60)
@@ -97,8 +97,8 @@ def test_deletions(loaded: AgentThread) -> None:
             "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": [], "graceSeconds": -1}', "InvalidBody",
             id="negative grace",
         ),
-        pytest.param("DELETE", "/v1/tables/shop/orders-0a1b2c3d/buckets/-1", b"", "InvalidBucket", id="bucket"),
-        pytest.param("DELETE", "/v1/tables/shop/orders-0a1b2c3d/buckets/65536", b"", "InvalidBucket", id="too large"),
+        pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/-1/drop", b"", "InvalidBucket", id="bucket"),
+        pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/65536/drop", b"", "InvalidBucket", id="above"),
     ],
 )
 def test_wrong_requests(agent: AgentThread, method: str, target: str, body: bytes, reason: str) -> None:

@@ -189,8 +189,8 @@ class FakeCluster:
             case DropBucket():
                 if self.groups[action.group.namespace, action.group.name].status.map_version != action.map_version:
                     raise StaleDecision("the map has changed")
-                for directory in action.directories:
-                    self.disks[action.node].get(directory, set()).discard(action.bucket)
+                for table in action.tables:
+                    self.disks[action.node].get(table.directory, set()).discard(action.bucket)
             case RecycleTable(node, _, _, directory):
                 self.disks[node].pop(directory, None)
             case WriteConfigMap(group, content):

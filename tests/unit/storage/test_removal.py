@@ -9,6 +9,7 @@ from colocation.model.agent import Removed
 from colocation.storage import removal
 from colocation.storage.errors import ManifestMissing
 from colocation.storage.inventory import Inventory
+from colocation.storage.removal import Spared
 from colocation.storage.root import DataRoot
 
 from .conftest import Clock
@@ -24,20 +25,23 @@ def paths(root: DataRoot) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_deletes_a_bucket_whatever_names_it(root: DataRoot) -> None:
-    """All files of the bucket go, with the folders they leave empty; again there is nothing."""
+def test_deletes_a_bucket_but_for_what_a_load_may_yet_commit(root: DataRoot, clock: Clock) -> None:
+    """Committed files go at once, with the folders they leave empty; others when they are older than the grace."""
     publish_table(root, TABLE)
-    publish(root, TABLE.path, data_path(1, load="garbage"), b"12")
-    before = paths(root)
-    assert removal.delete_bucket(root, TABLE.path, 1) == Removed(files=2, bytes=7)
-    assert before - paths(root) == {data_path(1, partition="o_year=1"), data_path(1, load="garbage")}
+    young = data_path(1, load="not-committed")
+    publish(root, TABLE.path, young, b"12")
+    clock.now = on_disk(root, TABLE.path, young).stat().st_mtime + 50
+    inventory, live, before = Inventory(root), (TABLE.manifest,), paths(root)
+    assert removal.delete_bucket(root, inventory, TABLE.path, 1, Spared(live, 100)) == Removed(files=1, bytes=5)
+    assert before - paths(root) == {data_path(1, partition="o_year=1")}
     assert not on_disk(root, TABLE.path, "data/o_year=1").exists()
-    assert removal.delete_bucket(root, TABLE.path, 1) == Removed(files=0, bytes=0)
+    assert removal.delete_bucket(root, inventory, TABLE.path, 1, Spared(live, 10)) == Removed(files=1, bytes=2)
+    assert removal.delete_bucket(root, inventory, TABLE.path, 1, Spared(live, 10)) == Removed(files=0, bytes=0)
 
 
 def test_deleting_from_a_table_that_is_not_here(root: DataRoot) -> None:
     """Nothing to delete is no error."""
-    assert removal.delete_bucket(root, TABLE.path, 1) == Removed(files=0, bytes=0)
+    assert removal.delete_bucket(root, Inventory(root), TABLE.path, 1, Spared((), 0)) == Removed(files=0, bytes=0)
 
 
 def test_collects_old_garbage_only(root: DataRoot, clock: Clock) -> None:

@@ -84,7 +84,7 @@ class NodeMachine(RuleBasedStateMachine):
     @rule(bucket=st.integers(0, 2))
     def delete_bucket(self, bucket: int) -> None:
         """The operator drops a replica."""
-        removal.delete_bucket(self.root, TABLE.path, bucket)
+        removal.delete_bucket(self.root, self.inventory, TABLE.path, bucket, removal.Spared((TABLE.manifest,), 60))
 
     @rule()
     def collect(self) -> None:
