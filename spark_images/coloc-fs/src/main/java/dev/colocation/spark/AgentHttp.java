@@ -117,7 +117,8 @@ final class AgentHttp {
       throw (InterruptedIOException) new InterruptedIOException("interrupted while reading").initCause(error);
     } catch (ExecutionException error) {
       Throwable cause = error.getCause();
-      throw new IOException(cause.getMessage() == null ? cause.toString() : cause.getMessage(), cause);
+      // A refused connection comes without a message.
+      throw new IOException(cause.getMessage() == null ? "cannot connect (" + cause + ")" : cause.getMessage(), cause);
     }
   }
 
