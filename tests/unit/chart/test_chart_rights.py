@@ -29,10 +29,12 @@ def test_agents_only_ask_who_a_caller_is_and_what_it_may(render: Render) -> None
 
 
 def test_clones_only_read_data(render: Render) -> None:
-    """A clone Job reads other agents' files and has no token for the API server."""
+    """A clone Job reads other agents' files, asks them who is busy, and has no token for the API server."""
     objects = render()
     role = one(objects, "ClusterRole", "colocation-clone")
-    assert rights(role) == {("colocation.dev", "colocatedtables/data", "get")}
+    assert rights(role) == {
+        ("colocation.dev", "colocatedtables/data", "get"), ("colocation.dev", "colocatedtables/data", "list"),
+    }  # fmt: skip
     assert one(objects, "ServiceAccount", "colocation-clone")["automountServiceAccountToken"] is False
 
 
