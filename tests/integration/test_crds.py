@@ -44,6 +44,7 @@ REFUSED = [
     pytest.param(group(balancing={"maxBandwidthMiBPerSecond": 0}), "greater than 0", id="no bandwidth"),
     pytest.param(group(name=LONG_NAME), "the name has 64 characters; a ColocationGroup may have", id="long group name"),
     pytest.param(table(name=LONG_NAME), "the name has 64 characters; a ColocatedTable may have", id="long table name"),
+    pytest.param(table(colocateWith="My_Group"), "should match", id="name that no group can have"),
     pytest.param(table(columns=[]), "should have at least 1 items", id="no columns"),
     pytest.param(table(columns=[*COLUMNS, COLUMNS[0]]), "Duplicate value", id="column named twice"),
     pytest.param(table(columns=[{"name": "a", "type": "strng"}]), "should match", id="no type of Spark's"),

@@ -22,7 +22,7 @@ from .settings import Settings
 logger = logging.getLogger(__name__)
 
 BUSY_INTERVAL_SECONDS = 2.0
-"""Between passes while something is under way or out of order."""
+"""Between passes while something is under way."""
 COALESCING_SECONDS = 0.05
 """Events come in bursts; a pass waits this long for the rest of its burst."""
 
@@ -92,7 +92,7 @@ class Operator:
                     result = await self._reconciler.reconcile_once()
                 self.last, self.last_pass_at = result, utc_now()
                 self.metrics.show(result)
-                busy = not result.is_quiet
+                busy = result.is_busy
             except ClusterError as error:
                 self.metrics.failed_passes.inc()
                 logger.warning("the pass did not happen: %s", error)

@@ -48,12 +48,16 @@ class PassResult:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing happened and nothing waits for the clock: the next pass would find the same."""
-        groups = self.decision.plan.groups
-        waiting = any(one.moves or one.blocked or not one.stable for one in groups) or self.decision.snapshot.clones
+        waiting = any(one.moves or one.blocked or not one.stable for one in self.decision.plan.groups)
         away = any(not node.ready for node in self.decision.snapshot.nodes)
         leaving = any(group.status.delete_after for group in self.observation.groups)
         silent = any(view.silent_since for view in self.observation.agent_views.values())
-        return not (self.performed or self.failures or waiting or away or leaving or silent)
+        return not (self.is_busy or waiting or away or leaving or silent)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way: the next pass should follow soon."""
+        return bool(self.performed or self.failures or self.decision.snapshot.clones)
 
 
 class Reconciler:

@@ -31,6 +31,9 @@ ALLOWED_KEY_TYPES = (
     "timestamp_ntz"
 )
 
+GROUP_NAME_PATTERN = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"
+"""A group's name, or nothing: a table may not ask for a group that cannot be made."""
+
 MAX_NAME_LENGTH = 63
 """Names of groups and tables become label values, which Kubernetes limits."""
 

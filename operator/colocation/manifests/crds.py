@@ -23,8 +23,10 @@ from ..model.table import ColocatedTableSpec, ColocatedTableStatus
 from .crd_rules import (
     COLUMN_RULES,
     COLUMN_TYPE_PATTERN,
+    GROUP_NAME_PATTERN,
     GROUP_RULES,
     GROUP_SPEC_RULES,
+    MAX_NAME_LENGTH,
     TABLE_RULES,
     TABLE_SPEC_RULES,
     Rule,
@@ -76,7 +78,7 @@ def table_crd() -> JsonObject:
     """The CRD of ColocatedTable."""
     spec = structural_schema(ColocatedTableSpec)
     fields = spec["properties"]
-    fields["colocateWith"]["maxLength"] = MAX_NODE_NAME_LENGTH
+    fields["colocateWith"].update(maxLength=MAX_NAME_LENGTH, pattern=GROUP_NAME_PATTERN)
     fields["columns"].update({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
     fields["columns"]["items"]["properties"]["type"].update(maxLength=MAX_TYPE_LENGTH, pattern=COLUMN_TYPE_PATTERN)
     _add_rules(fields["columns"]["items"], COLUMN_RULES)
