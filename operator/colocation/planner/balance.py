@@ -13,7 +13,7 @@ from .cluster import Standing
 from .course import Course, replacements, too_few_nodes
 from .evening import Problem
 from .exchange import even_placement
-from .quiet import is_settled
+from .shares import is_even
 from .view import GroupView, Placement
 from .wording import listed
 
@@ -30,7 +30,8 @@ def balance(view: GroupView) -> Course:
         for bucket in _buckets_on(view, leaving):
             course.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return course
-    if is_settled(view.cluster, view.pool, view.spec, Counter(chain.from_iterable(view.map))):
+    shares = view.pool.shares(len(view.map), view.spec.replicas)
+    if is_even(shares, Counter(chain.from_iterable(view.map)), view.pool.weights):
         return course
     course.target = _even_map(view)
     course.moves = replacements(view, course.target, "balance", Reason.BALANCING)

@@ -1,7 +1,7 @@
 """The snapshot, indexed once per pass: nodes, pools of nodes per selector, room on disks, clones per group."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
 from functools import cached_property
@@ -34,8 +34,10 @@ class Pool:
     ``weights``: of the nodes that may take replicas. ``waiting``: of the nodes that are down within the tolerance:
     they take nothing, but their share is kept for them, so that a short absence moves nothing. ``zones`` maps all
     these nodes to their zones; it is empty when fewer than two zones are known, as zones then decide nothing.
+    ``either_way``: see `Shares`.
     """
 
+    either_way: bool
     weights: dict[str, float]
     waiting: dict[str, float]
     zones: dict[str, str]
@@ -46,7 +48,8 @@ class Pool:
         size = (buckets, replicas, keep_for_waiting and bool(self.waiting))
         if size not in self._shares:
             weights = self.weights | self.waiting if keep_for_waiting else self.weights
-            self._shares[size] = fair_shares(weights, self.zones, buckets, replicas)
+            shares = fair_shares(weights, self.zones, buckets, replicas)
+            self._shares[size] = replace(shares, either_way=self.either_way)
         return self._shares[size]
 
     @cached_property
@@ -120,7 +123,8 @@ class Cluster:
                 weights[standing][name] = node.weight
                 zones[name] = zone_of(node, spec)
         decisive = len(set(zones.values())) > 1
-        return Pool(weights[Standing.FIT], weights[Standing.WAITING], zones if decisive else {})
+        several = len(self.groups) > 1
+        return Pool(several, weights[Standing.FIT], weights[Standing.WAITING], zones if decisive else {})
 
     def standing(self, name: str, spec: ColocationGroupSpec) -> Standing:
         """What the node is to a group of this spec."""

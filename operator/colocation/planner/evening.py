@@ -154,6 +154,8 @@ class _Evening:
                 self.edges.append((bucket, node, edge))
             else:
                 self.result[bucket].add(node)
+        if not any(self.problem.may_give(bucket, node) for node in holders):
+            return
         for node in self.receivers:
             if node not in holders:
                 cost = self.costs.of_new_replica(bucket, node)
@@ -161,18 +163,21 @@ class _Evening:
                 self.edges.append((bucket, node, edge))
 
     def _add_nodes(self) -> None:
-        counts = dict.fromkeys(self.vertex, 0)
-        for holders in self.problem.holders:
+        counts, movable = dict.fromkeys(self.vertex, 0), dict.fromkeys(self.vertex, 0)
+        for bucket, holders in enumerate(self.problem.holders):
             for node in holders:
                 counts[node] += 1
+                movable[node] += self.problem.may_give(bucket, node)
+        most = sum(movable.values())
         takers, unit = set(self.problem.takers), self.costs.one_deviation
-        givers, receivers = self.problem.givers, set(self.receivers)
+        receivers = set(self.receivers)
         for node, count in counts.items():
             if node not in takers:
                 self.network.add_edge(0, self.vertex[node], count, 0)
                 continue
             deviation = self.problem.shares.deviation
-            for number in range(count if givers is None or node in givers else 0, 0, -1):
+            for number in range(count, count - movable[node], -1):
                 self.network.add_edge(0, self.vertex[node], 1, self.offset - unit * deviation(node, number))
-            for number in range(count + 1, len(self.problem.holders) + 1) if node in receivers else ():
+            room = min(len(self.problem.holders) - count, most) if node in receivers else 0
+            for number in range(count + 1, count + room + 1):
                 self.network.add_edge(self.vertex[node], 1, 1, self.offset + unit * deviation(node, number))

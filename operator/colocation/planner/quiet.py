@@ -3,11 +3,10 @@
 from collections import Counter
 from itertools import chain
 
-from colocation.model.group import ColocationGroupSpec
 from colocation.model.snapshot import GroupState
 
 from .cluster import Cluster, Pool
-from .shares import is_even, is_within_one
+from .shares import is_even
 
 
 def is_quiet(cluster: Cluster, group: GroupState) -> bool:
@@ -25,20 +24,8 @@ def is_quiet(cluster: Cluster, group: GroupState) -> bool:
         return False
     if cluster.limits.disable_colocate_balance or not spec.balancing.enabled:
         return True
-    return is_settled(cluster, pool, spec, Counter(chain.from_iterable(group.map)))
-
-
-def is_settled(cluster: Cluster, pool: Pool, spec: ColocationGroupSpec, counts: Counter[str]) -> bool:
-    """Whether balance leaves the group alone.
-
-    Alone in the cluster, a group is settled when it is even by the largest remainder. Of several groups, each is also
-    settled when every node holds its share rounded down or up: which way was chosen so that all groups together are
-    even.
-    """
-    shares = pool.shares(spec.buckets, spec.replicas)
-    if is_even(shares, counts, pool.weights):
-        return True
-    return len(cluster.groups) > 1 and is_within_one(shares, counts, pool.weights)
+    counts = Counter(chain.from_iterable(group.map))
+    return is_even(pool.shares(spec.buckets, spec.replicas), counts, pool.weights)
 
 
 def _all_complete(group: GroupState, pool: Pool) -> bool:

@@ -14,7 +14,6 @@ from colocation.model.conditions import Reason
 from .course import Course, in_place_moves, replaced, too_few_nodes
 from .evening import Problem, solve
 from .losses import Losses, find_losses, give_up_surplus, kind_of, reason_of
-from .shares import GRID, is_even
 from .view import GroupView
 
 KIND_ORDER = ("repair", "drain", "place")
@@ -90,8 +89,8 @@ class _Chooser:
             roomy = [node for node in roomy if view.zone(node) not in zones] or roomy
         begun = [node for node in roomy if (bucket, node) in view.begun]
         roomy = [node for node in begun if view.begun[bucket, node]] or begun or roomy
-        counts, shares, load = self.counts, self.shares.doubled, view.cluster.loads.of
-        return min((2 * GRID * counts[node] - shares[node], load(node)) for node in roomy)[1][-1]
+        counts, deviation, load = self.counts, self.shares.deviation, view.cluster.loads.of
+        return min((deviation(node, counts[node] + 1), load(node)) for node in roomy)[1][-1]
 
     def _fits(self, bucket: int, node: str) -> bool:
         size_bytes = self.view.bytes_of(bucket)
@@ -106,8 +105,7 @@ class _Chooser:
     def evened_out(self) -> list[Made]:
         """The choices, exchanged where that is more even: each was made without knowing the later ones."""
         view = self.view
-        counts = Counter({node: count for node, count in self.counts.items() if node in view.pool.weights})
-        if len(self.made) < 2 or view.pool.zones or is_even(self.shares, counts, view.pool.weights):
+        if len(self.made) < 2 or view.pool.zones or self._is_even_enough():
             return self.made
         movable = {(bucket, node) for bucket, _, node in self.made if (bucket, node) not in view.begun}
         chosen = solve(
@@ -122,6 +120,12 @@ class _Chooser:
             )
         )
         return self._if_it_fits(self._as_made(chosen))
+
+    def _is_even_enough(self) -> bool:
+        """Whether no other node is further below its share than the chosen ones were."""
+        counts, deviation = self.counts, self.shares.deviation
+        worst = max(deviation(node, counts[node]) for _, _, node in self.made)
+        return all(worst <= deviation(node, counts[node] + 1) for node in self.view.pool.weights)
 
     def _as_made(self, chosen: list[set[str]]) -> list[Made]:
         arriving = {bucket: sorted(new - self.holders[bucket]) for bucket, new in enumerate(chosen)}

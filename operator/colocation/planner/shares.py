@@ -22,11 +22,13 @@ BISECTION_STEPS = 100
 class Shares:
     """``by_node``: the fair share of each node, in replicas. ``classes``: nodes whose shares add up to a whole number
     that is fixed by zone limits; every other node is in one class of its own kind. ``zone_limit``: the most replicas
-    that a zone may take (none when zones decide nothing)."""
+    that a zone may take (none when zones decide nothing). ``either_way``: a share may be rounded down as well as up; so
+    it is when there are several groups, which together are even by rounding differently."""
 
     by_node: dict[str, float]
     classes: tuple[tuple[str, ...], ...]
     zone_limit: dict[str, int]
+    either_way: bool = False
 
     @cached_property
     def neediest(self) -> list[str]:
@@ -45,7 +47,12 @@ class Shares:
 
     def deviation(self, node: str, replicas: int) -> int:
         """What the node's replica number ``replicas`` (from 1) adds to the unevenness, in 1/GRID replicas."""
-        return (2 * replicas - 1) * GRID - self.doubled[node]
+        deviation = (2 * replicas - 1) * GRID - self.doubled[node]
+        if not self.either_way:
+            return deviation
+        # The replica that rounds the share up rather than down, where it is not whole, neither adds nor takes away.
+        whole, rest = divmod(self.doubled[node], 2 * GRID)
+        return 0 if rest and replicas == whole + 1 else deviation
 
 
 def fair_shares(weights: dict[str, float], zones: dict[str, str], buckets: int, replicas: int) -> Shares:
@@ -166,14 +173,6 @@ def is_even(shares: Shares, counts: Counter[str], takers: Mapping[str, float]) -
         gains.append(shares.deviation(empty, 1))
     losses = [shares.deviation(node, count) for node, count in counts.items() if count]
     return not losses or max(losses) <= min(gains)
-
-
-def is_within_one(shares: Shares, counts: Counter[str], takers: Mapping[str, float]) -> bool:
-    """Whether every node of ``takers`` holds its share rounded down or up, and no other node holds anything."""
-    slack = 1 - 1 / GRID
-    return counts.keys() <= takers.keys() and all(
-        abs(counts[node] - share) <= slack for node, share in shares.by_node.items() if node in takers
-    )
 
 
 def least_of(counts: Counter[str], nodes: Mapping[str, float]) -> int:
