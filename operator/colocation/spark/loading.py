@@ -2,34 +2,27 @@
 
 import datetime
 import secrets
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from colocation.model.group import BucketSequence
 from colocation.model.spark_types import canonical_type
 from colocation.model.table import ColocatedTableSpec, TableSnapshot
 from colocation.model.table_manifest import TableManifest
 
 from .agents import Agents
 from .bucket_files import BUCKET_COLUMN, PARTITION_COLUMN_PREFIX, FileLayout
-from .catalog import Catalog, GroupObject, KubernetesCatalog, NotInCatalog, TableObject
-from .commit import MODES, Mode, NewFiles, commit
+from .catalog import Catalog, KubernetesCatalog, TableObject
+from .commit import MODES, LoadConflict, Mode, NewFiles, commit
 from .configuration import SessionSettings
 from .load_schema import Field, matched_names
+from .load_target import LoadTarget, wait_until_loadable
 from .publication import follow_map, publish_manifest
 from .table_statement import quote
-from .upload import OUTCOME_COLUMN, Destination, Outcome, SentFile, majority, sender
+from .upload import OUTCOME_COLUMN, Destination, Outcome, SentFile, sender
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-POLL_SECONDS = 1.0
-
-
-class NotReady(Exception):
-    """The table cannot be loaded yet; says what is missing."""
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -51,16 +44,6 @@ class LoadResult:
     partitions: int
     snapshot_id: int
     replicas_missing: int
-
-
-@dataclass(frozen=True)
-class LoadTarget:
-    """A table that can be loaded, its group's map and ready agents."""
-
-    table: TableObject
-    group: GroupObject
-    buckets: BucketSequence
-    agents: dict[str, str]
 
 
 def load(
@@ -90,27 +73,19 @@ def load(
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r}; allowed: {', '.join(MODES)}")
-    spark = df.sparkSession
-    settings = SessionSettings.of(spark)
+    settings = SessionSettings.of(df.sparkSession)
     catalog = catalog or KubernetesCatalog()
     namespace = settings.namespace_or(namespace)
-    spec = catalog.get_table(namespace, table).spec
-    if mode == "overwrite-partitions" and not spec.partitioned_by:
+    found = catalog.get_table(namespace, table)
+    if mode == "overwrite-partitions" and not found.spec.partitioned_by:
         raise ValueError(f"mode overwrite-partitions: table {namespace}.{table} has no partitions; use overwrite")
-    names = matched_names(f"{namespace}.{table}", _expected_fields(spark, spec), _given_fields(df))
+    _matched_names(df, found)
     target = wait_until_loadable(catalog, namespace, table, wait_seconds)
-    destination = Destination(
-        namespace=namespace,
-        directory=target.table.directory,
-        buckets=target.buckets,
-        agents=target.agents,
-        token_file=settings.token_file,
-        ca_file=settings.ca_file,
-        retry_seconds=settings.retry_seconds,
-    )
-    sent = _write_and_send(df, names, target, destination)
+    destination = _destination(target, settings)
+    sent = _write_and_send(df, target, destination)
     new = NewFiles(mode, tuple(one.file for one in sent), len(target.buckets))
-    snapshot, missing = _publish(catalog, target, destination, sent, new)
+    current = wait_until_loadable(catalog, namespace, table, wait_seconds)
+    snapshot, missing = _publish(catalog, target, current, destination, sent, new)
     return LoadResult(
         rows=sum(file.rows for file in new.files),
         files=len(new.files),
@@ -121,82 +96,51 @@ def load(
     )
 
 
+def _destination(target: LoadTarget, settings: SessionSettings) -> Destination:
+    return Destination(
+        namespace=target.table.namespace,
+        directory=target.table.directory,
+        buckets=target.buckets,
+        agents=target.agents,
+        token_file=settings.token_file,
+        ca_file=settings.ca_file,
+        retry_seconds=settings.retry_seconds,
+    )
+
+
 def _publish(
-    catalog: Catalog, target: LoadTarget, destination: Destination, sent: Sequence[SentFile], new: NewFiles
+    catalog: Catalog,
+    began: LoadTarget,
+    current: LoadTarget,
+    destination: Destination,
+    sent: Sequence[SentFile],
+    new: NewFiles,
 ) -> tuple[TableSnapshot, int]:
     """Commit the files on the nodes that the map names by now."""
-    current = find_target(catalog, target.table.namespace, target.table.name)
-    if isinstance(current, str):
-        raise NotReady(f"table {target.table.namespace}.{target.table.name} cannot be loaded any more: {current}")
-    if len(current.buckets) != len(target.buckets):
-        raise NotReady(
-            f"group {current.group.name} had {len(target.buckets)} buckets when the load began, now it has "
+    if len(current.buckets) != new.buckets:
+        raise LoadConflict(
+            f"group {current.group.name} had {new.buckets} buckets when the load began, now it has "
             f"{len(current.buckets)}; load again"
         )
-    now_at = replace(destination, buckets=current.buckets, agents=current.agents)
-    with now_at.open_agents() as agents:
+    moved = replace(destination, buckets=current.buckets, agents=current.agents)
+    with moved.open_agents() as agents:
         follow_map(agents, destination, sent, current.buckets)
         return commit(
             catalog,
-            target.table,
+            began.table,
             new,
             parent_of=lambda table: _committed_manifest(agents, table),
-            publish=lambda manifest: publish_manifest(agents, now_at, manifest, new.files),
+            publish=lambda manifest: publish_manifest(agents, moved, manifest, new.files),
             now=lambda: datetime.datetime.now(datetime.UTC),
         )
 
 
-def wait_until_loadable(
-    catalog: Catalog,
-    namespace: str,
-    name: str,
-    wait_seconds: float,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> LoadTarget:
-    """Wait until the operator has accepted the table, made a map, and told where its agents are.
-
-    Raises:
-        NotReady: it has not within ``wait_seconds``; says what is missing.
-    """
-    deadline = clock() + wait_seconds
-    while True:
-        target = find_target(catalog, namespace, name)
-        if isinstance(target, LoadTarget):
-            return target
-        if clock() >= deadline:
-            raise NotReady(f"table {namespace}.{name} cannot be loaded after {wait_seconds:g} s: {target}")
-        sleep(POLL_SECONDS)
+def _matched_names(df: "DataFrame", table: TableObject) -> list[str]:
+    """The DataFrame's column for each of the table's; SchemaMismatch when they do not fit."""
+    return matched_names(f"{table.namespace}.{table.name}", _expected_fields(table.spec), _given_fields(df))
 
 
-def find_target(catalog: Catalog, namespace: str, name: str) -> LoadTarget | str:
-    """The target, or what it lacks."""
-    table = catalog.get_table(namespace, name)
-    if table.refusal is not None:
-        return table.refusal
-    if not table.spec.colocate_with:
-        return "it is in no group, so no nodes hold it; set spec.colocateWith"
-    try:
-        group = catalog.get_group(namespace, table.spec.colocate_with)
-        agents = catalog.get_agents(namespace, table.spec.colocate_with)
-    except NotInCatalog as error:
-        return str(error)
-    buckets = group.status.backends_per_bucket_seq
-    if not buckets:
-        return f"group {group.name} has no map yet ({group.status.reason or 'the operator has not seen it'})"
-    if len(buckets) != group.spec.buckets:
-        return f"group {group.name} has {group.spec.buckets} buckets, but its map has {len(buckets)}"
-    for bucket, nodes in enumerate(buckets):
-        ready = [node for node in nodes if node in agents.urls]
-        if len(ready) < majority(len(nodes)):
-            return (
-                f"bucket {bucket} lies on nodes {', '.join(nodes)}, of which {len(ready)} have a ready agent; "
-                f"at least {majority(len(nodes))} must"
-            )
-    return LoadTarget(table, group, buckets, agents.urls)
-
-
-def _expected_fields(spark: "SparkSession", spec: ColocatedTableSpec) -> list[Field]:
+def _expected_fields(spec: ColocatedTableSpec) -> list[Field]:
     from pyspark.sql.types import DataType
 
     def simple(type_name: str) -> str:
@@ -210,14 +154,13 @@ def _given_fields(df: "DataFrame") -> list[Field]:
     return [Field(field.name, field.dataType.simpleString()) for field in df.schema.fields]
 
 
-def _write_and_send(
-    df: "DataFrame", names: list[str], target: LoadTarget, destination: Destination
-) -> list[SentFile]:
+def _write_and_send(df: "DataFrame", target: LoadTarget, destination: Destination) -> list[SentFile]:
     """Run the load's Spark job: hash, sort, write, send."""
     from pyspark.sql import functions as F  # noqa: N812
 
     spec = target.table.spec
-    buckets = target.group.spec.buckets
+    names = _matched_names(df, target.table)  # the table may have been changed while the load waited
+    buckets = len(target.buckets)
     partitions = [spec.column(name).name for name in spec.partitioned_by]
     layout = FileLayout(
         load_id=secrets.token_hex(4),

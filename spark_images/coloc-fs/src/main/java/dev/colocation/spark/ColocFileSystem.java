@@ -85,7 +85,7 @@ public final class ColocFileSystem extends FileSystem {
     if (Files.isRegularFile(local) && Files.size(local) == file.bytes()) {
       replicas.add(new LocalReplica(local));
     }
-    Settings.Group group = settings.groupOf(location.namespace(), location.directory());
+    Settings.Group group = groupOf(location);
     List<String> owners = group.nodesOf(file.bucket()).stream().filter(group.agents()::containsKey).toList();
     List<String> others = group.agents().keySet().stream().filter(node -> !owners.contains(node)).toList();
     List<String> nodes = new ArrayList<>(owners);
@@ -105,7 +105,7 @@ public final class ColocFileSystem extends FileSystem {
     NavigableMap<String, Manifest.File> files = ManifestStore.get(location, settings).files();
     Manifest.File file = files.get(location.relative());
     if (file != null) {
-      return located(location, location.relative(), file);
+      return located(location, location.relative(), file, groupOf(location));
     }
     // A table without files is an empty folder, as Spark expects of a table that was just made.
     if (location.relative().isEmpty() || location.relative().equals("data") || !below(location, files).isEmpty()) {
@@ -121,6 +121,7 @@ public final class ColocFileSystem extends FileSystem {
       return new FileStatus[] {status};
     }
     ColocPath location = ColocPath.parse(makeQualified(path));
+    Settings.Group group = groupOf(location);
     int prefix = prefix(location).length();
     Map<String, FileStatus> children = new TreeMap<>();
     for (Map.Entry<String, Manifest.File> entry
@@ -129,7 +130,7 @@ public final class ColocFileSystem extends FileSystem {
       String child = slash < 0 ? entry.getKey() : entry.getKey().substring(0, slash);
       if (!children.containsKey(child)) {
         children.put(child, slash < 0
-            ? located(location, child, entry.getValue())
+            ? located(location, child, entry.getValue(), group)
             : folder(location.resolve(child)));
       }
     }
@@ -146,10 +147,11 @@ public final class ColocFileSystem extends FileSystem {
     if (status.isFile()) {
       found.add((LocatedFileStatus) status);
     } else {
+      Settings.Group group = groupOf(location);
       int prefix = prefix(location).length();
       for (Map.Entry<String, Manifest.File> entry : below(location, files).entrySet()) {
         if (recursive || entry.getKey().indexOf('/', prefix) < 0) {
-          found.add(located(location, entry.getKey(), entry.getValue()));
+          found.add(located(location, entry.getKey(), entry.getValue(), group));
         }
       }
     }
@@ -167,11 +169,15 @@ public final class ColocFileSystem extends FileSystem {
     return status instanceof LocatedFileStatus file ? file.getBlockLocations() : new BlockLocation[0];
   }
 
-  private ColocFileStatus located(ColocPath location, String relative, Manifest.File file) throws IOException {
+  private static ColocFileStatus located(
+      ColocPath location, String relative, Manifest.File file, Settings.Group group) {
     FileStatus status = new FileStatus(
         file.bytes(), false, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, location.resolve(relative));
-    Settings.Group group = settings.groupOf(location.namespace(), location.directory());
     return new ColocFileStatus(status, group.nodesOf(file.bucket()));
+  }
+
+  private Settings.Group groupOf(ColocPath location) throws IOException {
+    return settings.groupOf(location.namespace(), location.directory());
   }
 
   private FileStatus folder(Path path) {

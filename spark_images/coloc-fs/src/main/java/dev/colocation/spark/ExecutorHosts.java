@@ -1,9 +1,10 @@
 package dev.colocation.spark;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
@@ -24,28 +25,36 @@ final class ExecutorHosts extends SparkListener {
   private record Executor(String node, String host) {}
 
   private final Map<String, Executor> executors = new TreeMap<>();
+  /** Replaced as a whole, since each file of each query asks. */
+  private volatile Map<String, Set<String>> hostsByNode = Map.of();
 
   /** Hosts of the executors on these nodes; empty when there are none. */
-  synchronized String[] of(List<String> nodes) {
-    List<String> hosts = new ArrayList<>();
-    for (Executor executor : executors.values()) {
-      if (nodes.contains(executor.node()) && !hosts.contains(executor.host())) {
-        hosts.add(executor.host());
-      }
-    }
-    return hosts.toArray(String[]::new);
+  String[] of(List<String> nodes) {
+    Map<String, Set<String>> current = hostsByNode;
+    return nodes.stream()
+        .flatMap(node -> current.getOrDefault(node, Set.of()).stream())
+        .distinct()
+        .toArray(String[]::new);
   }
 
   synchronized void add(String executor, String node, String host) {
     executors.put(executor, new Executor(node, host));
+    refresh();
   }
 
   synchronized void remove(String executor) {
     executors.remove(executor);
+    refresh();
   }
 
   synchronized void clear() {
     executors.clear();
+    refresh();
+  }
+
+  private void refresh() {
+    hostsByNode = executors.values().stream().collect(
+        Collectors.groupingBy(Executor::node, Collectors.mapping(Executor::host, Collectors.toUnmodifiableSet())));
   }
 
   @Override

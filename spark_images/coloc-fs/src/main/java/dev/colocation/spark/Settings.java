@@ -82,8 +82,8 @@ final class Settings {
    * @throws IOException when the configured value is not what {@code colocation.spark.register} writes
    */
   Group groupOf(String namespace, String directory) throws IOException {
-    String name = configuration.get(TABLE_PREFIX + namespace + "." + directory);
-    String text = name == null ? null : configuration.get(GROUP_PREFIX + namespace + "." + name);
+    String name = configuration.getRaw(TABLE_PREFIX + namespace + "." + directory);
+    String text = name == null ? null : configuration.getRaw(GROUP_PREFIX + namespace + "." + name);
     if (text == null) {
       return Group.UNKNOWN;
     }
