@@ -18,6 +18,7 @@ from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..planner import plan
 from .clones import clone_actions
+from .evidence import Evidence
 from .group_status import GroupFacts, invalid_status, next_status, status_events
 from .settings import Settings
 from .tables import missing_groups, table_actions
@@ -41,11 +42,15 @@ class Decision:
     scopes: tuple[Scope, ...]
 
 
-def decide(observation: Observation, settings: Settings, collect: bool) -> Decision:
-    """What to do about this observation. ``collect``: whether it is time to collect garbage."""
+def decide(observation: Observation, evidence: Evidence, settings: Settings, collect: bool) -> Decision:
+    """What to do about this observation.
+
+    ``evidence``: how far to trust it. ``collect``: whether it is time to collect garbage.
+    """
     membership = memberships(observation)
     grace_seconds = settings.garbage_grace_seconds
-    snapshot = snapshot_of(observation, membership, settings.limits, settings.agent_grace_seconds)
+    told = snapshot_of(observation, membership, settings.limits, settings.agent_grace_seconds)
+    snapshot = evidence.correct(told, observation)
     planned = plan(snapshot)
     groups = tuple(_facts(observation, membership, snapshot, planned))
     scopes = [
@@ -53,7 +58,7 @@ def decide(observation: Observation, settings: Settings, collect: bool) -> Decis
         *(_group_scope(observation, snapshot, facts, settings) for facts in groups),
         *_invalid_group_scopes(observation),
         *_table_scopes(observation, membership),
-        *_single("drop", (action for facts in groups for action in drop_actions(observation, facts, grace_seconds))),
+        *(scope for facts in groups for scope in _drop_scopes(observation, evidence, facts, grace_seconds)),
         *_single("stray clone", stray_clones(observation)),
         *_single("recycle", recycle_actions(observation)),
         *_single("collect", collect_actions(observation, grace_seconds) if collect else ()),
@@ -110,6 +115,15 @@ def _table_scopes(observation: Observation, membership: Membership) -> Iterator[
         if not table.identity.deleting:
             name = f"table {table.identity.namespace}/{table.identity.name}"
             yield Scope(name, tuple(table_actions(observation, membership, table)))
+
+
+def _drop_scopes(
+    observation: Observation, evidence: Evidence, facts: GroupFacts, grace_seconds: int
+) -> Iterator[Scope]:
+    """Drops that are known to be safe now; the others wait for newer reports."""
+    views = observation.agent_views
+    drops = drop_actions(observation, facts, grace_seconds)
+    return _single("drop", (drop for drop in drops if evidence.allows_drop(facts.group, drop.bucket, views)))
 
 
 def _single(name: str, actions: Iterable[Action]) -> Iterator[Scope]:

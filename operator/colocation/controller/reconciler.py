@@ -1,4 +1,4 @@
-"""One pass: observe, decide, perform. The only state kept between passes saves work, it decides nothing.
+"""One pass: observe, decide, perform. What is kept between passes saves work, or makes the next ones careful.
 
 A pass may end anywhere (crash, error, conflict); the next one starts from what the cluster shows. Two operators at once
 do no harm: every write carries what it was decided from.
@@ -15,6 +15,7 @@ from ..kube.errors import ClusterError, StaleDecision
 from ..kube.observation import Observation
 from ..manifests.config_map import SparkConfigMap
 from .decide import Decision, Scope, decide
+from .evidence import Evidence
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,8 @@ class PassResult:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing happened and nothing waits for the clock: the next pass would find the same."""
-        waiting = any(one.moves or one.blocked or not one.stable for one in self.decision.plan.groups)
+        plans = self.decision.plan.groups
+        waiting = any(one.moves or one.blocked or one.drops or not one.stable for one in plans)
         away = any(not node.ready for node in self.decision.snapshot.nodes)
         leaving = any(group.status.delete_after for group in self.observation.groups)
         silent = any(view.silent_since for view in self.observation.agent_views.values())
@@ -76,6 +78,7 @@ class Reconciler:
         self._collect_at: datetime | None = None
         self._config_maps: dict[str, SparkConfigMap] = {}
         self._last: PassResult | None = None
+        self._evidence = Evidence()
 
     def forget_writes(self) -> None:
         """Write again what is not watched (ConfigMaps), in case somebody changed it."""
@@ -94,7 +97,8 @@ class Reconciler:
         unchanged = last is not None and observation.version is not None and observation.version == last.version
         if last is not None and unchanged and last.is_quiet and not collect:
             return last
-        decision = decide(observation, self._settings, collect)
+        decision = decide(observation, self._evidence, self._settings, collect)
+        self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
         for scope in decision.scopes:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -129,7 +129,7 @@ class Inventories:
         agent.url, agent.client, agent.task = None, None, None
 
     async def _ask_one(self, node: str, agent: _Agent, client: InventoryClient, tables: Tables) -> None:
-        before = agent.view
+        before, asked_at = agent.view, self._now()
         revision = before.report.revision if before.report and before.asked == tables else None
         request = InventoryRequest(tables=tables)
         loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ class Inventories:
             logger.info("agent of node %s at %s: %s", node, agent.url, error)
             self._mark_silent(agent)
             return
-        agent.view = AgentView(report or before.report, tables, self._now())
+        agent.view = AgentView(report or before.report, tables, self._now(), asked_at=asked_at)
         if report is not None:
             self._remember_bytes(report)
         if report is not None or before.silent_since is not None:
@@ -148,7 +148,7 @@ class Inventories:
     def _mark_silent(self, agent: _Agent) -> None:
         view = agent.view
         if view.silent_since is None:
-            agent.view = AgentView(view.report, view.asked, view.answered_at, silent_since=self._now())
+            agent.view = replace(view, silent_since=self._now())
             self._notice()
 
     def _notice(self) -> None:

@@ -122,13 +122,19 @@ class AgentView:
     """The last word of one node's agent.
 
     ``report`` answers ``asked``. ``answered_at`` is None when it never answered. ``silent_since`` is None while it
-    answers.
+    answers. ``asked_at``: when the question was put that ``report`` answers; None = when it was answered.
     """
 
     report: AgentReport | None = None
     asked: tuple[TableReference, ...] = ()
     answered_at: datetime | None = None
     silent_since: datetime | None = None
+    asked_at: datetime | None = None
+
+    def is_newer_than(self, moment: datetime) -> bool:
+        """Whether the report was asked for after this moment."""
+        told_at = self.asked_at or self.answered_at
+        return told_at is not None and told_at > moment
 
 
 BucketBytes = Mapping[int, int]

@@ -135,6 +135,7 @@ class FakeCluster:
     # ClusterReader
 
     async def observe(self) -> Observation:
+        self.now += timedelta(microseconds=1)  # time passes between any two looks
         agents = tuple(
             ObservedAgent("colocation", f"agent-{name}", name, "1", name, f"10.0.0.{index}", False)
             for index, name in enumerate(sorted(self.disks))
