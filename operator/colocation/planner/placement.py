@@ -12,7 +12,7 @@ from colocation.model.conditions import Reason
 
 from .course import Course, too_few_nodes
 from .evening import Problem, solve
-from .shares import whole_shares
+from .shares import is_even, whole_shares
 from .view import GroupView, Placement
 
 
@@ -54,7 +54,8 @@ def new_map(view: GroupView) -> Placement:
     dealer = _Dealer(quotas, zones)
     holders = [dealer.deal(bucket, replicas) for bucket in range(buckets)]
     counts = Counter(node for nodes in holders for node in nodes)
-    if any(counts[node] != quota for node, quota in quotas.items()):
+    # Whole shares are found zone by zone; what could be evened out between zones must not be left to balance.
+    if not is_even(shares, counts, weights):
         holders = solve(_as_problem(view, holders, rank))
     return [tuple(sorted(nodes)) for nodes in holders]
 
