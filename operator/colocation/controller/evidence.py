@@ -7,7 +7,8 @@ Safety invariants (the simulation checks them):
   against the map's version; an older report may tell of a replica that has been deleted since;
 - a replica that this operator ordered to be deleted counts as gone until its agent says otherwise.
 
-What is remembered here only makes the operator wait; an operator that starts knows nothing, and waits for one report more.
+What is remembered here only makes the operator wait; an operator that has just started knows nothing, and waits for one
+report more.
 """
 
 from collections.abc import Collection, Iterable, Mapping
