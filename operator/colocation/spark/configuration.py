@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colocation.manifests.spark_pods import FILE_SYSTEM_CONF, PLANNER_CONF, PLUGIN_CLASS
+from colocation.manifests.spark_pods import RECIPE
 from colocation.model.names import CA_PATH, DEFAULT_DATA_ROOT, TOKEN_PATH
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ DEGRADE_REASON = "spark.colocation.degradeReason"
 RETRY_SECONDS = "spark.colocation.retrySeconds"
 
 DEFAULT_RETRY_SECONDS = 30
-
-LOCALITY_CONF = {
-    # A task that is started elsewhere reads its bucket over the network; waiting for its own node is mostly shorter.
-    "spark.locality.wait.node": "10s",
-    # Reduce tasks would wait as long for the node with most of their input, which gains them little.
-    "spark.shuffle.reduceLocality.enabled": "false",
-}
 
 WHEN_UNSTABLE_CHOICES = ("shuffle", "colocated")
 JAR_NAME = "colocation-spark.jar"
@@ -69,10 +62,7 @@ def spark_conf(
     """
     given = {NAMESPACE: namespace, DATA_ROOT: data_root, TOKEN_FILE: token_file, CA_FILE: ca_file}
     return {
-        **FILE_SYSTEM_CONF,
-        **PLANNER_CONF,
-        **LOCALITY_CONF,
-        "spark.plugins": PLUGIN_CLASS,
+        **RECIPE,
         "spark.jars": str(jar_path()),
         **{key: value for key, value in given.items() if value is not None},
     }
