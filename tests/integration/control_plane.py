@@ -77,10 +77,16 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
+def dying_with_us(command: list[str]) -> list[str]:
+    """The command, killed by the kernel when the test run is killed: nothing may be left behind."""
+    return ["setpriv", "--pdeathsig", "KILL", *command]
+
+
 @contextmanager
 def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdout=stream, stderr=stream, env={**os.environ, "HOME": str(log.parent)})
+        environment = {**os.environ, "HOME": str(log.parent)}
+        process = subprocess.Popen(dying_with_us(command), stdout=stream, stderr=stream, env=environment)
     try:
         yield process
     finally:

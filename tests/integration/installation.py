@@ -26,7 +26,7 @@ from colocation.agentclient import AgentClient, Credentials
 from colocation.model.names import AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
 
-from .control_plane import ControlPlane, free_ports
+from .control_plane import ControlPlane, dying_with_us, free_ports
 from .objects import JsonObject, as_json
 
 SYSTEM = "colocation-system"
@@ -76,7 +76,7 @@ class Installation:
         """Start the operator's process."""
         log = (self.folder / "operator.log").open("ab")
         command = [sys.executable, "-m", "colocation.controller"]
-        self.operator = subprocess.Popen(command, env=self.operator_environment, stdout=log, stderr=log)
+        self.operator = subprocess.Popen(dying_with_us(command), env=self.operator_environment, stdout=log, stderr=log)
         log.close()
 
     def stop_operator(self, how: signal.Signals = signal.SIGTERM) -> int:
@@ -192,7 +192,7 @@ def _agent(installation: Installation, node: str, address: str, certificate: Pat
     ]  # fmt: skip
     environment = {**os.environ, "KUBECONFIG": str(installation.plane.kubeconfig)}
     with (installation.folder / f"agent-{node}.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
     try:
         with installation.agent(node, "colocation-operator") as agent:
             agent.status()  # tried again until the agent listens
