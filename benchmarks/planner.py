@@ -35,7 +35,7 @@ GIB = 1 << 30
 SIZES = ((10, 100, 16, 3), (10, 1000, 128, 3), (100, 1000, 128, 3), (1000, 1000, 128, 3))
 """Nodes, groups, buckets, replicas."""
 REPEATS = 3
-GROUPS_PLANNED_ALONE = 10
+GROUPS_PLANNED_ALONE = 3
 TEN = 10
 OUTPUT = Path("build/bench/planner.json")
 

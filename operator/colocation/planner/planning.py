@@ -148,5 +148,7 @@ def evenness(counts: Counter[str], pool: Pool) -> float:
         return 0.0
     if pool.are_weights_equal and counts.keys() <= pool.weights.keys():
         return float(max(counts.values(), default=0) - least_of(counts, pool.weights))
-    loads = [counts[node] / weight for node, weight in pool.weights.items()]
-    return (max(loads) - min(loads)) * pool.mean_weight
+    weights = pool.weights
+    loads = [count / weights[node] for node, count in counts.items() if node in weights]
+    least = min(loads) if len(loads) == len(weights) else 0.0
+    return (max(loads, default=0.0) - least) * pool.mean_weight

@@ -35,6 +35,22 @@ class Shares:
         """Nodes by share, the greatest first."""
         return sorted(self.by_node, key=lambda node: -self.by_node[node])
 
+    def are_met_by(self, counts: Mapping[str, int]) -> bool:
+        """Whether every node holds its share rounded down or up."""
+        bounds = self._bounds
+        if any(not bounds[node][0] <= count <= bounds[node][1] for node, count in counts.items()):
+            return False
+        return counts.keys() >= self._never_empty
+
+    @cached_property
+    def _bounds(self) -> dict[str, tuple[int, int]]:
+        """The share of each node, rounded down and up."""
+        return {node: (doubled // (2 * GRID), -(-doubled // (2 * GRID))) for node, doubled in self.doubled.items()}
+
+    @cached_property
+    def _never_empty(self) -> frozenset[str]:
+        return frozenset(node for node, (least, _) in self._bounds.items() if least)
+
     @cached_property
     def are_equal(self) -> bool:
         """Whether every node has the same share."""
@@ -167,6 +183,8 @@ def is_even(shares: Shares, counts: Counter[str], takers: Mapping[str, float]) -
         return False
     if shares.are_equal:
         return not counts or max(counts.values()) <= 1 + least_of(counts, takers)
+    if shares.either_way and shares.are_met_by(counts):
+        return True
     empty = next((node for node in shares.neediest if node not in counts and node in takers), None)
     gains = [shares.deviation(node, count + 1) for node, count in counts.items()]
     if empty is not None:
