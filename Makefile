@@ -22,7 +22,8 @@ check: setup  ## linters, types, layers
 
 test: check test-java test-unit test-e2e  ## everything that CI runs
 
-test-unit: setup
+test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' programs, built once
+	@$(PYTHON) -m devcluster build
 	@$(PYTHON) -m pytest tests -m "not e2e"
 
 test-java: setup

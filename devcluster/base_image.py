@@ -1,13 +1,12 @@
 """The image that all others are built on: a minimal Debian, made by debootstrap as no registry can be reached."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from devcluster import apt, paths, shell
+from devcluster import apt, packages, paths, shell
 from devcluster.errors import DevclusterError
 from devcluster.locks import exclusive
 from devcluster.progress import tail, timed
@@ -40,23 +39,15 @@ def scratch_folder(name: str) -> Iterator[Path]:
 
 def ensure() -> None:
     """Make the base image once, with the machine's own package sources."""
+    packages.ensure(packages.IMAGES)
     with image_lock():
         if shell.succeeds("buildah", "inspect", "--type", "image", BASE_IMAGE):
             return
-        _require_tools()
         with timed("base image"), scratch_folder("base") as folder:
             root = folder / "root"
             _debootstrap(root)
             apt.copy_sources(root)
             _commit(root)
-
-
-def _require_tools() -> None:
-    if os.geteuid() != 0:
-        raise DevclusterError("the base image needs root: debootstrap changes its root folder")
-    missing = [program for program in ("buildah", "debootstrap") if shutil.which(program) is None]
-    if missing:
-        raise DevclusterError(f"missing programs; install the packages {' '.join(missing)}")
 
 
 def _debootstrap(root: Path) -> None:

@@ -2,32 +2,19 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from devcluster import binaries, cgroups, controlplane, network, node, oci, paths, processes, shell, sysctls
+from devcluster import binaries, cgroups, controlplane, network, node, oci, packages, paths, processes, shell, sysctls
 from devcluster.errors import DevclusterError
 from devcluster.locks import exclusive
 from devcluster.node import Node
 from devcluster.progress import say, timed
 
 LOCK = Path("/run/lock/colocation-devcluster.lock")
-NEEDED_PROGRAMS = {
-    "containerd": "containerd",
-    "runc": "runc",
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "iptables": "iptables",
-    "conntrack": "conntrack",
-    "nsenter": "util-linux",
-    "unshare": "util-linux",
-    "socat": "socat",
-    "sysctl": "procps",
-}
 
 
 def lock() -> AbstractContextManager[None]:
@@ -43,7 +30,7 @@ def users_kubeconfig() -> str | None:
 
 def up(node_count: int, reuse: bool = False) -> None:
     """Start a fresh cluster; with `reuse`, keep one that is healthy and has at least that many nodes."""
-    require_tools()
+    packages.ensure(packages.CLUSTER)
     binaries.ensure()
     with lock():
         if reuse and is_healthy(node_count):
@@ -58,17 +45,6 @@ def up(node_count: int, reuse: bool = False) -> None:
         controlplane.start()
         with timed(f"{node_count} nodes"):
             _start_nodes([Node(number) for number in range(1, node_count + 1)])
-
-
-def require_tools() -> None:
-    """Name everything that is missing at once, with the Debian package that brings it."""
-    if os.geteuid() != 0:
-        raise DevclusterError("the cluster needs root: it makes network namespaces, mounts and control groups")
-    packages = {package for program, package in NEEDED_PROGRAMS.items() if shutil.which(program) is None}
-    if not Path(network.CNI_LOOPBACK).exists():
-        packages.add("containernetworking-plugins")
-    if packages:
-        raise DevclusterError(f"missing programs; install the packages {' '.join(sorted(packages))}")
 
 
 def down() -> None:

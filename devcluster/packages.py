@@ -1,0 +1,51 @@
+"""The Debian packages that the cluster and its images need: installed when they are missing."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from devcluster import network, shell
+from devcluster.errors import DevclusterError
+from devcluster.progress import timed
+
+CLUSTER = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "socat": "socat",
+    "sysctl": "procps",
+    network.CNI_LOOPBACK: "containernetworking-plugins",
+}
+"""Program, by name or path -> the package that brings it."""
+IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
+
+Run = Callable[..., str]
+
+
+def ensure(programs: Mapping[str, str], run: Run = shell.run) -> None:
+    """Install what is missing of ``programs`` with apt-get.
+
+    Raises:
+        DevclusterError: not root, no apt-get here, or apt-get failed; the message names the packages.
+    """
+    if os.geteuid() != 0:
+        raise DevclusterError("the cluster needs root: it makes network namespaces, mounts and control groups")
+    missing = sorted({package for program, package in programs.items() if not is_there(program)})
+    if not missing:
+        return
+    if shutil.which("apt-get") is None:
+        raise DevclusterError(f"programs are missing and there is no apt-get; install {' '.join(missing)}")
+    with timed(f"installing {' '.join(missing)}"):
+        run("apt-get", "update", "--quiet=2")
+        run("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", "--quiet=2", *missing)
+
+
+def is_there(program: str) -> bool:
+    """Whether a program is on the PATH, or at its path."""
+    return Path(program).exists() if program.startswith("/") else shutil.which(program) is not None
