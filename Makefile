@@ -42,7 +42,7 @@ cluster-down: setup
 	@$(PYTHON) -m devcluster down
 
 cluster-env: setup  ## exports for a shell: eval "$$(make -s cluster-env)"
-	@$(PYTHON) -m devcluster env
+	@$(PYTHON) -m devcluster env && echo 'export PATH="$(CURDIR)/.venv/bin":"$$PATH"'
 
 crds: setup  ## regenerate crds/ from the models, and the chart's copy
 	@$(PYTHON) -m colocation.manifests.crds && scripts/sync-chart-crds

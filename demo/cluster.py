@@ -11,6 +11,8 @@ OPERATOR_IMAGE = "localhost/colocation-operator:dev"
 SPARK_IMAGE = "localhost/colocation-spark:dev"
 OPERATOR_NAMESPACE = "colocation-system"
 SPARK_OPERATOR_NAMESPACE = "spark-operator"
+SHARED_DISK = {"limits.diskHeadroomFraction": "0.01", "agent.diskHeadroomFraction": "0.005"}
+"""The nodes' disks are this machine's one disk: a tenth of it would be far more than a node of the demo uses."""
 CHART = REPOSITORY / "charts" / "colocation-operator"
 
 
@@ -44,7 +46,7 @@ def install_operators(job_namespace: str, values: dict[str, str]) -> None:
 def install_colocation(values: dict[str, str]) -> None:
     """``helm upgrade --install`` our chart, and wait."""
     repository, _, tag = OPERATOR_IMAGE.rpartition(":")
-    chosen = {"image.repository": repository, "image.tag": tag, "spark.image": SPARK_IMAGE, **values}
+    chosen = {"image.repository": repository, "image.tag": tag, "spark.image": SPARK_IMAGE, **SHARED_DISK, **values}
     _helm_install("colocation", CHART, OPERATOR_NAMESPACE, chosen)
 
 
