@@ -57,16 +57,12 @@ def test_any_prefix_and_any_further_loss_lead_to_stable_again(
 
 @given(several_groups(least_nodes=4), st.integers(), st.data())
 @settings(max_examples=40, deadline=None)
-def test_a_drained_node_is_emptied_while_groups_stay_stable(
-    snapshot: Snapshot, seed: int, data: st.DataObject
-) -> None:
+def test_a_drained_node_is_emptied_while_groups_stay_stable(snapshot: Snapshot, seed: int, data: st.DataObject) -> None:
     """Make before break: at no step of a drain is a settled group unstable, and in the end the node holds nothing."""
     world = World(snapshot, Random(seed))
     world.settle()
     drained = data.draw(st.sampled_from([node.name for node in snapshot.nodes]))
-    nodes = tuple(
-        node.model_copy(update={"drain": node.name == drained}) for node in world.snapshot.nodes
-    )
+    nodes = tuple(node.model_copy(update={"drain": node.name == drained}) for node in world.snapshot.nodes)
     world.update(nodes=nodes)
     for _ in range(60):
         assert all(group.stable for group in world.step().groups)
@@ -78,9 +74,7 @@ def test_a_drained_node_is_emptied_while_groups_stay_stable(
 
 @given(several_groups(least_nodes=3), st.integers(), st.data())
 @settings(max_examples=40, deadline=None)
-def test_a_node_that_returns_within_tolerance_moves_nothing(
-    snapshot: Snapshot, seed: int, data: st.DataObject
-) -> None:
+def test_a_node_that_returns_within_tolerance_moves_nothing(snapshot: Snapshot, seed: int, data: st.DataObject) -> None:
     """Down for less than the tolerance: unstable at once, nothing is moved, stable again on return."""
     world = World(snapshot, Random(seed))
     world.settle()

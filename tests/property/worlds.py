@@ -169,5 +169,3 @@ def carried_out(snapshot: Snapshot, decided: Plan) -> Snapshot:
 
 def with_limits(snapshot: Snapshot, **fields: object) -> Snapshot:
     return snapshot.model_copy(update={"limits": Limits.model_validate(fields)})
-
-

@@ -12,7 +12,7 @@ from .disks import Disk, File
 if TYPE_CHECKING:
     from .world import World
 
-RACE_REQUESTS = 250
+RACE_REQUESTS = 80
 """Some passes: the last word of a slow agent stands for as long."""
 
 

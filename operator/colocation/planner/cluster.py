@@ -95,10 +95,16 @@ class Cluster:
         self.groups: dict[GroupKey, GroupState] = {(group.namespace, group.name): group for group in snapshot.groups}
         self.clones: dict[GroupKey, list[tuple[int, Clone]]] = defaultdict(list)
         self._pools: dict[tuple[frozenset[tuple[str, str]], str, int], Pool] = {}
-        self.room = Room(snapshot)
         for index, clone in enumerate(snapshot.clones):
             self.clones[clone.namespace, clone.group].append((index, clone))
-            self.room.take(clone.to, self._remaining_bytes(clone))
+        self.room = self.room_now()
+
+    def room_now(self) -> Room:
+        """The room that clones in flight leave; `room` is this, less what the pass has planned so far."""
+        room = Room(self.snapshot)
+        for clone in self.snapshot.clones:
+            room.take(clone.to, self._remaining_bytes(clone))
+        return room
 
     def _remaining_bytes(self, clone: Clone) -> int:
         group = self.groups.get((clone.namespace, clone.group))

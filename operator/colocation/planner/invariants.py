@@ -21,6 +21,8 @@ def violations(snapshot: Snapshot, plan: Plan) -> tuple[str, ...]:
     cluster = Cluster(snapshot)
     found = []
     for group, planned in zip(snapshot.groups, plan.groups, strict=True):
+        if planned.next_map is None and not planned.drops and not planned.start_now:
+            continue
         view = GroupView(cluster, group)
         for check in (_map_violations, _drop_violations, _start_violations):
             found += [f"{group.namespace}/{group.name}: {text}" for text in check(view, planned)]

@@ -18,7 +18,7 @@ from .view import GroupView, Placement
 
 def place(view: GroupView) -> Course:
     """A new group's map; it holds at once, as there is nothing to wait for."""
-    course = Course([], at_once=True, pending=True)
+    course = Course(list(view.map), at_once=True, pending=True)
     if len(view.pool.weights) < view.spec.replicas:
         course.hold_back("place", 0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return course

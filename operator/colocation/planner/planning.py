@@ -19,7 +19,7 @@ from .shares import least_of
 from .start import Candidate, Starter, sort_moves, stalled_clone
 from .status import group_status, stable_message
 from .transitions import drops, next_map, unwanted_clones
-from .view import GroupView, Placement
+from .view import GroupView
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -54,7 +54,7 @@ def _course(view: GroupView) -> Course:
         problem = sequence_problem(view, sequence)
         if problem is None:
             return follow_sequence(view, sequence)
-        course = Course([]) if view.group.map is None else repair(view)
+        course = Course(list(view.map)) if view.group.map is None else repair(view)
         course.pending = True
         course.blocked.append(problem)
         course.stalled = problem
@@ -108,7 +108,7 @@ def _quiet_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
 def _group_plan(candidate: Candidate) -> GroupPlan:
     view, course = candidate.view, candidate.course
     status = group_status(view)
-    following = next_map(view, course)
+    following, has_map = next_map(view, course), view.group.map is not None
     counts = Counter(chain.from_iterable(view.map))
     after = Counter(chain.from_iterable(course.target))
     return GroupPlan(
@@ -118,8 +118,8 @@ def _group_plan(candidate: Candidate) -> GroupPlan:
         reason=status.reason,
         message=status.message,
         unstable_buckets=status.problems,
-        target_map=_as_sequence(course.target),
-        next_map=_as_sequence(following) if _differs(view, following) else None,
+        target_map=tuple(course.target) if has_map or any(course.target) else None,
+        next_map=tuple(following) if tuple(following) != view.group.map and any(following) else None,
         moves=tuple(course.moves),
         start_now=tuple(candidate.chosen),
         blocked=tuple(course.blocked),
@@ -128,14 +128,6 @@ def _group_plan(candidate: Candidate) -> GroupPlan:
         stalled=course.stalled or stalled_clone(view),
         evenness=Evenness(before=evenness(counts, view.pool), after=evenness(after, view.pool)),
     )
-
-
-def _as_sequence(placement: Placement) -> tuple[tuple[str, ...], ...] | None:
-    return tuple(placement) or None
-
-
-def _differs(view: GroupView, following: Placement) -> bool:
-    return bool(following) and tuple(following) != view.group.map
 
 
 def evenness(counts: Counter[str], pool: Pool) -> float:

@@ -39,6 +39,7 @@ class Starter:
     def __init__(self, cluster: Cluster, candidates: list[Candidate]) -> None:
         self.cluster = cluster
         self.candidates = candidates
+        self.room = cluster.room_now()
         self.per_node = cluster.limits.max_concurrent_clones_per_node
         self.per_group: Counter[tuple[str, str]] = Counter()
         self.receiving: Counter[str] = Counter()
@@ -93,10 +94,23 @@ class Starter:
             or self.receiving[move.to] >= self.per_node
             or self.sending[source] >= self.per_node
         )
-        if full:
+        if full or not self._take_room(view, course, move):
             return False
         self._count(*view.key, move.to)
         self.sending[source] += 1
+        return True
+
+    def _take_room(self, view: GroupView, course: Course, move: Move) -> bool:
+        """Whether the target's disk has room now; a repair in place writes over what it has."""
+        if move.source == move.to or (move.bucket, move.to) in view.clones:
+            return True
+        missing = move.bytes - self.room.available_bytes(move.to)
+        if missing > 0:
+            message = f"node {move.to} is {missing:.0f} bytes short of the {move.bytes} of the bucket"
+            course.block(move.bucket, Reason.INSUFFICIENT_SPACE, message)
+            course.stalled = course.stalled or course.blocked[-1]
+            return False
+        self.room.take(move.to, move.bytes)
         return True
 
     def _may_try(self, view: GroupView, course: Course, move: Move) -> bool:

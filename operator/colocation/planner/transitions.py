@@ -19,12 +19,7 @@ LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 
 
 def next_map(view: GroupView, course: Course) -> Placement:
-    """The map as it may be written now: all moves that are complete, each with the replica that it succeeds.
-
-    Empty while there is nothing to place the group on.
-    """
-    if not course.target:
-        return []
+    """The map as it may be written now: all moves that are complete, each with the replica that it succeeds."""
     if course.at_once and not course.held_back:
         return list(course.target)
     result = list(view.map)
