@@ -52,7 +52,11 @@ class ColocationGroupSpec(Frozen):
     node_selector: dict[str, str] = Field(
         default_factory=dict, description="Labels of the nodes that may hold buckets; empty = every node with an agent."
     )
-    topology_key: str = Field("", description="Node label; replicas of a bucket go to different values where possible.")
+    topology_key: str = Field(
+        "",
+        description="Node label; replicas of a bucket go to different values where possible. Empty: "
+        "topology.kubernetes.io/zone.",
+    )
     relocation: Relocation = Relocation()
     balancing: Balancing = Balancing()
     bucket_sequence: BucketSequence | None = Field(None, description="A map set by hand: the nodes of each bucket.")
