@@ -89,7 +89,8 @@ def timed(work: Callable[[], Plan]) -> tuple[float, Plan]:
 def shares(nodes: Iterable[Node], total: int) -> dict[str, Fraction]:
     """Exact shares by weight. No node of the benchmark is so heavy that its share exceeds the buckets."""
     weights = {node.name: Fraction(node.weight) for node in nodes}
-    return {name: total * weight / sum(weights.values()) for name, weight in weights.items()}
+    whole = sum(weights.values())
+    return {name: total * weight / whole for name, weight in weights.items()}
 
 
 def fewest_moves(nodes: tuple[Node, ...], bucket_map: BucketSequence) -> int:
@@ -112,20 +113,27 @@ def moves_over_optimum(snapshot: Snapshot, more: tuple[Node, ...], fewer: tuple[
         for nodes in (more, fewer):
             alone = snapshot.model_copy(update={"nodes": nodes, "groups": (group,)})
             moves += len(plan(alone).groups[0].moves)
-        names = {node.name for node in fewer}
-        optimum += fewest_moves(more, group.map or ())
-        optimum += sum(node not in names for node in chain.from_iterable(group.map or ()))
+        names, bucket_map = {node.name for node in fewer}, group.map or ()
+        lost = sum(node not in names for node in chain.from_iterable(bucket_map))
+        # Repairs come alone; a group that lost nothing may have to be evened out.
+        optimum += fewest_moves(more, bucket_map) + (lost or fewest_moves(fewer, bucket_map))
     return moves / optimum if optimum else 1.0
+
+
+def replicas_of_a_group(planned: Plan) -> int:
+    """All groups of the benchmark are of one size."""
+    return sum(map(len, planned.groups[0].target_map or ()))
 
 
 def evenness(nodes: tuple[Node, ...], planned: Plan) -> dict[str, float]:
     """How even the target maps are."""
     totals: Counter[str] = Counter()
     beyond = 0
+    exact = {name: float(share) for name, share in shares(nodes, replicas_of_a_group(planned)).items()}
     for group in planned.groups:
         counts = Counter(chain.from_iterable(group.target_map or ()))
         totals.update(counts)
-        beyond += sum(abs(counts[name] - share) >= 1 for name, share in shares(nodes, counts.total()).items())
+        beyond += sum(abs(counts[name] - share) >= 1 for name, share in exact.items())
     loads = [totals[node.name] / node.weight for node in nodes]
     worst = max(group.evenness.after for group in planned.groups if group.evenness)
     return {
