@@ -1,7 +1,7 @@
 """Balance: evenness by weight, by the fewest replica moves, then the fewest bytes.
 
 Runs when nothing is lost or damaged. A replica on a live node that may no longer hold it (selector, weight 0) has to
-leave. No bucket comes to lie in fewer zones than before.
+leave. No bucket comes to lie in fewer zones than before; that is a limit on the moves, not a reason for some.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from .cluster import Standing
 from .course import Course, replacements, too_few_nodes
 from .evening import Problem
 from .exchange import even_placement
-from .shares import is_even
+from .quiet import is_settled
 from .view import GroupView, Placement
 from .wording import listed
 
@@ -30,8 +30,7 @@ def balance(view: GroupView) -> Course:
         for bucket in _buckets_on(view, leaving):
             course.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return course
-    shares = view.pool.shares(len(view.map), view.spec.replicas)
-    if is_even(shares, Counter(chain.from_iterable(view.map)), view.pool.weights):
+    if is_settled(view.pool, view.spec, Counter(chain.from_iterable(view.map))):
         return course
     course.target = _even_map(view)
     course.moves = replacements(view, course.target, "balance", Reason.BALANCING)
@@ -58,7 +57,7 @@ def _even_map(view: GroupView) -> Placement:
     problem = Problem(
         holders=[set(nodes) for nodes in view.map],
         takers=sorted(weights, key=view.cluster.loads.of),
-        shares=view.pool.shares(len(view.map), replicas),
+        shares=view.pool.shares(len(view.map), replicas, by_weight_alone=True),
         zones=zones,
         bucket_bytes=[view.bytes_of(bucket) for bucket in range(len(view.map))],
         spare=spare,

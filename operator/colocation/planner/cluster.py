@@ -41,14 +41,20 @@ class Pool:
     weights: dict[str, float]
     waiting: dict[str, float]
     zones: dict[str, str]
-    _shares: dict[tuple[int, int, bool], Shares] = field(default_factory=dict)
+    _shares: dict[tuple[int, int, bool, bool], Shares] = field(default_factory=dict)
 
-    def shares(self, buckets: int, replicas: int, *, keep_for_waiting: bool = True) -> Shares:
-        """The fair share of every node of a group of this size; computed once per size."""
-        size = (buckets, replicas, keep_for_waiting and bool(self.waiting))
+    def shares(
+        self, buckets: int, replicas: int, *, keep_for_waiting: bool = True, by_weight_alone: bool = False
+    ) -> Shares:
+        """The fair share of every node of a group of this size; computed once per size.
+
+        Shares that are not ``by_weight_alone`` are those of a group whose buckets all lie in different zones.
+        """
+        zones = {} if by_weight_alone else self.zones
+        size = (buckets, replicas, keep_for_waiting and bool(self.waiting), bool(zones))
         if size not in self._shares:
             weights = self.weights | self.waiting if keep_for_waiting else self.weights
-            shares = fair_shares(weights, self.zones, buckets, replicas)
+            shares = fair_shares(weights, zones, buckets, replicas)
             self._shares[size] = replace(shares, either_way=self.either_way)
         return self._shares[size]
 

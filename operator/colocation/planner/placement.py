@@ -66,7 +66,7 @@ def _as_problem(view: GroupView, holders: list[set[str]], rank: dict[str, int]) 
     return Problem(
         holders=holders,
         takers=sorted(rank, key=rank.__getitem__),
-        shares=view.pool.shares(buckets, replicas, keep_for_waiting=False),
+        shares=view.pool.shares(buckets, replicas, keep_for_waiting=False, by_weight_alone=True),
         zones=zones,
         bucket_bytes=[0] * buckets,
         spare=[spare] * buckets,

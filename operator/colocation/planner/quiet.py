@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import chain
 
+from colocation.model.group import ColocationGroupSpec
 from colocation.model.snapshot import GroupState
 
 from .cluster import Cluster, Pool
@@ -25,7 +26,15 @@ def is_quiet(cluster: Cluster, group: GroupState) -> bool:
     if cluster.limits.disable_colocate_balance or not spec.balancing.enabled:
         return True
     counts = Counter(chain.from_iterable(group.map))
-    return is_even(pool.shares(spec.buckets, spec.replicas), counts, pool.weights)
+    return is_settled(pool, spec, counts)
+
+
+def is_settled(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str]) -> bool:
+    """Whether the group is even by weight alone, or as even as one that spreads over the zones can be."""
+    if is_even(pool.shares(spec.buckets, spec.replicas), counts, pool.weights):
+        return True
+    by_weight = pool.shares(spec.buckets, spec.replicas, by_weight_alone=True)
+    return bool(pool.zones) and is_even(by_weight, counts, pool.weights)
 
 
 def _all_complete(group: GroupState, pool: Pool) -> bool:
