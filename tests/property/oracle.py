@@ -43,23 +43,41 @@ def largest_remainder(shares: dict[str, Fraction]) -> tuple[dict[str, int], set[
 
 
 def fewest_moves(
-    weights: dict[str, float], bucket_map: BucketSequence, bucket_bytes: tuple[int, ...]
-) -> tuple[int, int]:
-    """Replica moves to the nearest even map over the nodes of ``weights``, and the fewest bytes with so many."""
+    weights: dict[str, float],
+    bucket_map: BucketSequence,
+    bucket_bytes: tuple[int, ...],
+    zones: dict[str, str] | None = None,
+) -> tuple[int, int] | None:
+    """Replica moves to the nearest even map over the nodes of ``weights``, and the fewest bytes with so many.
+
+    With ``zones``, no bucket may come to lie in fewer zones than before; None when no even map is like that.
+    """
     replicas = len(bucket_map[0])
     whole, tied, extra = largest_remainder(exact_shares(weights, len(bucket_map), replicas))
     one_move = 1 + sum(bucket_bytes) * replicas
     graph = nx.DiGraph()
     for bucket, nodes in enumerate(bucket_map):
         graph.add_edge("source", bucket, capacity=replicas, weight=0)
+        _add_zones(graph, bucket, nodes, zones or {})
         for node in weights:
             cost = 0 if node in nodes else one_move + bucket_bytes[bucket]
-            graph.add_edge(bucket, node, capacity=1, weight=cost)
+            tail = (bucket, zones[node]) if zones else bucket
+            graph.add_edge(tail, node, capacity=1, weight=cost)
     for node, quota in whole.items():
         graph.add_edge(node, "sink", capacity=quota, weight=0)
         if node in tied:
             graph.add_edge(node, "extra", capacity=1, weight=0)
     graph.add_edge("extra", "sink", capacity=extra, weight=0)
     flow = nx.max_flow_min_cost(graph, "source", "sink")
-    assert sum(flow["source"].values()) == replicas * len(bucket_map), "the oracle found no even map"
+    if sum(flow["source"].values()) < replicas * len(bucket_map):
+        return None
     return divmod(nx.cost_of_flow(graph, flow), one_move)
+
+
+def _add_zones(graph: nx.DiGraph, bucket: int, nodes: tuple[str, ...], zones: dict[str, str]) -> None:
+    """One replica per zone, and as many more, in whatever zones, as the bucket has now."""
+    doubled = len(nodes) - len({zones.get(node) for node in nodes})
+    for zone in set(zones.values()):
+        graph.add_edge(bucket, (bucket, zone), capacity=1, weight=0)
+        graph.add_edge((bucket, "spare"), (bucket, zone), capacity=doubled, weight=0)
+    graph.add_edge(bucket, (bucket, "spare"), capacity=doubled, weight=0)

@@ -1,12 +1,17 @@
 """Zones: new maps spread over as many as there are, and no plan makes a bucket's spread worse."""
 
-from hypothesis import given, settings
+from collections import Counter
+from itertools import chain
+
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colocation.model.group import BucketSequence
 from colocation.model.snapshot import Node, Snapshot
 from colocation.planner import plan
+from colocation.planner.shares import fair_shares, is_even
 
+from .oracle import fewest_moves
 from .worlds import carried_out, make_group, make_node, make_snapshot, node_lists, placed_groups
 
 
@@ -57,6 +62,23 @@ def test_balance_never_makes_the_spread_worse(snapshot: Snapshot) -> None:
     assert target is not None
     for before, after in zip(group.map, target, strict=True):
         assert len(zones_of(snapshot.nodes, after)) >= len(zones_of(snapshot.nodes, before))
+
+
+@given(zoned_snapshots())
+@settings(max_examples=300, deadline=None)
+def test_balance_within_zones_makes_the_fewest_moves(snapshot: Snapshot) -> None:
+    """Where an even map is within the limits of zones, moves and bytes equal the minimum-cost flow's."""
+    group = snapshot.groups[0]
+    assert group.map is not None
+    zones = {node.name: node.zone or "" for node in snapshot.nodes}
+    weights = {node.name: node.weight for node in snapshot.nodes}
+    counts = Counter(chain.from_iterable(group.map))
+    spread_shares = fair_shares(weights, zones, group.spec.buckets, group.spec.replicas)
+    assume(not is_even(spread_shares, counts, weights))  # such a map is as even as zones allow, and is left alone
+    expected = fewest_moves(weights, group.map, group.bucket_bytes, zones)
+    assume(expected is not None)
+    moves = plan(snapshot).groups[0].moves
+    assert (len(moves), sum(move.bytes for move in moves)) == expected
 
 
 @given(zoned_snapshots())
