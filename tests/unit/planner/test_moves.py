@@ -6,37 +6,10 @@ import pytest
 
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
-from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, Limits, Node
-from colocation.planner import plan
-from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
+from tests.property.worlds import GIB, NOW, make_group, make_node
 
-SIX = (("node-1", "node-2"), ("node-2", "node-3"), ("node-3", "node-1")) * 2
-
-
-def nodes_of(*numbers: int, **fields: object) -> list[Node]:
-    return [make_node(f"node-{number}", **fields) for number in numbers]
-
-
-def down_for(seconds: int, number: int = 2) -> Node:
-    return make_node(f"node-{number}", ready=False, not_ready_since=NOW - timedelta(seconds=seconds))
-
-
-def planned(
-    nodes: list[Node], limits: Limits | None = None, clones: tuple[Clone, ...] = (), **group: object
-) -> GroupPlan:
-    """The plan of a group of 6 buckets x 2 replicas on node-1 to node-3, changed as told."""
-    defaults: dict[str, object] = {"buckets": 6, "replicas": 2, "bucket_map": SIX}
-    snapshot = make_snapshot(nodes, make_group(**(defaults | group)), limits=limits or Limits(), clones=clones)  # type: ignore[arg-type]
-    return plan(snapshot).groups[0]
-
-
-def reasons(group: GroupPlan) -> set[str]:
-    return {problem.reason for problem in group.blocked}
-
-
-def shape(group: GroupPlan) -> list[tuple[int, str | None, str, str]]:
-    return [(move.bucket, move.source, move.to, move.kind) for move in group.moves]
+from .cases import SIX, down_for, nodes_of, planned, reasons, shape
 
 
 def test_down_within_tolerance_moves_nothing_and_says_until_when() -> None:
@@ -242,73 +215,3 @@ def test_strict_balancing_changes_the_map_first() -> None:
     group = planned(nodes_of(1, 2, 3, 4), spec={"balancing": {"strict": True}})
     assert group.next_map == group.target_map
     assert group.drops == ()
-
-
-@pytest.mark.parametrize(
-    ("sequence", "message"),
-    [
-        pytest.param([["node-1", "node-2"]] * 5, "Invalid bucket num. expected: 6, actual: 5", id="buckets"),
-        pytest.param(
-            [["node-1", "node-2"]] * 5 + [["node-1"]],
-            "Invalid backend num per bucket. expected: 2, actual: 1",
-            id="replicas",
-        ),
-        pytest.param(
-            [["node-1", "node-1"]] * 6, "Invalid backend num per bucket. expected: 2, actual: 1", id="one node twice"
-        ),
-        pytest.param(
-            [["node-1", "node-9"]] * 6, "The backend node-9 does not exist or not available", id="unknown node"
-        ),
-    ],
-)
-def test_an_invalid_bucket_sequence_is_refused_in_doris_words(sequence: list[list[str]], message: str) -> None:
-    """The map stays as it is, and the group says what is wrong with the sequence."""
-    group = planned(nodes_of(1, 2, 3), spec={"bucketSequence": sequence})
-    assert (group.stable, group.moves, group.next_map) == (True, (), None)
-    assert group.stalled is not None
-    assert (group.stalled.reason, group.stalled.message) == (Reason.INVALID_BUCKET_SEQUENCE, message)
-
-
-def test_a_valid_bucket_sequence_is_the_target() -> None:
-    """Make before break towards it; once there, no balance, however uneven it is."""
-    wanted = (("node-1", "node-2"),) * 6
-    spec = {"bucketSequence": [list(nodes) for nodes in wanted]}
-    group = planned(nodes_of(1, 2, 3), spec=spec)
-    assert group.target_map is not None
-    assert [set(nodes) for nodes in group.target_map] == [{"node-1", "node-2"}] * 6
-    assert all(move.source == "node-3" for move in group.moves)
-    assert len(group.moves) == 4
-    assert (group.stable, group.next_map) == (True, None)
-    there = planned(nodes_of(1, 2, 3), spec=spec, bucket_map=wanted)
-    assert (there.moves, there.next_map, there.stalled) == ((), None, None)
-
-
-def test_replicas_raised_and_lowered() -> None:
-    """One replica more per bucket is placed; one less leaves the map at once, and is dropped after."""
-    raised = planned(nodes_of(1, 2, 3), replicas=3)
-    assert [move.kind for move in raised.moves] == ["place"] * 6
-    assert raised.next_map is None
-    lowered = planned(nodes_of(1, 2, 3), replicas=1)
-    assert lowered.next_map is not None
-    assert [len(nodes) for nodes in lowered.next_map] == [1] * 6
-    counts = [sum(node in nodes for nodes in lowered.next_map) for node in ("node-1", "node-2", "node-3")]
-    assert counts == [2, 2, 2]
-
-
-def test_a_group_starts_where_others_are_light() -> None:
-    """Totals are even over all groups: the second one's extra replicas go elsewhere."""
-    nodes = nodes_of(1, 2, 3)
-    groups = [make_group(4, 1, name=f"group-{number}") for number in range(3)]
-    maps = [group.next_map for group in plan(make_snapshot(nodes, *groups)).groups]
-    totals = {node.name: sum(node.name in row for rows in maps for row in rows or ()) for node in nodes}
-    assert totals == {"node-1": 4, "node-2": 4, "node-3": 4}
-
-
-def test_weights_and_selectors_shape_a_new_map() -> None:
-    """A node of double weight holds double; a node that the selector leaves out, or of weight 0, holds nothing."""
-    labels = {"labels": {"disk": "fast"}}
-    nodes = [*nodes_of(1, 2, **labels), *nodes_of(3, weight=2, **labels), *nodes_of(5, weight=0, **labels)]
-    nodes += nodes_of(4)
-    group = planned(nodes, buckets=8, replicas=1, bucket_map=None, spec={"nodeSelector": {"disk": "fast"}})
-    held = [sum((f"node-{n}",) == row for row in group.next_map or ()) for n in range(1, 6)]
-    assert held == [2, 2, 4, 0, 0]
