@@ -153,7 +153,8 @@ def whole_shares(
     """
 
     def urgency(node: str) -> tuple[int, int]:
-        return shares.deviation(node, quotas[node] + 1) - 2 * round(backlog.get(node, 0) * GRID), rank[node]
+        remainder = shares.by_node[node] - quotas[node]
+        return -round((remainder + backlog.get(node, 0)) * GRID), rank[node]
 
     quotas = {node: floor(share + 1 / GRID) for node, share in shares.by_node.items()}
     zone_totals: dict[str, int] = defaultdict(int)
