@@ -9,13 +9,12 @@ within. The tolerance keeps small differences from moving data.
 
 from collections import Counter
 from itertools import chain
-from math import ceil, floor
 
 from colocation.model.conditions import Reason
 
 from .cluster import Cluster, GroupKey
 from .course import Course, replaced
-from .shares import GRID
+from .quiet import is_settled
 from .view import GroupView
 
 TOLERANCE = 0.2
@@ -59,17 +58,23 @@ class Overall:
 
     def _move_one(self, view: GroupView, node: str, sign: int) -> None:
         """Let the group give the node one replica, or take one from it, if it stays even by itself."""
-        shares = view.pool.shares(len(view.map), view.spec.replicas).by_node
+        shares = view.pool.shares(len(view.map), view.spec.replicas).bounds
         if node not in view.pool.weights or node not in shares:
             return
         counts = Counter(chain.from_iterable(view.map))
         givers = [node] if sign > 0 else list(counts)
         takers = list(view.pool.weights) if sign > 0 else [node]
-        givers = [name for name in givers if name in shares and counts[name] - 1 >= floor(shares[name] + 1 / GRID)]
-        takers = [name for name in takers if counts[name] + 1 <= ceil(shares[name] - 1 / GRID)]
+        givers = [name for name in givers if name in shares and counts[name] - 1 >= shares[name][0]]
+        takers = [name for name in takers if counts[name] + 1 <= shares[name][1]]
         found = self._best_exchange(view, set(givers), takers)
-        if found is not None:
+        if found is not None and self._stays_settled(view, counts, *found[1:]):
             self._carry_out(view, *found)
+
+    def _stays_settled(self, view: GroupView, counts: Counter[str], giver: str, taker: str) -> bool:
+        """Whether balance would leave the group alone after the move: else it would move it back."""
+        after = counts + Counter({taker: 1})
+        after[giver] -= 1
+        return is_settled(view.pool, view.spec, +after)
 
     def _best_exchange(self, view: GroupView, givers: set[str], takers: list[str]) -> tuple[int, str, str] | None:
         """The bucket, giver and taker: of what is begun, else from the fullest giver to the emptiest taker."""

@@ -11,11 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import floor
 
 GRID = 1 << 20
 """Deviations are whole numbers of 1/GRID replicas, so that equal remainders compare equal."""
 BISECTION_STEPS = 100
+NEARLY_WHOLE = 0.05
+"""Replicas."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +38,19 @@ class Shares:
 
     def are_met_by(self, counts: Mapping[str, int]) -> bool:
         """Whether every node holds its share rounded down or up."""
-        bounds = self._bounds
+        bounds = self.bounds
         if any(not bounds[node][0] <= count <= bounds[node][1] for node, count in counts.items()):
             return False
         return counts.keys() >= self._never_empty
 
     @cached_property
-    def _bounds(self) -> dict[str, tuple[int, int]]:
+    def bounds(self) -> dict[str, tuple[int, int]]:
         """The share of each node, rounded down and up."""
         return {node: (doubled // (2 * GRID), -(-doubled // (2 * GRID))) for node, doubled in self.doubled.items()}
 
     @cached_property
     def _never_empty(self) -> frozenset[str]:
-        return frozenset(node for node, (least, _) in self._bounds.items() if least)
+        return frozenset(node for node, (least, _) in self.bounds.items() if least)
 
     @cached_property
     def are_equal(self) -> bool:
@@ -58,8 +59,16 @@ class Shares:
 
     @cached_property
     def doubled(self) -> dict[str, int]:
-        """Twice the share of each node, in 1/GRID replicas."""
-        return {node: 2 * round(share * GRID) for node, share in self.by_node.items()}
+        """Twice the share of each node, in 1/GRID replicas.
+
+        Where shares may be rounded either way, one that is nearly whole is taken as whole: disks of nearly the same
+        size must not differ by two replicas.
+        """
+        return {node: 2 * round(self._settled(share) * GRID) for node, share in self.by_node.items()}
+
+    def _settled(self, share: float) -> float:
+        nearly = self.either_way and round(share) >= 1 and abs(share - round(share)) < NEARLY_WHOLE
+        return round(share) if nearly else share
 
     def deviation(self, node: str, replicas: int) -> int:
         """What the node's replica number ``replicas`` (from 1) adds to the unevenness, in 1/GRID replicas."""
@@ -152,11 +161,12 @@ def whole_shares(
     many groups together come as near to their shares as one does. A node gets its share rounded down or up.
     """
 
-    def urgency(node: str) -> tuple[int, int]:
+    def urgency(node: str) -> tuple[bool, int, int]:
         remainder = shares.by_node[node] - quotas[node]
-        return -round((remainder + backlog.get(node, 0)) * GRID), rank[node]
+        is_whole = shares.doubled[node] % (2 * GRID) == 0
+        return is_whole, -round((remainder + backlog.get(node, 0)) * GRID), rank[node]
 
-    quotas = {node: floor(share + 1 / GRID) for node, share in shares.by_node.items()}
+    quotas = {node: doubled // (2 * GRID) for node, doubled in shares.doubled.items()}
     zone_totals: dict[str, int] = defaultdict(int)
     for node, quota in quotas.items():
         zone_totals[zones.get(node, "")] += quota
