@@ -79,7 +79,7 @@ def _bucket(sequence: BucketSequence | None, bucket: int) -> tuple[str, ...]:
 
 
 def _start_violations(view: GroupView, plan: GroupPlan) -> Iterator[str]:
-    """Clones start once, to live nodes with room, from a live replica."""
+    """Clones start once, to live nodes with room, from live nodes that hold the bucket or part of it."""
     started = [plan.moves[index] for index in plan.start_now]
     if len(set(plan.start_now)) < len(started):
         yield "a move would start twice"
@@ -90,7 +90,7 @@ def _start_violations(view: GroupView, plan: GroupPlan) -> Iterator[str]:
         clone = view.clones.get((move.bucket, move.to))
         if clone is not None and clone[1].retry_at is None:
             yield f"bucket {move.bucket} would be cloned to node {move.to} twice"
-        if not view.sources.get(move.bucket):
+        if not view.fragments(move.bucket):
             yield f"bucket {move.bucket} would be cloned to node {move.to} from nowhere"
 
 

@@ -58,8 +58,11 @@ class Starter:
         self.receiving[to] += 1
 
     def _source(self, view: GroupView, bucket: int, to: str) -> str | None:
-        """The live replica that the fewest clones read from."""
-        sources = [node for node in view.sources.get(bucket, ()) if node != to]
+        """The live replica that the fewest clones read from; without a whole one, a node that holds part of the bucket:
+        what is missing on one node may be on another.
+        """
+        whole = view.sources.get(bucket) or view.fragments(bucket)
+        sources = [node for node in whole if node != to]
         return min(sources, key=lambda node: (self.sending[node], node), default=None)
 
     def run(self) -> None:

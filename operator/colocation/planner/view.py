@@ -48,6 +48,11 @@ class GroupView:
                         found.setdefault(bucket, []).append(node)
         return found
 
+    def fragments(self, bucket: int) -> list[str]:
+        """Ready nodes that hold part of a bucket; a clone takes each file from whoever has it."""
+        held = self.group.held
+        return [node for node in sorted(held) if node in self.cluster.ready and bucket in held[node]]
+
     def bytes_of(self, bucket: int) -> int:
         """Bytes of one replica of the bucket."""
         sizes = self.group.bucket_bytes
