@@ -11,7 +11,7 @@ import pytest
 from .operators import SimulatedOperator
 from .world import World
 
-SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else list(range(int(os.environ.get("SEEDS", "60"))))
+SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else list(range(int(os.environ.get("SEEDS", "300"))))
 STEPS_PER_TICK = 4
 FAULTS = 25
 STEPS_BETWEEN_FAULTS = 60
