@@ -159,11 +159,9 @@ def spark_defaults(placement: SparkPlacement) -> dict[str, str]:
     }
 
 
-PLUGIN_CLASS = "dev.colocation.spark.ColocationPlugin"
-"""Counts local and remote bytes per task, and tells the driver on which nodes executors are."""
-
 RECIPE = {
-    "spark.plugins": PLUGIN_CLASS,
+    # Counts local and remote bytes per task, and tells the driver on which nodes executors are.
+    "spark.plugins": "dev.colocation.spark.ColocationPlugin",
     "spark.hadoop.fs.coloc.impl": "dev.colocation.spark.ColocFileSystem",
     # Executors come and go, snapshots change: an instance is cheap, a stale one wrong.
     "spark.hadoop.fs.coloc.impl.disable.cache": "true",
