@@ -1,9 +1,9 @@
 # One command per intent; each is a few lines, the work is in scripts/ and in the packages.
 PYTHON := .venv/bin/python
-HELP_WIDTH := 16
+HELP_WIDTH := 20
 
 .PHONY: help setup wheel images check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
-        crds lock bench-planner
+        test-spark-versions crds lock bench-join bench-planner bench-control-plane
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -20,14 +20,18 @@ images: wheel  ## the operator's and Spark's images, for the dev cluster
 check: setup  ## linters, types, layers
 	@scripts/check
 
-test: check test-java test-unit test-e2e  ## everything that CI runs
+test: check test-java test-unit test-spark-versions test-e2e  ## everything that CI runs
 
 test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' programs, built once
 	@$(PYTHON) -m devcluster build
-	@$(PYTHON) -m pytest tests -m "not e2e"
+	@$(PYTHON) -m pytest tests -m "not e2e" --ignore tests/simulation
+	@$(PYTHON) -m pytest tests/simulation -n 2
 
 test-java: setup
 	@scripts/test-java
+
+test-spark-versions: setup  ## the Spark library on the other supported Spark versions
+	@scripts/test-spark-versions
 
 test-e2e: wheel
 	@scripts/test-e2e
@@ -50,8 +54,14 @@ crds: setup  ## regenerate crds/ from the models, and the chart's copy
 lock:  ## resolve locks/ anew from pyproject.toml
 	@scripts/lock
 
+bench-join: wheel  ## build/bench/join.json, join.png: joins beside their peers, on the dev cluster; 25 minutes
+	@$(PYTHON) -m benchmarks.join
+
 bench-planner: setup  ## build/bench/planner.json
 	@$(PYTHON) benchmarks/planner.py
+
+bench-control-plane: setup  ## build/bench/control_plane.json: 100 groups, 400 tables, 20 nodes; a few minutes
+	@$(PYTHON) -m benchmarks.control_plane
 
 clean:  ## what was built in this checkout (caches and a running cluster stay)
 	rm -rf build .venv operator/colocation/spark/jars spark_images/coloc-fs/target operator/*.egg-info

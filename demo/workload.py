@@ -73,12 +73,12 @@ def apply_tables(*, down_tolerance_seconds: int) -> None:
     kubectl("patch", "colocationgroup", GROUP, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
 
 
-def load(table: str, data: Path) -> dict[str, Any]:
-    """``colocation load`` one TPC-H table; returns what the load reported."""
+def load(table: str, data: Path, *, source: str = "", select: str = "", mode: str = "overwrite") -> dict[str, Any]:
+    """``colocation load`` a table from one of TPC-H's files (default: that of its name); returns what it reported."""
     application = yaml.safe_load((EXAMPLES / "applications" / "load.yaml").read_text())
     _set_input_folder(application, data)
-    command = [COLOCATION, "load", table, "--from", f"/tpch/{table}.parquet", "--select", SELECT[table],
-               "--mode", "overwrite", "-n", NAMESPACE, "--application", "-"]
+    command = [COLOCATION, "load", table, "--from", f"/tpch/{source or table}.parquet",
+               "--select", select or SELECT[table], "--mode", mode, "-n", NAMESPACE, "--application", "-"]
     return result_of(run(command, stdin=yaml.safe_dump(application)).stdout)
 
 

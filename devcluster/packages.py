@@ -20,6 +20,7 @@ CLUSTER = {
     "unshare": "util-linux",
     "socat": "socat",
     "sysctl": "procps",
+    "curl": "curl",  # the admin API, as its how-to asks it
     network.CNI_LOOPBACK: "containernetworking-plugins",
 }
 """Program, by name or path -> the package that brings it."""

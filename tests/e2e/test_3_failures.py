@@ -56,27 +56,6 @@ def test_an_added_node_gets_its_share_by_the_fewest_moves(loaded: Loaded) -> Non
     assert (run.exchanges, run.remote_bytes, run.answer_ok) == (0, 0, True)
 
 
-def test_objects_go_at_once_while_the_operator_is_down(loaded: Loaded) -> None:
-    """kubectl delete returns within seconds; when the operator is back, the dropped table's files are recycled."""
-    kubectl("scale", "deployment", "-l", "app.kubernetes.io/component=operator", "--replicas=0",
-            "-n", cluster.OPERATOR_NAMESPACE)
-    kubectl("delete", "ct", "orders", "lineitem", "-n", workload.NAMESPACE, "--timeout=10s")
-    kubectl("delete", "cg", workload.GROUP, "-n", workload.NAMESPACE, "--timeout=10s")
-    kubectl("scale", "deployment", "-l", "app.kubernetes.io/component=operator", "--replicas=1",
-            "-n", cluster.OPERATOR_NAMESPACE)
-    live = [node for node in disks.nodes() if node_is_ready(node)]
-    wait_until("dropped tables recycled", lambda: not any(map(disks.data_files, live)), deadline_seconds=180)
-
-
-def test_uninstall_leaves_data_and_kinds(loaded: Loaded) -> None:
-    """``helm uninstall`` removes neither the CRDs nor what lies on the nodes."""
-    before = {node: recycled(node) for node in disks.nodes()}
-    cluster.uninstall_colocation()
-    assert "colocationgroups.colocation.dev" in kubectl("get", "crd", "-o", "name")
-    assert {node: recycled(node) for node in disks.nodes()} == before
-    assert any(before.values())
-
-
 def throttle(mib_per_second: float | None) -> None:
     """Bandwidth of the group's clones."""
     patch = {"spec": {"balancing": {"maxBandwidthMiBPerSecond": mib_per_second}}}
@@ -93,15 +72,3 @@ def event_reasons() -> set[tuple[str, str]]:
     """(reason, time) of the namespace's events."""
     events = kubectl_json("get", "events", "-n", workload.NAMESPACE)["items"]
     return {(event["reason"], event["metadata"]["name"]) for event in events}
-
-
-def node_is_ready(node: str) -> bool:
-    """Whether Kubernetes says that the node is Ready."""
-    conditions = kubectl_json("get", "node", node)["status"]["conditions"]
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-
-
-def recycled(node: str) -> list[str]:
-    """Names in the node's recycle bin."""
-    bin_folder = disks.data_root(node) / ".recycle"
-    return sorted(entry.name for entry in bin_folder.iterdir()) if bin_folder.exists() else []

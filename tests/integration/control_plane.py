@@ -41,8 +41,8 @@ class ControlPlane:
 
 
 @contextmanager
-def running_control_plane() -> Iterator[ControlPlane]:
-    """Start etcd and kube-apiserver, yield them ready, end both and remove their files.
+def running_control_plane(*apiserver_flags: str) -> Iterator[ControlPlane]:
+    """Start etcd and kube-apiserver (with more flags), yield them ready, end both and remove their files.
 
     Raises:
         ControlPlaneError: one of them does not start.
@@ -59,7 +59,8 @@ def running_control_plane() -> Iterator[ControlPlane]:
         ]
         stack.enter_context(_process(etcd, folder / "etcd.log"))
         apiserver_log = folder / "kube-apiserver.log"
-        apiserver = stack.enter_context(_process(_apiserver_command(folder, etcd_port, api_port), apiserver_log))
+        command = [*_apiserver_command(folder, etcd_port, api_port), *apiserver_flags]
+        apiserver = stack.enter_context(_process(command, apiserver_log))
         url = f"https://127.0.0.1:{api_port}"
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(_kubeconfig(url))

@@ -5,7 +5,7 @@ loopback address of its own.
 """
 
 import datetime
-import ipaddress
+import hashlib
 import json
 import os
 import random
@@ -17,14 +17,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from colocation.agentclient import AgentClient, Credentials
-from colocation.model.names import AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE
+from colocation.model.names import AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE, group_key
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from tests.certificates import self_signed
 
 from .control_plane import ControlPlane, dying_with_us, free_ports
 from .objects import JsonObject, as_json
@@ -100,7 +96,8 @@ class Installation:
     def load(self, namespace: str, table: str) -> None:
         """What a loader does: files to every replica's agent, the manifest to all, then the commit."""
         body = self.get("ct", table, "--namespace", namespace)
-        group = self.get("cg", body["spec"]["colocateWith"], "--namespace", namespace)
+        group_namespace, group_name = group_key(namespace, body["status"]["group"])
+        group = self.get("cg", group_name, "--namespace", group_namespace)
         rows, uid = group["status"]["backendsPerBucketSeq"], body["metadata"]["uid"]
         directory = f"{table}-{uid[:8]}"
         contents = {bucket: f"bucket {bucket} of {table}".encode() for bucket in range(len(rows))}
@@ -150,7 +147,7 @@ class Installation:
 def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Installation]:
     """Nodes, agents, rights; no operator yet. Every process is ended by its id."""
     network = f"127.{random.randint(1, 250)}.{random.randint(1, 250)}"
-    health_port, snapshot_port = free_ports(2)
+    health_port, snapshot_port, admin_port = free_ports(3)
     installation = Installation(
         plane,
         folder,
@@ -160,14 +157,16 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
             "KUBECONFIG": str(plane.kubeconfig),
             "COLOCATION_NAMESPACE": SYSTEM,
             "COLOCATION_IMAGE": "colocation-operator:test",
+            "COLOCATION_DISK_HEADROOM_FRACTION": "0",  # all "nodes" share the disk of this machine
             "COLOCATION_TOKEN_DIRECTORY": str(folder / "colocation-operator"),
             "COLOCATION_HEALTH_PORT": str(health_port),
             "COLOCATION_SNAPSHOT_PORT": str(snapshot_port),
+            "COLOCATION_ADMIN_PORT": str(admin_port),
         },
         health_port,
     )
     installation.kubectl("create", "namespace", SYSTEM)
-    certificate, key = _certificate(folder, list(installation.nodes.values()))
+    certificate, key = self_signed(folder, AGENT_TLS_SERVER_NAME, list(installation.nodes.values()))
     for account, verbs in ROLES.items():
         _grant(installation, account, verbs, certificate)
     with ExitStack() as stack:
@@ -234,34 +233,7 @@ def _grant(installation: Installation, account: str, verbs: str, certificate: Pa
     (folder / "ca.crt").write_bytes(certificate.read_bytes())
 
 
-def _certificate(folder: Path, addresses: list[str]) -> tuple[Path, Path]:
-    """A self-signed certificate that all agents share, as the chart makes it, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AGENT_TLS_SERVER_NAME)])
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName(AGENT_TLS_SERVER_NAME), *(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses)]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate_path, key_path = folder / "tls.crt", folder / "tls.key"
-    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_path.touch(mode=0o600)
-    key_path.write_bytes(key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))  # fmt: skip
-    return certificate_path, key_path
-
-
 def _data_file(bucket: int, content: bytes) -> DataFile:
-    digest = hashes.Hash(hashes.SHA256())
-    digest.update(content)
     path = f"data/part-1_{bucket:05d}.c000.zstd.parquet"
-    return DataFile(path=path, bucket=bucket, rows=1, bytes=len(content), sha256=digest.finalize().hex())
+    digest = hashlib.sha256(content).hexdigest()
+    return DataFile(path=path, bucket=bucket, rows=1, bytes=len(content), sha256=digest)

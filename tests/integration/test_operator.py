@@ -132,7 +132,7 @@ def test_dropped_table_is_recycled_on_every_node(installation: Installation) -> 
     until(lambda: not any(list(folder.glob("orders-*")) for folder in folders))
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for something that no `kubectl wait` shows."""
     deadline = time.monotonic() + seconds
     while not condition():

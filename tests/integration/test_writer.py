@@ -12,6 +12,7 @@ from colocation.agentclient import AgentClient
 from colocation.kube.actions import (
     CreateGroup,
     DropBucket,
+    Owner,
     PostEvent,
     RecycleTable,
     RemoveClone,
@@ -32,7 +33,7 @@ from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.agent import TableReference
 from colocation.model.clone import CloneSource, CloneSpec
 from colocation.model.group import ColocationGroupSpec
-from colocation.model.names import table_directory
+from colocation.model.names import GROUP_KIND, table_directory
 
 from .control_plane import ControlPlane
 from .objects import JsonObject, group, table
@@ -167,9 +168,10 @@ async def test_config_map_goes_with_its_group(writer: Writer) -> None:
     identity = await writer.create(GROUPS, group())
     placement = SparkPlacement(namespace=writer.namespace, group="sales", nodes=("node-1",))
     content = SparkConfigMap(placement=placement, agent_urls={"node-1": URL}, ca_certificate="PEM")
-    await writer.perform(WriteConfigMap(identity, content))
+    owners = (Owner(GROUP_KIND, identity.name, identity.uid),)
+    await writer.perform(WriteConfigMap(identity, content, owners))
     first = await writer.api.get(CONFIG_MAPS, writer.namespace, "sales-spark")
-    await writer.perform(WriteConfigMap(identity, content))
+    await writer.perform(WriteConfigMap(identity, content, owners))
     second = await writer.api.get(CONFIG_MAPS, writer.namespace, "sales-spark")
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
     assert first["metadata"]["ownerReferences"][0]["uid"] == identity.uid

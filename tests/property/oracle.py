@@ -47,12 +47,14 @@ def fewest_moves(
     bucket_map: BucketSequence,
     bucket_bytes: tuple[int, ...],
     zones: dict[str, str] | None = None,
+    replicas: int | None = None,
 ) -> tuple[int, int] | None:
     """Replica moves to the nearest even map over the nodes of ``weights``, and the fewest bytes with so many.
 
     With ``zones``, no bucket may come to lie in fewer zones than before; None when no even map is like that.
+    ``replicas``: of each bucket in the even map, when they are others than now.
     """
-    replicas = len(bucket_map[0])
+    replicas = replicas or len(bucket_map[0])
     whole, tied, extra = largest_remainder(exact_shares(weights, len(bucket_map), replicas))
     one_move = 1 + sum(bucket_bytes) * replicas
     graph = nx.DiGraph()

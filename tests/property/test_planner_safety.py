@@ -96,6 +96,29 @@ def test_a_node_that_returns_within_tolerance_moves_nothing(snapshot: Snapshot, 
     assert [group.map for group in world.snapshot.groups] == maps
 
 
+@given(several_groups(least_nodes=3), st.integers(), st.integers(0, 12), st.data())
+@settings(max_examples=60, deadline=None)
+def test_groups_stay_stable_while_their_replicas_change(
+    snapshot: Snapshot, seed: int, steps: int, data: st.DataObject
+) -> None:
+    """Raised or lowered at any time, even again before the last change is through: stable at every step, then done."""
+    world = World(snapshot, Random(seed))
+    world.settle()
+    for _ in range(2):
+        groups = []
+        for group in world.snapshot.groups:
+            replicas = data.draw(st.integers(1, min(4, len(snapshot.nodes))))
+            spec = group.spec.model_copy(update={"replicas": replicas})
+            groups.append(group.model_copy(update={"spec": spec}))
+        world.update(groups=tuple(groups))
+        for _ in range(steps):
+            assert all(group.stable for group in world.step().groups)
+    last = world.settle()
+    for group, planned in zip(world.snapshot.groups, last.groups, strict=True):
+        assert planned.stable
+        assert {len(row) for row in group.map or ()} == {group.spec.replicas}
+
+
 @given(several_groups(least_nodes=2))
 @settings(max_examples=100, deadline=None)
 def test_equal_snapshots_give_equal_plans(snapshot: Snapshot) -> None:

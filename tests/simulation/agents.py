@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from colocation.kube.agents import AgentFailure
 from colocation.kube.observation import AgentView, BucketBytes
-from colocation.model.agent import TableReference
+from colocation.model.agent import RecycledSchema, TableReference
+from colocation.model.table import Column
 
-from .disks import Disk
+from .disks import Disk, files_in
 from .schedule import Turn
 
 if TYPE_CHECKING:
@@ -86,22 +87,36 @@ class OrderedAgent:
     def drop_bucket(
         self, namespace: str, directory: str, bucket: int, manifests: tuple[str, ...], grace_seconds: int
     ) -> None:
-        named = {file for digest in manifests for file in self._world.manifests[digest]}
+        named = self._named(directory, manifests)
         old = self._older_than(namespace, directory, grace_seconds)
         doomed = {f for f in self._files(namespace, directory) if f.bucket == bucket and (f in named or f in old)}
         self._world.checks.before_delete(self._disk, doomed)
         self._disk.remove(doomed)
 
     def recycle(self, namespace: str, directory: str, keep_seconds: int) -> None:
-        doomed = self._files(namespace, directory)
-        self._world.checks.before_delete(self._disk, doomed)
-        self._disk.remove(doomed)
+        self._world.checks.before_recycle(namespace, directory)
+        purge_at = self._world.clock.now() + timedelta(seconds=keep_seconds)
+        self._disk.recycle((namespace, directory), purge_at)
+
+    def restore(self, namespace: str, directory: str, successor: str) -> None:
+        self._disk.restore((namespace, directory), successor)
+
+    def recycled_schema(self, namespace: str, directory: str, manifest: str) -> RecycledSchema:
+        if (namespace, directory) not in self._disk.bin or manifest not in self._disk.manifests:
+            raise AgentFailure(f"manifest {manifest} is not in the bin")
+        columns = (Column(name="key", type="bigint"),)
+        return RecycledSchema(columns=columns, bucketed_by=("key",), buckets=self._world.buckets)
 
     def collect(self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int) -> None:
-        wanted = {file for digest in manifests for file in self._world.manifests[digest]}
+        if not set(manifests) <= self._disk.manifests:
+            raise AgentFailure("a live manifest is missing, so it is not known what is garbage")
+        wanted = self._named(directory, manifests)
         doomed = self._older_than(namespace, directory, grace_seconds) - wanted
         self._world.checks.before_delete(self._disk, doomed)
         self._disk.remove(doomed)
+
+    def _named(self, directory: str, manifests: tuple[str, ...]) -> set[Any]:
+        return {file for digest in manifests for file in files_in(self._world.manifests[digest], directory)}
 
     def _older_than(self, namespace: str, directory: str, grace_seconds: int) -> set[Any]:
         oldest = self._world.clock.now() - timedelta(seconds=grace_seconds)

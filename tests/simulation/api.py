@@ -1,6 +1,5 @@
 """A Kubernetes API server in memory: resource versions, merge patches, preconditions, watch events, lost answers."""
 
-from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -23,7 +22,10 @@ class Event:
 
 
 class FakeApi:
-    """The store behind all clients. ``events`` is the history that watches read at their own pace."""
+    """The store behind all clients. ``events`` is the history that watches read at their own pace.
+
+    What is stored is never changed in place, so that events share it; what callers give or get is a copy.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -32,19 +34,19 @@ class FakeApi:
         self.events: list[Event] = []
 
     def all(self, resource: Resource) -> list[JsonObject]:
-        return [deepcopy(body) for _, body in sorted(self.objects.get(resource, {}).items())]
+        return [copy_of(body) for _, body in sorted(self.objects.get(resource, {}).items())]
 
     def read(self, resource: Resource, namespace: str, name: str) -> JsonObject:
         body = self.objects.get(resource, {}).get((namespace, name))
         if body is None:
             raise NotFound(404, f"{resource.plural} {namespace}/{name} not found")
-        return deepcopy(body)
+        return copy_of(body)
 
     def add(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         key = (namespace, body["metadata"]["name"])
         if key in self.objects.setdefault(resource, {}):
             raise Conflict(409, f"{resource.plural} {key} already exists")
-        body = deepcopy(body)
+        body = copy_of(body)
         created = {"namespace": namespace, "uid": f"{self.version + 1:08d}-uid", "generation": 1}
         body["metadata"] |= created | {"creationTimestamp": format_time(self.clock.now())}
         return self._store(resource, key, body)
@@ -55,27 +57,35 @@ class FakeApi:
         for field in ("resourceVersion", "uid"):
             if field in wanted and wanted[field] != body["metadata"][field]:
                 raise Conflict(409, f"{resource.plural} {namespace}/{name} has changed")
-        merged = merge_patch(body, {key: value for key, value in patch.items() if key != "metadata"})
+        annotations = {"annotations": wanted["annotations"]} if "annotations" in wanted else {}
+        merged = merge_patch(body, {**patch, "metadata": annotations})
         return merged if merged == body else self._store(resource, (namespace, name), merged)
 
     def remove(self, resource: Resource, namespace: str, name: str) -> None:
-        body = self.objects.get(resource, {}).pop((namespace, name))
+        body = copy_of(self.objects.get(resource, {}).pop((namespace, name)))
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
-        self.events.append(Event(resource, deepcopy(body), deleted=True))
+        self.events.append(Event(resource, body, deleted=True))
 
     def _store(self, resource: Resource, key: tuple[str, str], body: JsonObject) -> JsonObject:
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         self.objects[resource][key] = body
-        self.events.append(Event(resource, deepcopy(body), deleted=False))
-        return deepcopy(body)
+        self.events.append(Event(resource, body, deleted=False))
+        return copy_of(body)
+
+
+def copy_of(value: Any) -> Any:
+    """A copy of a JSON value, all the way down; many times as fast as ``deepcopy``."""
+    if isinstance(value, dict):
+        return {key: copy_of(item) if isinstance(item, dict | list) else item for key, item in value.items()}
+    return [copy_of(item) for item in value] if isinstance(value, list) else value
 
 
 def merge_patch(body: Any, patch: Any) -> Any:
     """RFC 7386."""
     if not isinstance(patch, dict):
-        return deepcopy(patch)
+        return copy_of(patch)
     result = dict(body) if isinstance(body, dict) else {}
     for key, value in patch.items():
         if value is None:

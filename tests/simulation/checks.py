@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .disks import Disk, File
+from .tables import directory_of
 
 if TYPE_CHECKING:
     from .world import World
@@ -24,17 +25,34 @@ class Checks:
         self._dropped: list[tuple[int, File]] = []
         self._maps: dict[tuple[str, str], tuple[int, list[list[str]]]] = {}
 
+    def before_recycle(self, namespace: str, directory: str) -> None:
+        """Only folders of tables that do not exist."""
+        assert directory not in {directory_of(table) for table in self._world.tables()}, f"{directory} is in use"
+
     def before_delete(self, disk: Disk, doomed: Iterable[File]) -> None:
-        """A committed file is deleted only while as many other nodes as the group has replicas hold it whole."""
-        committed = self._world.committed_files()
+        """A committed file is deleted only while as many other nodes as the group has replicas hold it whole; one of a
+        retained snapshot, while another node does.
+        """
+        committed, retained = self._world.committed_files(), self._world.retained_files()
         for file in doomed:
+            if file in retained and file not in committed:
+                others = [n for n, other in self._world.disks.items() if other is not disk and file in other.intact()]
+                recent = set(self._recent_losses()) | {lost for at, lost in self._dropped if at >= self._since()}
+                assert others or file in recent, f"{file} of a retained snapshot would be lost with {disk.node}"
+                self._dropped.append((self._world.requests, file))
             if file not in committed:
                 continue
             others = [name for name, other in self._world.disks.items() if other is not disk and file in other.intact()]
             recently = sum(lost == file for lost in self._recent_losses())
-            needed = self._world.replicas_of(file)
+            needed = self._world.replicas_of(file, self._since())
             assert len(others) + recently >= needed, f"{file} would go from {disk.node}, and is on {others} only"
             self._dropped.append((self._world.requests, file))
+
+    def before_purge(self, key: tuple[str, str]) -> None:
+        """A recycled table goes when its time is over, and not before."""
+        keep_until = self._world.keep_until.get(key[1])
+        now = self._world.clock.now()
+        assert keep_until is None or now >= keep_until, f"{key} is purged at {now}, to be kept until {keep_until}"
 
     def after_group_write(self, body: dict[str, Any]) -> None:
         """A map has no node twice in a bucket; its version grows with it; who enters it holds the bucket whole."""

@@ -7,7 +7,7 @@ from colocation.kube.api import JOBS
 from colocation.kube.parse import format_time
 from colocation.model.clone import CloneSpec
 
-from .disks import Disk, File
+from .disks import Disk, File, files_in
 
 if TYPE_CHECKING:
     from .world import World
@@ -34,16 +34,20 @@ def run_jobs(world: "World", random: Random) -> None:
 
 
 def _go_on(world: "World", body: Any, spec: CloneSpec, disk: Disk) -> None:
-    manifests = [table.manifest for table in spec.tables if table.manifest]
-    wanted = {file for digest in manifests for file in world.manifests[digest] if file.bucket == spec.bucket}
-    missing = sorted(wanted - disk.intact(), key=lambda file: (file.directory, file.load))
+    required, optional = set[File](), set[File]()
+    for table in spec.tables:
+        for digest in table.live_manifests:
+            chosen = required if digest == table.manifest else optional
+            chosen |= {f for f in files_in(world.manifests[digest], table.directory) if f.bucket == spec.bucket}
+    optional = {file for file in optional - required if _readable(world, spec, file)}
+    missing = sorted((required | optional) - disk.intact(), key=lambda file: (file.directory, file.load))
     for file in missing[:FILES_PER_TICK]:
         if not _readable(world, spec, file):
             return _end(world, body, "Failed", f"no source has file {file.load} of bucket {file.bucket}")
         if not disk.put(file):
             return _end(world, body, "Failed", "no room")
     if len(missing) <= FILES_PER_TICK:
-        disk.manifests.update(manifests)
+        disk.manifests.update(digest for table in spec.tables for digest in table.live_manifests)
         _end(world, body, "Complete", "")
     return None
 

@@ -11,6 +11,7 @@ from colocation.kube.errors import ClusterError
 from colocation.kube.events import EventPoster
 from colocation.kube.reader import LiveCluster
 from colocation.kube.writer import LiveWriter
+from colocation.model.conditions import Reason
 
 from .agents import FakeInventories, FakeOrders
 from .api import ApiClient
@@ -73,10 +74,17 @@ class SimulatedOperator:
         while True:
             with contextlib.suppress(ClusterError):
                 self.last = await self._reconciler.reconcile_once()
+                self._check_plans(self.last)
             self.passes += 1
             await Turn()
             if self._random.random() < RESYNC_RATE:
                 await self._resync()
+
+    @staticmethod
+    def _check_plans(last: PassResult) -> None:
+        """The planner makes no plan that its own rules forbid."""
+        for one in last.decision.plan.groups:
+            assert one.stalled is None or one.stalled.reason != Reason.UNSAFE_PLAN, one.stalled.message
 
     async def _resync(self) -> None:
         while True:

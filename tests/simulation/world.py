@@ -6,13 +6,14 @@ from typing import Any
 
 from colocation.kube.api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Conflict, NotFound
 from colocation.kube.parse import format_time
-from colocation.model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME, LABEL_ZONE, table_directory
+from colocation.model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME, LABEL_ZONE
 
 from .api import FakeApi
 from .checks import Checks
-from .disks import GIB, Disk, File, Manifest
+from .disks import GIB, Disk, File, Manifest, files_in
 from .kubelet import run_jobs
 from .schedule import Clock
+from .tables import TableChanges, directory_of, group_of
 
 NAMESPACE = "shop"
 OPERATOR_NAMESPACE = "colocation"
@@ -36,12 +37,16 @@ class World:
         self.manifests: dict[str, Manifest] = {}
         self.written_at: dict[int, datetime] = {}
         self.losses: list[tuple[int, File]] = []
+        self._replicas_before: list[tuple[int, str, int]] = []
         self._commits: list[tuple[int, File]] = []
         self._deletions: dict[str, int] = {}
         self._numbers = iter(range(1, 1_000_000))
         self._seen_events = 0
         self.requests = 0
         self.has_two_operators = False
+        self.buckets = random.randint(1, 6)
+        self.keep_until: dict[str, datetime] = {}
+        self.changes = TableChanges(self)
         self.api.add(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
 
     # Objects
@@ -71,7 +76,7 @@ class World:
     def add_group(self, name: str) -> None:
         """A group of any kind, with one or two tables."""
         choice = self.random.choice
-        buckets, replicas = self.random.randint(1, 6), choice([2, 2, 3])
+        buckets, replicas = choice([self.buckets, self.buckets, self.random.randint(1, 6)]), choice([2, 2, 3])
         group: dict[str, Any] = {"bucketKey": ["bigint"], "buckets": buckets, "replicas": replicas}
         group |= {"relocation": {"downToleranceSeconds": choice([0, 120, 1800])}, "deletionPolicy": "Retain"}
         group |= {"topologyKey": choice(["", LABEL_ZONE]), "balancing": {"strict": self.random.random() < 0.15}}
@@ -79,7 +84,9 @@ class World:
         for number in range(choice([1, 2])):
             columns = [{"name": "key", "type": "bigint"}]
             spec = {"colocateWith": name, "columns": columns, "bucketedBy": ["key"]}
-            spec |= {"buckets": buckets, "replicas": replicas}
+            spec |= {"recycleAfterSeconds": choice([600, 86400])}
+            spec |= {"retention": {"seconds": choice([0, 600, 86400]), "snapshots": 10}}
+            spec |= choice([{}, {"buckets": buckets, "replicas": replicas}])
             self.api.add(TABLES, NAMESPACE, {"metadata": {"name": f"{name}-{number}"}, "spec": spec})
 
     def groups(self) -> list[dict[str, Any]]:
@@ -99,17 +106,30 @@ class World:
         """Of the tables of one group, or of all."""
         found: set[File] = set()
         for table in self.tables():
-            if group in (None, (table["metadata"]["namespace"], table["spec"]["colocateWith"])):
+            if group in (None, (table["metadata"]["namespace"], group_of(table))):
                 found |= self.committed_of(table)
         return found
 
     def committed_of(self, table: dict[str, Any]) -> Manifest:
         snapshot = table.get("status", {}).get("snapshot")
-        return self.manifests[snapshot["manifest"].removeprefix("sha256:")] if snapshot else frozenset()
+        return self._files_of(table, snapshot) if snapshot else frozenset()
 
-    def replicas_of(self, file: File) -> int:
-        tables = self.tables()
-        return next(int(t["spec"]["replicas"]) for t in tables if directory_of(t) == file.directory)
+    def retained_files(self) -> set[File]:
+        """Of snapshots that were replaced and can still be read."""
+        found: set[File] = set()
+        for table in self.tables():
+            for snapshot in table.get("status", {}).get("history", ()):
+                found |= self._files_of(table, snapshot)
+        return found
+
+    def _files_of(self, table: dict[str, Any], snapshot: dict[str, Any]) -> Manifest:
+        return files_in(self.manifests[snapshot["manifest"].removeprefix("sha256:")], directory_of(table))
+
+    def replicas_of(self, file: File, since: int) -> int:
+        """The fewest that the file's group has wanted of it since then."""
+        group = next(group_of(t) for t in self.tables() if directory_of(t) == file.directory)
+        wanted = int(self.api.read(GROUPS, NAMESPACE, group)["spec"]["replicas"])
+        return min([wanted, *(n for moment, name, n in self._replicas_before if name == group and moment >= since)])
 
     def copies(self, file: File) -> list[str]:
         """Nodes that hold the file whole, up or down."""
@@ -130,6 +150,7 @@ class World:
             if self.clock.now() - since >= timedelta(seconds=NODE_MONITOR_SECONDS):
                 self.show_ready(node, ready=False)
         run_jobs(self, self.random)
+        self.changes.purge()
         self.check_writes()
 
     def check_writes(self) -> None:
@@ -137,6 +158,8 @@ class World:
         for event in self.api.events[self._seen_events :]:
             if event.resource == GROUPS and not event.deleted:
                 self.checks.after_group_write(event.body)
+            if event.resource == TABLES and not event.deleted:
+                self._commits += [(self.requests, file) for file in self.changes.moved(event.body)]
         self._seen_events = len(self.api.events)
 
     def show_ready(self, node: str, ready: bool) -> None:
@@ -156,7 +179,7 @@ class World:
             return
         table = self.random.choice(tables)
         try:
-            group = self.api.read(GROUPS, NAMESPACE, table["spec"]["colocateWith"])
+            group = self.api.read(GROUPS, NAMESPACE, group_of(table))
         except NotFound:
             return
         rows = group.get("status", {}).get("backendsPerBucketSeq")
@@ -165,7 +188,8 @@ class World:
         number, directory = next(self._numbers), directory_of(table)
         new = {File(NAMESPACE, directory, number, b, self.random.randint(1, GIB)) for b in range(len(rows))}
         digest = f"{number:064x}"
-        self.manifests[digest] = self.committed_of(table) | new
+        overwrites = self.random.random() < 0.3
+        self.manifests[digest] = frozenset(new) if overwrites else self.committed_of(table) | new
         self.written_at[number] = self.clock.now()
         for file in sorted(new, key=lambda file: file.bucket):
             for node in rows[file.bucket]:
@@ -181,7 +205,10 @@ class World:
         snapshot = {"id": number, "manifest": f"sha256:{digest}", "committedAt": format_time(self.clock.now())}
         snapshot |= {"files": len(files), "bytes": sum(file.size_bytes for file in files)}
         metadata = {"resourceVersion": table["metadata"]["resourceVersion"]}
-        patch = {"metadata": metadata, "status": {"snapshot": snapshot}}
+        before = table.get("status", {})
+        replaced = [before["snapshot"]] if before.get("snapshot") else []
+        history = [*replaced, *before.get("history", ())]
+        patch = {"metadata": metadata, "status": {"snapshot": snapshot, "history": history}}
         try:
             self.api.merge(TABLES, NAMESPACE, table["metadata"]["name"], patch)
         except Conflict:
@@ -194,6 +221,8 @@ class World:
         """Let one thing go wrong, or be put right; its name is for the log."""
         faults = [self.take_down, self.bring_up, self.delete_node, self.grow, self.damage, self.drain, self.undrain]
         faults += [self.restart_agent, self.fill_disk, self.empty_disks, self.load, self.load, self.let_time_pass]
+        faults += [self.change_replicas, self.changes.move, self.changes.move, self.changes.drop]
+        faults += [self.changes.recover, self.changes.recover]
         fault = self.random.choice(faults)
         fault()
         return fault.__name__
@@ -210,8 +239,9 @@ class World:
 
     def delete_node(self) -> None:
         node = self.random.choice(sorted(self.disks))
-        files = self.committed_files()
-        if len(self.disks) > 4 and all(self.copies(file) != [node] for file in files):
+        files = self.committed_files() | self.retained_files()
+        needed = self.changes.keeps_dropped(node) or any(self.copies(file) == [node] for file in files)
+        if len(self.disks) > 4 and not needed:
             self._lose(file for file in self.disks[node].intact() if file in files)
             del self.disks[node]
             self.down.pop(node, None)
@@ -228,7 +258,8 @@ class World:
 
     def damage(self) -> None:
         disk = self.disks[self.random.choice(sorted(self.disks))]
-        files = sorted(disk.intact(), key=repr)
+        committed = self.committed_files()
+        files = sorted(disk.intact() & committed, key=repr)
         if files:
             file = self.random.choice(files)
             if len(self.copies(file)) > 1:
@@ -246,6 +277,20 @@ class World:
         labels = {**body["metadata"]["labels"], "colocation.dev/drain": value}
         body["metadata"]["labels"] = {key: text for key, text in labels.items() if text is not None}
         self.api._store(NODES, ("", node), body)
+
+    def change_replicas(self) -> None:
+        """A user raises or lowers a group's replicas, to no more than there will always be nodes for.
+
+        Not before its tables are in the group: they name the old number.
+        """
+        group = self.random.choice(self.groups())
+        name, before = group["metadata"]["name"], int(group["spec"]["replicas"])
+        tables = [table for table in self.tables() if table["spec"]["colocateWith"] == name]
+        if not all(table.get("status", {}).get("accepted") for table in tables):
+            return
+        after = self.random.choice([2, 3] if len(self.disks) < 4 else [2, 3, 4])
+        self._replicas_before.append((self.requests, name, before))
+        self.api.merge(GROUPS, NAMESPACE, name, {"spec": {"replicas": after}})
 
     def let_time_pass(self) -> None:
         """Longer than any tolerance and any deadline: the operator was away, or the clock jumped."""
@@ -273,10 +318,9 @@ class World:
             self.bring_up()
         for node in self.disks:
             self._label(node, None)
+        self.changes.settle()
+        self.changes.move()
+        self.changes.recover_all()
 
     def jobs(self) -> list[dict[str, Any]]:
         return self.api.all(JOBS)
-
-
-def directory_of(table: dict[str, Any]) -> str:
-    return table_directory(table["metadata"]["name"], table["metadata"]["uid"])

@@ -81,12 +81,17 @@ def stable_group(agents: LoopbackAgents) -> FakeCatalog:
 
 
 def add_table(
-    catalog: FakeCatalog, name: str, rows: DataFrame, key: list[str], partitioned_by: tuple[str, ...] = ()
+    catalog: FakeCatalog,
+    name: str,
+    rows: DataFrame,
+    key: list[str],
+    partitioned_by: tuple[str, ...] = (),
+    group: str = GROUP,
 ) -> LoadResult:
     """Make a table of a DataFrame's schema and load the DataFrame into it."""
     columns = tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in rows.schema.fields)
     spec = ColocatedTableSpec(
-        colocate_with=GROUP, columns=columns, bucketed_by=tuple(key), partitioned_by=partitioned_by
+        colocate_with=group, columns=columns, bucketed_by=tuple(key), partitioned_by=partitioned_by
     )
     catalog.add_table(name, spec, str(uuid.uuid4()))
     return load(rows, name, catalog=catalog)

@@ -2,32 +2,31 @@
 
 import asyncio
 import contextlib
-import datetime
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from colocation.agent.authorizer import Access, Identity
 from colocation.agent.server import running_agent
 from colocation.agent.settings import Settings
 from colocation.model.names import AGENT_TLS_SERVER_NAME
+from tests.certificates import self_signed
 
 TOKEN = "loader"
 
 
 class OneCaller:
-    """Knows one token, whose owner may do everything."""
+    """Knows one token, whose owner may do everything; ``on_access`` is called with whatever is asked for."""
+
+    def __init__(self, on_access: Callable[[Access], None]) -> None:
+        self._on_access = on_access
 
     async def identify(self, token: str) -> Identity | None:
         return Identity("system:serviceaccount:shop:spark") if token == TOKEN else None
 
     async def may(self, identity: Identity, access: Access) -> bool:
+        self._on_access(access)
         return True
 
 
@@ -41,39 +40,24 @@ class Trust:
 
     @classmethod
     def make(cls, folder: Path) -> "Trust":
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, AGENT_TLS_SERVER_NAME)])
-        now = datetime.datetime.now(datetime.UTC)
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=5))
-            .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(AGENT_TLS_SERVER_NAME)]), critical=False)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        trust = cls(folder / "agent.crt", folder / "agent.key", folder / "token")
-        trust.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        trust.key.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
+        certificate, key = self_signed(folder, AGENT_TLS_SERVER_NAME)
+        trust = cls(certificate, key, folder / "token")
         trust.token.write_text(TOKEN)
         return trust
 
 
 class LoopbackAgents:
-    """Agents by node; ``urls`` is what the ConfigMap of a group would say."""
+    """Agents by node; ``urls`` is what the ConfigMap of a group would say.
+
+    Attributes:
+        on_access: called in the agents' thread when a request is authorized; a test may end something there.
+    """
 
     def __init__(self, roots: dict[str, Path], trust: Trust) -> None:
         self.roots = roots
         self.trust = trust
         self.urls: dict[str, str] = {}
+        self.on_access: Callable[[Access], None] = lambda access: None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="agents", daemon=True)
         self._running: dict[str, contextlib.AbstractAsyncContextManager[object]] = {}
@@ -98,7 +82,7 @@ class LoopbackAgents:
         )
 
         async def start() -> int:
-            context = running_agent(settings, OneCaller())
+            context = running_agent(settings, OneCaller(lambda access: self.on_access(access)))
             self._running[node] = context
             return (await context.__aenter__()).port
 

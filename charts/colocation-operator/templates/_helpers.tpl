@@ -28,6 +28,10 @@ app.kubernetes.io/component: {{ .component }}
 {{ .Values.agent.tls.existingSecret | default "colocation-agent-tls" }}
 {{- end }}
 
+{{- define "colocation.adminTlsSecret" -}}
+{{ .Values.adminApi.tls.existingSecret | default "colocation-operator-tls" }}
+{{- end }}
+
 {{/* Names of the pull Secrets, for the clone Jobs: a,b. */}}
 {{- define "colocation.pullSecretNames" -}}
 {{- $names := list }}
@@ -60,4 +64,30 @@ prometheus.io/path: /metrics
 {{- with .annotations }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* cert-manager puts the CA into webhook configurations that have this annotation. */}}
+{{- define "colocation.webhookAnnotations" -}}
+{{- if .Values.webhooks.certificate.certManager.enabled -}}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/colocation-webhooks
+{{- end }}
+{{- end }}
+
+{{/* What both webhooks share: (dict "root" $ "path" "/v1/…" "ca" "<base64>" "failurePolicy" "Ignore"). */}}
+{{- define "colocation.webhook" -}}
+admissionReviewVersions: [v1]
+sideEffects: None
+timeoutSeconds: {{ .root.Values.webhooks.timeoutSeconds | int }}
+failurePolicy: {{ .failurePolicy }}
+clientConfig:
+  service: {name: colocation-webhooks, namespace: {{ .root.Release.Namespace }}, path: {{ .path }}}
+  {{- with .ca }}
+  caBundle: {{ . }}
+  {{- end }}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values: {{- uniq (concat (list "kube-system" .root.Release.Namespace) .root.Values.webhooks.excludedNamespaces) | toYaml | nindent 8 }}
 {{- end }}

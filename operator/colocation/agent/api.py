@@ -94,6 +94,8 @@ class AgentApi:
                 verb = "create" if method == "PUT" else "get"
                 serve = files.put_file if method == "PUT" else files.get_file
                 return _on(target.table, verb), lambda: serve(node, request, target)
+            case "GET", "v1", "recycled", namespace, directory, manifest:
+                return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
                 return self._table_route(request, table_path(namespace, directory), action)
         raise _no_such_request(request)
@@ -107,6 +109,8 @@ class AgentApi:
                 return _on(table, "delete"), lambda: tables.collect(node, request, table)
             case "POST", "recycle":
                 return _on(table, "delete"), lambda: tables.recycle(node, request, table)
+            case "POST", "restore":
+                return _on(table, "delete"), lambda: tables.restore(node, request, table)
             case "POST", "buckets", bucket, "drop":
                 return _on(table, "delete"), lambda: tables.delete_bucket(node, request, table, bucket)
         raise _no_such_request(request)

@@ -14,6 +14,7 @@ from colocation.model.agent import AgentReport, InventoryRequest, TableReport
 from colocation.storage.clone_progress import read_progress
 from colocation.storage.errors import NoRoom
 from colocation.storage.inventory import Inventory
+from colocation.storage.recycling import recycled_tables
 from colocation.storage.root import DataRoot
 
 from .metrics import Metrics
@@ -99,13 +100,17 @@ class NodeState:
 
     def _report(self, request: InventoryRequest, with_tables: bool) -> AgentReport:
         disk = self.root.disk()
+        # In the order in which a folder can move meanwhile, so that it is told of at least once.
+        unknown = self.inventory.unknown_directories(request.tables) if with_tables else ()
+        recycled = tuple(sorted({str(one.table) for one in recycled_tables(self.root)}))
         report = AgentReport(
             node=self.settings.node,
             revision="",
             capacity_bytes=disk.capacity_bytes,
             free_bytes=disk.free_bytes // FREE_BYTES_STEP * FREE_BYTES_STEP,
             tables=self.inventory.report(request.tables) if with_tables else (),
-            unknown_directories=self.inventory.unknown_directories(request.tables) if with_tables else (),
+            unknown_directories=unknown,
+            recycled_directories=recycled,
             clones=read_progress(self.root),
         )
         update = {"revision": self._revision(report), "active_transfers": self._active_transfers}

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from colocation.storage.root import DataRoot
+from colocation.tls import Certificate, follow
 
 from .api import AgentApi
 from .authorizer import Authorizer
@@ -15,10 +16,8 @@ from .health import Health
 from .metrics import Metrics
 from .node import NodeState
 from .settings import Settings
-from .tls import Certificate
 from .upkeep import Upkeep
 
-CERTIFICATE_CHECK_SECONDS = 30.0
 READ_BUFFER_BYTES = 1 << 20
 """Per connection: the next block of an upload arrives while a thread writes the one before."""
 
@@ -55,7 +54,7 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
         health = Health(node, upkeep)
         health_port = await _listen(stack, settings, health.application(), settings.health_port, None)
         port = await _listen(stack, settings, AgentApi(node, authorizer).application(), settings.port, certificate)
-        renewal = asyncio.create_task(_follow(certificate))
+        renewal = asyncio.create_task(follow(certificate))
         stack.callback(renewal.cancel)
         _log.info(
             "agent of node %s serves %s on port %d, health on %d", settings.node, settings.data_root, port, health_port
@@ -87,13 +86,3 @@ async def _listen(
     context = certificate.context if certificate else None
     await web.TCPSite(runner, settings.host or None, port, ssl_context=context).start()
     return int(runner.addresses[0][1])
-
-
-async def _follow(certificate: Certificate) -> None:
-    while True:
-        await asyncio.sleep(CERTIFICATE_CHECK_SECONDS)
-        try:
-            if certificate.reload_if_changed():
-                _log.info("the certificate was renewed")
-        except OSError as error:
-            _log.warning("the renewed certificate cannot be used, the old one stays: %s", error)

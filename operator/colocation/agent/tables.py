@@ -5,11 +5,11 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from colocation.model.agent import CollectRequest, InventoryRequest, RecycleRequest, VerifyRequest
+from colocation.model.agent import CollectRequest, InventoryRequest, RecycleRequest, RestoreRequest, VerifyRequest
 from colocation.model.content_digest import is_sha256
-from colocation.model.group import MAX_BUCKETS
-from colocation.storage import removal
-from colocation.storage.paths import TablePath
+from colocation.model.limits import MAX_BUCKETS
+from colocation.storage import recycling, removal
+from colocation.storage.paths import TablePath, table_path
 
 from .errors import Refusal
 from .node import NodeState
@@ -48,8 +48,22 @@ async def collect(node: NodeState, request: web.Request, table: TablePath) -> we
 async def recycle(node: NodeState, request: web.Request, table: TablePath) -> web.Response:
     """Move a dropped table's folder aside."""
     body = await _body(request, RecycleRequest)
-    await node.run(removal.recycle, node.root, node.inventory, table, body.keep_seconds)
+    await node.run(recycling.recycle, node.root, node.inventory, table, body.keep_seconds)
     return web.json_response({})
+
+
+async def restore(node: NodeState, request: web.Request, table: TablePath) -> web.Response:
+    """Make a dropped table's folder that of the table that brings it back."""
+    body = await _body(request, RestoreRequest)
+    successor = table_path(table.namespace, body.directory)
+    await node.run(recycling.restore, node.root, node.inventory, table, successor)
+    return web.json_response({})
+
+
+async def recycled_schema(node: NodeState, table: TablePath, manifest: str) -> web.Response:
+    """The schema of a dropped table."""
+    _check_digests((manifest,))
+    return _answer(await node.run(recycling.recycled_schema, node.root, table, manifest))
 
 
 async def inventory(node: NodeState, request: web.Request) -> web.Response:

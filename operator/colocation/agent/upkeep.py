@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from colocation.storage import incoming, removal, upkeep
+from colocation.storage import incoming, recycling, upkeep
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
@@ -82,7 +82,7 @@ class Upkeep:
 
     def _clean(self) -> None:
         incoming.remove_stale(self._root)
-        removal.purge_expired(self._root)
+        recycling.purge_expired(self._root)
 
     def _hash(self) -> None:
         upkeep.hash_unverified(self._inventory, self._hash_pace)

@@ -14,8 +14,10 @@ from colocation.model.agent import (
     CollectRequest,
     FilePublished,
     InventoryRequest,
+    RecycledSchema,
     RecycleRequest,
     Removed,
+    RestoreRequest,
     TableReport,
     VerifyRequest,
 )
@@ -158,6 +160,20 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     def recycle(self, namespace: str, directory: str, keep_seconds: int) -> None:
         """Move a dropped table's folder aside; the agent purges it after ``keep_seconds``."""
         self._post(_table_target(namespace, directory, "recycle"), RecycleRequest(keep_seconds=keep_seconds))
+
+    def restore(self, namespace: str, directory: str, successor: str) -> None:
+        """Make a dropped table's folder that of ``successor``, a directory of a table of the same name."""
+        self._post(_table_target(namespace, directory, "restore"), RestoreRequest(directory=successor))
+
+    def recycled_schema(self, namespace: str, directory: str, manifest: str) -> RecycledSchema:
+        """The schema of a dropped table.
+
+        Raises:
+            NotFound: the table, or this manifest of it, is not in the agent's recycle bin.
+        """
+        target = f"/v1/recycled/{quote(namespace, safe='')}/{quote(directory, safe='')}/{manifest}"
+        _, _, body = self._transport.send_for_body(Request("GET", target, {}), {200})
+        return _parse(RecycledSchema, body)
 
     def close(self) -> None:
         """Close the idle connections."""

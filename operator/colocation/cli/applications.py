@@ -1,6 +1,7 @@
 """What ``submit``, ``load`` and ``sql`` have in common: prepare for a group, create, wait, report."""
 
 import json
+import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +10,18 @@ import click
 import yaml
 
 from ..model.base import Frozen
-from ..model.names import spark_config_map_name
+from ..model.names import config_map_of, group_key
 from ..submit import Decision, GroupView, PreparedApplication, prepare
 from ..submit.applications import Applications, KubernetesApplications
+from ..submit.direct import DirectSubmission, direct_submission
 from ..submit.run import RESULT_MARK, Outcome, create, outcome, watch
 from .cluster import Cluster
 from .errors import CommandFailed
 from .options import bundle
 from .progress import follow
+
+GENERATED_BYTES = 3
+"""Of a generated name's end: six hexadecimal digits."""
 
 
 class RunOptions(Frozen):
@@ -26,6 +31,7 @@ class RunOptions(Frozen):
     wait: bool = True
     timeout_seconds: float | None = None
     replace: bool = False
+    direct: bool = False
 
 
 class Run(Frozen):
@@ -42,8 +48,8 @@ class Run(Frozen):
         return report
 
 
-def _run_options(dry_run: bool, no_wait: bool, timeout_seconds: float | None, replace: bool) -> RunOptions:
-    return RunOptions(dry_run=dry_run, wait=not no_wait, timeout_seconds=timeout_seconds, replace=replace)
+def _run_options(no_wait: bool, **options: Any) -> RunOptions:
+    return RunOptions(wait=not no_wait, **options)
 
 
 run_options = bundle(
@@ -53,24 +59,27 @@ run_options = bundle(
     click.option("--no-wait", is_flag=True, help="Create the application and return."),
     click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), help="Give up waiting after SECONDS."),
     click.option("--replace", is_flag=True, help="Delete a finished application of the same name first."),
+    click.option("--direct", is_flag=True, help="Start the driver without a Spark operator."),
 )
 """How to run an application, as one ``options: RunOptions``."""
 
 
-def group_view(cluster: Cluster, name: str) -> GroupView:
-    """The group with what the operator says of it.
+def group_view(cluster: Cluster, reference: str) -> GroupView:
+    """The group with what the operator says of it. ``reference``: ``sales``, or ``accounts/sales`` of that namespace.
 
     Raises:
         CommandFailed: there is no such group (the message lists those that there are), or the operator has not made
             the group's ConfigMap, without which Spark's pods would wait for ever.
     """
-    group, config_map = cluster.group(name), cluster.spark_config_map(name)
+    key = group_key(cluster.namespace, reference)
+    group, config_map = cluster.group_of(key), cluster.spark_config_map(key)
     if config_map is None:
         raise CommandFailed(
-            f"there is no ConfigMap {spark_config_map_name(name)!r} in namespace {cluster.namespace!r}, "
-            "which the operator makes beside each group: does the operator run?"
+            f"there is no ConfigMap {config_map_of(cluster.namespace, key)!r} in namespace {cluster.namespace!r}, "
+            "which the operator makes beside each group, and where tables of a group of another namespace are: does "
+            "the operator run?"
         )
-    return GroupView.from_objects(group, config_map)
+    return GroupView.from_objects(group, config_map, cluster.namespace)
 
 
 def run(
@@ -83,23 +92,45 @@ def run(
         RunError: it cannot be created or awaited.
         CommandFailed: it failed; the end of its driver's log was printed.
     """
-    prepared = prepare(application, group)
+    named = _with_name(application) if options.direct else application
+    prepared = prepare(named, group)
     started = Run(decision=prepared.decision)
     if options.dry_run:
-        print_manifest(prepared)
+        print_objects(prepared, options.direct)
         return started
+    applications = _applications(cluster, prepared, options.direct)
     if announce:
         click.echo(str(prepared.decision))
-    applications = KubernetesApplications(cluster.connection)
     name = create(applications, prepared.application, replace=options.replace, sleep=time.sleep)
-    if not options.wait:
-        advice = watch_advice(group.namespace, name)
-        click.echo(f"sparkapplication {name} created in {group.namespace}; {advice}", err=True)
+    advice = watch_advice(applications, group.namespace, name)
+    if not options.wait or prepared.kind.flavour == "scheduled":
+        click.echo(f"{applications.what.lower()} {name} created in {group.namespace}; {advice}", err=True)
         return started
     ended = _await_end(applications, group.namespace, name, options)
     if not ended.succeeded:
         report_failure(ended)
     return Run(decision=prepared.decision, outcome=ended)
+
+
+def _with_name(application: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with a name: without a Spark operator nobody else generates one."""
+    metadata = dict(application.get("metadata") or {})
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = metadata["generateName"] + secrets.token_hex(GENERATED_BYTES)
+    return {**application, "metadata": metadata}
+
+
+def _applications(cluster: Cluster, prepared: PreparedApplication, direct: bool) -> Applications:
+    if not direct:
+        return KubernetesApplications(cluster.connection, prepared.kind)
+    # Slow to import, and only this needs it.
+    from ..submit.direct_client import DirectApplications
+
+    return DirectApplications(cluster.connection, _submission(prepared))
+
+
+def _submission(prepared: PreparedApplication) -> DirectSubmission:
+    return direct_submission(prepared, prepared.application["metadata"]["name"])
 
 
 def _await_end(applications: Applications, namespace: str, name: str, options: RunOptions) -> Outcome:
@@ -112,8 +143,8 @@ def _await_end(applications: Applications, namespace: str, name: str, options: R
         )
     except KeyboardInterrupt:
         raise CommandFailed(
-            f"interrupted; SparkApplication {name} goes on: {watch_advice(namespace, name)}; "
-            f"end it: kubectl delete sparkapplication {name} -n {namespace}"
+            f"interrupted; {applications.what} {name} goes on: {watch_advice(applications, namespace, name)}; "
+            f"end it: kubectl delete {applications.reference(name)} -n {namespace}"
         ) from None
     return outcome(applications, namespace, name)
 
@@ -124,15 +155,25 @@ def print_result(result: Mapping[str, object] | None) -> None:
         click.echo(f"{RESULT_MARK}{json.dumps(result)}")
 
 
-def print_manifest(prepared: PreparedApplication) -> None:
-    """The prepared manifest as YAML on stdout, ready for ``kubectl create -f -``; the decision as its first comment."""
+def print_objects(prepared: PreparedApplication, direct: bool) -> None:
+    """What would be created, as YAML on stdout, ready for ``kubectl create -f -``; the decision as its first comment.
+
+    Raises:
+        ManifestError: the application cannot run without a Spark operator.
+    """
+    objects = [prepared.application]
+    if direct:
+        # Slow to import, and only this needs it.
+        from ..submit.direct_client import render
+
+        objects = render(_submission(prepared))
     click.echo(f"# {prepared.decision}")
-    click.echo(yaml.safe_dump(prepared.application, sort_keys=False), nl=False)
+    click.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
 
 
-def watch_advice(namespace: str, name: str) -> str:
+def watch_advice(applications: Applications, namespace: str, name: str) -> str:
     """How to follow an application by hand."""
-    return f"watch it: kubectl get sparkapplication {name} -n {namespace} --watch"
+    return f"watch it: kubectl get {applications.reference(name)} -n {namespace} --watch"
 
 
 def report_failure(ended: Outcome) -> None:
@@ -146,6 +187,6 @@ def report_failure(ended: Outcome) -> None:
     cause = ended.driver_error or ended.error.strip() or "no reason was given"
     where = "the end of its driver's log is above" if ended.log_tail else "its driver left no log"
     raise CommandFailed(
-        f"SparkApplication {ended.name} is {ended.state}: {cause}; {where}. More: "
-        f"kubectl describe sparkapplication {ended.name} -n {ended.namespace}"
+        f"{ended.what} {ended.name} is {ended.state}: {cause}; {where}. More: "
+        f"kubectl describe {ended.reference} -n {ended.namespace}"
     )

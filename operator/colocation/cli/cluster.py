@@ -12,9 +12,10 @@ from ..model.names import (
     GROUP_PLURAL,
     LABEL_DRAIN,
     TABLE_PLURAL,
-    spark_config_map_name,
+    config_map_of,
 )
-from .errors import HTTP_NOT_FOUND, CommandFailed
+from ..submit.errors import no_such_group
+from .errors import HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 
 Json = dict[str, Any]
 
@@ -56,10 +57,43 @@ class Cluster:
         """
         return self._find(name, self.tables(), "table")
 
-    def spark_config_map(self, group: str) -> Json | None:
-        """The ConfigMap ``<group>-spark``, or None when the operator has not made it yet."""
+    def find_table(self, name: str) -> Json | None:
+        """One table; None when there is none."""
+        return next((item for item in self.tables() if item["metadata"]["name"] == name), None)
+
+    def groups_everywhere(self) -> list[Json]:
+        """The groups of all namespaces, as far as one may see them; at least those of the namespace."""
         try:
-            found = self._core.read_namespaced_config_map(spark_config_map_name(group), self.namespace)
+            answer = self._objects.list_cluster_custom_object(API_GROUP, API_VERSION, GROUP_PLURAL)
+        except ApiException as error:
+            if error.status != HTTP_FORBIDDEN:
+                raise
+            return self.groups()
+        return sorted(cast("Json", answer)["items"], key=lambda item: item["metadata"]["name"])
+
+    def annotate_group(self, namespace: str, name: str, annotation: str, value: str) -> None:
+        """Set an annotation of a group."""
+        patch = {"metadata": {"annotations": {annotation: value}}}
+        self._objects.patch_namespaced_custom_object(API_GROUP, API_VERSION, namespace, GROUP_PLURAL, name, patch)
+
+    def group_of(self, key: tuple[str, str]) -> Json:
+        """One group by (namespace, name), also of another namespace.
+
+        Raises:
+            CommandFailed: there is none; the message lists those that there are.
+        """
+        if key[0] == self.namespace:
+            return self.group(key[1])
+        there = [item for item in self.groups_everywhere() if item["metadata"]["namespace"] == key[0]]
+        found = next((item for item in there if item["metadata"]["name"] == key[1]), None)
+        if found is None:
+            raise CommandFailed(no_such_group(key[1], key[0], (item["metadata"]["name"] for item in there)))
+        return found
+
+    def spark_config_map(self, group: tuple[str, str]) -> Json | None:
+        """What the operator keeps in this namespace of a group (namespace, name); None when it has not made it yet."""
+        try:
+            found = self._core.read_namespaced_config_map(config_map_of(self.namespace, group), self.namespace)
         except ApiException as error:
             if error.status == HTTP_NOT_FOUND:
                 return None

@@ -77,10 +77,11 @@ def _status_message(error: ApiException) -> str:
 
 def validation_message(error: ValidationError, what: str) -> str:
     """Every wrong field of a document by its path, with what it holds: ``groups[0].spec.buckets: … (given 0)``."""
-    problems = [f"{_path(item['loc'])}: {item['msg']} (given {item['input']!r:.80})" for item in error.errors()]
+    problems = [f"{field_path(item['loc'])}: {item['msg']} (given {item['input']!r:.80})" for item in error.errors()]
     return f"{what} is not valid:\n  " + "\n  ".join(problems)
 
 
-def _path(location: tuple[int | str, ...]) -> str:
+def field_path(location: tuple[int | str, ...]) -> str:
+    """``groups[0].spec.buckets``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
     return text.removeprefix(".") or "the document"

@@ -2,10 +2,13 @@
 
 import click
 
+from .compact import compact
+from .drop_partitions import drop_partitions
 from .errors import Commands
 from .load import load
 from .nodes import drain, nodes, undrain
 from .planning import plan, snapshot
+from .recover import recover
 from .sql import sql
 from .submit import submit
 from .views import events, groups, show, tables
@@ -17,5 +20,8 @@ def main() -> None:
     """Colocation groups for PySpark on Kubernetes: look at them, load tables, run joins where the data lies."""
 
 
-for command in (groups, tables, nodes, show, events, plan, snapshot, drain, undrain, submit, load, sql):
+for command in (
+    groups, tables, nodes, show, events, plan, snapshot, drain, undrain,
+    submit, load, compact, drop_partitions, recover, sql,
+):  # fmt: skip
     main.add_command(command)

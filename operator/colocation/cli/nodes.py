@@ -41,16 +41,20 @@ def _row(node: Node, replicas: int) -> list[object]:
 @click.command()
 @click.argument("node")
 @context_option
-def drain(node: str, context: str | None) -> None:
+@output_option
+def drain(node: str, context: str | None, output: Format) -> None:
     """Move all replicas away from NODE. It serves until their successors are complete."""
     Cluster(context, None).set_drain(node, drain=True)
-    click.echo(f"node {node} is marked for drain; watch its replicas go: colocation nodes")
+    text = f"node {node} is marked for drain; watch its replicas go: colocation nodes"
+    write({"node": node, "drain": True}, text, output)
 
 
 @click.command()
 @click.argument("node")
 @context_option
-def undrain(node: str, context: str | None) -> None:
+@output_option
+def undrain(node: str, context: str | None, output: Format) -> None:
     """Let NODE hold replicas again."""
     Cluster(context, None).set_drain(node, drain=False)
-    click.echo(f"node {node} is not marked for drain any more; balancing gives it its share")
+    text = f"node {node} is not marked for drain any more; balancing gives it its share"
+    write({"node": node, "drain": False}, text, output)

@@ -1,7 +1,10 @@
-"""A plan for people: per group what is true, what would move, why, and how many bytes."""
+"""A plan for people: per group what is true, what would move, why, how many bytes, and how even it will be."""
 
-from ..model.plan import GroupPlan, Move, Plan
+from ..model.plan import Expectation, GroupPlan, Move, NodeLoad, Plan
 from .output import columns, size
+
+MOVES = ["BUCKET", "FROM", "TO", "KIND", "SIZE", "START", "REASON"]
+NODES = ["NODE", "WEIGHT", "SHARE", "REPLICAS", "SIZE"]
 
 
 def render_plan(plan: Plan) -> str:
@@ -16,20 +19,41 @@ def _group(group: GroupPlan) -> str:
     if group.stalled:
         lines.append(f"stalled: {_because(group.stalled.reason, group.stalled.message)}")
     lines += [f"blocked: bucket {item.bucket}: {_because(item.reason, item.message)}" for item in group.blocked]
-    if not group.moves:
-        return "\n".join([*lines, "nothing would move"])
-    total = sum(move.bytes for move in group.moves)
-    lines.append(f"{len(group.moves)} replicas to make, {size(total)}, {len(group.start_now)} of them at once:")
-    starting = frozenset(group.start_now)
-    rows = [_row(move, number in starting) for number, move in enumerate(group.moves)]
-    lines.append(columns(["BUCKET", "FROM", "TO", "KIND", "SIZE", "START", "REASON"], rows))
-    if group.evenness:
-        lines.append(f"replicas per weight, most minus least: {group.evenness.before:g} -> {group.evenness.after:g}")
+    lines += _moves(group)
+    if group.expected and group.target_map is not None:
+        lines += ["", *_nodes(group.expected)]
+    if group.evenness and group.target_map is not None:
+        lines.append(f"replicas per weight, most minus least: {_arrow(group.evenness.before, group.evenness.after)}")
     return "\n".join(lines)
 
 
-def _row(move: Move, starts: bool) -> list[object]:
+def _moves(group: GroupPlan) -> list[str]:
+    if not group.moves:
+        return ["nothing would move"]
+    total, moves = size(sum(move.bytes for move in group.moves)), len(group.moves)
+    starting = frozenset(group.start_now)
+    rows = [_move(move, number in starting) for number, move in enumerate(group.moves)]
+    noun = "replica" if moves == 1 else "replicas"
+    return [f"{moves} {noun} to make, {total}, {len(starting)} of them at once:", columns(MOVES, rows)]
+
+
+def _move(move: Move, starts: bool) -> list[object]:
     return [move.bucket, move.source, move.to, move.kind, size(move.bytes), "now" if starts else "later", move.reason]
+
+
+def _nodes(expected: Expectation) -> list[str]:
+    """What each node has of the group, before -> after."""
+    return [columns(NODES, [_node(load) for load in expected.nodes])]
+
+
+def _node(load: NodeLoad) -> list[object]:
+    replicas = _arrow(load.replicas_before, load.replicas_after)
+    sizes = f"{size(load.bytes_before)} -> {size(load.bytes_after)}"
+    return [load.node, f"{load.weight:g}", f"{load.share:.2f}", replicas, sizes]
+
+
+def _arrow(before: float, after: float) -> str:
+    return f"{before:g} -> {after:g}"
 
 
 def _because(reason: str, message: str) -> str:

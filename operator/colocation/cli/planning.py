@@ -1,16 +1,19 @@
 """``plan`` and ``snapshot``: what would move, why, and how many bytes; from the live cluster or from a file."""
 
+import json
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 from pydantic import ValidationError
 
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
-from ..planner import plan as compute_plan
+from ..planner import preview
 from .cluster import Cluster
-from .errors import CommandFailed, WrongUsage, validation_message
+from .errors import CommandFailed, WrongUsage, field_path, validation_message
 from .operator_port import fetch_snapshot
 from .options import Target, cluster_options, context_option, operator_namespace_option, output_option
 from .output import Format, write
@@ -35,7 +38,7 @@ def plan(group: str | None, file: str | None, target: Target, operator_namespace
     else:
         cluster = target.open()
         snapshot, namespace = fetch_snapshot(cluster.connection, operator_namespace), cluster.namespace
-    result = choose_group(compute_plan(snapshot), group, namespace)
+    result = choose_group(preview(snapshot), group, namespace)
     write(result.to_json_dict(), render_plan(result), output)
 
 
@@ -61,9 +64,43 @@ def read_snapshot(file: str) -> Snapshot:
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUsage(f"the snapshot {name} cannot be read: {error}") from error
     try:
-        return Snapshot.model_validate_json(text)
+        value = json.loads(text)
+    except ValueError as error:
+        raise WrongUsage(f"the snapshot {name} is not JSON: {error}") from error
+    try:
+        snapshot = Snapshot.model_validate(without_unknown_fields(value))
     except ValidationError as error:
         raise WrongUsage(validation_message(error, f"the snapshot {name}")) from error
+    _refuse_repeated(snapshot, name)
+    return snapshot
+
+
+def without_unknown_fields(value: Any) -> Any:
+    """A snapshot's JSON without the fields that this version does not know; each is named on standard error.
+
+    Snapshots come from other versions too, and a plan without what is new there is better than none.
+    """
+    try:
+        Snapshot.model_validate(value)
+    except ValidationError as error:
+        for item in error.errors():
+            if item["type"] == "extra_forbidden":
+                *path, field = item["loc"]
+                holder = value
+                for part in path:
+                    holder = holder[part]
+                del holder[field]
+                click.echo(f"warning: the unknown field {field_path(item['loc'])} is left out", err=True)
+    return value
+
+
+def _refuse_repeated(snapshot: Snapshot, name: str) -> None:
+    """What is there twice contradicts itself."""
+    names = Counter(f"node {node.name}" for node in snapshot.nodes)
+    names.update(f"group {group.namespace}/{group.name}" for group in snapshot.groups)
+    repeated = ", ".join(one for one, times in names.items() if times > 1)
+    if repeated:
+        raise WrongUsage(f"the snapshot {name} has more than one entry of {repeated}; keep one of each")
 
 
 def choose_group(plan: Plan, group: str | None, namespace: str | None) -> Plan:

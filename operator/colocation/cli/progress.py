@@ -42,10 +42,10 @@ def describe(step: Progress) -> str:
     if not step.state:
         hint = ""
         if step.elapsed_seconds > HINT_AFTER_SECONDS:
-            hint = "; does Kubeflow's Spark operator run, and watch this namespace (spark.jobNamespaces)?"
-        return f"{step.name}: waiting for Kubeflow's Spark operator{hint}"
+            hint = "; does it run, and watch this namespace?"
+        return f"{step.name}: waiting for {step.runner}{hint}"
     executors = ""
-    if step.state == "RUNNING":
+    if step.state.lower().startswith("running"):
         wanted = "" if step.executors_wanted is None else f" of {step.executors_wanted}"
         executors = f", {step.executors_running}{wanted} executors"
     return f"{step.name}: {step.state}{executors}"

@@ -20,8 +20,13 @@ from .output import columns
 SqlFormat = Literal["table", "json", "csv"]
 
 
-def _request(statement: str, group: str | None, explain: bool, settings: tuple[str, ...]) -> dict[str, Any]:
-    return {"group": group, "sql": SqlRequest(statement=statement, explain=explain, conf=parse_settings(settings))}
+def _request(
+    statement: str, group: str | None, explain: bool, snapshots: tuple[str, ...], settings: tuple[str, ...]
+) -> dict[str, Any]:
+    request = SqlRequest(
+        statement=statement, explain=explain, snapshots=parse_snapshots(snapshots), conf=parse_settings(settings)
+    )
+    return {"group": group, "sql": request}
 
 
 request_options = bundle(
@@ -29,7 +34,14 @@ request_options = bundle(
     _request,
     click.argument("statement"),
     click.option("--group", default=None, help="Run beside this group; needed where the namespace has several."),
-    click.option("--explain", is_flag=True, help="Print the plan with `colocate: true|false, reason: …` per join."),
+    click.option(
+        "--explain", is_flag=True,
+        help="Print the executed plan with `colocate: true|false, reason: …` per join, group-by and window.",
+    ),
+    click.option(
+        "--snapshot", "snapshots", multiple=True, metavar="TABLE=ID",
+        help="Read an older snapshot of a table; repeatable.",
+    ),
     click.option("--set", "settings", multiple=True, metavar="CONF=VALUE", help="Spark configuration; repeatable."),
 )
 
@@ -43,7 +55,10 @@ request_options = bundle(
 def sql(
     request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: SqlFormat
 ) -> None:
-    """Run STATEMENT over the namespace's tables, by name, where their buckets lie."""
+    """Run STATEMENT over the namespace's tables, by name, where their buckets lie.
+
+    EXPLAIN SELECT … shows the plan and the verdicts without running the query.
+    """
     base = job.base()
     cluster = target.open()
     group = group_view(cluster, choose_group(cluster, request["group"]))
@@ -70,6 +85,21 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
         if not sign or not key:
             raise click.UsageError(f"--set takes CONF=VALUE, given {key!r}")
     return {key: value for key, _, value in pairs}
+
+
+def parse_snapshots(words: tuple[str, ...]) -> dict[str, int]:
+    """``table=id`` words as a mapping.
+
+    Raises:
+        UsageError: a word of another form.
+    """
+    chosen = {}
+    for word in words:
+        table, _, snapshot = word.rpartition("=")
+        if not table or not snapshot.isdecimal():
+            raise click.UsageError(f"--snapshot takes TABLE=ID, for example orders=3, given {word!r}")
+        chosen[table] = int(snapshot)
+    return chosen
 
 
 def choose_group(cluster: Cluster, given: str | None) -> str:
@@ -101,12 +131,14 @@ def render_result(result: Mapping[str, Any], output: SqlFormat) -> str:
 
 
 def render_explanation(result: Mapping[str, Any]) -> str:
-    """The executed plan as the driver explained it, else its joins alone: one line each, in EXPLAIN's words."""
+    """The executed plan as the driver explained it, else its verdicts alone: one line each, in EXPLAIN's words."""
     if "explain" in result:
         return str(result["explain"]).rstrip()
+    heads = [(f"{join['join']} {join['type']}", join) for join in result["joins"]]
+    heads += [(item["operator"], item) for item in (*result.get("aggregates", ()), *result.get("windows", ()))]
     lines = [
-        f"{join['join']} {join['type']} of {', '.join(join['tables'])}: "
-        + str(Decision(colocated=join["colocate"], reason=join["reason"]))
-        for join in result["joins"]
+        f"{head} of {', '.join(item['tables'])}: "
+        + str(Decision(colocated=item["colocate"], reason=item["reason"]))
+        for head, item in heads
     ]
     return "\n".join(lines) or "no join"

@@ -19,8 +19,9 @@ from .output import Format, write
 def submit(file: str, options: RunOptions, target: Target, output: Format) -> None:
     """Run a SparkApplication where its group's buckets lie, and say whether its joins are colocated.
 
+    FILE holds a SparkApplication of Kubeflow's operator or of Apache's, or Kubeflow's ScheduledSparkApplication.
     Affinity, spreading, the data mount, token and configuration are added to what the manifest says; a contradiction is
-    refused. Waits for the end and prints the driver's result.
+    refused. Waits for the end and prints the driver's result (a schedule is created, and not waited for).
     """
     application = read_manifest(file)
     group_name = group_label(application)
@@ -31,7 +32,7 @@ def submit(file: str, options: RunOptions, target: Target, output: Format) -> No
     if output != "text":
         write(finished.to_report(), "", output)
     elif finished.outcome:
-        click.echo(f"sparkapplication {finished.outcome.name}: {finished.outcome.state}")
+        click.echo(f"{finished.outcome.what.lower()} {finished.outcome.name}: {finished.outcome.state}")
         print_result(finished.outcome.result)
 
 

@@ -1,10 +1,12 @@
 """``groups``, ``tables``, ``show``, ``events``: what the API server holds, without asking the operator."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from ..model.group import ColocationGroupStatus, UnstableBucket
+from ..model.members import RecycledTable
 from ..model.table import ColocatedTableStatus
 from .options import Target, cluster_options, output_option
 from .output import Format, columns, size, write
@@ -28,7 +30,7 @@ def _group_row(item: dict[str, Any]) -> list[object]:
     active = f"{clones.running} running, {clones.pending} pending" if clones and clones.running + clones.pending else ""
     return [
         item["metadata"]["name"], spec.get("buckets"), spec.get("replicas"), ",".join(spec.get("bucketKey") or ()),
-        len(status.tables), status.stable, status.reason, len(status.nodes), active,
+        status.table_count or 0, status.stable, status.reason, len(status.nodes), active,
     ]
 
 
@@ -36,11 +38,31 @@ def _group_row(item: dict[str, Any]) -> list[object]:
 @cluster_options
 @output_option
 def tables(target: Target, output: Format) -> None:
-    """The tables: their group, whether it took them, and what is loaded."""
-    found = target.open().tables()
+    """The tables: their group, whether it took them, and what is loaded. Dropped ones that can come back have a *."""
+    cluster = target.open()
+    found = cluster.tables()
+    rows = [_table_row(item) for item in found]
+    if output == "text":
+        rows += [_recycled_row(group, record) for group, record in recycled_in(cluster.namespace, cluster.groups())]
     key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
     header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
-    write(found, columns(header, [_table_row(item) for item in found]), output)
+    write(found, columns(header, rows), output)
+
+
+def recycled_in(namespace: str, groups: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], RecycledTable]]:
+    """(group, dropped table) of every dropped table of a namespace, as the groups remember them."""
+    for group in groups:
+        for record in ColocationGroupStatus.model_validate(group.get("status") or {}).recycled:
+            if record.namespace == namespace:
+                yield group, record
+
+
+def _recycled_row(group: dict[str, Any], record: RecycledTable) -> list[object]:
+    loaded = record.snapshot
+    counts: list[object] = [None] * 5
+    if loaded:
+        counts = [loaded.id, loaded.partitions, loaded.files, loaded.rows, size(loaded.bytes)]
+    return [f"{record.name}*", group["metadata"]["name"], None, None, None, *counts]
 
 
 def _table_row(item: dict[str, Any]) -> list[object]:
@@ -84,12 +106,24 @@ def describe_group(item: dict[str, Any]) -> str:
     ]
     problems = {problem.bucket: problem for problem in status.unstable_buckets}
     rows = [
-        [bucket, ", ".join(nodes), _problem(problems.get(bucket))]
+        [bucket, ", ".join(_replica(node, problems.get(bucket)) for node in nodes), _problem(problems.get(bucket))]
         for bucket, nodes in enumerate(status.backends_per_bucket_seq or ())
     ]
     text = "\n".join(lines) + "\n\n" + columns(["BUCKET", "NODES", "STATE"], rows)
+    if status.recycled:
+        waiting = [
+            [f"{one.namespace}/{one.name}*", one.deleted_at, one.purge_at, one.snapshot.rows if one.snapshot else None]
+            for one in status.recycled
+        ]
+        text += "\n\n" + columns(["RECYCLED", "DROPPED AT", "PURGED AT", "ROWS"], waiting)
     listed, total = len(problems), status.unstable_bucket_count or 0
     return text if total <= listed else f"{text}\n{total} buckets are not stable, {listed} of them are shown"
+
+
+def _replica(node: str, problem: UnstableBucket | None) -> str:
+    """The node, with what is wrong with its replica, if anything is."""
+    state = problem.replicas.get(node, "complete") if problem else "complete"
+    return node if state == "complete" else f"{node} ({state})"
 
 
 def _problem(problem: UnstableBucket | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from colocation.agentclient import AgentClient, Credentials, Timeouts
-from colocation.model.clone import CloneSource, CloneSpec
+from colocation.model.clone import CloneSource, spec_from_environment
 from colocation.model.conditions import Reason
 from colocation.model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from colocation.storage.errors import StorageError
@@ -42,7 +42,7 @@ def run(environment: Mapping[str, str]) -> int:
         CloneFailed: it did not become complete, or the environment is wrong.
     """
     try:
-        spec = CloneSpec.model_validate_json(environment.get("CLONE_SPEC", ""))
+        spec = spec_from_environment(environment)
     except ValidationError as error:
         raise CloneFailed(Reason.INVALID_SPEC, f"CLONE_SPEC is no CloneSpec as JSON: {error}") from error
     directory = Path(environment.get("COLOCATION_TOKEN_DIRECTORY", TOKEN_DIRECTORY))

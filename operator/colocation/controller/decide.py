@@ -5,24 +5,29 @@ drops on both), so when one fails, the rest of its scope waits for the next pass
 refused table or a failing group never harms the others.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..kube.actions import Action, WriteGroupStatus
 from ..kube.clones import group_uids, is_current
+from ..kube.held import TableReports
 from ..kube.membership import Membership, memberships
 from ..kube.observation import Observation, ObservedCloneJob, ObservedGroup
 from ..kube.snapshot import snapshot_of
 from ..model.group import ColocationGroupStatus
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
-from ..planner import plan
+from ..planner import plan, without_violations
 from .clones import clone_actions
 from .evidence import Evidence
 from .group_status import GroupFacts, invalid_status, next_status, status_events
+from .members import delete_after, next_members, next_recycled
+from .recoveries import recoveries_of, request_actions
 from .settings import Settings
-from .tables import missing_groups, table_actions
-from .upkeep import collect_actions, config_map, delete_group, drop_actions, recycle_actions, stray_clones
+from .tables import TableFacts, missing_groups, table_actions
+from .transfers import Transfer, TransferClones, transfers_of
+from .upkeep import collect_actions, config_maps, delete_group, drop_actions, recycle_actions, stray_clones
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,12 @@ class Scope:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a pass found and wants done."""
+    """What a pass found and wants done. ``is_waiting``: tables are on their way, or being brought back."""
 
     snapshot: Snapshot
     plan: Plan
     scopes: tuple[Scope, ...]
+    is_waiting: bool = False
 
 
 def decide(observation: Observation, evidence: Evidence, settings: Settings, collect: bool) -> Decision:
@@ -51,19 +57,23 @@ def decide(observation: Observation, evidence: Evidence, settings: Settings, col
     grace_seconds = settings.garbage_grace_seconds
     told = snapshot_of(observation, membership, settings.limits, settings.agent_grace_seconds)
     snapshot = evidence.correct(told, observation)
-    planned = plan(snapshot)
+    planned = without_violations(snapshot, plan(snapshot))
     groups = tuple(_facts(observation, membership, snapshot, planned))
+    transfers = list(transfers_of(observation, membership, snapshot, evidence))
+    reports = TableReports(observation)
     scopes = [
         Scope("missing groups", tuple(missing_groups(membership))),
         *(_group_scope(observation, snapshot, facts, settings) for facts in groups),
         *_invalid_group_scopes(observation),
-        *_table_scopes(observation, membership),
-        *(scope for facts in groups for scope in _drop_scopes(observation, evidence, facts, grace_seconds)),
+        *_table_scopes(observation, membership, snapshot, transfers),
+        *_transfer_scopes(observation, snapshot, planned, transfers),
+        *(scope for facts in groups for scope in _drop_scopes(observation, evidence, reports, facts, grace_seconds)),
         *_single("stray clone", stray_clones(observation)),
         *_single("recycle", recycle_actions(observation)),
         *_single("collect", collect_actions(observation, grace_seconds) if collect else ()),
     ]
-    return Decision(snapshot, planned, tuple(scope for scope in scopes if scope.actions))
+    is_waiting = bool(transfers) or any(table.is_recovering for table in observation.tables)
+    return Decision(snapshot, planned, tuple(scope for scope in scopes if scope.actions), is_waiting)
 
 
 def _facts(
@@ -78,19 +88,29 @@ def _facts(
     groups = {group.key: group for group in observation.groups}
     for state, group_plan in zip(snapshot.groups, planned.groups, strict=True):
         key = (state.namespace, state.name)
+        recycled = next_recycled(observation, groups[key])
         yield GroupFacts(
-            groups[key], state.spec, state, group_plan, membership.members[key], tuple(jobs.get(key, ()))
+            group=groups[key],
+            spec=state.spec,
+            state=state,
+            plan=group_plan,
+            tables=membership.members[key],
+            jobs=tuple(jobs.get(key, ())),
+            members=next_members(observation, membership, groups[key]),
+            recycled=recycled,
+            delete_after=delete_after(observation, membership, groups[key], state.spec, recycled),
         )
 
 
 def _group_scope(observation: Observation, snapshot: Snapshot, facts: GroupFacts, settings: Settings) -> Scope:
     identity = facts.group.identity
-    status = next_status(observation, facts)
     nodes = {node.name: node for node in snapshot.nodes}
+    status = next_status(observation, facts, {name for name, node in nodes.items() if node.ready})
     actions = (
         *_status_actions(facts.group, status),
         *clone_actions(observation, snapshot, facts),
-        config_map(observation, facts, nodes, settings),
+        *config_maps(observation, facts, nodes, settings),
+        *request_actions(observation, facts.group),
         *delete_group(facts, observation.now),
     )
     return Scope(f"group {identity.namespace}/{identity.name}", actions)
@@ -110,20 +130,51 @@ def _status_actions(group: ObservedGroup, status: ColocationGroupStatus) -> Iter
         yield from status_events(group, status)
 
 
-def _table_scopes(observation: Observation, membership: Membership) -> Iterator[Scope]:
+def _table_scopes(
+    observation: Observation, membership: Membership, snapshot: Snapshot, transfers: Iterable[Transfer]
+) -> Iterator[Scope]:
+    groups, places = {group.key: group for group in observation.groups}, membership.places
+    moving = {transfer.table.identity.uid: transfer for transfer in transfers}
+    recoveries = {one.table.identity.uid: one for one in recoveries_of(observation, snapshot)}
     for table in observation.tables:
-        if not table.identity.deleting:
-            name = f"table {table.identity.namespace}/{table.identity.name}"
-            yield Scope(name, tuple(table_actions(observation, membership, table)))
+        if table.identity.deleting:
+            continue
+        uid = table.identity.uid
+        transfer, recovery = moving.get(uid), recoveries.get(uid)
+        group, refusal = groups.get(places[uid]) if uid in places else None, membership.refusals.get(uid)
+        if transfer and transfer.is_done:
+            group, transfer = transfer.target, None
+        orders: tuple[Action, ...] = ()
+        if recovery:
+            orders = recovery.orders
+            group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
+        facts = TableFacts(table, group, refusal, transfer, recovery)
+        name = f"table {table.identity.namespace}/{table.identity.name}"
+        yield Scope(name, tuple(table_actions(observation, membership, facts)))
+        yield from _single("restore", orders)
+
+
+def _transfer_scopes(
+    observation: Observation, snapshot: Snapshot, planned: Plan, transfers: list[Transfer]
+) -> Iterator[Scope]:
+    """Clones of tables that move to another group, after those that the groups themselves need."""
+    receiving = Counter(clone.to for clone in snapshot.clones if clone.retry_at is None)
+    receiving.update(one.moves[index].to for one in planned.groups for index in one.start_now)
+    clones = TransferClones(observation, snapshot, receiving)
+    for transfer in transfers:
+        identity = transfer.table.identity
+        yield Scope(f"transfer {identity.namespace}/{identity.name}", tuple(clones.actions(transfer)))
+    yield from _single("arrived", clones.strays(transfers))
 
 
 def _drop_scopes(
-    observation: Observation, evidence: Evidence, facts: GroupFacts, grace_seconds: int
+    observation: Observation, evidence: Evidence, reports: TableReports, facts: GroupFacts, grace_seconds: int
 ) -> Iterator[Scope]:
     """Drops that are known to be safe now; the others wait for newer reports."""
     views = observation.agent_views
-    drops = drop_actions(observation, facts, grace_seconds)
-    return _single("drop", (drop for drop in drops if evidence.allows_drop(facts.group, drop.bucket, views)))
+    drops = drop_actions(observation, reports, facts, grace_seconds)
+    allowed = (drop for drop in drops if evidence.allows_drop(facts.group, facts.tables, drop.bucket, views))
+    return _single("drop", allowed)
 
 
 def _single(name: str, actions: Iterable[Action]) -> Iterator[Scope]:

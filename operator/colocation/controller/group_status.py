@@ -1,13 +1,11 @@
 """Decides what to say of a group: status, conditions, events of its changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 
 from ..kube.actions import PostEvent
 from ..kube.clones import progress_of
 from ..kube.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
-from ..kube.parse import format_time
 from ..model.conditions import ConditionType, Reason
 from ..model.group import (
     MAX_LISTED_UNSTABLE_BUCKETS,
@@ -17,19 +15,21 @@ from ..model.group import (
     ColocationGroupStatus,
     UnstableBucket,
 )
+from ..model.members import GroupMember, RecycledTable
 from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
-from ..model.table import ColocatedTableSpec
 from .conditions import Verdict, conditions
 from .group_id import group_id
-
-DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
+from .members import listed_tables
 
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too."""
+    """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too.
+
+    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
+    """
 
     group: ObservedGroup
     spec: ColocationGroupSpec
@@ -37,6 +37,9 @@ class GroupFacts:
     plan: GroupPlan
     tables: tuple[ObservedTable, ...]
     jobs: tuple[ObservedCloneJob, ...]
+    members: tuple[GroupMember, ...]
+    recycled: tuple[RecycledTable, ...]
+    delete_after: str | None
 
     @property
     def map(self) -> BucketSequence | None:
@@ -45,14 +48,20 @@ class GroupFacts:
         return following if following and any(following) else None
 
 
-def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupStatus:
-    """The group's status after this pass, its map included."""
+def next_status(observation: Observation, facts: GroupFacts, ready: Collection[str]) -> ColocationGroupStatus:
+    """The group's status after this pass, its map included. ``ready``: nodes that can be read now."""
     group, spec, plan, before = facts.group, facts.spec, facts.plan, facts.group.status
     new_map = facts.map
-    changed = new_map is not None and new_map != before.backends_per_bucket_seq
+    changed = new_map is not None and (new_map != before.backends_per_bucket_seq or _begins_to_leave(facts))
     nodes = tuple(sorted({node for row in new_map or () for node in row}))
     unstable = tuple(
-        UnstableBucket(bucket=one.bucket, reason=one.reason, message=one.message, since=one.since)
+        UnstableBucket(
+            bucket=one.bucket,
+            reason=one.reason,
+            message=one.message,
+            since=one.since,
+            replicas=_replicas(facts, ready, one.bucket),
+        )
         for one in plan.unstable_buckets[:MAX_LISTED_UNSTABLE_BUCKETS]
     )
     clones = _clone_counts(observation, facts)
@@ -62,7 +71,7 @@ def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupS
         stable=plan.stable,
         reason=plan.reason,
         dist_cols=", ".join(spec.bucket_key),
-        tables=tuple(table.identity.name for table in facts.tables),
+        tables=listed_tables(group, facts.tables, facts.recycled),
         table_count=len(facts.tables),
         nodes=nodes,
         node_count=len(nodes),
@@ -71,11 +80,28 @@ def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupS
         unstable_buckets=unstable,
         unstable_bucket_count=len(plan.unstable_buckets),
         clones=clones,
-        delete_after=_delete_after(observation, facts),
+        members=facts.members,
+        recycled=facts.recycled,
+        delete_after=facts.delete_after,
         conditions=conditions(
             before.conditions, _verdicts(facts, clones), group.identity.generation, observation.now
         ),
     )
+
+
+def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[str, str]:
+    """What each node of the map holds of a bucket."""
+    state = facts.state
+    row = state.map[bucket] if state.map and bucket < len(state.map) else ()
+    wanted = state.bucket_bytes[bucket] if bucket < len(state.bucket_bytes) else 0
+    nothing = "missing" if wanted else "complete"
+    return {node: state.held.get(node, {}).get(bucket, nothing) if node in ready else "down" for node in row}
+
+
+def _begins_to_leave(facts: GroupFacts) -> bool:
+    """Whether a member is now said to leave: deletions that were decided before must not happen any more."""
+    known = {member.uid for member in facts.group.status.members if member.leaving}
+    return any(member.leaving and member.uid not in known for member in facts.members)
 
 
 def invalid_status(observation: Observation, group: ObservedGroup) -> ColocationGroupStatus:
@@ -132,7 +158,7 @@ def _clone_counts(observation: Observation, facts: GroupFacts) -> CloneCounts:
     progress = [one for job in running if (one := progress_of(observation, job))]
     under_way = {(job.bucket, job.target) for job in running}
     return CloneCounts(
-        pending=sum((move.bucket, move.to) not in under_way for move in facts.plan.moves),
+        pending=sum(move.bytes > 0 and (move.bucket, move.to) not in under_way for move in facts.plan.moves),
         running=len(running),
         succeeded=before.succeeded + sum(job.phase == "succeeded" for job in new),
         failed=before.failed + sum(job.phase == "failed" for job in new),
@@ -140,31 +166,6 @@ def _clone_counts(observation: Observation, facts: GroupFacts) -> CloneCounts:
         bytes_done=sum(one.bytes_done for one in progress),
         counted=tuple(sorted(job.identity.uid for job in facts.jobs if job not in running)),
     )
-
-
-def _delete_after(observation: Observation, facts: GroupFacts) -> str | None:
-    """When a ``WithLastTable`` group goes: its last tables' recycle time after they went; None while it is used."""
-    before, namespace = facts.group.status, facts.group.identity.namespace
-    named = any(
-        table.spec and table.spec.colocate_with == facts.group.identity.name
-        for table in observation.tables
-        if table.identity.namespace == namespace
-    )
-    if named or facts.spec.deletion_policy != "WithLastTable":
-        return None
-    if not before.tables:
-        return before.delete_after
-    seconds = max(_recycle_seconds(observation, namespace, name) for name in before.tables)
-    return format_time(observation.now + timedelta(seconds=seconds))
-
-
-def _recycle_seconds(observation: Observation, namespace: str, name: str) -> int:
-    """How long a table that left the group is kept: not at all when it lives on elsewhere."""
-    if any((table.identity.namespace, table.identity.name) == (namespace, name) for table in observation.tables):
-        return 0
-    dropped = observation.dropped_tables.items()
-    known = [seconds for path, seconds in dropped if path.rpartition("-")[0] == f"{namespace}/{name}"]
-    return max(known, default=DEFAULT_RECYCLE_SECONDS)
 
 
 def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
@@ -176,10 +177,29 @@ def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterato
         yield _event(group, "Normal", "Stable", message) if after.stable else _event(
             group, "Warning", "Unstable", message
         )
-    if before.map_version != after.map_version and after.backends_per_bucket_seq is not None:
+    if before.backends_per_bucket_seq != after.backends_per_bucket_seq and after.backends_per_bucket_seq is not None:
         word = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
         yield _event(group, "Normal", word, _map_change(before, after))
     yield from _stalled_event(group, after)
+    yield from _recycled_events(group, after)
+
+
+def _recycled_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
+    before = {record.uid: record for record in group.status.recycled}
+    for record in after.recycled:
+        if record.uid not in before:
+            message = f"table {record.namespace}/{record.name} waits in the recycle bin until {record.purge_at}"
+            yield _event(group, "Normal", "TableDropped", message)
+    gone = before.keys() - {record.uid for record in after.recycled}
+    loaded = {member.uid for member in after.members if member.snapshot}
+    for uid in sorted(gone):
+        record = before[uid]
+        if uid in loaded or not loaded.isdisjoint(record.recovery_uids):
+            message = f"table {record.namespace}/{record.name} is back from the recycle bin"
+            yield _event(group, "Normal", "TableRecovered", message)
+        else:
+            message = f"table {record.namespace}/{record.name}, dropped at {record.deleted_at}, is purged"
+            yield _event(group, "Normal", "TablePurged", message)
 
 
 def _stalled_event(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:

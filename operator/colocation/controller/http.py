@@ -1,28 +1,36 @@
-"""Plain HTTP of the operator: health and metrics for the cluster; the snapshot on loopback only.
+"""HTTP of the operator: health and metrics for the cluster, plain; the snapshot on loopback; by TLS the admin API
+and the API server's webhooks.
 
 The snapshot names tables and nodes, so it is not served to the network: `kubectl port-forward` reaches loopback, and
-who may forward ports of this pod is decided by RBAC.
+who may forward ports of this pod is decided by RBAC. Callers of the admin API send tokens, which do not travel in plain
+text: without a certificate it is served on loopback only, too.
 """
 
+import asyncio
+import ssl
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from aiohttp import web
 
+from ..tls import Certificate, follow
 from .operator import Operator, utc_now
 from .settings import Settings
 
 ALL_ADDRESSES = None
 """IPv4 and IPv6: kubelets probe at the pod's IP, whichever it has."""
+LOOPBACK = "127.0.0.1"
 MAX_PASS_AGE = timedelta(seconds=120)
 
 
 class HttpServers:
-    """The two servers of one operator."""
+    """The servers of one operator."""
 
     def __init__(self, operator: Operator, settings: Settings) -> None:
         self._operator = operator
         self._settings = settings
         self._runners: list[web.AppRunner] = []
+        self._renewals: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Serve until ``stop``."""
@@ -31,21 +39,43 @@ class HttpServers:
             web.get("/readyz", self._readyz),
             web.get("/metrics", self._metrics),
         ]
-        await self._serve(health, ALL_ADDRESSES, self._settings.health_port)
-        await self._serve([web.get("/v1/snapshot", self._snapshot)], "127.0.0.1", self._settings.snapshot_port)
+        await self._serve(_application(health), ALL_ADDRESSES, self._settings.health_port)
+        snapshot = [web.get("/v1/snapshot", self._snapshot)]
+        await self._serve(_application(snapshot), LOOPBACK, self._settings.snapshot_port)
+        if self._settings.admin_api:
+            await self._serve_admins()
+        if self._settings.webhook_tls_directory:
+            await self._serve_by_tls(
+                self._operator.admission(), self._settings.webhook_port, self._settings.webhook_tls_directory
+            )
 
     async def stop(self) -> None:
-        """Close both servers."""
+        """Close all servers."""
+        for renewal in self._renewals:
+            renewal.cancel()
         for runner in self._runners:
             await runner.cleanup()
 
-    async def _serve(self, routes: list[web.RouteDef], host: str | None, port: int) -> None:
-        application = web.Application()
-        application.add_routes(routes)
+    async def _serve_admins(self) -> None:
+        settings = self._settings
+        if not settings.admin_tls_directory:
+            await self._serve(self._operator.admin_api(), LOOPBACK, settings.admin_port)
+            return
+        await self._serve_by_tls(self._operator.admin_api(), settings.admin_port, settings.admin_tls_directory)
+
+    async def _serve_by_tls(self, application: web.Application, port: int, tls_directory: str) -> None:
+        directory = Path(tls_directory)
+        certificate = Certificate(directory / "tls.crt", directory / "tls.key")
+        self._renewals.append(asyncio.create_task(follow(certificate), name=f"certificate of port {port}"))
+        await self._serve(application, ALL_ADDRESSES, port, certificate.context)
+
+    async def _serve(
+        self, application: web.Application, host: str | None, port: int, tls: ssl.SSLContext | None = None
+    ) -> None:
         runner = web.AppRunner(application, access_log=None)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
 
     async def _healthz(self, request: web.Request) -> web.Response:
         """Alive while passes happen: kubelet restarts an operator whose loop hangs."""
@@ -68,6 +98,12 @@ class HttpServers:
         return web.Response(
             text=last.decision.snapshot.model_dump_json(by_alias=True), content_type="application/json"
         )
+
+
+def _application(routes: list[web.RouteDef]) -> web.Application:
+    application = web.Application()
+    application.add_routes(routes)
+    return application
 
 
 def is_alive(started_at: datetime, last_pass_at: datetime | None, now: datetime) -> bool:

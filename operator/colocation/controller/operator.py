@@ -7,9 +7,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from aiohttp import web
+
+from ..admission import Known, admission_application
 from ..agentclient import Credentials
+from ..api.application import AdminApi
+from ..api.changes import GroupChanges
+from ..api.picture import Picture, Pictures
 from ..kube.agents import AgentOrders, inventory_client, order_client
-from ..kube.api import Api, Resource
+from ..kube.api import GROUPS, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
@@ -60,6 +66,8 @@ class Operator:
         events = EventPoster(api, utc_now, settings.pod_name)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self.take)
         self._reconciler = Reconciler(self._cluster, writer, settings)
+        self._pictures = Pictures()
+        self._changes = GroupChanges(api, events.post, utc_now, lambda body: self.take(GROUPS, body))
         self._task: asyncio.Task[None] | None = None
         self._resync_at = 0.0
 
@@ -77,6 +85,26 @@ class Operator:
         self._orders.close()
         await self._api.close()
 
+    def admin_api(self) -> web.Application:
+        """The requests of admins."""
+        return AdminApi(self._api, self._pictures, self._changes).application()
+
+    def admission(self) -> web.Application:
+        """The requests of the API server's webhooks."""
+        return admission_application(self._known)
+
+    def _known(self) -> Known | None:
+        if self.last is None:
+            return None
+        return Known(
+            now=utc_now(),
+            groups=self._cluster.groups,
+            tables=self._cluster.tables,
+            snapshot=self.last.decision.snapshot,
+            data_root=self._settings.data_root,
+            spark_image=self._settings.spark_image or None,
+        )
+
     def take(self, resource: Resource, body: JsonObject, deleted: bool = False) -> None:
         """Hear of an object; a change that matters wakes the next pass."""
         if self._cluster.take(resource, body, deleted):
@@ -90,13 +118,20 @@ class Operator:
                 self._wake.clear()
                 with self.metrics.time_pass():
                     result = await self._reconciler.reconcile_once()
-                self.last, self.last_pass_at = result, utc_now()
-                self.metrics.show(result)
+                await self._show(result)
                 busy = result.is_busy
             except ClusterError as error:
                 self.metrics.failed_passes.inc()
                 logger.warning("the pass did not happen: %s", error)
             await self._sleep(BUSY_INTERVAL_SECONDS if busy else self._settings.inventory_seconds)
+
+    async def _show(self, result: PassResult) -> None:
+        """Tell of a pass: metrics, snapshot, admin API."""
+        new, self.last, self.last_pass_at = result is not self.last, result, utc_now()
+        self.metrics.show(result)
+        if new:
+            decision = result.decision
+            await self._pictures.show(Picture(result.observation, decision.snapshot, decision.plan))
 
     async def _resync_if_due(self) -> None:
         now = asyncio.get_running_loop().time()

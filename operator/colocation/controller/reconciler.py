@@ -13,10 +13,13 @@ from typing import Protocol
 from ..kube.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
 from ..kube.errors import ClusterError, StaleDecision
 from ..kube.observation import Observation
-from ..manifests.config_map import SparkConfigMap
+from .deadlines import next_deadline
 from .decide import Decision, Scope, decide
 from .evidence import Evidence
 from .settings import Settings
+
+MAX_REWRITES = 20
+"""ConfigMaps that one pass writes again although it knows nothing else: a pass must not last for seconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +55,14 @@ class PassResult:
         plans = self.decision.plan.groups
         waiting = any(one.moves or one.blocked or one.drops or not one.stable for one in plans)
         away = any(not node.ready for node in self.decision.snapshot.nodes)
-        leaving = any(group.status.delete_after for group in self.observation.groups)
+        waiting = waiting or self.decision.is_waiting
         silent = any(view.silent_since for view in self.observation.agent_views.values())
-        return not (self.is_busy or waiting or away or leaving or silent)
+        return not (self.is_busy or waiting or away or silent)
+
+    def is_quiet_at(self, now: datetime) -> bool:
+        """Whether that is so, and nothing's time is over since."""
+        deadline = next_deadline(self.observation)
+        return self.is_quiet and (deadline is None or now < deadline)
 
     @property
     def is_busy(self) -> bool:
@@ -76,13 +84,15 @@ class Reconciler:
         self._writer = writer
         self._settings = settings
         self._collect_at: datetime | None = None
-        self._config_maps: dict[str, SparkConfigMap] = {}
+        self._config_maps: dict[tuple[str, str], WriteConfigMap] = {}
+        self._doubtful: set[tuple[str, str]] = set()
         self._last: PassResult | None = None
         self._evidence = Evidence()
+        self._rewrites_left = MAX_REWRITES
 
     def forget_writes(self) -> None:
-        """Write again what is not watched (ConfigMaps), in case somebody changed it."""
-        self._config_maps.clear()
+        """Write again what is not watched (ConfigMaps), lest somebody changed it: some in each of the next passes."""
+        self._doubtful = set(self._config_maps)
         self._last = None
 
     async def reconcile_once(self) -> PassResult:
@@ -95,9 +105,10 @@ class Reconciler:
         collect = self._is_time_to_collect(observation.now)
         last = self._last
         unchanged = last is not None and observation.version is not None and observation.version == last.version
-        if last is not None and unchanged and last.is_quiet and not collect:
+        if last is not None and unchanged and last.is_quiet_at(observation.now) and not (collect or self._doubtful):
             return last
         decision = decide(observation, self._evidence, self._settings, collect)
+        self._begin_config_maps(decision)
         self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
@@ -122,15 +133,38 @@ class Reconciler:
                 return error
             performed.append(action)
             if isinstance(action, WriteConfigMap):
-                self._config_maps[action.group.uid] = action.content
+                self._config_maps[_config_map_key(action)] = action
+                self._doubtful.discard(_config_map_key(action))
         return None
+
+    def _begin_config_maps(self, decision: Decision) -> None:
+        """Forget those that are not wanted any more."""
+        self._rewrites_left = MAX_REWRITES
+        actions = (action for scope in decision.scopes for action in scope.actions)
+        wanted = {_config_map_key(action) for action in actions if isinstance(action, WriteConfigMap)}
+        self._config_maps = {key: action for key, action in self._config_maps.items() if key in wanted}
+        self._doubtful &= wanted
 
     def _is_written(self, action: Action) -> bool:
         """Whether a ConfigMap has this content already: they are not watched, and all groups' would be many writes."""
-        return isinstance(action, WriteConfigMap) and self._config_maps.get(action.group.uid) == action.content
+        if not isinstance(action, WriteConfigMap):
+            return False
+        key = _config_map_key(action)
+        known = self._config_maps.get(key)
+        if known is None or (known.content, known.owners) != (action.content, action.owners):
+            return False
+        if key not in self._doubtful or self._rewrites_left == 0:
+            return True
+        self._rewrites_left -= 1
+        return False
 
     def _is_time_to_collect(self, now: datetime) -> bool:
         due = self._collect_at is None or now >= self._collect_at
         if due:
             self._collect_at = now + timedelta(seconds=self._settings.collect_seconds)
         return due
+
+
+def _config_map_key(action: WriteConfigMap) -> tuple[str, str]:
+    """One group has several, in namespaces of their own."""
+    return action.group.uid, action.content.placement.namespace

@@ -41,6 +41,11 @@ class Settings(Frozen):
     garbage_grace_seconds: int = Field(21600, ge=0, description="Must exceed the longest load.")
     health_port: int = Field(8080, ge=1, le=65535)
     snapshot_port: int = Field(8082, ge=1, le=65535, description="On loopback only.")
+    admin_api: bool = Field(True, description="Whether the admin API is served.")
+    admin_port: int = Field(8444, ge=1, le=65535)
+    admin_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: plain HTTP, on loopback only.")
+    webhook_port: int = Field(9443, ge=1, le=65535)
+    webhook_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: no webhooks are served.")
     log_level: str = "INFO"
     pod_name: str = Field("operator", description="Who says it in Events.")
 

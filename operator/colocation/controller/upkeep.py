@@ -3,45 +3,98 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from ..kube.actions import CollectGarbage, DeleteGroup, DropBucket, RecycleTable, RemoveClone, WriteConfigMap
+from ..kube.actions import (
+    CollectGarbage,
+    DeleteGroup,
+    DropBucket,
+    Owner,
+    RecycleTable,
+    RemoveClone,
+    WriteConfigMap,
+)
 from ..kube.clones import group_uids, is_current
+from ..kube.held import TableReports, holds_any, nodes_without_retained
 from ..kube.observation import Observation
 from ..kube.parse import parse_time
 from ..manifests.config_map import SparkConfigMap
 from ..manifests.spark_pods import SparkPlacement
+from ..model.names import GROUP_KIND, TABLE_KIND
+from ..model.plan import Drop
 from ..model.snapshot import Node
-from .group_status import DEFAULT_RECYCLE_SECONDS, GroupFacts
+from ..model.table import ColocatedTableSpec
+from .group_status import GroupFacts
+from .members import keep_seconds_by_folder
 from .settings import Settings
 
+DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
+"""Of folders of which no group knows how long they are to be kept."""
 
-def drop_actions(observation: Observation, facts: GroupFacts, grace_seconds: int) -> Iterator[DropBucket]:
+
+def drop_actions(
+    observation: Observation, reports: TableReports, facts: GroupFacts, grace_seconds: int
+) -> Iterator[DropBucket]:
     """Delete the replicas that the plan calls safe to delete, against the map as it is now."""
     map_version = facts.group.status.map_version
     if map_version is None:
         return
     urls = observation.agent_urls
-    tables = tuple(table.reference for table in facts.tables)
+    leaving = {member.uid for member in (*facts.members, *facts.group.status.members) if member.leaving}
+    staying = [table for table in facts.tables if table.identity.uid not in leaving]
+    tables = tuple(table.reference for table in staying)
     for drop in facts.plan.drops:
         url = urls.get(drop.node)
-        if url:
+        if leaving and not holds_any(reports, staying, drop.node, drop.bucket):
+            continue  # what lies there is of tables that are on their way to another group
+        if url and not _holds_last_retained(observation, reports, facts, drop):
             yield DropBucket(facts.group.identity, map_version, drop.node, url, drop.bucket, tables, grace_seconds)
+
+
+def _holds_last_retained(observation: Observation, reports: TableReports, facts: GroupFacts, drop: Drop) -> bool:
+    """Whether no node of the map has what the node has of retained snapshots: a move must not lose them."""
+    row = facts.state.map[drop.bucket] if facts.state.map and drop.bucket < len(facts.state.map) else ()
+    for table in facts.tables:
+        without = nodes_without_retained(observation, reports, table).get(drop.bucket, frozenset())
+        if row and without and drop.node not in without and without.issuperset(row):
+            return True
+    return False
 
 
 def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:
     """Source: seed 000, "Delete": with the last table of a group, after its recycle time, the group is deleted."""
     delete_after = parse_time(facts.group.status.delete_after)
-    if delete_after is not None and now >= delete_after and not facts.tables:
+    if delete_after is not None and now >= delete_after and facts.delete_after and not facts.members:
         yield DeleteGroup(facts.group.identity)
 
 
-def config_map(
+def config_maps(
     observation: Observation, facts: GroupFacts, nodes: Mapping[str, Node], settings: Settings
+) -> Iterator[WriteConfigMap]:
+    """The group's ConfigMaps for Spark, as they should be: in its own namespace, and in those of its tables."""
+    identity = facts.group.identity
+    owner = Owner(GROUP_KIND, identity.name, identity.uid)
+    yield _config_map(observation, facts, nodes, settings, identity.namespace, (owner,))
+    owners: dict[str, list[Owner]] = {}
+    for table in facts.tables:
+        found = table.identity
+        owners.setdefault(found.namespace, []).append(Owner(TABLE_KIND, found.name, found.uid))
+    owners.pop(identity.namespace, None)
+    for namespace, tables in sorted(owners.items()):
+        yield _config_map(observation, facts, nodes, settings, namespace, tuple(tables))
+
+
+def _config_map(
+    observation: Observation,
+    facts: GroupFacts,
+    nodes: Mapping[str, Node],
+    settings: Settings,
+    namespace: str,
+    owners: tuple[Owner, ...],
 ) -> WriteConfigMap:
-    """The group's ConfigMap for Spark, as it should be."""
     identity = facts.group.identity
     placement = SparkPlacement(
-        namespace=identity.namespace,
+        namespace=namespace,
         group=identity.name,
+        group_namespace=None if namespace == identity.namespace else identity.namespace,
         nodes=tuple(sorted({node for row in facts.map or () for node in row})),
         data_root=settings.data_root,
         spark_image=settings.spark_image or None,
@@ -49,7 +102,7 @@ def config_map(
     urls = observation.agent_urls
     ready = {name: url for name, node in nodes.items() if node.ready and (url := urls.get(name))}
     content = SparkConfigMap(placement=placement, agent_urls=ready, ca_certificate=observation.ca_certificate)
-    return WriteConfigMap(identity, content)
+    return WriteConfigMap(identity, content, owners)
 
 
 def stray_clones(observation: Observation) -> Iterator[RemoveClone]:
@@ -64,6 +117,7 @@ def recycle_actions(observation: Observation) -> Iterator[RecycleTable]:
     """Folders of tables that are gone go to the recycle bin of their node."""
     urls = observation.agent_urls
     known = {f"{table.identity.namespace}/{table.directory}" for table in observation.tables}
+    kept_seconds = keep_seconds_by_folder(observation)
     for node, view in observation.agent_views.items():
         url = urls.get(node)
         if url is None or view.report is None or view.silent_since is not None:
@@ -71,7 +125,7 @@ def recycle_actions(observation: Observation) -> Iterator[RecycleTable]:
         for path in view.report.unknown_directories:
             if path not in known:
                 namespace, _, directory = path.partition("/")
-                keep_seconds = observation.dropped_tables.get(path, DEFAULT_RECYCLE_SECONDS)
+                keep_seconds = kept_seconds.get(path, DEFAULT_RECYCLE_SECONDS)
                 yield RecycleTable(node, url, namespace, directory, keep_seconds)
 
 

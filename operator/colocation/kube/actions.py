@@ -12,9 +12,19 @@ from ..manifests.config_map import SparkConfigMap
 from ..model.agent import TableReference
 from ..model.clone import CloneSpec
 from ..model.group import ColocationGroupSpec
+from ..model.members import RecycledTable
 from .observation import Identity
 
 JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An object with which another one goes."""
+
+    kind: str
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,29 @@ class CreateGroup:
     namespace: str
     name: str
     spec: ColocationGroupSpec
+    private: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """Make the table that brings a dropped one back, with the schema that ``node``'s agent finds in its recycle bin.
+
+    A table of that name that exists by then is left alone.
+    """
+
+    record: RecycledTable
+    directory: str
+    colocate_with: str
+    replicas: int
+    url: str
+
+
+@dataclass(frozen=True)
+class EndRecoverRequest:
+    """Take away the annotation by which a user asked for a dropped table."""
+
+    group: Identity
+    request: str
 
 
 @dataclass(frozen=True)
@@ -98,6 +131,17 @@ class RecycleTable:
 
 
 @dataclass(frozen=True)
+class RestoreTable:
+    """Make a dropped table's folder on one node that of the table that brings it back."""
+
+    node: str
+    url: str
+    namespace: str
+    directory: str
+    successor: str
+
+
+@dataclass(frozen=True)
 class CollectGarbage:
     """Remove files of a table on one node that no live manifest names and that are older than the grace."""
 
@@ -111,10 +155,14 @@ class CollectGarbage:
 
 @dataclass(frozen=True)
 class WriteConfigMap:
-    """Make the group's ConfigMap for Spark so; owned by the group, so that it goes with it."""
+    """Make the group's ConfigMap for Spark so, in the namespace of ``content``.
+
+    It goes with its owners: the group, or in another namespace the tables there that are in the group.
+    """
 
     group: Identity
     content: SparkConfigMap
+    owners: tuple[Owner, ...]
 
 
 @dataclass(frozen=True)
@@ -130,6 +178,8 @@ class PostEvent:
 
 Action = (
     CreateGroup
+    | CreateTable
+    | EndRecoverRequest
     | DeleteGroup
     | WriteGroupStatus
     | WriteTableStatus
@@ -137,6 +187,7 @@ Action = (
     | RemoveClone
     | DropBucket
     | RecycleTable
+    | RestoreTable
     | CollectGarbage
     | WriteConfigMap
     | PostEvent

@@ -28,9 +28,28 @@ def clones_of(observation: Observation, groups: Iterable[GroupState]) -> tuple[C
     )
 
 
+def transfer_name(uid: str) -> str:
+    """In the place of a group's name: what Jobs are called that copy one table to its next group.
+
+    No group has such a name: it holds an underscore.
+    """
+    return f"table_{uid[:8]}"
+
+
+def transfer_clones(observation: Observation) -> tuple[Clone, ...]:
+    """The clones of tables that move to another group, as far as they take up the nodes."""
+    names = {transfer_name(table.identity.uid) for table in observation.tables}
+    running = [job for job in observation.clone_jobs if job.group in names and job.phase in ("pending", "running")]
+    return tuple(_clone(observation, job) for job in running)
+
+
 def group_uids(observation: Observation) -> dict[tuple[str, str], str]:
-    """(namespace, name) -> uid of every group."""
-    return {group.key: group.identity.uid for group in observation.groups}
+    """(namespace, name) -> uid of every group, and of every table under the name of its transfer."""
+    tables = {
+        (table.identity.namespace, transfer_name(table.identity.uid)): table.identity.uid
+        for table in observation.tables
+    }
+    return {**tables, **{group.key: group.identity.uid for group in observation.groups}}
 
 
 def is_current(uids: Mapping[tuple[str, str], str], job: ObservedCloneJob) -> bool:

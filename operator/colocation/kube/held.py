@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ..model.agent import ReplicaState, TableReport
+from ..model.group import BucketSequence
 from .observation import Observation, ObservedTable
 
 TableKey = tuple[str, str]
@@ -28,11 +29,17 @@ class TableReports:
 
 
 def held_of_group(
-    observation: Observation, reports: TableReports, tables: Iterable[ObservedTable], buckets: int
+    observation: Observation,
+    reports: TableReports,
+    tables: Iterable[ObservedTable],
+    buckets: int,
+    rows: BucketSequence | None = None,
 ) -> tuple[tuple[int, ...], Held]:
     """(bytes of each bucket, what the nodes hold) over the tables that have a snapshot.
 
     A bucket is complete on a node when all its tables are; corrupt when any is; absent when none is; else partial.
+    A node outside the map ``rows`` is complete only with the files of retained snapshots too, as far as an agent that
+    answers has them: what it is to replace may be deleted then. None: no node has to have them.
     """
     total, wanting = [0] * buckets, Counter[int]()
     found: dict[str, dict[int, list[ReplicaState]]] = {}
@@ -41,16 +48,53 @@ def held_of_group(
         for bucket, size in sizes.items():
             total[bucket] += size
             wanting[bucket] += 1
+        without = nodes_without_retained(observation, reports, table)
         for node, report in reports.of(table):
             states = found.setdefault(node, {})
             for bucket, state in _table_states(report, table, sizes).items():
-                states.setdefault(bucket, []).append(state)
+                lacking = state == "complete" and rows is not None and node in without.get(bucket, ())
+                outside = lacking and rows is not None and (bucket >= len(rows) or node not in rows[bucket])
+                states.setdefault(bucket, []).append("partial" if outside else state)
     held = {
         node: {bucket: _combine(states[bucket], wanting[bucket]) for bucket in sorted(states)}
         for node, states in found.items()
         if states
     }
     return tuple(total), held
+
+
+def holds_any(reports: TableReports, tables: Iterable[ObservedTable], node: str, bucket: int) -> bool:
+    """Whether the node holds files of the bucket of any of the tables."""
+    return any(
+        holder == node and (found := report.buckets.get(bucket)) is not None and found.files_held > 0
+        for table in tables
+        for holder, report in reports.of(table)
+    )
+
+
+def nodes_without_retained(
+    observation: Observation, reports: TableReports, table: ObservedTable
+) -> Mapping[int, frozenset[str]]:
+    """Bucket -> the nodes that lack files of the table's retained snapshots, although an agent that answers has them.
+
+    Files that nobody has can be waited for in vain; a replica is complete without them.
+    """
+    if not table.status.history:
+        return {}
+    found = list(reports.of(table))
+    views = observation.agent_views
+    buckets = {bucket for _, report in found for bucket in report.buckets}
+    lacking: dict[int, frozenset[str]] = {}
+    for bucket in buckets:
+        nodes = {node for node, report in found if _lacks_retained(report, bucket)}
+        holders = {node for node, _ in found if node not in nodes and views[node].silent_since is None}
+        if nodes and holders:
+            lacking[bucket] = frozenset(nodes)
+    return lacking
+
+
+def _lacks_retained(report: TableReport, bucket: int) -> bool:
+    return not report.retained_present or bucket in report.retained_missing
 
 
 def _wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -> dict[int, int]:

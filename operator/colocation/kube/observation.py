@@ -32,12 +32,19 @@ class Identity:
 
 @dataclass(frozen=True)
 class ObservedGroup:
-    """A ColocationGroup; ``spec`` is None when ``spec_error`` says why it cannot be understood."""
+    """A ColocationGroup; ``spec`` is None when ``spec_error`` says why it cannot be understood.
+
+    ``marked_unstable``: who marked it unstable by hand, and since when; None = nobody. ``private``: it is of one table
+    that is in no group. ``recover_requests``: beginnings of uids of dropped tables that a user wants back.
+    """
 
     identity: Identity
     spec: ColocationGroupSpec | None
     spec_error: str
     status: ColocationGroupStatus
+    marked_unstable: str | None = None
+    private: bool = False
+    recover_requests: frozenset[str] = frozenset()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -47,12 +54,21 @@ class ObservedGroup:
 
 @dataclass(frozen=True)
 class ObservedTable:
-    """A ColocatedTable; ``spec`` is None when ``spec_error`` says why it cannot be understood."""
+    """A ColocatedTable; ``spec`` is None when ``spec_error`` says why it cannot be understood.
+
+    ``recovers``: uid of the dropped table that it brings back.
+    """
 
     identity: Identity
     spec: ColocatedTableSpec | None
     spec_error: str
     status: ColocatedTableStatus
+    recovers: str | None = None
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether it was made to bring back a dropped table's data, and has not got it yet."""
+        return self.recovers is not None and self.status.snapshot is None
 
     @cached_property
     def directory(self) -> str:
@@ -63,8 +79,20 @@ class ObservedTable:
     def reference(self) -> TableReference:
         """The table as agents know it."""
         snapshot = self.status.snapshot
-        manifest = snapshot.manifest_sha256 if snapshot else None
-        return TableReference(namespace=self.identity.namespace, directory=self.directory, manifest=manifest)
+        return TableReference(
+            namespace=self.identity.namespace,
+            directory=self.directory,
+            manifest=snapshot.manifest_sha256 if snapshot else None,
+            retained_manifests=tuple(one.manifest_sha256 for one in self.status.history),
+        )
+
+
+@dataclass(frozen=True)
+class DroppedTable:
+    """A table as it was last seen before it was deleted, and when its deletion was heard of."""
+
+    table: ObservedTable
+    dropped_at: datetime
 
 
 @dataclass(frozen=True)
@@ -145,8 +173,8 @@ class Observation:
     """The cluster at ``now``.
 
     ``agent_views``: by node name. ``bucket_bytes``: per (namespace, directory, manifest) the bytes of each bucket, as
-    any agent has ever reported since this operator started. ``dropped_tables``: '<namespace>/<directory>' of tables
-    that this operator saw deleted -> their recycleAfterSeconds. ``namespace_uids``: of the groups' namespaces.
+    any agent has ever reported since this operator started. ``dropped_tables``: by uid, those that this
+    operator saw deleted. ``namespace_uids``: of the groups' namespaces.
     ``ca_certificate``: PEM of the agents' CA. ``version``: two observations of the same one differ in the clock only;
     None = not known.
     """
@@ -159,7 +187,7 @@ class Observation:
     clone_jobs: tuple[ObservedCloneJob, ...] = ()
     agent_views: Mapping[str, AgentView] = field(default_factory=dict)
     bucket_bytes: Mapping[tuple[str, str, str], BucketBytes] = field(default_factory=dict)
-    dropped_tables: Mapping[str, int] = field(default_factory=dict)
+    dropped_tables: Mapping[str, DroppedTable] = field(default_factory=dict)
     namespace_uids: Mapping[str, str] = field(default_factory=dict)
     ca_certificate: str = ""
     version: int | None = None

@@ -13,7 +13,14 @@ from ..manifests.clone_job import (
 )
 from ..model.base import Frozen
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
-from ..model.names import LABEL_BUCKET, LABEL_GROUP
+from ..model.names import (
+    ANNOTATION_MARKED_UNSTABLE,
+    ANNOTATION_RECOVERS,
+    LABEL_BUCKET,
+    LABEL_GROUP,
+    LABEL_PRIVATE,
+    RECOVER_PREFIX,
+)
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
 from .observation import (
     Identity,
@@ -60,14 +67,26 @@ def parse_group(body: JsonObject) -> ObservedGroup:
     """A ColocationGroup."""
     spec, error = _parse_spec(ColocationGroupSpec, body)
     status = ColocationGroupStatus.model_validate(body.get("status", {}))
-    return ObservedGroup(parse_identity(body), spec, error, status)
+    annotations = body["metadata"].get("annotations", {})
+    return ObservedGroup(
+        identity=parse_identity(body),
+        spec=spec,
+        spec_error=error,
+        status=status,
+        marked_unstable=annotations.get(ANNOTATION_MARKED_UNSTABLE),
+        private=body["metadata"].get("labels", {}).get(LABEL_PRIVATE) == "true",
+        recover_requests=frozenset(
+            name.removeprefix(RECOVER_PREFIX) for name in annotations if name.startswith(RECOVER_PREFIX)
+        ),
+    )
 
 
 def parse_table(body: JsonObject) -> ObservedTable:
     """A ColocatedTable."""
     spec, error = _parse_spec(ColocatedTableSpec, body)
     status = ColocatedTableStatus.model_validate(body.get("status", {}))
-    return ObservedTable(parse_identity(body), spec, error, status)
+    recovers = body["metadata"].get("annotations", {}).get(ANNOTATION_RECOVERS)
+    return ObservedTable(parse_identity(body), spec, error, status, recovers)
 
 
 def _parse_spec(kind: type[Spec], body: JsonObject) -> tuple[Spec | None, str]:

@@ -9,8 +9,17 @@ from ..manifests.clone_job import CLONE_COMPONENT
 from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
 from .api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Api, NotFound, Resource
 from .inventories import Inventories
-from .observation import Observation, ObservedAgent, ObservedCloneJob, ObservedGroup, ObservedNode, ObservedTable
+from .observation import (
+    DroppedTable,
+    Observation,
+    ObservedAgent,
+    ObservedCloneJob,
+    ObservedGroup,
+    ObservedNode,
+    ObservedTable,
+)
 from .parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
+from .recycled import recycled_records, reference_of
 from .store import Store
 
 JsonObject = dict[str, Any]
@@ -20,7 +29,7 @@ LABEL_SELECTORS: Mapping[Resource, str] = {
     PODS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={AGENT_COMPONENT}",
     JOBS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={CLONE_COMPONENT}",
 }
-MAX_REMEMBERED_DROPS = 10_000
+MAX_REMEMBERED_DROPS = 1000
 
 
 class LiveCluster:
@@ -52,7 +61,7 @@ class LiveCluster:
         self._nodes: Store[ObservedNode] = Store(parse_node)
         self._agents: Store[ObservedAgent] = Store(parse_agent)
         self._jobs: Store[ObservedCloneJob] = Store(parse_clone_job)
-        self._dropped: dict[str, int] = {}
+        self._dropped: dict[str, DroppedTable] = {}
         self._ca_certificate = ""
         self._version = 0
         self._namespace_uids: dict[str, str] = {}
@@ -62,6 +71,16 @@ class LiveCluster:
         return {
             GROUPS: self._groups, TABLES: self._tables, NODES: self._nodes, PODS: self._agents, JOBS: self._jobs,
         }  # fmt: skip
+
+    @property
+    def groups(self) -> tuple[ObservedGroup, ...]:
+        """The groups as the watches tell them now."""
+        return tuple(self._groups)
+
+    @property
+    def tables(self) -> tuple[ObservedTable, ...]:
+        """The tables as the watches tell them now."""
+        return tuple(self._tables)
 
     def take(self, resource: Resource, body: JsonObject, deleted: bool = False) -> bool:
         """An object as a watch or the answer to a write shows it; whether that changed anything that we look at."""
@@ -95,7 +114,8 @@ class LiveCluster:
         urls = self._agent_urls()
         ready = frozenset(node.name for node in self._nodes if node.ready and urls.get(node.name))
         tables = tuple(self._tables)
-        await self._inventories.ask(urls, ready, tuple(table.reference for table in tables))
+        records = recycled_records(self._groups)
+        await self._inventories.ask(urls, ready, tuple(reference_of(table, records) for table in tables))
         groups = tuple(self._groups)
         await self._learn_namespaces(groups)
         return Observation(
@@ -137,8 +157,6 @@ class LiveCluster:
             self._namespace_uids[namespace] = body["metadata"]["uid"]
 
     def _remember_drop(self, table: ObservedTable) -> None:
-        if table.spec is None:
-            return
         if len(self._dropped) >= MAX_REMEMBERED_DROPS:
             self._dropped.pop(next(iter(self._dropped)))
-        self._dropped[f"{table.identity.namespace}/{table.directory}"] = table.spec.recycle_after_seconds
+        self._dropped.setdefault(table.identity.uid, DroppedTable(table, self._now()))

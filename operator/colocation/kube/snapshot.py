@@ -1,16 +1,15 @@
 """Observation -> Snapshot: pure, so that what the planner sees can be tested without a cluster."""
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from ..model.conditions import ConditionType, Reason
 from ..model.group import ColocationGroupSpec
 from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
 from ..model.snapshot import GroupState, Limits, Node, Snapshot
-from .clones import clones_of
+from .clones import clones_of, transfer_clones
 from .held import TableReports, held_of_group
 from .membership import Membership
-from .observation import AgentView, Observation, ObservedGroup, ObservedNode, ObservedTable
+from .observation import AgentView, Observation, ObservedGroup, ObservedNode
 from .parse import parse_time
 from .recover import recovered_map
 
@@ -27,7 +26,7 @@ def snapshot_of(
     """
     reports = TableReports(observation)
     groups = tuple(
-        _group_state(observation, reports, membership.members[group.key], group, group.spec)
+        _group_state(observation, reports, membership, group, group.spec)
         for group in observation.groups
         if group.spec is not None and not group.identity.deleting
     )
@@ -36,26 +35,39 @@ def snapshot_of(
         names.update(group.held, *(group.map or ()))
     grace = timedelta(seconds=agent_grace_seconds)
     nodes = tuple(_node(observation, node, grace) for node in observation.nodes if node.name in names)
-    clones = clones_of(observation, groups)
+    clones = (*clones_of(observation, groups), *transfer_clones(observation))
     return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
 
 
 def _group_state(
     observation: Observation,
     reports: TableReports,
-    tables: Iterable[ObservedTable],
+    membership: Membership,
     group: ObservedGroup,
     spec: ColocationGroupSpec,
 ) -> GroupState:
-    bucket_bytes, held = held_of_group(observation, reports, tables, spec.buckets)
+    tables, rows = membership.members[group.key], group.status.backends_per_bucket_seq
+    arriving = membership.arriving.get(group.key, ())
+    if (arriving or tables) and membership.leaving.issuperset(table.identity.uid for table in tables):
+        # All that it places is leaving, or it is empty and tables come to where its map is now: moves would be in vain.
+        spec = spec.model_copy(update={"balancing": spec.balancing.model_copy(update={"enabled": False})})
+    if rows is None:
+        # Made anew, or for tables that lie somewhere already: it begins with the nodes that hold them.
+        rows = recovered_map(
+            held_of_group(observation, reports, (*tables, *arriving), spec.buckets, None)[1],
+            spec.buckets,
+            spec.replicas,
+        )
+    bucket_bytes, held = held_of_group(observation, reports, tables, spec.buckets, rows)
     return GroupState(
         namespace=group.identity.namespace,
         name=group.identity.name,
         spec=spec,
-        map=group.status.backends_per_bucket_seq or recovered_map(held, spec.buckets, spec.replicas),
+        map=rows,
         bucket_bytes=bucket_bytes,
         held=held,
         unstable_since=_unstable_since(group, spec.buckets),
+        marked_unstable=group.marked_unstable,
     )
 
 

@@ -5,24 +5,30 @@ from collections.abc import Callable
 from ..agentclient import AgentClient
 from ..manifests.clone_job import CloneJobSettings, clone_job
 from ..manifests.config_map import spark_config_map_data
+from ..manifests.recovered_table import recovered_table
 from ..model.names import (
     APP_NAME,
     GROUP_API_VERSION,
     GROUP_KIND,
     LABEL_GROUP,
     LABEL_MANAGED_BY,
-    spark_config_map_name,
+    LABEL_PRIVATE,
+    RECOVER_PREFIX,
+    config_map_of,
     table_directory,
 )
 from .actions import (
     Action,
     CollectGarbage,
     CreateGroup,
+    CreateTable,
     DeleteGroup,
     DropBucket,
+    EndRecoverRequest,
     PostEvent,
     RecycleTable,
     RemoveClone,
+    RestoreTable,
     StartClone,
     WriteConfigMap,
     WriteGroupStatus,
@@ -84,20 +90,54 @@ class LiveWriter:
                 await self._collect_garbage(action)
             case WriteConfigMap():
                 await self._write_config_map(action)
+            case CreateTable() | EndRecoverRequest() | RestoreTable():
+                await self._recover(action)
             case PostEvent():
                 await self._events.post(action)
+
+    async def _recover(self, action: CreateTable | EndRecoverRequest | RestoreTable) -> None:
+        match action:
+            case CreateTable():
+                await self._create_table(action)
+            case EndRecoverRequest():
+                await self._end_recover_request(action)
+            case RestoreTable():
+                await self._restore_table(action)
 
     async def _create_group(self, action: CreateGroup) -> None:
         body = {
             "apiVersion": GROUP_API_VERSION,
             "kind": GROUP_KIND,
-            "metadata": {"name": action.name, "namespace": action.namespace},
+            "metadata": {
+                "name": action.name,
+                "namespace": action.namespace,
+                **({"labels": {LABEL_PRIVATE: "true"}} if action.private else {}),
+            },
             "spec": action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
         try:
             self._take(GROUPS, await self._api.create(GROUPS, action.namespace, body))
         except Conflict:
             return  # somebody made it; the tables are checked against it in the next pass
+
+    async def _create_table(self, action: CreateTable) -> None:
+        record = action.record
+        if record.snapshot is None:
+            raise StaleDecision(f"table {record.namespace}/{record.name} was never loaded")
+        manifest = record.snapshot.manifest_sha256
+        schema = await self._agents.call(
+            action.url, lambda agent: agent.recycled_schema(record.namespace, action.directory, manifest)
+        )
+        body = recovered_table(record, schema, action.colocate_with, action.replicas)
+        try:
+            self._take(TABLES, await self._api.create(TABLES, record.namespace, body))
+        except Conflict:
+            return  # somebody made a table of this name; the next pass says so
+
+    async def _end_recover_request(self, action: EndRecoverRequest) -> None:
+        group = action.group
+        patch = {"metadata": {"uid": group.uid, "annotations": {f"{RECOVER_PREFIX}{action.request}": None}}}
+        self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch))
 
     async def _write_status(self, resource: Resource, subject: Identity, status: JsonObject) -> None:
         patch = {"metadata": {"resourceVersion": subject.resource_version}, "status": status}
@@ -139,6 +179,11 @@ class LiveWriter:
             action.url, lambda agent: agent.recycle(action.namespace, action.directory, action.keep_seconds)
         )
 
+    async def _restore_table(self, action: RestoreTable) -> None:
+        await self._agents.call(
+            action.url, lambda agent: agent.restore(action.namespace, action.directory, action.successor)
+        )
+
     async def _collect_garbage(self, action: CollectGarbage) -> None:
         await self._agents.call(
             action.url,
@@ -146,17 +191,20 @@ class LiveWriter:
         )
 
     async def _write_config_map(self, action: WriteConfigMap) -> None:
-        group, name = action.group, spark_config_map_name(action.group.name)
-        owner = {"apiVersion": GROUP_API_VERSION, "kind": GROUP_KIND, "name": group.name, "uid": group.uid}
+        group, namespace = action.group, action.content.placement.namespace
+        name = config_map_of(namespace, (group.namespace, group.name))
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
                 "name": name,
-                "namespace": group.namespace,
+                "namespace": namespace,
                 "labels": {LABEL_MANAGED_BY: APP_NAME, LABEL_GROUP: group.name},
-                "ownerReferences": [owner],
+                "ownerReferences": [
+                    {"apiVersion": GROUP_API_VERSION, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+                    for owner in action.owners
+                ],
             },
             "data": spark_config_map_data(action.content),
         }
-        await self._api.apply(CONFIG_MAPS, group.namespace, name, body)
+        await self._api.apply(CONFIG_MAPS, namespace, name, body)

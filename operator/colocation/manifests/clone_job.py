@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from ..model.base import Frozen
-from ..model.clone import CloneSpec
+from ..model.clone import CloneSpec, spec_to_environment
 from ..model.names import (
     APP_NAME,
     CA_PATH,
@@ -112,7 +112,7 @@ def _container(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
         "imagePullPolicy": settings.image_pull_policy,
         "command": ["python", "-m", "colocation.clone"],
         "env": [
-            {"name": "CLONE_SPEC", "value": spec.model_dump_json(by_alias=True)},
+            *({"name": name, "value": value} for name, value in spec_to_environment(spec).items()),
             {"name": "COLOCATION_DATA_ROOT", "value": settings.data_root},
         ],
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},

@@ -4,6 +4,7 @@ See ARCHITECTURE.md, "ConfigMap <group>-spark".
 """
 
 import json
+from functools import lru_cache
 
 import yaml
 
@@ -31,10 +32,19 @@ class SparkConfigMap(Frozen):
 def spark_config_map_data(content: SparkConfigMap) -> dict[str, str]:
     """The ConfigMap's data."""
     placement = content.placement
+    driver, executor = _pod_templates(placement)
     return {
         "agents.json": json.dumps(dict(sorted(content.agent_urls.items())), indent=2) + "\n",
         CA_KEY: content.ca_certificate,
-        "driver-pod-template.yaml": yaml.safe_dump(driver_pod_template(placement), sort_keys=False),
-        "executor-pod-template.yaml": yaml.safe_dump(executor_pod_template(placement), sort_keys=False),
+        "driver-pod-template.yaml": driver,
+        "executor-pod-template.yaml": executor,
         "spark-defaults.conf": render_properties(spark_defaults(placement)),
     }
+
+
+@lru_cache(maxsize=2048)
+def _pod_templates(placement: SparkPlacement) -> tuple[str, str]:
+    """The driver's and the executors' as YAML; remembered, as agents come and go more often than nodes."""
+    templates = driver_pod_template(placement), executor_pod_template(placement)
+    driver, executor = (yaml.dump(template, Dumper=yaml.CSafeDumper, sort_keys=False) for template in templates)
+    return driver, executor

@@ -31,8 +31,13 @@ ALLOWED_KEY_TYPES = (
     "timestamp_ntz"
 )
 
-GROUP_NAME_PATTERN = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"
-"""A group's name, or nothing: a table may not ask for a group that cannot be made."""
+_NAMESPACE = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+GROUP_REFERENCE_PATTERN = rf"^(({_NAMESPACE}/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"
+"""``<group>``, ``<namespace>/<group>`` or nothing: a table may not ask for a group that cannot be made."""
+
+ALLOWED_NAMESPACE_PATTERN = rf"^(\*|{_NAMESPACE})$"
+"""A namespace, or ``*`` for all of them."""
 
 MAX_NAME_LENGTH = 63
 """Names of groups and tables become label values, which Kubernetes limits."""
@@ -42,16 +47,19 @@ MAX_NAME_LENGTH = 63
 class Rule:
     """One CEL rule: ``expression`` is true of a good object, ``message`` is a CEL expression of the text.
 
-    ``wanted`` says in words, for the reference, what a good object is like.
+    ``wanted`` says in words, for the reference, what a good object is like. ``at_creation``: ``oldSelf`` is an optional
+    value, absent of a new object; else a rule that names it is not looked at then.
     """
 
     wanted: str
     expression: str
     message: str
+    at_creation: bool = False
 
-    def to_json_dict(self) -> dict[str, str]:
+    def to_json_dict(self) -> dict[str, object]:
         """As an entry of ``x-kubernetes-validations``."""
-        return {"rule": self.expression, "messageExpression": self.message}
+        optional = {"optionalOldSelf": True} if self.at_creation else {}
+        return {"rule": self.expression, "messageExpression": self.message, **optional}
 
 
 def name_rule(kind: str) -> Rule:
@@ -79,7 +87,6 @@ GROUP_RULES = (
     name_rule(GROUP_KIND),
     _fixed_once_used("bucketKey"),
     _fixed_once_used("buckets"),
-    _fixed_once_used("replicas"),
 )
 
 GROUP_SPEC_RULES = (
@@ -142,10 +149,11 @@ TABLE_SPEC_RULES = (
         "+ ']; a column may be in one of them; take it out of the other'",
     ),
     Rule(
-        "A table in no group says its `buckets` and `replicas`.",
-        "self.colocateWith != '' || (has(self.buckets) && has(self.replicas))",
+        "A table that is made in no group says its `buckets` and `replicas`.",
+        "oldSelf.hasValue() || self.colocateWith != '' || (has(self.buckets) && has(self.replicas))",
         "'colocateWith is empty, so no group says how many buckets and replicas the table has; "
         "give buckets and replicas, or name a group in colocateWith'",
+        at_creation=True,
     ),
     Rule(
         "`bucketedBy` stays as it is.",
@@ -167,5 +175,12 @@ COLUMN_RULES = (
         "self.type == oldSelf.type",
         "'the type of column ' + self.name + ' cannot change from ' + oldSelf.type + ' to ' + self.type "
         "+ ': files hold it; add a column of another name'",
+    ),
+    Rule(
+        "The `storedAs` of a column stays as it is.",
+        "self.storedAs == oldSelf.storedAs",
+        "'storedAs of column ' + self.name + ' cannot change from \"' + oldSelf.storedAs + '\" to \"' + self.storedAs "
+        "+ '\": files hold the column under that name; to rename it, change its name and give the first name as "
+        "storedAs'",
     ),
 )

@@ -19,7 +19,7 @@ from ..model.names import (
     TOKEN_AUDIENCE,
     TOKEN_DIRECTORY,
     TOKEN_PATH,
-    spark_config_map_name,
+    config_map_of,
 )
 
 DRIVER_CONTAINER = "spark-kubernetes-driver"
@@ -44,12 +44,14 @@ KubernetesObject = dict[str, Any]
 class SparkPlacement(Frozen):
     """A group as Spark's pods see it.
 
-    ``nodes`` are the nodes of its map; empty = no map yet, no affinity. ``spark_image`` is the installation's default
-    image for Spark, or None.
+    ``namespace`` is where the pods run; ``group_namespace`` is the group's own when that is another one. ``nodes`` are
+    the nodes of its map; empty = no map yet, no affinity. ``spark_image`` is the installation's default image for
+    Spark, or None.
     """
 
     namespace: str
     group: str
+    group_namespace: str | None = None
     nodes: tuple[str, ...] = ()
     data_root: str = DEFAULT_DATA_ROOT
     spark_image: str | None = None
@@ -123,7 +125,7 @@ def access_volume(placement: SparkPlacement) -> KubernetesObject:
     }
     certificate = CA_PATH.rpartition("/")[2]
     config_map = {
-        "name": spark_config_map_name(placement.group),
+        "name": config_map_of(placement.namespace, (placement.group_namespace or placement.namespace, placement.group)),
         "items": [{"key": certificate, "path": certificate}],
     }
     sources = [{"serviceAccountToken": token}, {"configMap": config_map}]
@@ -160,9 +162,13 @@ def spark_defaults(placement: SparkPlacement) -> dict[str, str]:
 
 
 RECIPE = {
+    # Trusts the order of rows in files, which saves the sorts of merge joins and windows.
+    "spark.sql.extensions": "dev.colocation.spark.ColocationExtensions",
     # Counts local and remote bytes per task, and tells the driver on which nodes executors are.
     "spark.plugins": "dev.colocation.spark.ColocationPlugin",
     "spark.hadoop.fs.coloc.impl": "dev.colocation.spark.ColocFileSystem",
+    # Loads write a CRC per page: a disk that returns wrong bytes fails the task instead of changing the answer.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # Executors come and go, snapshots change: an instance is cheap, a stale one wrong.
     "spark.hadoop.fs.coloc.impl.disable.cache": "true",
     # The file system lists from the manifest; Spark's own parallel listing would run as tasks and lose the locations.

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Frozen, Observed
+from .table import Column
 
 ReplicaState = Literal["complete", "partial", "corrupt"]
 """Of a bucket on a node: all wanted files held and verified; some missing; some found damaged. Absent = none held."""
@@ -51,6 +52,8 @@ class TableReport(Observed):
     manifest_present: bool
     buckets: dict[int, BucketReport] = {}
     surplus_bytes: int = 0
+    retained_present: bool = Field(True, description="Whether the manifests of all retained snapshots are here.")
+    retained_missing: tuple[int, ...] = Field((), description="Buckets that lack files of retained snapshots here.")
 
 
 class CloneProgress(Observed):
@@ -74,6 +77,7 @@ class AgentReport(Observed):
     active_transfers: int = 0
     tables: tuple[TableReport, ...] = ()
     unknown_directories: tuple[str, ...] = Field((), description="'<namespace>/<table>-<uid8>' of no wanted table.")
+    recycled_directories: tuple[str, ...] = Field((), description="'<namespace>/<directory>' in the recycle bin.")
     clones: tuple[CloneProgress, ...] = ()
 
 
@@ -101,6 +105,22 @@ class CollectRequest(Frozen):
 
 class RecycleRequest(Frozen):
     keep_seconds: int = Field(ge=0)
+
+
+class RestoreRequest(Frozen):
+    """Out of the recycle bin, or from where it lies, to the folder ``directory`` of the table that brings it back."""
+
+    directory: str
+
+
+class RecycledSchema(Observed):
+    """A dropped table's schema, from a manifest in the recycle bin."""
+
+    columns: tuple[Column, ...]
+    bucketed_by: tuple[str, ...]
+    partitioned_by: tuple[str, ...] = ()
+    sorted_by: tuple[str, ...] = ()
+    buckets: int
 
 
 class Removed(Observed):

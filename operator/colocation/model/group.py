@@ -6,12 +6,12 @@ from pydantic import Field, field_validator
 
 from .base import Frozen, Observed
 from .conditions import Condition
+from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
+from .members import GroupMember, RecycledTable
 from .spark_types import canonical_type, is_key_type
 
-MAX_BUCKETS = 65536
-MAX_REPLICAS = 7
 MAX_LISTED_UNSTABLE_BUCKETS = 20
-MAX_KEY_COLUMNS = 16
+MAX_ALLOWED_NAMESPACES = 256
 
 
 class Relocation(Frozen):
@@ -64,6 +64,10 @@ class ColocationGroupSpec(Frozen):
         "WithLastTable", description="WithLastTable: the group goes with its last table. Retain: it stays."
     )
 
+    allowed_namespaces: Annotated[tuple[str, ...], Field(max_length=MAX_ALLOWED_NAMESPACES)] = Field(
+        (), description="Namespaces whose tables may be in the group too; * = every namespace."
+    )
+
     @field_validator("bucket_key")
     @classmethod
     def _known_key_types(cls, types: tuple[str, ...]) -> tuple[str, ...]:
@@ -78,6 +82,10 @@ class UnstableBucket(Observed):
     reason: str = Field(description="Why, in one word.")
     message: str = Field("", description="Why, with the node and what is missing there.")
     since: str | None = Field(None, description="RFC 3339, UTC.")
+    replicas: dict[str, str] = Field(
+        default_factory=dict,
+        description="Node of the map -> complete, partial, corrupt, missing, or down when it cannot be read now.",
+    )
 
 
 class CloneCounts(Observed):
@@ -103,8 +111,12 @@ class ColocationGroupStatus(Observed):
     )
     reason: str | None = Field(None, description="Why the group is (not) stable, in one word; the Stable condition's.")
     dist_cols: str | None = Field(None, description="Types of the bucket key, in order.")
-    tables: tuple[str, ...] = Field((), description="The accepted tables.")
-    table_count: int | None = Field(None, description="How many tables are accepted.")
+    tables: tuple[str, ...] = Field(
+        (),
+        description="The group's tables, those of other namespaces as <namespace>/<name>; with * behind it: dropped, "
+        "and in the recycle bin until it is purged.",
+    )
+    table_count: int | None = Field(None, description="How many tables the group has; dropped ones do not count.")
     nodes: tuple[str, ...] = Field((), description="The nodes in the map.")
     node_count: int | None = Field(None, description="How many nodes are in the map.")
     backends_per_bucket_seq: BucketSequence | None = Field(
@@ -114,5 +126,11 @@ class ColocationGroupStatus(Observed):
     unstable_buckets: tuple[UnstableBucket, ...] = Field((), description="The first 20 buckets that are not stable.")
     unstable_bucket_count: int | None = Field(None, description="How many buckets are not stable.")
     clones: CloneCounts | None = None
+    members: tuple[GroupMember, ...] = Field(
+        (), description="What the operator has to know of a table that is dropped while it is away."
+    )
+    recycled: tuple[RecycledTable, ...] = Field(
+        (), description="Dropped tables that can be brought back by `colocation recover`; at most 500 are kept."
+    )
     delete_after: str | None = Field(None, description="When the group goes, now that its last table has gone.")
     conditions: tuple[Condition, ...] = Field((), description="Ready, Stable, Reconciling, Stalled.")

@@ -6,16 +6,32 @@ GROUP_API_VERSION = f"{API_GROUP}/{API_VERSION}"
 
 GROUP_KIND = "ColocationGroup"
 GROUP_PLURAL = "colocationgroups"
+GROUP_ADMIN_SUBRESOURCE = "admin"
+"""The admin API authorizes callers on the virtual subresource ``colocationgroups/admin``."""
 TABLE_KIND = "ColocatedTable"
 TABLE_PLURAL = "colocatedtables"
 TABLE_DATA_SUBRESOURCE = "data"
 """Agents authorize callers on the virtual subresource ``colocatedtables/data``."""
 
 LABEL_GROUP = "colocation.dev/group"
+LABEL_GROUP_NAMESPACE = "colocation.dev/group-namespace"
+"""Beside ``colocation.dev/group``, on applications whose group is in another namespace."""
+ANNOTATION_DECISION = "colocation.dev/decision"
+"""On Spark applications: colocated or not, and why, as it was decided when the application was created."""
+ANNOTATION_NODES = "colocation.dev/nodes"
+"""On executors' pod templates: the group's nodes that were put into the affinity."""
 LABEL_BUCKET = "colocation.dev/bucket"
 LABEL_TARGET_NODE = "colocation.dev/target-node"
 LABEL_WEIGHT = "colocation.dev/weight"
 LABEL_DRAIN = "colocation.dev/drain"
+LABEL_PRIVATE = "colocation.dev/private"
+"""Of a group that the operator made for one table that is in no group: nothing else may be in it."""
+ANNOTATION_RECOVERS = "colocation.dev/recovers"
+"""Of a table that the operator made to bring back a dropped one: that one's uid."""
+RECOVER_PREFIX = "recover.colocation.dev/"
+"""Annotation of a group, followed by 8 digits of a dropped table's uid: a user wants the table back."""
+ANNOTATION_MARKED_UNSTABLE = "colocation.dev/marked-unstable"
+"""Of a group that was marked unstable by hand: who did it, since when; any text counts."""
 LABEL_ZONE = "topology.kubernetes.io/zone"
 LABEL_HOSTNAME = "kubernetes.io/hostname"
 LABEL_COMPONENT = "app.kubernetes.io/component"
@@ -48,6 +64,38 @@ def spark_config_map_name(group: str) -> str:
     return f"{group}{SPARK_CONFIG_MAP_SUFFIX}"
 
 
+def config_map_of(namespace: str, group: tuple[str, str]) -> str:
+    """The name of the group's ConfigMap in ``namespace``, where pods of its tables run.
+
+    Pods can only mount ConfigMaps of their own namespace, so a group of another namespace has one there too. Its name
+    cannot be that of a group there (those end in ``-spark``), and names no other group (namespaces hold no dots).
+    """
+    group_namespace, name = group
+    if group_namespace == namespace:
+        return spark_config_map_name(name)
+    return f"{name}.{group_namespace}{SPARK_CONFIG_MAP_SUFFIX}-shared"
+
+
 def table_directory(table: str, uid: str) -> str:
     """A table's folder below its namespace: the uid keeps a re-created table off its predecessor's files."""
     return f"{table}-{uid[:8]}"
+
+
+def group_key(namespace: str, colocate_with: str) -> tuple[str, str]:
+    """(namespace, name) of the group that a table in ``namespace`` names in ``colocateWith``.
+
+    ``sales`` is the group in the table's own namespace, ``accounts/sales`` the one in namespace ``accounts``; a table
+    in no group names the empty one.
+    """
+    other, slash, name = colocate_with.partition("/")
+    return (other, name) if slash else (namespace, colocate_with)
+
+
+def private_group_name(table: str, uid: str) -> str:
+    """The group of one table that is in no group; at most 63 characters, as group names are."""
+    return f"{table[:54].rstrip('-.')}-{uid[:8]}"
+
+
+def group_reference(namespace: str, group: tuple[str, str]) -> str:
+    """What a table in ``namespace`` writes into ``colocateWith`` for the group: the inverse of ``group_key``."""
+    return group[1] if group[0] == namespace else "/".join(group)

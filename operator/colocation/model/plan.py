@@ -48,13 +48,35 @@ class Evenness(Frozen):
     after: float
 
 
+class NodeLoad(Frozen):
+    """What one node has of a group in its map, before and after the whole plan.
+
+    ``share``: the replicas that it should have by its weight; 0 when it may not take any.
+    """
+
+    node: str
+    weight: float
+    share: float
+    replicas_before: int
+    replicas_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+class Expectation(Frozen):
+    """What a group's plan comes to. ``bytes_to_copy``: of all moves together. ``nodes``: by name."""
+
+    bytes_to_copy: int
+    nodes: tuple[NodeLoad, ...]
+
+
 class GroupPlan(Frozen):
     """One group's part of a plan.
 
     ``moves``: the whole way to ``target_map``. ``start_now``: indexes into ``moves`` that the limits allow at once.
     ``next_map``: the map to write now, None when it does not change; a replica enters it only complete, and the one
     it succeeds leaves in the same step. ``drops``: replicas safe to delete now, against the *current* map.
-    ``cancel``: indexes into the snapshot's clones that are no longer wanted.
+    ``cancel``: indexes into the snapshot's clones that are no longer wanted. ``expected``: of previews only.
     """
 
     namespace: str
@@ -72,6 +94,7 @@ class GroupPlan(Frozen):
     cancel: tuple[int, ...] = ()
     stalled: BucketProblem | None = None
     evenness: Evenness | None = None
+    expected: Expectation | None = None
 
 
 class Plan(Frozen):

@@ -7,7 +7,7 @@ bucket columns, type per position, replica count. Names of columns are not compa
 from .base import Frozen
 from .conditions import Reason
 from .group import ColocationGroupSpec
-from .table import ColocatedTableSpec
+from .table import ColocatedTableSpec, ColocatedTableStatus
 
 
 class Refusal(Frozen):
@@ -24,6 +24,29 @@ def check_schema(group_name: str, group: ColocationGroupSpec, table: ColocatedTa
         return None
     message = f"{difference}, as in group {group_name}; change the table or name another group in colocateWith"
     return Refusal(reason=Reason.SCHEMA_MISMATCH, message=message)
+
+
+def check_member(
+    group_name: str, group: ColocationGroupSpec, table: ColocatedTableSpec, status: ColocatedTableStatus
+) -> Refusal | None:
+    """As ``check_schema``, for a table that is in the group already.
+
+    The replicas that it was accepted with stay right when the group's are raised or lowered; others are refused.
+    """
+    unchanged = table.replicas == status.replicas
+    return check_schema(group_name, group, table.model_copy(update={"replicas": None}) if unchanged else table)
+
+
+def check_newcomer(
+    group_name: str, group: ColocationGroupSpec, table: ColocatedTableSpec, status: ColocatedTableStatus
+) -> Refusal | None:
+    """As ``check_schema``, for a table that comes from another group: its files are bucketed already."""
+    return check_schema(group_name, group, _as_loaded(table, status))
+
+
+def _as_loaded(table: ColocatedTableSpec, status: ColocatedTableStatus) -> ColocatedTableSpec:
+    """The table with the bucket count of its files."""
+    return table.model_copy(update={"buckets": status.buckets}) if status.snapshot and status.buckets else table
 
 
 def _first_difference(group: ColocationGroupSpec, table: ColocatedTableSpec) -> str | None:
@@ -43,11 +66,14 @@ def _first_difference(group: ColocationGroupSpec, table: ColocatedTableSpec) -> 
     return None
 
 
-def schema_of(table: ColocatedTableSpec) -> ColocationGroupSpec | None:
+def schema_of(table: ColocatedTableSpec, status: ColocatedTableStatus) -> ColocationGroupSpec | None:
     """The group that a table makes when it names one that is missing; None when it does not say enough.
 
+    What the spec leaves out is as it was in the group that the table was in before.
     Source: seed 000, "Table creation": the parent table's data distribution determines the CGS.
     """
-    if table.buckets is None or table.replicas is None:
+    buckets = _as_loaded(table, status).buckets or status.buckets
+    replicas = table.replicas or status.replicas
+    if buckets is None or replicas is None:
         return None
-    return ColocationGroupSpec(bucket_key=table.bucket_key_types, buckets=table.buckets, replicas=table.replicas)
+    return ColocationGroupSpec(bucket_key=table.bucket_key_types, buckets=buckets, replicas=replicas)

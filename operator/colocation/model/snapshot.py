@@ -3,13 +3,22 @@
 The JSON form is design.md's "Snapshots and plans as files".
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from .agent import ReplicaState
 from .base import Frozen
 from .group import BucketSequence, ColocationGroupSpec
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
+"""RFC 3339; a time without a zone is UTC."""
 
 
 class Limits(Frozen):
@@ -31,9 +40,9 @@ class Node(Frozen):
 
     name: str
     zone: str | None = None
-    weight: float = Field(1.0, ge=0)
+    weight: float = Field(1.0, ge=0, allow_inf_nan=False)
     ready: bool = True
-    not_ready_since: datetime | None = None
+    not_ready_since: Moment | None = None
     not_ready_reason: str | None = None
     not_ready_message: str = ""
     drain: bool = False
@@ -57,7 +66,7 @@ class GroupState(Frozen):
     map: BucketSequence | None = None
     bucket_bytes: tuple[int, ...] = ()
     held: dict[str, dict[int, ReplicaState]] = {}
-    unstable_since: dict[int, datetime] = {}
+    unstable_since: dict[int, Moment] = {}
     marked_unstable: str | None = Field(None, description="Who marked the group unstable by hand, and why.")
 
 
@@ -72,16 +81,16 @@ class Clone(Frozen):
     bucket: int
     source: str | None = Field(None, alias="from")
     to: str
-    since: datetime
+    since: Moment
     bytes_done: int = 0
     failures: int = Field(0, description="Failed attempts so far.")
-    retry_at: datetime | None = Field(None, description="Not before this time, after a failure.")
+    retry_at: Moment | None = Field(None, description="Not before this time, after a failure.")
 
 
 class Snapshot(Frozen):
     """All that a plan is computed from."""
 
-    now: datetime
+    now: Moment
     limits: Limits = Limits()
     nodes: tuple[Node, ...] = ()
     groups: tuple[GroupState, ...] = ()

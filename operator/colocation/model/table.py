@@ -6,7 +6,8 @@ from pydantic import Field, field_validator, model_validator
 
 from .base import Frozen, Observed
 from .conditions import Condition
-from .group import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
+from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
+from .names import group_key
 from .spark_types import canonical_type, is_key_type
 
 
@@ -14,6 +15,9 @@ class Column(Frozen):
     name: str = Field(min_length=1, max_length=255, description="Column name, compared without case, as Spark does.")
     type: str = Field(min_length=1, description="Spark SQL type, e.g. bigint, decimal(15,2), array<string>.")
     nullable: bool = Field(True, description="Whether NULL is allowed.")
+    stored_as: str = Field(
+        "", max_length=255, description="Of a renamed column: its first name, which files keep. Empty = name."
+    )
 
     @field_validator("type")
     @classmethod
@@ -21,9 +25,40 @@ class Column(Frozen):
         canonical_type(name)
         return name
 
+    @property
+    def stored_name(self) -> str:
+        """The column's name in the files."""
+        return self.stored_as or self.name
+
+
+MAX_RETAINED_SNAPSHOTS = 100
+"""Each one takes some 250 bytes of the table's status."""
+
+
+class Retention(Frozen):
+    """How long replaced snapshots can still be read; whichever limit is reached first."""
+
+    seconds: int = Field(86400, ge=0, description="How long a snapshot is kept after it was replaced.")
+    snapshots: int = Field(
+        10, ge=0, le=MAX_RETAINED_SNAPSHOTS, description="How many replaced snapshots are kept at most."
+    )
+
+
+class Compaction(Frozen):
+    """Whether a load that leaves many small files merges them, in the same Spark application."""
+
+    enabled: bool = Field(False, description="Whether loads compact; `colocation compact` always may.")
+    max_files_per_bucket: int = Field(
+        8, ge=1, description="A load compacts a bucket of a partition that has more files than this."
+    )
+
 
 class ColocatedTableSpec(Frozen):
-    colocate_with: str = Field("", description="The group's name; empty = in no group. A missing group is made.")
+    colocate_with: str = Field(
+        "",
+        description="The group's name, or <namespace>/<name> for a group of another namespace that allows it; "
+        "empty = in no group. A missing group is made.",
+    )
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=2000)] = Field(
         description="All columns, partition columns too."
     )
@@ -43,6 +78,8 @@ class ColocatedTableSpec(Frozen):
         (), description="Order of rows within a bucket file; default: the bucket key."
     )
     recycle_after_seconds: int = Field(86400, ge=0, description="How long a dropped table's files are kept.")
+    retention: Retention = Retention()
+    compaction: Compaction = Compaction()
 
     @model_validator(mode="after")
     def _columns_exist(self) -> "ColocatedTableSpec":
@@ -64,6 +101,23 @@ class ColocatedTableSpec(Frozen):
                 raise ValueError(f"bucketedBy column {name} has type {self.column(name).type}, which cannot be a key")
         return self
 
+    @model_validator(mode="after")
+    def _stored_names_are_sound(self) -> "ColocatedTableSpec":
+        stored = [column.stored_name.lower() for column in self.columns]
+        duplicates = sorted({name for name in stored if stored.count(name) > 1})
+        if duplicates:
+            raise ValueError(f"columns stored under one name: {', '.join(duplicates)}; storedAs must name another")
+        for field, chosen in (
+            ("bucketedBy", self.bucketed_by), ("partitionedBy", self.partitioned_by), ("sortedBy", self.sorted_by),
+        ):
+            renamed = [name for name in chosen if self.column(name).stored_name.lower() != name.lower()]
+            if renamed:
+                raise ValueError(
+                    f"{field} column {', '.join(renamed)} has storedAs; files are laid out by its name, so it cannot "
+                    "be renamed: remove storedAs"
+                )
+        return self
+
     def column(self, name: str) -> Column:
         """The column of this name, compared without case.
 
@@ -79,6 +133,11 @@ class ColocatedTableSpec(Frozen):
     def bucket_key_types(self) -> tuple[str, ...]:
         """Canonical types of the bucket key, in order: the table's side of the CGS check."""
         return tuple(canonical_type(self.column(name).type) for name in self.bucketed_by)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The partition columns as ``columns`` spells them, which is how folders and manifests name them."""
+        return tuple(self.column(name).stored_name for name in self.partitioned_by)
 
     @property
     def sort_columns(self) -> tuple[str, ...]:
@@ -106,6 +165,25 @@ class TableSnapshot(Observed):
 class ColocatedTableStatus(Observed):
     observed_generation: int | None = Field(None, description="The generation of the spec that this status is about.")
     accepted: bool | None = Field(None, description="Whether the group takes the table.")
-    group_id: str | None = Field(None, description="Id of the group that took the table.")
+    group: str | None = Field(
+        None,
+        description="The group that places the table now, as colocateWith would name it. While colocateWith changes "
+        "this is the old one, until every replica is complete in the new one.",
+    )
+    group_id: str | None = Field(None, description="Id of the group that places the table.")
+    buckets: int | None = Field(None, description="Buckets of the table's files: of the group that took it.")
+    replicas: int | None = Field(None, description="Replicas that the spec, or else the group, said at that time.")
     snapshot: TableSnapshot | None = None
+    history: tuple[TableSnapshot, ...] = Field(
+        (), description="Replaced snapshots that can still be read, the newest first."
+    )
     conditions: tuple[Condition, ...] = Field((), description="Ready, Accepted.")
+
+
+def placing_group(namespace: str, spec: ColocatedTableSpec, status: ColocatedTableStatus) -> tuple[str, str]:
+    """(namespace, name) of the group on whose nodes the table's files are now: where to read it and to load it.
+
+    Not always the one that ``colocateWith`` names: a table that changes it stays in its group until its files are in
+    the other one, and a table in no group is placed by a private one. The name is empty when nothing is known yet.
+    """
+    return group_key(namespace, status.group or spec.colocate_with)

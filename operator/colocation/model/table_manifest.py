@@ -38,7 +38,11 @@ class DataFile(Observed):
 
 
 class TableManifest(Observed):
-    """All files of one snapshot of one table."""
+    """All files of one snapshot of one table.
+
+    The rows of every file are sorted by ``sorted_by`` as Spark sorts: ascending, NULL first, strings by their bytes,
+    -0.0 equal to 0.0, NaN last. A change that would break this is refused when it commits; readers may rely on it.
+    """
 
     format_version: int = FORMAT_VERSION
     namespace: str

@@ -5,15 +5,18 @@ leave. No bucket comes to lie in fewer zones than before; that is a limit on the
 """
 
 from collections import Counter, defaultdict
+from functools import lru_cache
 from itertools import chain
 
 from colocation.model.conditions import Reason
+from colocation.model.group import BucketSequence
 
 from .cluster import Standing
 from .course import Course, replacements, too_few_nodes
 from .evening import Problem
 from .exchange import even_placement
 from .quiet import is_settled
+from .shares import Shares
 from .view import GroupView, Placement
 from .wording import listed
 
@@ -50,20 +53,42 @@ def _buckets_on(view: GroupView, nodes: set[str]) -> list[int]:
 
 
 def _even_map(view: GroupView) -> Placement:
-    weights = view.pool.weights
-    replicas = view.spec.replicas
-    zones = {node: view.zone(node) for node in set(chain.from_iterable(view.map)) | set(weights)}
-    spare = [replicas - len({zones[node] for node in nodes}) for nodes in view.map]
-    problem = Problem(
-        holders=[set(nodes) for nodes in view.map],
-        takers=sorted(weights, key=view.cluster.loads.of),
-        shares=view.pool.shares(len(view.map), replicas, by_weight_alone=True),
-        zones=zones,
-        bucket_bytes=[view.bytes_of(bucket) for bucket in range(len(view.map))],
-        spare=spare,
-        begun=view.begun,
+    weights, replicas = view.pool.weights, view.spec.replicas
+    zones = {node: view.zone(node) for node in sorted({*chain.from_iterable(view.map), *weights})}
+    return list(
+        even_rows(
+            tuple(view.map),
+            tuple(sorted(weights, key=view.cluster.loads.of)),
+            view.pool.shares(len(view.map), replicas, by_weight_alone=True),
+            tuple(zones.items()),
+            tuple(view.bytes_of(bucket) for bucket in range(len(view.map))),
+            tuple(replicas - len({zones[node] for node in nodes}) for nodes in view.map),
+            frozenset(view.begun.items()),
+        )
     )
-    return [in_order(old, new) for old, new in zip(view.map, even_placement(problem), strict=True)]
+
+
+@lru_cache(maxsize=2048)
+def even_rows(
+    rows: BucketSequence,
+    takers: tuple[str, ...],
+    shares: Shares,
+    zones: tuple[tuple[str, str], ...],
+    bucket_bytes: tuple[int, ...],
+    spare: tuple[int, ...],
+    begun: frozenset[tuple[tuple[int, str], bool]],
+) -> BucketSequence:
+    """The even map nearest to ``rows``; remembered, as moving the data takes many passes that all plan the same."""
+    problem = Problem(
+        holders=[set(nodes) for nodes in rows],
+        takers=list(takers),
+        shares=shares,
+        zones=dict(zones),
+        bucket_bytes=list(bucket_bytes),
+        spare=list(spare),
+        begun=dict(begun),
+    )
+    return tuple(in_order(old, new) for old, new in zip(rows, even_placement(problem), strict=True))
 
 
 def in_order(old: tuple[str, ...], new: set[str]) -> tuple[str, ...]:

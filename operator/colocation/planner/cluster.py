@@ -1,13 +1,14 @@
 """The snapshot, indexed once per pass: nodes, pools of nodes per selector, room on disks, clones per group."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from functools import cached_property
 from math import inf
 
 from colocation.model.group import ColocationGroupSpec
+from colocation.model.names import LABEL_ZONE
 from colocation.model.snapshot import Clone, GroupState, Node, Snapshot
 
 from .loads import Loads
@@ -54,8 +55,7 @@ class Pool:
         size = (buckets, replicas, keep_for_waiting and bool(self.waiting), bool(zones))
         if size not in self._shares:
             weights = self.weights | self.waiting if keep_for_waiting else self.weights
-            shares = fair_shares(weights, zones, buckets, replicas)
-            self._shares[size] = replace(shares, either_way=self.either_way)
+            self._shares[size] = fair_shares(weights, zones, buckets, replicas, either_way=self.either_way)
         return self._shares[size]
 
     @cached_property
@@ -176,5 +176,6 @@ def is_selected(node: Node, spec: ColocationGroupSpec) -> bool:
 
 def zone_of(node: Node, spec: ColocationGroupSpec) -> str:
     """The node's value of the group's topology key; nodes without one share the empty zone."""
-    zone = node.labels.get(spec.topology_key) if spec.topology_key else node.zone
-    return zone or ""
+    if spec.topology_key in ("", LABEL_ZONE):
+        return node.zone or node.labels.get(LABEL_ZONE, "")
+    return node.labels.get(spec.topology_key, "")

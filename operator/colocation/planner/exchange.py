@@ -3,16 +3,17 @@
 `find_exchange` computes the fewest moves that any way to evenness needs. `straight_placement` looks for a placement
 with just so many: every bucket moves at most once, matched with the nodes that may give it up (augmenting paths),
 smallest buckets first. For one receiving node that is the optimum in bytes too (the sets of buckets that can be given
-up form a matroid), as it is when all buckets are equally big. Otherwise `colocation.planner.evening` is asked.
+up form a matroid), as it is when all buckets are equally big. `quick_placement` finds the optimum of most exchanges
+with several receiving nodes. Otherwise `colocation.planner.evening` is asked.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from itertools import chain
 
 from .evening import Problem, solve
+from .matching import Matching
 from .shares import Shares
 
 MOST_STEPS = 5_000_000
@@ -24,7 +25,8 @@ class Exchange:
     """How many replicas each node has to give up and take.
 
     ``giving``: certain ones; ``either``: nodes of which ``either_moves`` in all give one more, no matter which.
-    ``taking``: the lightest nodes where there is a choice. ``may_take``: every node that could take in an optimum.
+    ``taking``: the lightest nodes where there is a choice (``is_open``). ``may_take``: every node that could take in an
+    optimum.
     """
 
     giving: Counter[str] = field(default_factory=Counter)
@@ -32,6 +34,11 @@ class Exchange:
     either_moves: int = 0
     taking: Counter[str] = field(default_factory=Counter)
     may_take: set[str] = field(default_factory=set)
+    is_open: bool = False
+
+    def givers(self) -> Matching:
+        """Of buckets with the nodes that give them up; as yet none."""
+        return Matching(self.giving, self.either, self.either_moves)
 
     @property
     def moves(self) -> int:
@@ -71,7 +78,9 @@ def find_exchange(counts: Counter[str], takers: list[str], shares: Shares) -> Ex
         _split_certain(exchange, counts, given, shares, -least_surplus)
     exchange.may_take = set(exchange.taking)
     if last_need is not None:
-        exchange.may_take |= {node for need, _, node in needs if need == last_need}
+        others = {node for need, _, node in needs if need == last_need}
+        exchange.may_take |= others
+        exchange.is_open = bool(others)
     return exchange
 
 
@@ -93,71 +102,10 @@ def _split_certain(
     }
 
 
-class StraightMatching:
-    """Finds for each of many buckets a node that gives it up, within the exchange.
-
-    Kuhn's algorithm with capacities: a bucket for which no node has a replica left to give may push another bucket to
-    another of its nodes.
-    """
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._givers_of: dict[int, list[str]] = {}
-        self._given: dict[str, set[int]] = defaultdict(set)
-        self._either_left = exchange.either_moves
-        self.giver: dict[int, str] = {}
-
-    def add(self, bucket: int, givers: list[str]) -> bool:
-        """Whether the bucket, given up by one of ``givers``, can move besides those that already do."""
-        self._givers_of[bucket] = givers
-        came_from: dict[int, tuple[int, str] | None] = {bucket: None}
-        queue = [bucket]
-        for current in queue:
-            for node in self._givers_of[current]:
-                if self._has_one_left(node):
-                    self._shift(current, node, came_from)
-                    return True
-                for other in self._in_the_way(node):
-                    if other not in came_from:
-                        came_from[other] = (current, node)
-                        queue.append(other)
-        return False
-
-    def _has_one_left(self, node: str) -> bool:
-        surplus = len(self._given[node]) - self._exchange.giving[node]
-        return surplus < 0 or (surplus == 0 and self._either_left > 0 and node in self._exchange.either)
-
-    def _in_the_way(self, node: str) -> Iterable[int]:
-        """Buckets that would let the node give one (more), if another node gave them."""
-        yield from self._given[node]
-        if len(self._given[node]) == self._exchange.giving[node] and node in self._exchange.either:
-            for other in sorted(self._exchange.either):
-                if len(self._given[other]) > self._exchange.giving[other]:
-                    yield from self._given[other]
-
-    def _shift(self, bucket: int, node: str, came_from: dict[int, tuple[int, str] | None]) -> None:
-        step: int | None = bucket
-        while step is not None:
-            previous = came_from[step]
-            self._assign(step, node)
-            if previous is None:
-                break
-            step, node = previous
-
-    def _assign(self, bucket: int, node: str) -> None:
-        old = self.giver.get(bucket)
-        if old is not None:
-            self._given[old].discard(bucket)
-            self._either_left += len(self._given[old]) >= self._exchange.giving[old]
-        self._either_left -= len(self._given[node]) >= self._exchange.giving[node]
-        self._given[node].add(bucket)
-        self.giver[bucket] = node
-
-
 def straight_placement(problem: Problem, exchange: Exchange) -> list[set[str]] | None:
     """A placement that needs just ``exchange.moves`` moves, one per bucket at most; None when none was found."""
     givers = {node for node, number in exchange.giving.items() if number} | exchange.either
-    matching = StraightMatching(exchange)
+    matching = exchange.givers()
     receiver_of: dict[int, str] = {}
     for node, number in exchange.taking.items():
         missing = number
@@ -173,11 +121,66 @@ def straight_placement(problem: Problem, exchange: Exchange) -> list[set[str]] |
                 missing -= 1
         if missing:
             return None
-    result = [set(nodes) for nodes in problem.holders]
-    for bucket, node in receiver_of.items():
-        result[bucket].remove(matching.giver[bucket])
-        result[bucket].add(node)
-    return result
+    return _exchanged(problem, matching.matched(), {bucket: {node} for bucket, node in receiver_of.items()})
+
+
+def quick_placement(problem: Problem, exchange: Exchange) -> list[set[str]] | None:
+    """A placement with just ``exchange.moves`` moves of the fewest bytes, for several receivers; None when not found.
+
+    Two bounds are tried, each of which leaves out one side: if the other side can follow, the bound is the optimum.
+    """
+    if len(set(problem.zones.values())) > 1:
+        return None
+    return _smallest_given(problem, exchange) or _smallest_taken(problem, exchange)
+
+
+def _smallest_given(problem: Problem, exchange: Exchange) -> list[set[str]] | None:
+    """The smallest buckets that can be given up, each as often as it can be received, no matter by whom.
+
+    What can be given up forms a matroid (of linkings), so no choice has fewer bytes. Then the receivers share them out.
+    """
+    if problem.begun:
+        return None
+    giving, taking, missing = exchange.givers(), Matching(exchange.taking), exchange.moves
+    for bucket in sorted(range(len(problem.holders)), key=lambda bucket: (problem.bucket_bytes[bucket], bucket)):
+        holders = problem.holders[bucket]
+        takers = [node for node in exchange.taking if node not in holders]
+        for _ in exchange.may_take - holders:
+            if not missing or not giving.add(bucket, sorted(holders)):
+                break
+            if not taking.add(bucket, takers):
+                return None
+            missing -= 1
+    return None if missing else _exchanged(problem, giving.matched(), taking.matched())
+
+
+def _smallest_taken(problem: Problem, exchange: Exchange) -> list[set[str]] | None:
+    """Every receiver takes those that are best for it; None when some of these cannot be given up.
+
+    Only where it is certain how many each receiver takes, or no matter, as they are all alike.
+    """
+    alike = not problem.begun and exchange.may_take.isdisjoint(chain.from_iterable(problem.holders))
+    if exchange.is_open and not alike:
+        return None
+    giving = exchange.givers()
+    taken: dict[int, set[str]] = {}
+    for node, number in exchange.taking.items():
+        able = (bucket for bucket, holders in enumerate(problem.holders) if node not in holders)
+        best = nsmallest(number, able, key=lambda bucket: problem.preference(bucket, node))
+        for bucket in best:
+            if not giving.add(bucket, sorted(problem.holders[bucket])):
+                return None
+            taken.setdefault(bucket, set()).add(node)
+    return _exchanged(problem, giving.matched(), taken)
+
+
+def _exchanged(problem: Problem, given: dict[int, set[str]], taken: dict[int, set[str]]) -> list[set[str]]:
+    """The holders of each bucket, less the nodes that give it up, with those that take it."""
+    nothing: set[str] = set()
+    return [
+        (set(nodes) - given.get(bucket, nothing)) | taken.get(bucket, nothing)
+        for bucket, nodes in enumerate(problem.holders)
+    ]
 
 
 def even_placement(problem: Problem) -> list[set[str]]:
@@ -194,6 +197,9 @@ def even_placement(problem: Problem) -> list[set[str]]:
     alike = len(set(problem.bucket_bytes)) == 1 and not problem.begun
     if straight is not None and (alike or len(exchange.may_take) == 1):
         return straight
+    quick = quick_placement(problem, exchange)
+    if quick is not None:
+        return quick
     narrow = replace(problem, givers=set(exchange.giving) | exchange.either, receivers=exchange.may_take)
     if straight is not None and narrow.size * exchange.moves > MOST_STEPS:
         return straight

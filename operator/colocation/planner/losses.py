@@ -3,9 +3,6 @@
 Within the tolerance a replica counts as present: its node may come back with all that it held.
 """
 
-from collections import Counter
-from itertools import chain
-
 from colocation.model.conditions import Reason
 from colocation.model.plan import MoveKind
 
@@ -29,7 +26,7 @@ def kind_of(view: GroupView, lost: str | None) -> MoveKind:
 def reason_of(view: GroupView, lost: str | None) -> Reason:
     """Why the replica has to be made."""
     if lost is None:
-        return Reason.PLACING
+        return Reason.REPLICAS_RAISED
     match view.standing(lost):
         case Standing.GONE:
             return Reason.NODE_GONE
@@ -81,23 +78,3 @@ def _switch_against_relocation(view: GroupView) -> str:
     if view.cluster.limits.disable_colocate_relocate:
         return "disableColocateRelocate is set on the operator"
     return "" if view.spec.relocation.enabled else "spec.relocation.enabled is false"
-
-
-def give_up_surplus(view: GroupView, course: Course) -> None:
-    """Take replicas off the target: first ones that do not serve, then those of the fullest nodes."""
-    wanted = view.spec.replicas
-    counts = Counter(chain.from_iterable(course.target))
-    shares = view.pool.shares(len(view.map), wanted)
-    for bucket, nodes in enumerate(course.target):
-        left = list(nodes)
-        while len(left) > wanted:
-            ranked = [
-                (not view.is_complete(bucket, node), shares.deviation(node, counts[node]), node)
-                if node in shares.by_node
-                else (True, 0, node)
-                for node in left
-            ]
-            fullest = max(ranked)[-1]
-            left.remove(fullest)
-            counts[fullest] -= 1
-        course.target[bucket] = tuple(left)

@@ -17,7 +17,7 @@ from .course import Course, replaced
 from .quiet import is_settled
 from .view import GroupView
 
-TOLERANCE = 0.2
+TOLERANCE = 0.05
 """Of a node's fair load; at least `LEAST_TOLERANCE` replicas."""
 LEAST_TOLERANCE = 2.0
 

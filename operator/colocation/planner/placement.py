@@ -9,11 +9,13 @@ from heapq import heappop, heappush
 from zlib import crc32
 
 from colocation.model.conditions import Reason
+from colocation.model.limits import MAX_MAP_BYTES
 
 from .course import Course, too_few_nodes
 from .evening import Problem, solve
 from .shares import is_even, whole_shares
 from .view import GroupView, Placement
+from .wording import count_of
 
 
 def place(view: GroupView) -> Course:
@@ -22,16 +24,25 @@ def place(view: GroupView) -> Course:
     if len(view.pool.weights) < view.spec.replicas:
         course.hold_back("place", 0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return course
-    course.target = new_map(view)
+    target = new_map(view)
+    size_bytes = sum(len(node) + len('"",') for nodes in target for node in nodes) + len("[],") * len(target)
+    if size_bytes > MAX_MAP_BYTES:
+        course.hold_back("place", 0, Reason.INVALID_SPEC, _too_large(view, size_bytes))
+        return course
+    course.target = target
     _count(view, course.target)
     for bucket, nodes in enumerate(course.target):
-        if view.bytes_of(bucket):
-            course.moves += [
-                view.move(bucket, None, node, "place", Reason.PLACING)
-                for node in nodes
-                if not view.is_complete(bucket, node)
-            ]
+        made = [node for node in nodes if view.state(bucket, node) != "complete"]
+        course.moves += [view.move(bucket, None, node, "place", Reason.PLACING) for node in made]
     return course
+
+
+def _too_large(view: GroupView, size_bytes: int) -> str:
+    buckets, replicas = count_of(view.spec.buckets, "bucket"), count_of(view.spec.replicas, "replica")
+    return (
+        f"the map of {buckets} with {replicas} each takes {size_bytes} bytes with these nodes' names, and an object of "
+        f"Kubernetes has room for {MAX_MAP_BYTES}; use fewer buckets"
+    )
 
 
 def _count(view: GroupView, placement: Placement) -> None:

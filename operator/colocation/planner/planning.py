@@ -99,7 +99,7 @@ def _quiet_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
         name=group.name,
         stable=True,
         reason=Reason.ALL_REPLICAS_COMPLETE,
-        message=stable_message(spec.buckets, spec.replicas),
+        message=stable_message(spec.buckets, spec.buckets * spec.replicas),
         target_map=group.map,
         evenness=Evenness(before=even, after=even),
     )

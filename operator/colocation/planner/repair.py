@@ -7,13 +7,16 @@ weight; the first by name.
 """
 
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 
 from colocation.model.conditions import Reason
 
 from .course import Course, in_place_moves, replaced, too_few_nodes
 from .evening import Problem, solve
-from .losses import Losses, find_losses, give_up_surplus, kind_of, reason_of
+from .exchange import even_placement
+from .losses import Losses, find_losses, kind_of, reason_of
+from .surplus import give_up_surplus
 from .view import GroupView
 
 KIND_ORDER = ("repair", "drain", "place")
@@ -27,8 +30,7 @@ def repair(view: GroupView) -> Course:
     course = Course(list(view.map))
     course.moves = in_place_moves(view)
     losses = find_losses(view, course)
-    if any(len(nodes) > view.spec.replicas for nodes in course.target):
-        give_up_surplus(view, course)
+    give_up_surplus(view, course)
     if losses:
         chooser = _Chooser(view, course, losses)
         chooser.choose_all()
@@ -107,19 +109,26 @@ class _Chooser:
         view = self.view
         if len(self.made) < 2 or view.pool.zones or self._is_even_enough():
             return self.made
-        movable = {(bucket, node) for bucket, _, node in self.made if (bucket, node) not in view.begun}
-        chosen = solve(
-            Problem(
-                holders=self.holders,
-                takers=list(view.pool.weights),
-                shares=self.shares,
-                zones={},
-                bucket_bytes=[0] * len(view.map),
-                spare=[view.spec.replicas] * len(view.map),
-                movable=movable,
-            )
+        fixed = [one for one in self.made if (one[0], one[2]) in view.begun]
+        open_ = [one for one in self.made if (one[0], one[2]) not in view.begun]
+        holders = [set(nodes) for nodes in self.holders]
+        places = set()
+        for number, (bucket, _, node) in enumerate(open_):
+            place = f"lost/{number}"  # no node's name: a holder that must give its replica up
+            holders[bucket] = holders[bucket] - {node} | {place}
+            places.add((bucket, place))
+        problem = Problem(
+            holders=holders,
+            takers=sorted(view.pool.weights, key=view.cluster.loads.of),
+            shares=self.shares,
+            zones={},
+            bucket_bytes=[view.bytes_of(bucket) for bucket in range(len(view.map))],
+            spare=[view.spec.replicas] * len(view.map),
         )
-        return self._if_it_fits(self._as_made(chosen))
+        # The balance that follows should find as little to move as if all were decided at once; where none follows,
+        # the repairs alone are made as even as they can be.
+        chosen = even_placement(problem) if view.may_balance else solve(replace(problem, movable=places))
+        return self._if_it_fits([*fixed, *self._as_made(open_, chosen)])
 
     def _is_even_enough(self) -> bool:
         """Whether no other node is further below its share than the chosen ones were."""
@@ -127,12 +136,20 @@ class _Chooser:
         worst = max(deviation(node, counts[node]) for _, _, node in self.made)
         return all(worst <= deviation(node, counts[node] + 1) for node in self.view.pool.weights)
 
-    def _as_made(self, chosen: list[set[str]]) -> list[Made]:
-        arriving = {bucket: sorted(new - self.holders[bucket]) for bucket, new in enumerate(chosen)}
-        return [
-            (bucket, lost, node if node in chosen[bucket] else arriving[bucket].pop())
-            for bucket, lost, node in self.made
-        ]
+    def _as_made(self, made: list[Made], chosen: list[set[str]]) -> list[Made]:
+        """The choices in a placement: of the nodes that a bucket comes to, those furthest below their share."""
+        settled = [set(nodes) for nodes in self.holders]
+        for bucket, _, node in made:
+            settled[bucket].remove(node)
+        counts = Counter(chain.from_iterable(settled))
+        result = []
+        for bucket, lost, _ in made:
+            arriving = sorted(chosen[bucket] - settled[bucket])
+            node = min(arriving, key=lambda node: (self.shares.deviation(node, counts[node] + 1), node))
+            settled[bucket].add(node)
+            counts[node] += 1
+            result.append((bucket, lost, node))
+        return result
 
     def _if_it_fits(self, made: list[Made]) -> list[Made]:
         """``made`` when all nodes have room for it, else what was chosen first."""

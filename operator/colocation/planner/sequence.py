@@ -2,7 +2,7 @@
 
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
-from colocation.model.plan import BucketProblem
+from colocation.model.plan import BucketProblem, MoveKind
 
 from .cluster import Standing
 from .course import Course, in_place_moves, replacements
@@ -34,11 +34,11 @@ def follow_sequence(view: GroupView, sequence: BucketSequence) -> Course:
     """From the map to a valid sequence; what is damaged on the way is repaired in place."""
     wanted = [tuple(nodes) for nodes in sequence]
     target = [old if set(old) == set(new) else new for old, new in zip(view.map, wanted, strict=True)]
-    course = Course(target, at_once=view.group.map is None or view.spec.balancing.strict)
+    is_first = view.group.map is None
+    course = Course(target, at_once=is_first or view.spec.balancing.strict)
     course.moves = in_place_moves(view)
-    course.moves += replacements(view, target, "balance", Reason.BALANCING)
-    if view.group.map is None:
-        course.moves = [move for move in course.moves if move.bytes]
+    kind: MoveKind = "place" if is_first else "balance"
+    course.moves += replacements(view, target, kind, Reason.PLACING if is_first else Reason.BALANCING)
     for bucket, nodes in enumerate(view.map):
         for node in nodes:
             if view.standing(node) is Standing.WAITING:

@@ -10,7 +10,7 @@ largest-remainder placements, ties included.
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 GRID = 1 << 20
 """Deviations are whole numbers of 1/GRID replicas, so that equal remainders compare equal."""
@@ -19,9 +19,11 @@ NEARLY_WHOLE = 0.05
 """Replicas."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shares:
-    """``by_node``: the fair share of each node, in replicas. ``classes``: nodes whose shares add up to a whole number
+    """Equal by identity alone: `fair_shares` gives the same object for the same nodes and size.
+
+    ``by_node``: the fair share of each node, in replicas. ``classes``: nodes whose shares add up to a whole number
     that is fixed by zone limits; every other node is in one class of its own kind. ``zone_limit``: the most replicas
     that a zone may take (none when zones decide nothing). ``either_way``: a share may be rounded down as well as up; so
     it is when there are several groups, which together are even by rounding differently."""
@@ -80,8 +82,26 @@ class Shares:
         return 0 if rest and replicas == whole + 1 else deviation
 
 
-def fair_shares(weights: dict[str, float], zones: dict[str, str], buckets: int, replicas: int) -> Shares:
-    """Shares of a group over the nodes of ``weights`` (all above 0), replicas limited to their number."""
+def fair_shares(
+    weights: dict[str, float], zones: dict[str, str], buckets: int, replicas: int, *, either_way: bool = False
+) -> Shares:
+    """Shares of a group over the nodes of ``weights`` (all above 0), replicas limited to their number.
+
+    Remembered from pass to pass: nodes and sizes of groups seldom change.
+    """
+    return remembered_shares(tuple(weights.items()), tuple(zones.items()), buckets, replicas, either_way)
+
+
+@lru_cache(maxsize=256)
+def remembered_shares(
+    weight_items: tuple[tuple[str, float], ...],
+    zone_items: tuple[tuple[str, str], ...],
+    buckets: int,
+    replicas: int,
+    either_way: bool,
+) -> Shares:
+    """`fair_shares` of hashable arguments."""
+    weights, zones = dict(weight_items), dict(zone_items)
     replicas = min(replicas, len(weights))
     total = buckets * replicas
     members: dict[str, list[str]] = defaultdict(list)
@@ -96,7 +116,7 @@ def fair_shares(weights: dict[str, float], zones: dict[str, str], buckets: int, 
     for nodes, amount in classes:
         by_node.update(_fill({node: weights[node] for node in nodes}, buckets, amount))
     zone_limit = {zone: limit for zone, (_, limit) in limits.items()} if len(members) > 1 else {}
-    return Shares(by_node, tuple(tuple(nodes) for nodes, _ in classes), zone_limit)
+    return Shares(by_node, tuple(tuple(nodes) for nodes, _ in classes), zone_limit, either_way)
 
 
 def _zone_limits(nodes: int, zones: int, buckets: int, replicas: int) -> tuple[int, int]:

@@ -83,7 +83,10 @@ def is_balancing(view: GroupView, bucket: int) -> bool:
 
 
 def check_bucket(view: GroupView, bucket: int) -> Finding | None:
-    """The most severe problem of the bucket's replicas."""
+    """The most severe problem of the bucket's replicas.
+
+    Judged by the map: while replicas are added after `spec.replicas` was raised, those of before serve.
+    """
     findings: list[Finding] = []
     for node in view.map[bucket]:
         for check in REPLICA_CHECKS:
@@ -91,9 +94,8 @@ def check_bucket(view: GroupView, bucket: int) -> Finding | None:
             if finding is not None:
                 findings.append(finding)
                 break
-    wanted, mapped = view.spec.replicas, len(view.map[bucket])
-    if mapped < wanted:
-        findings.append((Reason.REPLICA_MISSING, f"the map names {mapped} of {count_of(wanted, 'replica')}"))
+    if not view.map[bucket]:
+        findings.append((Reason.REPLICA_MISSING, "the map names no node"))
     return min(findings, key=lambda finding: SEVERITY[finding[0]], default=None)
 
 
@@ -105,14 +107,20 @@ def group_status(view: GroupView) -> Status:
     if findings:
         problems = tuple(_problem(view, bucket, finding) for bucket, finding in findings.items())
         reason = min((finding[0] for finding in findings.values()), key=SEVERITY.__getitem__)
-        return Status(False, reason, _message(view, findings, reason), problems)
+        mark = f"; also {mark_message(view)}" if view.group.marked_unstable is not None else ""
+        return Status(False, reason, _message(view, findings, reason) + mark, problems)
     if view.group.marked_unstable is not None:
-        return Status(False, Reason.MARKED_UNSTABLE, f"marked unstable by hand: {view.group.marked_unstable}")
-    return Status(True, Reason.ALL_REPLICAS_COMPLETE, stable_message(len(view.map), view.spec.replicas))
+        return Status(False, Reason.MARKED_UNSTABLE, mark_message(view))
+    return Status(True, Reason.ALL_REPLICAS_COMPLETE, stable_message(len(view.map), sum(map(len, view.map))))
+
+
+def mark_message(view: GroupView) -> str:
+    return f"marked unstable by hand: {view.group.marked_unstable or 'nobody said who did it'}"
 
 
 def stable_message(buckets: int, replicas: int) -> str:
-    return f"all {count_of(buckets * replicas, 'replica')} of {count_of(buckets, 'bucket')} are complete"
+    """``replicas``: of all buckets together."""
+    return f"all {count_of(replicas, 'replica')} of {count_of(buckets, 'bucket')} are complete"
 
 
 def _problem(view: GroupView, bucket: int, finding: Finding) -> BucketProblem:

@@ -32,6 +32,12 @@ class GroupView:
     def pool(self) -> Pool:
         return self.cluster.pool(self.spec)
 
+    @property
+    def may_balance(self) -> bool:
+        """Whether replicas may move for evenness: no switch forbids it, and the map is not set by hand."""
+        is_enabled = self.spec.balancing.enabled and not self.cluster.limits.disable_colocate_balance
+        return is_enabled and self.spec.bucket_sequence is None
+
     @cached_property
     def clones(self) -> dict[tuple[int, str], tuple[int, Clone]]:
         """Clones that have not ended, with their index in the snapshot, by (bucket, target)."""

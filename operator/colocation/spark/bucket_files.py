@@ -18,6 +18,7 @@ from .load_schema import SchemaMismatch
 from .partition_path import partition_folder
 
 BUCKET_COLUMN = "__colocation_bucket"
+STORED_COLUMN_PREFIX = "__colocation_column_"
 PARTITION_COLUMN_PREFIX = "__colocation_partition_"
 
 ROW_GROUP_BYTES = 128 << 20
@@ -57,7 +58,8 @@ def write_files(
     """Each file as soon as it is complete, with its temporary place; the caller removes it.
 
     Args:
-        batches: rows sorted by bucket and partition, with the bucket and the partition values as extra columns.
+        batches: rows sorted by bucket and partition; columns are the prefixes above with a position in the layout's
+            stored or partition columns, and the bucket.
         layout: of the load.
         attempt: the task attempt's id, which no other attempt of this application has.
         folder: for temporary files.
@@ -88,7 +90,7 @@ def _refuse_nulls(batch: pa.RecordBatch, layout: FileLayout) -> None:
         if name in layout.partition_columns:
             column = batch.column(f"{PARTITION_COLUMN_PREFIX}{layout.partition_columns.index(name)}")
         else:
-            column = batch.column(name)
+            column = batch.column(f"{STORED_COLUMN_PREFIX}{layout.stored_columns.index(name)}")
         if column.null_count:
             raise SchemaMismatch(
                 f"column {name} holds NULL (or an empty partition value); the table says nullable: false. "
@@ -100,7 +102,8 @@ def _runs(batch: pa.RecordBatch, layout: FileLayout) -> Iterator[tuple[_FileKey,
     """The batch cut wherever the bucket or a partition value changes."""
     names = [BUCKET_COLUMN, *(f"{PARTITION_COLUMN_PREFIX}{index}" for index in range(len(layout.partition_columns)))]
     columns = [batch.column(name) for name in names]
-    rows = batch.select(list(layout.stored_columns))
+    stored = [f"{STORED_COLUMN_PREFIX}{index}" for index in range(len(layout.stored_columns))]
+    rows = batch.select(stored).rename_columns(list(layout.stored_columns))
     changes = pa.array([False] * max(batch.num_rows - 1, 0), pa.bool_())
     for column in columns:
         before, after = column.slice(0, len(changes)), column.slice(1)
@@ -115,6 +118,35 @@ def _runs(batch: pa.RecordBatch, layout: FileLayout) -> Iterator[tuple[_FileKey,
         yield _FileKey(bucket, tuple(partition)), rows.slice(start, end - start)
 
 
+class _HashedFile:
+    """A file whose digest is known when it is written: it need not be read again. What pyarrow needs of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._digest = hashlib.sha256()
+
+    def write(self, block: bytes) -> int:
+        self._digest.update(block)
+        return self._file.write(block)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
 class _OpenFile:
     """A Parquet file being written; rows are gathered into row groups of about ``ROW_GROUP_BYTES`` of Arrow memory."""
 
@@ -123,6 +155,7 @@ class _OpenFile:
         self._layout = layout
         self._name = f"part-{layout.load_id}-{attempt}_{key.bucket:05d}.c000.zstd.parquet"
         self._file = file
+        self._content = _HashedFile(file)
         self._writer: pq.ParquetWriter | None = None
         self._gathered: list[pa.RecordBatch] = []
         self._gathered_bytes = 0
@@ -142,8 +175,9 @@ class _OpenFile:
         if self._writer is None:
             schema = table.schema.with_metadata({"org.apache.spark.version": self._layout.spark_version})
             self._writer = pq.ParquetWriter(
-                self._file, schema, compression="zstd", compression_level=ZSTD_LEVEL,
-                store_schema=False, store_decimal_as_integer=True,
+                self._content, schema, compression="zstd", compression_level=ZSTD_LEVEL,
+                store_schema=False, store_decimal_as_integer=True, write_page_index=True,
+                write_page_checksum=True,
             )
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self._gathered, self._gathered_bytes = [], 0
@@ -152,8 +186,7 @@ class _OpenFile:
         self._flush()
         assert self._writer is not None, "a file is opened by its first row"
         self._writer.close()
-        with self._file.open("rb") as content:
-            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        self._content.close()
         partition = dict(zip(self._layout.partition_columns, self.key.partition, strict=True))
         folder = partition_folder(partition)
         data_file = DataFile(
@@ -162,6 +195,6 @@ class _OpenFile:
             partition=partition,
             rows=self._rows,
             bytes=self._file.stat().st_size,
-            sha256=sha256,
+            sha256=self._content.sha256,
         )
         return data_file, self._file

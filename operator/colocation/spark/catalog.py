@@ -4,10 +4,12 @@
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import urllib3
+from pydantic import ValidationError
 
 from colocation.model.conditions import ConditionType
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
@@ -16,11 +18,15 @@ from colocation.model.names import (
     API_VERSION,
     GROUP_PLURAL,
     TABLE_PLURAL,
-    spark_config_map_name,
+    config_map_of,
+    group_key,
+    group_reference,
+    private_group_name,
     table_directory,
 )
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot, placing_group
 
+HTTP_FORBIDDEN = 403
 HTTP_NOT_FOUND = 404
 HTTP_CONFLICT = 409
 REQUEST_TIMEOUT_SECONDS = 30
@@ -31,6 +37,10 @@ KubernetesObject = dict[str, Any]
 
 class NotInCatalog(Exception):
     """The table, group or ConfigMap does not exist."""
+
+
+class NotAllowed(Exception):
+    """The API server does not let this ServiceAccount or user do that."""
 
 
 class WriteConflict(Exception):
@@ -54,6 +64,12 @@ class TableObject:
         return table_directory(self.name, self.uid)
 
     @property
+    def group(self) -> str:
+        """The group whose map says where its rows lie, as ``get_group`` takes it; its own when it is in no group."""
+        key = placing_group(self.namespace, self.spec, self.status)
+        return group_reference(self.namespace, key) if key[1] else private_group_name(self.name, self.uid)
+
+    @property
     def refusal(self) -> str | None:
         """Why the operator refused it, or that it has not judged it yet; None when it is accepted."""
         if self.status.accepted:
@@ -75,6 +91,14 @@ class GroupObject:
 
 
 @dataclass(frozen=True)
+class TableList:
+    """A namespace's tables by name; ``unreadable``: objects that this version cannot understand, and why."""
+
+    tables: tuple[TableObject, ...]
+    unreadable: dict[str, str]
+
+
+@dataclass(frozen=True)
 class AgentAddresses:
     """Ready agents' URLs by node, from the ConfigMap ``<group>-spark``."""
 
@@ -84,20 +108,20 @@ class AgentAddresses:
 class Catalog(Protocol):
     """What the library asks of the cluster. All methods raise ``NotInCatalog`` for what does not exist."""
 
-    def list_tables(self, namespace: str) -> list[TableObject]:
-        """All tables of a namespace, by name."""
+    def list_tables(self, namespace: str) -> TableList:
+        """All tables of a namespace."""
 
     def get_table(self, namespace: str, name: str) -> TableObject:
         """One table."""
 
-    def get_group(self, namespace: str, name: str) -> GroupObject:
-        """One group."""
+    def get_group(self, namespace: str, group: str) -> GroupObject:
+        """One group, named as tables of ``namespace`` do: ``<name>``, or ``<other namespace>/<name>``."""
 
     def get_agents(self, namespace: str, group: str) -> AgentAddresses:
-        """The agents that readers and loaders of a group may talk to."""
+        """The agents that readers and loaders of a group's tables in ``namespace`` may talk to."""
 
-    def commit(self, table: TableObject, snapshot: TableSnapshot) -> None:
-        """Set ``status.snapshot`` if the table is still as it was read.
+    def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
+        """Set ``status.snapshot`` and ``status.history`` if the table is still as it was read.
 
         Raises:
             WriteConflict: it is not and nothing was changed, or no answer came: read the table to know.
@@ -115,8 +139,8 @@ class KubernetesCatalog:
         self._core = kubernetes.client.CoreV1Api()
         self._api_error: type[Exception] = kubernetes.client.ApiException
 
-    def list_tables(self, namespace: str) -> list[TableObject]:
-        tables: list[TableObject] = []
+    def list_tables(self, namespace: str) -> TableList:
+        items: list[KubernetesObject] = []
         token = ""
         while True:
             page = self._call(
@@ -124,28 +148,31 @@ class KubernetesCatalog:
                 self._objects.list_namespaced_custom_object,
                 API_GROUP, API_VERSION, namespace, TABLE_PLURAL, limit=PAGE_OBJECTS, _continue=token,
             )
-            tables.extend(parse_table(item) for item in page["items"])
+            items.extend(page["items"])
             token = page["metadata"].get("continue", "")
             if not token:
-                return sorted(tables, key=lambda table: table.name)
+                return parse_tables(items)
 
     def get_table(self, namespace: str, name: str) -> TableObject:
         return parse_table(self._get(TABLE_PLURAL, namespace, name, "ColocatedTable"))
 
-    def get_group(self, namespace: str, name: str) -> GroupObject:
-        return parse_group(self._get(GROUP_PLURAL, namespace, name, "ColocationGroup"))
+    def get_group(self, namespace: str, group: str) -> GroupObject:
+        return parse_group(self._get(GROUP_PLURAL, *group_key(namespace, group), "ColocationGroup"))
 
     def get_agents(self, namespace: str, group: str) -> AgentAddresses:
-        name = spark_config_map_name(group)
+        name = config_map_of(namespace, group_key(namespace, group))
         config_map = self._call(
             f"ConfigMap {namespace}/{name}", self._core.read_namespaced_config_map, name, namespace
         )
         return AgentAddresses(urls=json.loads((config_map.data or {}).get("agents.json", "{}")))
 
-    def commit(self, table: TableObject, snapshot: TableSnapshot) -> None:
+    def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         body = {
             "metadata": {"resourceVersion": table.resource_version, "uid": table.uid},
-            "status": {"snapshot": snapshot.to_json_dict()},
+            "status": {
+                "snapshot": snapshot.to_json_dict(),
+                "history": [replaced.to_json_dict() for replaced in history],
+            },
         }
         subject = f"ColocatedTable {table.namespace}/{table.name}"
         try:
@@ -172,6 +199,8 @@ class KubernetesCatalog:
             status = getattr(error, "status", None)
             if status == HTTP_NOT_FOUND:
                 raise NotInCatalog(f"{subject} does not exist") from error
+            if status == HTTP_FORBIDDEN:
+                raise NotAllowed(f"{subject}: not allowed ({error}); ask for a Role that allows it") from error
             if status == HTTP_CONFLICT:
                 raise WriteConflict(f"{subject} was changed by someone else") from error
             raise
@@ -188,6 +217,17 @@ def parse_table(item: KubernetesObject) -> TableObject:
         spec=ColocatedTableSpec.model_validate(item["spec"]),
         status=ColocatedTableStatus.model_validate(item.get("status") or {}),
     )
+
+
+def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
+    """ColocatedTables as the API server gives them; one that cannot be read does not hinder the others."""
+    tables, unreadable = [], {}
+    for item in items:
+        try:
+            tables.append(parse_table(item))
+        except ValidationError as error:
+            unreadable[item["metadata"]["name"]] = str(error)
+    return TableList(tuple(sorted(tables, key=lambda table: table.name)), unreadable)
 
 
 def parse_group(item: KubernetesObject) -> GroupObject:

@@ -1,4 +1,4 @@
-"""The commit of a load: manifest to the agents, verified there, then a compare-and-set of ``status.snapshot``.
+"""The commit of a change: manifest to the agents, verified there, then a compare-and-set of ``status.snapshot``.
 
 Invariant: a snapshot is published only after a majority of each new file's bucket nodes hold it and the manifest. All
 that is done before is garbage if the compare-and-set does not happen.
@@ -7,17 +7,17 @@ that is done before is garbage if the compare-and-set does not happen.
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
-from colocation.model.table import ColocatedTableSpec, TableSnapshot
-from colocation.model.table_manifest import DataFile, TableManifest, check_buckets
+from colocation.model.retention import retained_history
+from colocation.model.schema_evolution import refused_change
+from colocation.model.table import TableSnapshot
+from colocation.model.table_manifest import TableManifest, check_buckets
 
 from .catalog import Catalog, TableObject, WriteConflict
+from .changes import Change, Overtaken
 
-Mode = Literal["append", "overwrite", "overwrite-partitions"]
 MAX_ATTEMPTS = 50
 """Writers that change a table's object at once are few; more conflicts in a row mean that something is wrong."""
-MODES: tuple[Mode, ...] = ("append", "overwrite", "overwrite-partitions")
 
 
 class LoadConflict(Exception):
@@ -25,36 +25,41 @@ class LoadConflict(Exception):
 
 
 @dataclass(frozen=True)
-class NewFiles:
-    """What a load wants to publish.
+class Committed:
+    """What a commit did.
 
     Attributes:
-        mode: how it goes together with what is there.
-        files: all of it.
-        buckets: number of buckets that the files were made for.
+        snapshot: the table's new one.
+        manifest: of that snapshot.
+        parent: the manifest that it followed; None when there was none.
+        replicas_missing: copies of new files that the operator has yet to make.
     """
 
-    mode: Mode
-    files: tuple[DataFile, ...]
-    buckets: int
+    snapshot: TableSnapshot
+    manifest: TableManifest
+    parent: TableManifest | None
+    replicas_missing: int
 
 
-def next_manifest(table: TableObject, parent: TableManifest | None, new: NewFiles) -> TableManifest:
-    """The manifest after the load. Pure.
+def next_manifest(table: TableObject, parent: TableManifest | None, change: Change) -> TableManifest:
+    """The manifest after the change. Pure.
 
     Raises:
-        LoadConflict: the files there are bucketed, partitioned or typed in another way; new ones do not fit there.
+        LoadConflict: the files there are bucketed, partitioned, sorted or typed in another way, and new ones do not fit
+            there; or files that the change began on are gone.
     """
     spec = table.spec
-    kept: tuple[DataFile, ...] = ()
-    if parent is not None and new.mode != "overwrite":
-        _refuse_other_layout(table, spec, parent, new.buckets)
-        kept = parent.files
-        if new.mode == "overwrite-partitions":
-            replaced = {_partition(file) for file in new.files}
-            kept = tuple(file for file in kept if _partition(file) not in replaced)
-    files = kept + new.files
-    check_buckets(files, new.buckets)
+    committed = parent.files if parent is not None else ()
+    buckets = change.buckets if change.buckets is not None else _buckets_of(table, parent)
+    if parent is not None and parent.files and change.keeps_files:
+        _refuse_other_layout(table, parent, buckets)
+    try:
+        files = change.kept(committed) + change.files
+    except Overtaken as error:
+        raise LoadConflict(
+            f"table {table.namespace}.{table.name}: {change.name} lost: {error}. Nothing was changed; start it again"
+        ) from error
+    check_buckets(files, buckets)
     snapshot = table.status.snapshot
     return TableManifest(
         namespace=table.namespace,
@@ -66,77 +71,102 @@ def next_manifest(table: TableObject, parent: TableManifest | None, new: NewFile
         bucketed_by=spec.bucketed_by,
         partitioned_by=spec.partitioned_by,
         sorted_by=spec.sort_columns,
-        buckets=new.buckets,
+        buckets=buckets,
         files=files,
     )
 
 
-def _partition(file: DataFile) -> tuple[tuple[str, str | None], ...]:
-    return tuple(sorted(file.partition.items(), key=lambda item: item[0]))
+def _buckets_of(table: TableObject, parent: TableManifest | None) -> int:
+    """Of a change without files of its own."""
+    if parent is None:
+        raise LoadConflict(f"table {table.namespace}.{table.name} holds no rows yet; nothing was changed")
+    return parent.buckets
 
 
-def _refuse_other_layout(table: TableObject, spec: ColocatedTableSpec, parent: TableManifest, buckets: int) -> None:
-    for what, there, wanted in (
-        ("buckets", parent.buckets, buckets),
-        ("bucketedBy", parent.bucketed_by, spec.bucketed_by),
-        ("partitionedBy", parent.partitioned_by, spec.partitioned_by),
-        ("columns", parent.columns, spec.columns),
-    ):
-        if there != wanted:
-            raise LoadConflict(
-                f"table {table.namespace}.{table.name}: its files have {what} {there}, the table now says {wanted}; "
-                "load all of it anew with mode overwrite"
-            )
+def _refuse_other_layout(table: TableObject, parent: TableManifest, buckets: int) -> None:
+    spec = table.spec
+    problems = [
+        f"its files have {what} {there}, the table now says {wanted}"
+        for what, there, wanted in (
+            ("buckets", parent.buckets, buckets),
+            ("bucketedBy", parent.bucketed_by, spec.bucketed_by),
+            ("partitionedBy", parent.partitioned_by, spec.partitioned_by),
+            ("sortedBy", parent.sorted_by, spec.sort_columns),
+        )
+        if there != wanted
+    ]
+    columns = refused_change(parent.columns, spec.columns)
+    if columns:
+        problems.append(f"its files do not fit the table's columns: {columns}")
+    if problems:
+        raise LoadConflict(
+            f"table {table.namespace}.{table.name}: {'; '.join(problems)}. Change the table back, or load all of it "
+            "anew with mode overwrite"
+        )
 
 
 def commit(
     catalog: Catalog,
     table: TableObject,
-    new: NewFiles,
+    change: Change,
     parent_of: Callable[[TableObject], TableManifest | None],
     publish: Callable[[TableManifest], tuple[str, int]],
     now: Callable[[], datetime.datetime],
-) -> tuple[TableSnapshot, int]:
-    """Publish the load as the table's next snapshot.
+) -> Committed:
+    """Publish a change as the table's next snapshot; the one before becomes the newest of ``status.history``.
 
-    An append that another load overtook goes on top of that load; an overwrite that was overtaken has lost.
+    A change that another one overtook goes on top of that one where it may (see ``Change.goes_on_top``), else it has
+    lost.
 
     Args:
         catalog: for the compare-and-set.
-        table: as it was when the load began.
-        new: the load's files.
+        table: as it was when the change began.
+        change: new files, and which of the old ones stay.
         parent_of: the committed manifest of a table.
         publish: see ``publish_manifest``.
         now: the clock.
-
-    Returns:
-        (the snapshot, replicas that are still missing).
 
     Raises:
         LoadConflict: overtaken, or the table was made anew meanwhile.
         ReplicasMissing: see ``publish_manifest``.
     """
     began_with = table
-    manifest: TableManifest | None = None
+    prepared: Committed | None = None
     for _ in range(MAX_ATTEMPTS):
-        if manifest is None:
-            manifest = next_manifest(table, parent_of(table), new)
-            sha256, missing = publish(manifest)
-            snapshot = _snapshot(manifest, sha256, now())
-        current = _try_commit(catalog, table, snapshot)
-        if current is None or _is_published(current, snapshot):
-            return snapshot, missing
+        if prepared is None:
+            prepared = _prepare(table, change, parent_of, publish, now())
+        current = _try_commit(catalog, table, prepared.snapshot, now())
+        if current is None or _is_published(current, prepared.snapshot):
+            return prepared
         if current.status.snapshot != table.status.snapshot:
-            _refuse_overtaking(began_with, current, new.mode)
-            manifest = None
+            if not change.goes_on_top:
+                _refuse_overtaking(began_with, current, change)
+            prepared = None
         table = current
     raise LoadConflict(f"table {table.namespace}.{table.name} was changed {MAX_ATTEMPTS} times in a row; load it again")
 
 
-def _try_commit(catalog: Catalog, table: TableObject, snapshot: TableSnapshot) -> TableObject | None:
+def _prepare(
+    table: TableObject,
+    change: Change,
+    parent_of: Callable[[TableObject], TableManifest | None],
+    publish: Callable[[TableManifest], tuple[str, int]],
+    now: datetime.datetime,
+) -> Committed:
+    parent = parent_of(table)
+    manifest = next_manifest(table, parent, change)
+    sha256, missing = publish(manifest)
+    return Committed(_snapshot(manifest, sha256, now), manifest, parent, missing)
+
+
+def _try_commit(
+    catalog: Catalog, table: TableObject, snapshot: TableSnapshot, now: datetime.datetime
+) -> TableObject | None:
     """None when it is done; else the table as it is now."""
+    replaced = () if table.status.snapshot is None else (table.status.snapshot,)
+    history = retained_history(snapshot, replaced + table.status.history, table.spec.retention, now)
     try:
-        catalog.commit(table, snapshot)
+        catalog.commit(table, snapshot, history)
     except WriteConflict:
         current = catalog.get_table(table.namespace, table.name)
         if current.uid != table.uid:
@@ -148,8 +178,12 @@ def _try_commit(catalog: Catalog, table: TableObject, snapshot: TableSnapshot) -
 
 
 def _is_published(table: TableObject, snapshot: TableSnapshot) -> bool:
-    """Whether the snapshot is there after all: the answer was lost on its way, not the commit."""
-    return table.status.snapshot is not None and table.status.snapshot.manifest == snapshot.manifest
+    """Whether the snapshot is there after all: the answer was lost on its way, not the commit.
+
+    Others may have gone on top of it since, so older snapshots count too.
+    """
+    committed = (table.status.snapshot, *table.status.history)
+    return any(one is not None and one.manifest == snapshot.manifest for one in committed)
 
 
 def _snapshot(manifest: TableManifest, sha256: str, now: datetime.datetime) -> TableSnapshot:
@@ -164,12 +198,10 @@ def _snapshot(manifest: TableManifest, sha256: str, now: datetime.datetime) -> T
     )
 
 
-def _refuse_overtaking(began_with: TableObject, current: TableObject, mode: Mode) -> None:
-    if mode == "append":
-        return
+def _refuse_overtaking(began_with: TableObject, current: TableObject, change: Change) -> None:
     before = began_with.status.snapshot.id if began_with.status.snapshot else 0
     after = current.status.snapshot.id if current.status.snapshot else 0
     raise LoadConflict(
-        f"table {current.namespace}.{current.name}: this load ({mode}) lost: it began on snapshot {before}, and "
+        f"table {current.namespace}.{current.name}: this load ({change.name}) lost: it began on snapshot {before}, and "
         f"snapshot {after} was committed meanwhile. Nothing was changed; load again if it should replace that one"
     )

@@ -1,55 +1,86 @@
-"""explain: Spark's plan, and for each join whether it is colocated, as the plan itself shows."""
+"""explain: Spark's plan, and for each join, group-by and window whether it is colocated, as the plan itself shows."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import join_report
-from .join_report import JoinReport, KnownTable, report_joins
-from .plan_reader import read_plan
-from .registration import REGISTERED_PREFIX
+from .distribution import KnownTable
+from .join_report import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
+from .metrics import read_metrics
+from .plan_reader import JavaObject, execution_of, is_final, read_plan
+from .registrar import REGISTERED_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+NOT_FINAL = "The query has not run: Spark may still change the plan. Run it, then explain it again."
 
-def explain(df: "DataFrame") -> str:
-    """Spark's physical plan, followed by ``colocate: true`` or ``colocate: false, reason: …`` for each join.
 
-    After the query was run, the plan is the one that was executed.
+@dataclass(frozen=True)
+class _Verdicts:
+    """``final``: the plan is the one that was executed, or one that execution cannot change."""
+
+    joins: list[JoinReport]
+    aggregates: list[GroupingReport]
+    windows: list[GroupingReport]
+    exchanges: int
+    final: bool
+
+
+def explain(query: "DataFrame | str", spark: "SparkSession | None" = None) -> str:
+    """Spark's physical plan, followed by ``colocate: true`` or ``colocate: false, reason: …`` for each join, group-by
+    and window, and what this application has read so far from local disks and from other nodes.
+
+    Args:
+        query: a DataFrame; after it was run, the plan is the one that was executed. Or the text of a SQL
+            statement, which is not run.
+        spark: the session for SQL text; default: the active one.
+
+    Raises:
+        ValueError: SQL text, but no session.
     """
-    plan = df._jdf.queryExecution().executedPlan().toString()
-    reports = report_joins(read_plan(df), known_tables(df.sparkSession))
-    lines = ["== Physical Plan ==", plan.rstrip(), "", "== Colocation =="]
-    lines.extend(_line(report) for report in reports)
-    if not reports:
-        lines.append("no join")
+    session = _session(query, spark)
+    execution = execution_of(query, session)
+    verdicts = _verdicts(execution, session)
+    lines = ["== Physical Plan ==", execution.executedPlan().toString().rstrip(), "", "== Colocation =="]
+    lines += [f"{_join_head(report)}: {_verdict(report)}" for report in verdicts.joins] or ["no join"]
+    lines += [
+        f"{report.operator} ({', '.join(report.keys) or 'no keys'}) of {', '.join(report.tables)}: {_verdict(report)}"
+        for report in (*verdicts.aggregates, *verdicts.windows)
+    ]
+    lines += [] if verdicts.final else [NOT_FINAL]
+    read = read_metrics(session)
+    lines.append(f"Read so far by this application: {read.local_bytes} bytes locally, {read.remote_bytes} remotely")
     return "\n".join(lines)
 
 
-def explain_json(df: "DataFrame") -> dict[str, Any]:
-    """``{"joins": [{"join", "type", "keys", "tables", "colocate", "reason"}], "exchanges": n}``."""
-    plan = read_plan(df)
-    joins = [asdict(report) for report in report_joins(plan, known_tables(df.sparkSession))]
-    return {"joins": joins, "exchanges": join_report.count_exchanges(plan)}
+def explain_json(query: "DataFrame | str", spark: "SparkSession | None" = None) -> dict[str, Any]:
+    """The same for programs. Arguments as for ``explain``.
+
+    Returns:
+        ``{"joins": [{"join", "type", "keys", "tables", "colocate", "reason", "note"}],
+        "aggregates": [{"operator", "keys", "tables", "colocate", "reason", "note"}], "windows": [the same],
+        "exchanges": shuffles between a table scan and a join, "final": whether execution cannot change it any more}``.
+    """
+    session = _session(query, spark)
+    return asdict(_verdicts(execution_of(query, session), session))
 
 
 def count_exchanges(df: "DataFrame") -> int:
     """Shuffle Exchanges between a table scan and a join; run the query first to see the plan that was executed."""
-    return join_report.count_exchanges(read_plan(df))
+    return join_report.count_exchanges(read_plan(execution_of(df, df.sparkSession)))
 
 
 def known_tables(spark: "SparkSession") -> Mapping[str, KnownTable]:
-    """What ``register`` noted in this session, by ``<namespace>/<directory>``."""
+    """What ``register`` noted in this session, by ``<namespace>/<directory>``; of older snapshots ``…/<manifest>``."""
     tables = {}
     for key, value in spark.conf.getAll.items():
         if key.startswith(REGISTERED_PREFIX):
             noted = json.loads(value)
-            directory = key.removeprefix(f"{REGISTERED_PREFIX}{noted['namespace']}.")
-            tables[f"{noted['namespace']}/{directory}"] = KnownTable(
+            tables[key.removeprefix(REGISTERED_PREFIX)] = KnownTable(
                 name=noted["name"],
-                namespace=noted["namespace"],
                 group=noted["group"],
                 bucketed=noted["colocated"],
                 reason=noted["reason"],
@@ -58,7 +89,33 @@ def known_tables(spark: "SparkSession") -> Mapping[str, KnownTable]:
     return tables
 
 
-def _line(report: JoinReport) -> str:
-    verdict = "colocate: true" if report.colocate else f"colocate: false, reason: {report.reason}"
-    keys = " AND ".join(report.keys) or "no keys"
-    return f"{report.join} {report.type} ({keys}) of {', '.join(report.tables)}: {verdict}"
+def _session(query: "DataFrame | str", spark: "SparkSession | None") -> "SparkSession":
+    if not isinstance(query, str):
+        return query.sparkSession
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise ValueError("no active session: pass explain(statement, spark)")
+    return session
+
+
+def _verdicts(execution: JavaObject, session: "SparkSession") -> _Verdicts:
+    plan, tables = read_plan(execution), known_tables(session)
+    return _Verdicts(
+        joins=report_joins(plan, tables),
+        aggregates=report_aggregates(plan, tables),
+        windows=report_windows(plan, tables),
+        exchanges=join_report.count_exchanges(plan),
+        final=is_final(execution),
+    )
+
+
+def _join_head(report: JoinReport) -> str:
+    return f"{report.join} {report.type} ({' AND '.join(report.keys) or 'no keys'}) of {', '.join(report.tables)}"
+
+
+def _verdict(report: JoinReport | GroupingReport) -> str:
+    if report.colocate:
+        return f"colocate: true{', note: ' if report.note else ''}{report.note}"
+    return f"colocate: false, reason: {report.reason}"

@@ -1,37 +1,29 @@
-"""For each join of a plan: colocated, or why not. Pure.
+"""For each join, group-by and window of a plan: colocated, or why not. Pure.
 
-Invariant: ``colocate: true`` stands only where the plan itself shows it: no shuffle between the join and the bucketed
-scans of one group's tables on both sides. The reasons are Doris's words (``colocate: false, reason: …``).
+Invariant: ``colocate: true`` stands only where the plan itself shows it: no shuffle between the operator and the
+bucketed scans of one group's tables that its rows come from. The reasons are Doris's words.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .decision import INCONSISTENT, NO_GROUP
-from .plan_tree import Expression, Join, PlanNode, Scan
+from .decision import INCONSISTENT
+from .distribution import Tables, notes, obstacle, table_names, why_not_together
+from .plan_tree import Grouping, Join, PlanNode
 
 HAS_HINT = "Has join hint"
-TRANSFORMED = "Src column hash been transformed by expr"
-REDISTRIBUTED = "The src data has been redistributed"
 BROADCAST = "Broadcast is cheaper"
-NO_EQUALITY = "Inconsistent distribution of table and queries: no equality between columns of both sides"
+NO_EQUALITY = f"{INCONSISTENT}: no equality between columns of both sides"
+NULL_AWARE = f"{INCONSISTENT}: NOT IN must know of every NULL of one side; NOT EXISTS joins by key"
+NO_KEYS = f"{INCONSISTENT}: no PARTITION BY, so all rows are one group"
 
-
-@dataclass(frozen=True)
-class KnownTable:
-    """What registration decided of a table. ``reason`` says why it is not bucketed; empty when it is."""
-
-    name: str
-    namespace: str
-    group: str
-    bucketed: bool
-    reason: str
-    bucketed_by: tuple[str, ...]
+JOIN_KEYS = "the join's keys"
+GROUPING_KEYS = {"aggregate": "the group-by's keys", "window": "the window's keys"}
 
 
 @dataclass(frozen=True)
 class JoinReport:
-    """One join. ``reason`` is empty exactly when ``colocate`` is true."""
+    """One join. ``reason`` is empty exactly when ``colocate`` is true; ``note`` qualifies a true one."""
 
     join: str
     type: str
@@ -39,128 +31,101 @@ class JoinReport:
     tables: tuple[str, ...]
     colocate: bool
     reason: str
+    note: str = ""
 
 
-def report_joins(plan: PlanNode, tables: Mapping[str, KnownTable]) -> list[JoinReport]:
-    """All joins of a plan, outermost first. ``tables`` are those registered, by scan location's table folder."""
-    return [_report(node, node.join, tables) for node in plan.walk() if node.join is not None]
+@dataclass(frozen=True)
+class GroupingReport:
+    """One group-by, DISTINCT or window; ``operator`` is Spark's name, e.g. ``HashAggregate``."""
+
+    operator: str
+    keys: tuple[str, ...]
+    tables: tuple[str, ...]
+    colocate: bool
+    reason: str
+    note: str = ""
+
+
+def report_joins(plan: PlanNode, tables: Tables) -> list[JoinReport]:
+    """All joins of a plan, outermost first."""
+    return [_join_report(node, node.join, tables) for node in plan.walk() if node.join is not None]
+
+
+def report_aggregates(plan: PlanNode, tables: Tables) -> list[GroupingReport]:
+    """All group-bys and DISTINCTs, outermost first; an aggregate without GROUP BY has nothing to bring together."""
+    return [
+        _grouping_report(node, grouping, tables) for node, grouping in _groupings(plan, "aggregate") if grouping.keys
+    ]
+
+
+def report_windows(plan: PlanNode, tables: Tables) -> list[GroupingReport]:
+    """All window operators, outermost first."""
+    return [_grouping_report(node, grouping, tables) for node, grouping in _groupings(plan, "window")]
 
 
 def count_exchanges(plan: PlanNode) -> int:
     """Shuffle Exchanges between a table scan and a join: 0 when all joins are colocated or broadcast."""
-    below_join = {id(node) for top in plan.walk() if top.join for child in top.children for node in child.walk()}
+    below_join = {id(node) for top in plan.walk() if top.join for child in top.children for node in child.inputs()}
     return sum(
         1
         for node in plan.walk()
-        if node.is_shuffle and id(node) in below_join and any(below.scan for below in node.walk())
+        if node.is_shuffle and id(node) in below_join and any(below.scan for below in node.inputs())
     )
 
 
-def _report(node: PlanNode, join: Join, tables: Mapping[str, KnownTable]) -> JoinReport:
-    scans = [below.scan for below in node.walk() if below.scan]
-    known = [_known(scan, tables) for scan in scans]
-    reason = _reason(node, join, tables)
+def _join_report(node: PlanNode, join: Join, tables: Tables) -> JoinReport:
+    reason = _join_reason(node, join, tables)
     return JoinReport(
         join=join.algorithm,
         type=join.type,
         keys=tuple(f"{left.text} = {right.text}" for left, right in zip(join.left_keys, join.right_keys, strict=True)),
-        tables=tuple(
-            table.name if table else scan.table or scan.location for table, scan in zip(known, scans, strict=True)
-        ),
+        tables=table_names(node, tables),
         colocate=not reason,
         reason=reason,
+        note="" if reason else notes(node.children, tables),
     )
 
 
-def _reason(node: PlanNode, join: Join, tables: Mapping[str, KnownTable]) -> str:
-    """Why the join is not colocated; empty when it is."""
-    if join.broadcast_side is not None:
-        return _broadcast_reason(join)
+def _join_reason(node: PlanNode, join: Join, tables: Tables) -> str:
+    """Why a join is not colocated; empty when it is."""
     if not join.left_keys:
-        return NO_EQUALITY
-    sides = [list(_distribution_path(child)) for child in node.children]
-    if not any(below.is_shuffle for side in sides for below in side):
-        leaves = [below.scan for side in sides for below in side if not below.children]
-        return _tables_reason(leaves, tables) or _unused_buckets_reason(leaves)
-    return (
-        _tables_reason([below.scan for side in node.children for below in side.walk() if not below.children], tables)
-        or _keys_reason(node, join, tables)
-        or REDISTRIBUTED
+        return f"{HAS_HINT}: {join.hint}" if join.hint and join.algorithm == "CartesianProduct" else NO_EQUALITY
+    if join.null_aware:
+        return NULL_AWARE
+    keys = (join.left_keys, join.right_keys)
+    if join.broadcast_side is not None:
+        besides = obstacle(node.children, keys, tables, JOIN_KEYS)
+        return "; besides, ".join(filter(None, (_broadcast_reason(node, join, tables), besides)))
+    return why_not_together(node.children, keys, tables, JOIN_KEYS)
+
+
+def _broadcast_reason(node: PlanNode, join: Join, tables: Tables) -> str:
+    if join.hint:
+        return f"{HAS_HINT}: {join.hint}"
+    assert join.broadcast_side is not None
+    side = ", ".join(table_names(node.children[join.broadcast_side], tables)) or "one side"
+    size = "is small" if join.broadcast_bytes is None else f"is estimated at {join.broadcast_bytes} bytes"
+    return f"{BROADCAST}: {side} {size}, the threshold is {join.broadcast_threshold_bytes} bytes"
+
+
+def _groupings(plan: PlanNode, kind: str) -> Iterator[tuple[PlanNode, Grouping]]:
+    """The last phase of each, which is the one whose keys are the query's."""
+    seen: set[int] = set()
+    for node in plan.walk():
+        grouping = node.grouping
+        if grouping and grouping.kind == kind and (grouping.logical_id not in seen or not grouping.logical_id):
+            seen.add(grouping.logical_id)
+            yield node, grouping
+
+
+def _grouping_report(node: PlanNode, grouping: Grouping, tables: Tables) -> GroupingReport:
+    what = GROUPING_KEYS[grouping.kind]
+    reason = why_not_together(node.children, [grouping.keys], tables, what) if grouping.keys else NO_KEYS
+    return GroupingReport(
+        operator=grouping.algorithm,
+        keys=tuple(key.text for key in grouping.keys),
+        tables=table_names(node, tables),
+        colocate=not reason,
+        reason=reason,
+        note="" if reason else notes(node.children, tables),
     )
-
-
-def _broadcast_reason(join: Join) -> str:
-    if join.hinted:
-        return HAS_HINT
-    size = "" if join.broadcast_bytes is None else f": one side is estimated at {join.broadcast_bytes} bytes"
-    return f"{BROADCAST}{size}"
-
-
-def _distribution_path(node: PlanNode) -> Iterator[PlanNode]:
-    """The operators that decide in which partition a side's rows are: down to the first shuffles, or to the leaves."""
-    yield node
-    if node.is_shuffle:
-        return
-    for index, child in enumerate(node.children):
-        if node.join is None or node.join.broadcast_side != index:
-            yield from _distribution_path(child)
-
-
-def _unused_buckets_reason(leaves: list[Scan | None]) -> str:
-    """Tables that could be joined bucket by bucket, but are not read so."""
-    unused = sorted({scan.table for scan in leaves if scan is not None and not scan.bucketed})
-    return f"{REDISTRIBUTED}: Spark reads {', '.join(unused)} without buckets" if unused else ""
-
-
-def _tables_reason(leaves: list[Scan | None], tables: Mapping[str, KnownTable]) -> str:
-    """What the joined tables themselves have against it. ``leaves``: None for rows that do not come from files."""
-    known = []
-    for scan in leaves:
-        table = None if scan is None else _known(scan, tables)
-        if table is None:
-            what = "rows of one side" if scan is None else scan.table or scan.location
-            return f"{NO_GROUP}: {what} are not of a registered ColocatedTable"
-        if not table.bucketed:
-            return table.reason
-        known.append(table)
-    groups = sorted({f"{table.name} is in {table.namespace}/{table.group}" for table in known})
-    return f"{NO_GROUP}: {', '.join(groups)}" if len({(table.namespace, table.group) for table in known}) > 1 else ""
-
-
-def _keys_reason(node: PlanNode, join: Join, tables: Mapping[str, KnownTable]) -> str:
-    """What the join's keys have against it, for sides that come from one table; empty when nothing."""
-    for child, keys in zip(node.children, (join.left_keys, join.right_keys), strict=True):
-        scans = [below.scan for below in child.walk() if below.scan]
-        if len(scans) != 1:
-            continue
-        table = _known(scans[0], tables)
-        if table is None:
-            continue
-        columns = [_column(key, child, scans[0]) for key in keys]
-        missing = [name for name in table.bucketed_by if name.lower() not in [c.lower() for c in columns if c]]
-        if missing and None in columns:
-            computed = ", ".join(key.text for key, column in zip(keys, columns, strict=True) if column is None)
-            return f"{TRANSFORMED}: {computed}"
-        if missing:
-            return (
-                f"{INCONSISTENT}: {table.name} is bucketed by ({', '.join(table.bucketed_by)}), the join's keys are "
-                f"({', '.join(column for column in columns if column)})"
-            )
-    return ""
-
-
-def _column(key: Expression, side: PlanNode, scan: Scan) -> str | None:
-    """The scan's column that a key is, through renames; None when it is computed."""
-    renames = {new: old for node in side.walk() for new, old in node.aliases.items()}
-    attribute = key.attribute
-    while attribute is not None and attribute not in scan.columns:
-        attribute = renames.get(attribute)
-    return None if attribute is None else scan.columns[attribute]
-
-
-def _known(scan: Scan, tables: Mapping[str, KnownTable]) -> KnownTable | None:
-    """The registered table of a scan: ``coloc://<namespace>/<directory>/…``."""
-    scheme, _, rest = scan.location.partition("://")
-    if scheme != "coloc":
-        return None
-    return tables.get("/".join(rest.split("/")[:2]))

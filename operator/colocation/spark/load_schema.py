@@ -12,6 +12,10 @@ class SchemaMismatch(Exception):
     reason = Reason.SCHEMA_MISMATCH
 
 
+UNSTORABLE_TYPES = frozenset({"interval", "void"})
+"""Types of Spark SQL that a column may have and a Parquet file may not."""
+
+
 @dataclass(frozen=True)
 class Field:
     """A column by name and by Spark's simple type string, e.g. ``array<bigint>``."""
@@ -36,6 +40,9 @@ def matched_names(table: str, expected: Sequence[Field], given: Sequence[Field])
         by_name[field.name.lower()] = field
     wanted = {field.name.lower() for field in expected}
     for field in expected:
+        if field.type in UNSTORABLE_TYPES:
+            problems.append(f"column {field.name} is {field.type}, which Parquet files cannot hold: remove it")
+            continue
         actual = by_name.get(field.name.lower())
         if actual is None:
             problems.append(f"column {field.name} ({field.type}) is missing")

@@ -54,11 +54,9 @@ def find_target(catalog: Catalog, namespace: str, name: str) -> LoadTarget | str
     table = catalog.get_table(namespace, name)
     if table.refusal is not None:
         return table.refusal
-    if not table.spec.colocate_with:
-        return "it is in no group, so no nodes hold it; set spec.colocateWith"
     try:
-        group = catalog.get_group(namespace, table.spec.colocate_with)
-        agents = catalog.get_agents(namespace, table.spec.colocate_with)
+        group = catalog.get_group(namespace, table.group)
+        agents = catalog.get_agents(namespace, table.group)
     except NotInCatalog as error:
         return str(error)
     buckets = group.status.backends_per_bucket_seq

@@ -1,25 +1,19 @@
 """load: a DataFrame's rows into a table, all or none."""
 
-import datetime
-import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colocation.model.spark_types import canonical_type
-from colocation.model.table import ColocatedTableSpec, TableSnapshot
-from colocation.model.table_manifest import TableManifest
+from colocation.model.table import ColocatedTableSpec
 
-from .agents import Agents
-from .bucket_files import BUCKET_COLUMN, PARTITION_COLUMN_PREFIX, FileLayout
 from .catalog import Catalog, KubernetesCatalog, TableObject
-from .commit import MODES, LoadConflict, Mode, NewFiles, commit
+from .changes import MODES, Mode, NewFiles
+from .commit import Committed
+from .compaction import CompactionResult, compact_after_load
 from .configuration import SessionSettings
 from .load_schema import Field, matched_names
-from .load_target import LoadTarget, wait_until_loadable
-from .publication import follow_map, publish_manifest
-from .table_statement import quote
-from .upload import OUTCOME_COLUMN, Destination, Outcome, SentFile, sender
+from .table_statement import quote, spark_type
+from .transaction import Transaction
+from .writing import write_and_send
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,8 +28,10 @@ class LoadResult:
         files: written by this load, each counted once.
         bytes: of those files, one replica.
         partitions: with rows of this load.
-        snapshot_id: the table's new snapshot.
+        snapshot_id: the table's new snapshot; the one that was there when nothing was committed, 0 = none.
         replicas_missing: copies of new files that the operator has yet to make.
+        compaction: what was merged right after, when ``spec.compaction`` asked for it.
+        compaction_failure: why that failed; the load is committed all the same.
     """
 
     rows: int
@@ -44,6 +40,8 @@ class LoadResult:
     partitions: int
     snapshot_id: int
     replicas_missing: int
+    compaction: CompactionResult | None = None
+    compaction_failure: str = ""
 
 
 def load(
@@ -55,6 +53,8 @@ def load(
     wait_seconds: float = 120,
 ) -> LoadResult:
     """Load a DataFrame into a ColocatedTable. Readers see all of its rows or none.
+
+    No rows: ``append`` and ``overwrite-partitions`` change nothing, ``overwrite`` empties the table.
 
     Args:
         df: its columns must be the table's by name and type; the order does not matter.
@@ -79,60 +79,46 @@ def load(
     found = catalog.get_table(namespace, table)
     if mode == "overwrite-partitions" and not found.spec.partitioned_by:
         raise ValueError(f"mode overwrite-partitions: table {namespace}.{table} has no partitions; use overwrite")
-    _matched_names(df, found)
-    target = wait_until_loadable(catalog, namespace, table, wait_seconds)
-    destination = _destination(target, settings)
-    sent = _write_and_send(df, target, destination)
-    new = NewFiles(mode, tuple(one.file for one in sent), len(target.buckets))
-    current = wait_until_loadable(catalog, namespace, table, wait_seconds)
-    snapshot, missing = _publish(catalog, target, current, destination, sent, new)
+    _matched_names(df, found)  # a misfit is told at once, not when the group has a map
+    transaction = Transaction.begin(catalog, settings, namespace, table, wait_seconds)
+    sent = write_and_send(_stored_rows(df, transaction.table), transaction.table, transaction.destination)
+    new = NewFiles(mode, tuple(one.file for one in sent), len(transaction.target.buckets))
+    if not new.files and mode != "overwrite":
+        before = transaction.table.status.snapshot
+        return LoadResult(0, 0, 0, 0, snapshot_id=before.id if before else 0, replicas_missing=0)
+    committed = transaction.commit(new, sent)
+    compaction, failure = compact_after_load(df.sparkSession, transaction, committed.manifest)
+    return _result(new, committed, compaction, failure)
+
+
+def _result(
+    new: NewFiles, committed: Committed, compaction: CompactionResult | None, compaction_failure: str
+) -> LoadResult:
     return LoadResult(
         rows=sum(file.rows for file in new.files),
         files=len(new.files),
         bytes=sum(file.bytes for file in new.files),
         partitions=len({tuple(file.partition.items()) for file in new.files}),
-        snapshot_id=snapshot.id,
-        replicas_missing=missing,
+        snapshot_id=committed.snapshot.id,
+        replicas_missing=committed.replicas_missing,
+        compaction=compaction,
+        compaction_failure=compaction_failure,
     )
 
 
-def _destination(target: LoadTarget, settings: SessionSettings) -> Destination:
-    return Destination(
-        namespace=target.table.namespace,
-        directory=target.table.directory,
-        buckets=target.buckets,
-        agents=target.agents,
-        token_file=settings.token_file,
-        ca_file=settings.ca_file,
-        retry_seconds=settings.retry_seconds,
+def _stored_rows(df: "DataFrame", table: TableObject) -> "DataFrame":
+    """The rows with the table's columns under their stored names.
+
+    Raises:
+        SchemaMismatch: the columns do not fit the table as it is by now.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = _matched_names(df, table)
+    columns = table.spec.columns
+    return df.select(
+        [F.col(quote(given)).alias(column.stored_name) for given, column in zip(names, columns, strict=True)]
     )
-
-
-def _publish(
-    catalog: Catalog,
-    began: LoadTarget,
-    current: LoadTarget,
-    destination: Destination,
-    sent: Sequence[SentFile],
-    new: NewFiles,
-) -> tuple[TableSnapshot, int]:
-    """Commit the files on the nodes that the map names by now."""
-    if len(current.buckets) != new.buckets:
-        raise LoadConflict(
-            f"group {current.group.name} had {new.buckets} buckets when the load began, now it has "
-            f"{len(current.buckets)}; load again"
-        )
-    moved = replace(destination, buckets=current.buckets, agents=current.agents)
-    with moved.open_agents() as agents:
-        follow_map(agents, destination, sent, current.buckets)
-        return commit(
-            catalog,
-            began.table,
-            new,
-            parent_of=lambda table: _committed_manifest(agents, table),
-            publish=lambda manifest: publish_manifest(agents, moved, manifest, new.files),
-            now=lambda: datetime.datetime.now(datetime.UTC),
-        )
 
 
 def _matched_names(df: "DataFrame", table: TableObject) -> list[str]:
@@ -143,52 +129,10 @@ def _matched_names(df: "DataFrame", table: TableObject) -> list[str]:
 def _expected_fields(spec: ColocatedTableSpec) -> list[Field]:
     from pyspark.sql.types import DataType
 
-    def simple(type_name: str) -> str:
-        canonical = canonical_type(type_name)
-        return canonical if canonical == "string" else str(DataType.fromDDL(type_name).simpleString())
-
-    return [Field(column.name, simple(column.type)) for column in spec.columns]
+    return [
+        Field(column.name, str(DataType.fromDDL(spark_type(column.type)).simpleString())) for column in spec.columns
+    ]
 
 
 def _given_fields(df: "DataFrame") -> list[Field]:
     return [Field(field.name, field.dataType.simpleString()) for field in df.schema.fields]
-
-
-def _write_and_send(df: "DataFrame", target: LoadTarget, destination: Destination) -> list[SentFile]:
-    """Run the load's Spark job: hash, sort, write, send."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    spec = target.table.spec
-    names = _matched_names(df, target.table)  # the table may have been changed while the load waited
-    buckets = len(target.buckets)
-    partitions = [spec.column(name).name for name in spec.partitioned_by]
-    layout = FileLayout(
-        load_id=secrets.token_hex(4),
-        buckets=buckets,
-        stored_columns=tuple(column.name for column in spec.columns if column.name not in partitions),
-        partition_columns=tuple(partitions),
-        required_columns=tuple(column.name for column in spec.columns if not column.nullable),
-        spark_version=df.sparkSession.version,
-    )
-    rows = df.select(
-        [F.col(quote(given)).alias(column.name) for given, column in zip(names, spec.columns, strict=True)]
-    )
-    keys = [F.col(quote(name)) for name in spec.bucketed_by]
-    partition_columns = {
-        f"{PARTITION_COLUMN_PREFIX}{index}": F.nullif(F.col(quote(name)).cast("string"), F.lit(""))
-        for index, name in enumerate(partitions)
-    }
-    clustered = (
-        rows.repartition(buckets, *keys)
-        .withColumns({BUCKET_COLUMN: F.pmod(F.hash(*keys), F.lit(buckets)), **partition_columns})
-        .sortWithinPartitions(BUCKET_COLUMN, *partition_columns, *(quote(name) for name in spec.sort_columns))
-    )
-    outcomes = clustered.mapInArrow(sender(destination, layout), f"{OUTCOME_COLUMN} string").collect()
-    return [Outcome.model_validate_json(row[OUTCOME_COLUMN]).sent_file() for row in outcomes]
-
-
-def _committed_manifest(agents: Agents, table: TableObject) -> TableManifest | None:
-    snapshot = table.status.snapshot
-    if snapshot is None:
-        return None
-    return agents.fetch_manifest(table.namespace, table.directory, snapshot.manifest_sha256)[0]

@@ -7,10 +7,10 @@ the query was executed, else the initial one.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .plan_tree import Expression, Join, PlanNode, Scan
+from .plan_tree import Expression, Grouping, Join, PlanNode, Scan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _WRAPPERS = {
     "AdaptiveSparkPlanExec": "executedPlan",
@@ -18,35 +18,108 @@ _WRAPPERS = {
     "BroadcastQueryStageExec": "plan",
     "TableCacheQueryStageExec": "plan",
     "ResultQueryStageExec": "plan",
+    "CommandResultExec": "commandPhysicalPlan",
+    "SortedBucketScanExec": "scan",
     "ReusedExchangeExec": "child",
     "ReusedSubqueryExec": "child",
 }
+_REUSES = ("ReusedExchangeExec", "ReusedSubqueryExec")
 _KEYED_JOINS = ("SortMergeJoinExec", "ShuffledHashJoinExec", "BroadcastHashJoinExec")
 _OTHER_JOINS = ("BroadcastNestedLoopJoinExec", "CartesianProductExec")
 _BROADCAST_JOINS = ("BroadcastHashJoinExec", "BroadcastNestedLoopJoinExec")
+_AGGREGATES = ("HashAggregateExec", "SortAggregateExec", "ObjectHashAggregateExec")
+_PYTHON_GROUPINGS = {
+    "ArrowAggregatePythonExec": ("aggregate", "groupingExpressions"),
+    "AggregateInPandasExec": ("aggregate", "groupingExpressions"),
+    "FlatMapGroupsInPandasExec": ("aggregate", "groupingAttributes"),
+    "FlatMapGroupsInArrowExec": ("aggregate", "groupingAttributes"),
+    "ArrowWindowPythonExec": ("window", "partitionSpec"),
+    "WindowInPandasExec": ("window", "partitionSpec"),
+    "WindowExec": ("window", "partitionSpec"),
+}
+"""Operators that need their groups in one partition, and their method that gives the keys."""
 
 JavaObject = Any
 """A py4j proxy: its methods are Spark's."""
 
 
-def read_plan(df: "DataFrame") -> PlanNode:
-    """The physical plan of a DataFrame."""
-    return _read(df._jdf.queryExecution().executedPlan())
+def execution_of(query: "DataFrame | str", spark: "SparkSession") -> JavaObject:
+    """Spark's ``QueryExecution`` of a DataFrame, or of a SQL statement, which is planned but not run, commands too."""
+    if not isinstance(query, str):
+        return query._jdf.queryExecution()
+    state = spark._jsparkSession.sessionState()
+    java: JavaObject = spark.sparkContext._jvm
+    skip = java.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    return state.executePlan(state.sqlParser().parsePlan(query), skip)
 
 
-def _read(node: JavaObject) -> PlanNode:
-    kind = _kind(node)
-    while kind in _WRAPPERS:
-        node = getattr(node, _WRAPPERS[kind])()
-        kind = _kind(node)
-    return PlanNode(
-        name=kind.removesuffix("Exec"),
-        children=tuple(_read(child) for child in _elements(node.children())),
-        subqueries=tuple(_read(subquery) for subquery in _elements(node.subqueries())),
-        scan=_scan(node) if kind == "FileSourceScanExec" else None,
-        join=_join(node, kind) if kind in _KEYED_JOINS + _OTHER_JOINS else None,
-        aliases=_aliases(node, kind),
-    )
+def read_plan(execution: JavaObject) -> PlanNode:
+    """The physical plan of a ``QueryExecution``."""
+    threshold = int(execution.sparkSession().sessionState().conf().autoBroadcastJoinThreshold())
+    return _Reader(threshold).read(execution.executedPlan())
+
+
+def is_final(execution: JavaObject) -> bool:
+    """Whether the plan is the one that was executed, or one that execution cannot change."""
+    plan = execution.executedPlan()
+    return _kind(plan) != "AdaptiveSparkPlanExec" or bool(plan.isFinalPlan())
+
+
+class _Reader:
+    """Reads one plan. ``threshold``: the session's limit for broadcasts, bytes."""
+
+    def __init__(self, threshold: int) -> None:
+        self._threshold = threshold
+
+    def read(self, node: JavaObject) -> PlanNode:
+        kind, reused = _kind(node), False
+        while kind in _WRAPPERS:
+            reused = reused or kind in _REUSES
+            node = getattr(node, _WRAPPERS[kind])()
+            kind = _kind(node)
+        if kind == "InMemoryTableScanExec":
+            return self._read_cached(node)
+        return PlanNode(
+            name=kind.removesuffix("Exec"),
+            children=tuple(self.read(child) for child in _elements(node.children())),
+            subqueries=tuple(self.read(subquery) for subquery in _elements(node.subqueries())),
+            scan=_scan(node) if kind == "FileSourceScanExec" else None,
+            join=self._join(node, kind) if kind in _KEYED_JOINS + _OTHER_JOINS else None,
+            grouping=_grouping(node, kind),
+            aliases=_aliases(node, kind),
+            shuffle_origin=str(node.shuffleOrigin().toString()) if kind == "ShuffleExchangeExec" else "",
+            reused=reused,
+        )
+
+    def _read_cached(self, node: JavaObject) -> PlanNode:
+        """Cached rows lie in the partitions of the plan that made them, under attribute ids of their own."""
+        relation = node.relation()
+        cached = relation.cachedPlan()
+        pairs = zip(_elements(relation.output()), _elements(cached.output()), strict=True)
+        return PlanNode(
+            name="InMemoryTableScan",
+            children=(self.read(cached),),
+            subqueries=tuple(self.read(subquery) for subquery in _elements(node.subqueries())),
+            aliases={_id(here): _id(below) for here, below in pairs if _id(here) != _id(below)},
+            reused=True,
+        )
+
+    def _join(self, node: JavaObject, kind: str) -> Join:
+        keyed = kind in _KEYED_JOINS
+        side = None
+        if kind in _BROADCAST_JOINS:
+            side = 0 if node.buildSide().toString() == "BuildLeft" else 1
+        return Join(
+            algorithm=kind.removesuffix("Exec"),
+            type="Cross" if kind == "CartesianProductExec" else node.joinType().toString(),
+            left_keys=_expressions(node.leftKeys()) if keyed else (),
+            right_keys=_expressions(node.rightKeys()) if keyed else (),
+            hint=_hint(node),
+            broadcast_side=side,
+            broadcast_bytes=None if side is None else _estimated_bytes(node.children().apply(side)),
+            broadcast_threshold_bytes=None if side is None else self._threshold,
+            null_aware=kind == "BroadcastHashJoinExec" and bool(node.isNullAwareAntiJoin()),
+        )
 
 
 def _scan(node: JavaObject) -> Scan:
@@ -60,49 +133,73 @@ def _scan(node: JavaObject) -> Scan:
     )
 
 
-def _join(node: JavaObject, kind: str) -> Join:
-    keyed = kind in _KEYED_JOINS
-    side = None
-    if kind in _BROADCAST_JOINS:
-        side = 0 if node.buildSide().toString() == "BuildLeft" else 1
-    return Join(
-        algorithm=kind.removesuffix("Exec"),
-        type="Cross" if kind == "CartesianProductExec" else node.joinType().toString(),
-        left_keys=tuple(_expression(key) for key in _elements(node.leftKeys())) if keyed else (),
-        right_keys=tuple(_expression(key) for key in _elements(node.rightKeys())) if keyed else (),
-        hinted=_is_hinted(node),
-        broadcast_side=side,
-        broadcast_bytes=None if side is None else _estimated_bytes(node.children().apply(side)),
-    )
-
-
-def _is_hinted(node: JavaObject) -> bool:
-    link = node.logicalLink()
-    if not link.isDefined() or _kind(link.get()) != "Join":
-        return False
-    hint = link.get().hint()
-    return any(
-        side.isDefined() and side.get().strategy().isDefined() for side in (hint.leftHint(), hint.rightHint())
-    )
+def _hint(node: JavaObject) -> str:
+    """The strategy that the query names for a join, as Spark's hint calls it."""
+    logical = _logical(node)
+    if logical is None or _kind(logical) != "Join":
+        return ""
+    for side in (logical.hint().leftHint(), logical.hint().rightHint()):
+        if side.isDefined() and side.get().strategy().isDefined():
+            return str(side.get().strategy().get().displayName())
+    return ""
 
 
 def _estimated_bytes(node: JavaObject) -> int | None:
+    """Spark's estimate of what a broadcast copies; stages and exchanges may not know their logical operator."""
+    while (logical := _logical(node)) is None:
+        if _kind(node) in _WRAPPERS:
+            node = getattr(node, _WRAPPERS[_kind(node)])()
+        elif node.children().size() == 1:
+            node = node.children().apply(0)
+        else:
+            return None
+    # A Scala BigInt, which py4j may have turned into an int.
+    return int(str(logical.stats().sizeInBytes()))
+
+
+def _grouping(node: JavaObject, kind: str) -> Grouping | None:
+    """Of aggregates only the phases that need their groups in one partition, not the partial ones before them."""
+    what, keys = "aggregate", "groupingExpressions"
+    if kind in _PYTHON_GROUPINGS:
+        what, keys = _PYTHON_GROUPINGS[kind]
+    elif kind not in _AGGREGATES or not node.requiredChildDistributionExpressions().isDefined():
+        return None
+    logical = _logical(node)
+    return Grouping(
+        algorithm=kind.removesuffix("Exec"),
+        kind=what,
+        keys=_expressions(getattr(node, keys)()),
+        logical_id=0 if logical is None else int(logical.hashCode()),
+    )
+
+
+def _logical(node: JavaObject) -> JavaObject | None:
+    """The logical operator that a physical one was planned from."""
     link = node.logicalLink()
-    return int(link.get().stats().sizeInBytes().toString()) if link.isDefined() else None
+    if not link.isDefined():
+        return None
+    logical = link.get()
+    return logical.logicalPlan() if _kind(logical) == "LogicalQueryStage" else logical
 
 
 def _aliases(node: JavaObject, kind: str) -> dict[int, int | None]:
+    """New names of columns: of a projection, and of an aggregate's keys and results."""
     if kind == "ProjectExec":
-        expressions = node.projectList()
-    elif kind in ("HashAggregateExec", "SortAggregateExec", "ObjectHashAggregateExec"):
-        expressions = node.resultExpressions()
+        lists = [node.projectList()]
+    elif kind in _AGGREGATES:
+        lists = [node.groupingExpressions(), node.resultExpressions()]
     else:
         return {}
     return {
         _id(expression): _expression(expression.child()).attribute
+        for expressions in lists
         for expression in _elements(expressions)
         if _kind(expression) == "Alias"
     }
+
+
+def _expressions(expressions: JavaObject) -> tuple[Expression, ...]:
+    return tuple(_expression(expression) for expression in _elements(expressions))
 
 
 def _expression(expression: JavaObject) -> Expression:

@@ -52,15 +52,16 @@ def publish_manifest(
         (sha256 of the manifest, replicas of new files that are still missing).
 
     Raises:
-        ReplicasMissing: a majority of a bucket's nodes does not hold the manifest and the bucket's new files.
+        ReplicasMissing: a majority of a bucket's nodes does not hold the manifest and the bucket's new files; also of a
+            bucket without new files, so that the manifest of an emptied table is not lost.
     """
     sha256, stored = encode_manifest(manifest)
     outcomes = _put_everywhere(agents, destination, stored, sha256)
-    by_bucket: dict[int, list[DataFile]] = {}
+    by_bucket: dict[int, list[DataFile]] = {bucket: [] for bucket in range(len(destination.buckets))}
     for file in new_files:
-        by_bucket.setdefault(file.bucket, []).append(file)
+        by_bucket[file.bucket].append(file)
     missing = 0
-    for bucket, files in sorted(by_bucket.items()):
+    for bucket, files in by_bucket.items():
         nodes = destination.buckets[bucket]
         holders = [node for node in nodes if _holds(agents, destination, outcomes[node], files, node)]
         if len(holders) < majority(len(nodes)):
@@ -96,9 +97,14 @@ def _put_everywhere(
 def _holds(
     agents: Agents, destination: Destination, outcome: TableReport | str, files: Sequence[DataFile], node: str
 ) -> bool:
-    """Whether a node holds a bucket's new files. Files of earlier loads that it lacks are the operator's to repair."""
+    """Whether a node holds the manifest and a bucket's new files.
+
+    Files of earlier loads that it lacks are the operator's to repair.
+    """
     if isinstance(outcome, str) or not outcome.manifest_present:
         return False
+    if not files:
+        return True
     held = outcome.buckets.get(files[0].bucket)
     if held is not None and held.state == "complete":
         return True

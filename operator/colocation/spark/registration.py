@@ -1,66 +1,45 @@
 """register: the tables of a namespace as ordinary Spark SQL tables over ``coloc://`` locations.
 
-A location names the manifest, so a query that was planned reads one snapshot for its whole life; ``register`` again
-picks up new snapshots, maps and agents.
+A location names the manifest, so a query that was planned reads one snapshot for its whole life; ``refresh`` picks up
+new snapshots, maps and agents for the queries that follow.
 """
 
-import atexit
-import contextlib
-import json
-import shutil
-import tempfile
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colocation.agentclient import Credentials, Timeouts
-from colocation.model.spark_types import canonical_type
-from colocation.model.table_manifest import (
-    DATA_DIRECTORY,
-    MANIFEST_DIRECTORY,
-    TableManifest,
-    encode_manifest,
-    manifest_path,
-)
+from pydantic import TypeAdapter
 
-from .agents import Agents
-from .catalog import Catalog, GroupObject, KubernetesCatalog, NotInCatalog, TableObject
+from colocation.model.table import TableSnapshot
+
+from .agents import NoAgentAnswers
+from .catalog import Catalog, KubernetesCatalog, NotAllowed, NotInCatalog, TableObject
 from .configuration import SessionSettings
-from .decision import ReadSwitches, decide
-from .table_statement import create_table_statement, quote
+from .registrar import Groups, RegisteredTable, Registrar
+from .table_statement import spark_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-REGISTERED_PREFIX = "spark.colocation.registered."
-"""Session confs: what ``explain`` needs to know of each table, by ``<namespace>.<directory>``."""
-MANIFEST_DIRECTORY_KEY = "fs.coloc.manifest.directory"
+LOG = logging.getLogger(__name__)
+REQUESTS_KEY = "colocation.requests"
+"""Session configuration: what was registered, so that ``refresh`` can do it again."""
+
+
+class SnapshotNotFound(ValueError):
+    """No such snapshot is kept of the table; the message lists those that are."""
 
 
 @dataclass(frozen=True)
-class RegisteredTable:
-    """One table as this session sees it.
+class _Request:
+    """What a session has registered of a namespace. ``tables`` None = all; ``snapshots``: ids by table's name."""
 
-    Attributes:
-        name: its name in Spark SQL, ``<namespace>.<table>``.
-        group: its colocation group; empty = none.
-        colocated: whether Spark sees its buckets.
-        reason: why not, or what qualifies it; empty otherwise.
-        snapshot_id: what is read; 0 = nothing was loaded yet.
-        location: the ``coloc://`` folder, which pins the snapshot.
-    """
+    tables: tuple[str, ...] | None
+    snapshots: dict[str, int]
 
-    name: str
-    namespace: str
-    table: str
-    group: str
-    colocated: bool
-    reason: str
-    snapshot_id: int
-    location: str
-    bucketed_by: tuple[str, ...]
-    buckets: int
+
+_REQUESTS = TypeAdapter(dict[str, _Request])
 
 
 def register(
@@ -68,164 +47,175 @@ def register(
     namespace: str | None = None,
     tables: Iterable[str] | None = None,
     catalog: Catalog | None = None,
+    snapshots: Mapping[str, int] | None = None,
 ) -> list[RegisteredTable]:
-    """Make a namespace's tables Spark SQL tables ``<namespace>.<table>``.
+    """Make a namespace's tables Spark SQL tables ``<namespace>.<table>``, with ``_`` for ``-``.
+
+    Without ``tables``, one that cannot be registered does not hinder the others: it is in the answer with the reason,
+    ``registered`` False, and in the log. Calling it again is cheap; tables that have not changed are left alone.
 
     Args:
         spark: a session with ``spark_conf()``'s configuration.
         namespace: default: ``spark.colocation.namespace``.
         tables: default: all of the namespace.
         catalog: default: the Kubernetes API.
+        snapshots: ids of older snapshots to read instead of the newest one, by table.
 
     Raises:
-        NotInCatalog: a named table does not exist.
-        NoAgentAnswers: no agent has the manifest of a table.
+        NotInCatalog: a named table does not exist, or its group.
+        NoAgentAnswers: no agent has the manifest of a named table.
+        SnapshotNotFound: the table does not keep such a snapshot.
         ValueError: no namespace, or a switch with a value that is not allowed.
     """
-    settings = SessionSettings.of(spark)
+    namespace = SessionSettings.of(spark).namespace_or(namespace)
+    named = None if tables is None else tuple(tables)
+    chosen = dict(snapshots or {})
+    registered = _register(spark, namespace, _Request(named, chosen), catalog or KubernetesCatalog())
+    requests = _requests(spark)
+    before = requests.get(namespace)
+    if named is not None and before is not None:
+        kept = {name: snapshot for name, snapshot in before.snapshots.items() if name not in named}
+        everything = None if before.tables is None else tuple(dict.fromkeys((*before.tables, *named)))
+        requests[namespace] = _Request(everything, kept | chosen)
+    else:
+        requests[namespace] = _Request(named, chosen)
+    spark.conf.set(REQUESTS_KEY, _REQUESTS.dump_json(requests).decode())
+    return registered
+
+
+def refresh(spark: "SparkSession", catalog: Catalog | None = None) -> list[RegisteredTable]:
+    """Register again what this session has registered: new snapshots, new tables, new maps, new agents.
+
+    For sessions that live long: call it before a query that should see what was loaded meanwhile. Queries that were
+    planned before keep what they were planned on. Tables that were registered at an older snapshot stay there.
+
+    Raises:
+        NotInCatalog, NoAgentAnswers: as ``register``, for tables that were named then.
+    """
     catalog = catalog or KubernetesCatalog()
+    return [
+        table
+        for namespace, request in _requests(spark).items()
+        for table in _register(spark, namespace, request, catalog)
+    ]
+
+
+def read_snapshot(
+    spark: "SparkSession",
+    table: str,
+    snapshot_id: int,
+    namespace: str | None = None,
+    catalog: Catalog | None = None,
+) -> "DataFrame":
+    """A table as it was at an older snapshot, as a DataFrame; in SQL it is ``<namespace>.<table>__snapshot_<id>``.
+
+    Joins with tables of the same group stay colocated as long as the snapshot has the group's buckets.
+
+    Raises:
+        SnapshotNotFound: it was never there, or is no longer kept (``spec.retention`` of the table).
+        NotInCatalog, NoAgentAnswers: as ``register``.
+    """
+    settings = SessionSettings.of(spark)
     namespace = settings.namespace_or(namespace)
-    chosen = (
-        catalog.list_tables(namespace) if tables is None else [catalog.get_table(namespace, name) for name in tables]
-    )
-    registrar = _Registrar(spark, settings)
+    catalog = catalog or KubernetesCatalog()
+    found = catalog.get_table(namespace, table)
+    snapshot = find_snapshot(found, snapshot_id)
+    registrar = Registrar(spark, settings)
     registrar.create_database(namespace)
-    with contextlib.ExitStack() as stack:
-        groups = {
-            name: _open_group(stack, catalog, namespace, name, settings)
-            for name in sorted({table.spec.colocate_with for table in chosen} - {""})
-        }
-        for name, group in groups.items():
-            if group is not None:
-                registrar.tell_executors_of_group(namespace, name, group)
-        return [registrar.register(table, groups.get(table.spec.colocate_with)) for table in chosen]
+    with Groups(catalog, namespace, settings, registrar.files) as groups:
+        alias = f"{table}__snapshot_{snapshot_id}"
+        return spark.table(registrar.register_snapshot(found, snapshot, groups, alias).name)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """A group and its agents."""
+def find_snapshot(table: TableObject, snapshot_id: int) -> TableSnapshot:
+    """A snapshot that the table keeps, the current one included.
 
-    object: GroupObject
-    urls: dict[str, str]
-    agents: Agents
-
-
-def _open_group(
-    stack: contextlib.ExitStack, catalog: Catalog, namespace: str, name: str, settings: SessionSettings
-) -> _Group | None:
-    """None when there is no such group yet."""
-    try:
-        group, urls = catalog.get_group(namespace, name), catalog.get_agents(namespace, name).urls
-    except NotInCatalog:
-        return None
-    timeouts = Timeouts(retry_deadline_seconds=settings.retry_seconds)
-    agents = stack.enter_context(Agents(urls, Credentials(settings.token_file, settings.ca_file), timeouts))
-    return _Group(group, urls, agents)
-
-
-class _Registrar:
-    """Registers tables in one session."""
-
-    def __init__(self, spark: "SparkSession", settings: SessionSettings) -> None:
-        self._spark = spark
-        self._switches = ReadSwitches(settings.join_disabled, settings.colocate_when_unstable, settings.degrade_reason)
-        self._folder = _driver_folder(spark)
-        spark.conf.set("fs.coloc.data.root", settings.data_root)
-        spark.conf.set("fs.coloc.token.file", settings.token_file)
-        spark.conf.set("fs.coloc.ca.file", settings.ca_file)
-        spark.conf.set("fs.coloc.read.deadline.seconds", str(settings.retry_seconds))
-
-    def create_database(self, namespace: str) -> None:
-        """A database for the namespace's tables, which needs a folder though nothing is ever put there."""
-        folder = self._folder / "databases" / namespace
-        self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote(namespace)} LOCATION '{folder}'")
-
-    def tell_executors_of_group(self, namespace: str, name: str, group: _Group) -> None:
-        """Spark sends session confs with each plan: executors learn agents and map without asking the cluster."""
-        buckets = group.object.status.backends_per_bucket_seq or ()
-        text = json.dumps({"name": name, "agents": group.urls, "buckets": buckets}, sort_keys=True)
-        self._spark.conf.set(f"fs.coloc.group.{namespace}.{name}", text)
-
-    def register(self, table: TableObject, group: _Group | None) -> RegisteredTable:
-        """Register one table anew."""
-        manifest, sha256 = self._obtain_manifest(table, group)
-        decision = decide(
-            self._switches,
-            group.object.status if group else None,
-            table.refusal,
-            _inconsistency(manifest, group.object) if group else None,
-        )
-        registered = RegisteredTable(
-            name=f"{table.namespace}.{table.name}",
-            namespace=table.namespace,
-            table=table.name,
-            group=group.object.name if group else "",
-            colocated=decision.bucketed,
-            reason=decision.reason or decision.note,
-            snapshot_id=manifest.snapshot_id,
-            location=f"coloc://{table.namespace}/{table.directory}/{sha256}/{DATA_DIRECTORY}",
-            bucketed_by=manifest.bucketed_by,
-            buckets=manifest.buckets,
-        )
-        key = f"{table.namespace}.{table.directory}"
-        self._spark.conf.set(f"fs.coloc.table.{key}", registered.group)
-        self._spark.conf.set(f"{REGISTERED_PREFIX}{key}", json.dumps(asdict(registered)))
-        self._spark.sql(f"DROP TABLE IF EXISTS {quote(table.namespace)}.{quote(table.name)}")
-        self._spark.sql(create_table_statement(manifest, registered.location, bucketed=decision.bucketed))
-        return registered
-
-    def _obtain_manifest(self, table: TableObject, group: _Group | None) -> tuple[TableManifest, str]:
-        """The committed manifest, put where the driver's file system looks for it; an empty one before any load."""
-        snapshot = table.status.snapshot
-        if snapshot is None:
-            manifest = _empty_manifest(table, group.object if group else None)
-            sha256, stored = encode_manifest(manifest)
-        else:
-            sha256 = snapshot.manifest_sha256
-            if group is None:
-                raise NotInCatalog(
-                    f"table {table.namespace}.{table.name} has rows, but no group says which nodes hold them; "
-                    f"restore its ColocationGroup {table.spec.colocate_with!r}, or name the tables to register"
-                )
-            manifest, stored = group.agents.fetch_manifest(table.namespace, table.directory, sha256)
-        target = self._folder / manifest_path(sha256)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(stored)
-        return manifest, sha256
-
-
-def _empty_manifest(table: TableObject, group: GroupObject | None) -> TableManifest:
-    spec = table.spec
-    return TableManifest(
-        namespace=table.namespace,
-        table=table.name,
-        uid=table.uid,
-        snapshot_id=0,
-        columns=spec.columns,
-        bucketed_by=spec.bucketed_by,
-        partitioned_by=spec.partitioned_by,
-        sorted_by=spec.sort_columns,
-        buckets=group.spec.buckets if group else spec.buckets or 1,
+    Raises:
+        SnapshotNotFound: listing those that it keeps.
+    """
+    current = table.status.snapshot
+    kept = ((current,) if current else ()) + table.status.history
+    for snapshot in kept:
+        if snapshot.id == snapshot_id:
+            return snapshot
+    there = ", ".join(f"{snapshot.id} ({snapshot.committed_at})" for snapshot in kept) or "none, nothing was loaded yet"
+    raise SnapshotNotFound(
+        f"table {table.namespace}.{table.name} keeps no snapshot {snapshot_id}; it keeps: {there}. "
+        "How long is said by spec.retention"
     )
 
 
-def _inconsistency(manifest: TableManifest, group: GroupObject) -> str | None:
-    """How the files differ from the group's schema: such a table is read, but not bucket by bucket with the others."""
-    if manifest.buckets != group.spec.buckets:
-        return f"the files have {manifest.buckets} buckets, the group has {group.spec.buckets}"
-    types = {column.name.lower(): canonical_type(column.type) for column in manifest.columns}
-    key = tuple(types[name.lower()] for name in manifest.bucketed_by)
-    if key != group.spec.bucket_key:
-        return f"the files are bucketed by ({', '.join(key)}), the group by ({', '.join(group.spec.bucket_key)})"
-    return None
+def _requests(spark: "SparkSession") -> dict[str, _Request]:
+    return _REQUESTS.validate_json(spark.conf.get(REQUESTS_KEY, "") or "{}")
 
 
-def _driver_folder(spark: "SparkSession") -> Path:
-    """A folder of this driver's own for manifests, made once per session and gone with the process."""
-    known = spark.conf.get(MANIFEST_DIRECTORY_KEY, "")
-    if known:
-        return Path(known).parent
-    folder = Path(tempfile.mkdtemp(prefix="colocation-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    spark.conf.set(MANIFEST_DIRECTORY_KEY, str(folder / MANIFEST_DIRECTORY))
-    return folder
+def _register(spark: "SparkSession", namespace: str, request: _Request, catalog: Catalog) -> list[RegisteredTable]:
+    settings = SessionSettings.of(spark)
+    registrar = Registrar(spark, settings)
+    registrar.create_database(namespace)
+    unknown = sorted(set(request.snapshots) - set(request.tables or request.snapshots))
+    if unknown:
+        raise ValueError(f"snapshots are given of {', '.join(unknown)}, which tables does not name")
+    with Groups(catalog, namespace, settings, registrar.files) as groups:
+        if request.tables is not None:
+            named = [catalog.get_table(namespace, name) for name in request.tables]
+            return [_register_one(registrar, table, groups, request.snapshots) for table in named]
+        return _register_all(registrar, groups, namespace, request.snapshots, catalog)
+
+
+def _register_all(
+    registrar: Registrar,
+    groups: Groups,
+    namespace: str,
+    snapshots: Mapping[str, int],
+    catalog: Catalog,
+) -> list[RegisteredTable]:
+    """Whatever can be registered; tables that no longer exist leave the session."""
+    from pyspark.errors import PySparkException
+
+    listed = catalog.list_tables(namespace)
+    found = {table.name for table in listed.tables}
+    for name in sorted(set(snapshots) - found):
+        raise NotInCatalog(f"ColocatedTable {namespace}/{name} does not exist")
+    registered, failures = [], dict(listed.unreadable)
+    taken: dict[str, str] = {}
+    for table in listed.tables:
+        other = taken.setdefault(spark_name(table.name), table.name)
+        if other != table.name:
+            failures[table.name] = f"table {other} has the same name in Spark, {spark_name(table.name)}"
+            continue
+        try:
+            registered.append(_register_one(registrar, table, groups, snapshots))
+        except SnapshotNotFound:
+            raise
+        except (NotInCatalog, NotAllowed, NoAgentAnswers, ValueError, PySparkException) as error:
+            failures[table.name] = str(error)
+    registrar.forget_others(namespace, {table.name for table in registered})
+    for name, reason in failures.items():
+        LOG.warning("table %s.%s was not registered: %s", namespace, name, reason)
+        registered.append(_not_registered(namespace, name, reason))
+    return sorted(registered, key=lambda table: table.table)
+
+
+def _register_one(
+    registrar: Registrar, table: TableObject, groups: Groups, snapshots: Mapping[str, int]
+) -> RegisteredTable:
+    if table.name in snapshots:
+        snapshot = find_snapshot(table, snapshots[table.name])
+        return registrar.register_snapshot(table, snapshot, groups, alias=table.name)
+    return registrar.register(table, groups)
+
+
+def _not_registered(namespace: str, name: str, reason: str) -> RegisteredTable:
+    return RegisteredTable(
+        name=f"{spark_name(namespace)}.{spark_name(name)}",
+        namespace=namespace,
+        table=name,
+        group="",
+        colocated=False,
+        reason=reason,
+        snapshot_id=0,
+        location="",
+        bucketed_by=(),
+        buckets=0,
+    )

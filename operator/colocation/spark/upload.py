@@ -5,8 +5,9 @@ in no manifest, and is collected as garbage.
 """
 
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from .bucket_files import FileLayout, write_files
 from .load_schema import SchemaMismatch
 
 OUTCOME_COLUMN = "outcome"
+FILES_ON_THEIR_WAY = 2
+"""While so many files of a task are being sent and synced, the task writes the next one."""
 
 
 class ReplicasMissing(Exception):
@@ -148,11 +151,25 @@ def sender(
 def _outcomes(
     batches: Iterable[pa.RecordBatch], destination: Destination, layout: FileLayout, attempt: int
 ) -> Iterator[Outcome]:
-    with tempfile.TemporaryDirectory(prefix="colocation-load-") as folder, destination.open_agents() as agents:
+    with (
+        tempfile.TemporaryDirectory(prefix="colocation-load-") as folder,
+        destination.open_agents() as agents,
+        ThreadPoolExecutor(max_workers=FILES_ON_THEIR_WAY) as pool,
+    ):
+
+        def send_and_remove(file: DataFile, content: Path) -> Outcome:
+            sent = send_file(agents, destination, file, content)
+            content.unlink()
+            return Outcome(sent=sent)
+
+        sending: deque[Future[Outcome]] = deque()
         try:
             for file, content in write_files(batches, layout, attempt, Path(folder)):
-                yield Outcome(sent=send_file(agents, destination, file, content))
-                content.unlink()
+                sending.append(pool.submit(send_and_remove, file, content))
+                if len(sending) > FILES_ON_THEIR_WAY:
+                    yield sending.popleft().result()
+            while sending:
+                yield sending.popleft().result()
         except SchemaMismatch as error:
             yield Outcome(schema_mismatch=str(error))
         except ReplicasMissing as error:

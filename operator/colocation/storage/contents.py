@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from colocation.model.group import MAX_KEY_COLUMNS
+from colocation.model.limits import MAX_KEY_COLUMNS
 from colocation.model.table_manifest import DATA_DIRECTORY
 
 from .errors import InvalidPath, NotHeld
@@ -31,7 +31,7 @@ class HeldFile(NamedTuple):
     sha256: str | None
 
 
-@dataclass
+@dataclass(slots=True)
 class _Folder:
     signature: tuple[int, int]
     settled: bool

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -16,6 +17,12 @@ from .report import table_report
 from .root import DataRoot
 from .verification import content_of, hash_content
 from .wanted import ManifestShelf, WantedFile, WantedFiles
+
+QUICK_LOOK_SECONDS = 0.2
+"""Looking at the folders of all tables may take so long without a second thought."""
+LOOK_PAUSE_FACTOR = 10
+MAX_LOOK_PAUSE_SECONDS = 20.0
+"""After a longer look the next one waits ten times as long, at most so long: reports come every few seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,14 +56,21 @@ class TableInventory:
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
         self._distrusted = False
+        self._changes_seen: int | None = None
 
-    def report(self, reference: TableReference) -> TableReport:
-        """What is held of the table now, at the cost of what changed since the last time."""
+    def report(self, reference: TableReference, look: bool = True) -> TableReport:
+        """What is held of the table now, at the cost of what changed since the last time.
+
+        Without ``look``, changes by other processes (clones, people) are not noticed; those by this one are.
+        """
         with self._lock:
             distrusted, self._distrusted = self._distrusted, False
             if distrusted:
                 self._shelf.clear()
-            self._contents.refresh(sweep=distrusted)
+            changes = self._root.change_count(self.table)
+            if look or distrusted or changes != self._changes_seen:
+                self._contents.refresh(sweep=distrusted)
+            self._changes_seen = changes
             return self._evaluated(reference)
 
     def sweep(self) -> None:
@@ -168,10 +182,17 @@ class TableInventory:
 
 
 class Inventory:
-    """Every table on this node. Safe to share between threads."""
+    """Every table on this node. Safe to share between threads.
 
-    def __init__(self, root: DataRoot) -> None:
+    Args:
+        root: where the tables lie.
+        clock: seconds that never go back.
+    """
+
+    def __init__(self, root: DataRoot, clock: Callable[[], float] = time.monotonic) -> None:
         self._root = root
+        self._clock = clock
+        self._look_at = clock()
         self._lock = threading.Lock()
         self._tables: dict[TablePath, TableInventory] = {}
         root.damage_listeners.append(lambda table, _path: self.table(table).distrust())
@@ -190,14 +211,22 @@ class Inventory:
     def report(self, references: Collection[TableReference]) -> tuple[TableReport, ...]:
         """Reports on these tables, in their order.
 
+        Where there are so many partitions that looking at their folders takes long, changes by other processes are
+        noticed some seconds later; changes by this one, above all removals, always at once.
+
         Raises:
             InvalidPath: a reference names a folder that is not allowed.
         """
+        started = self._clock()
+        look = started >= self._look_at
         reports = []
         for reference in references:
             table = self.table(table_path(reference.namespace, reference.directory))
-            reports.append(table.report(reference))
+            reports.append(table.report(reference, look))
             table.keep_only(reference)
+        ended = self._clock()
+        if look and ended - started > QUICK_LOOK_SECONDS:
+            self._look_at = ended + min(LOOK_PAUSE_FACTOR * (ended - started), MAX_LOOK_PAUSE_SECONDS)
         return tuple(reports)
 
     def unknown_directories(self, references: Collection[TableReference]) -> tuple[str, ...]:

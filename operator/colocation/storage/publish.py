@@ -117,6 +117,7 @@ def _publish(
                     place(incoming.name, segments[-1], src_dir_fd=source, dst_dir_fd=target)
                 except FileNotFoundError:
                     continue  # a deletion in another process removed the folder while it was empty
+                root.note_change(table)
                 os.fsync(target)
                 return
     raise NotHeld(f"{path} could not be published: its folder was removed {MAX_ATTEMPTS} times; try again")

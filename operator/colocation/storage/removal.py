@@ -1,29 +1,18 @@
-"""Deletion: a bucket, garbage, a dropped table (to the recycle bin, later for good). All may be repeated."""
+"""Deletion of a table's files: a bucket, garbage. Both may be repeated. Dropped tables: see ``recycling``."""
 
 import contextlib
-import json
-import logging
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colocation.model.agent import Removed
-from colocation.model.names import RECYCLE_DIRECTORY
 from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY, bucket_of_file_name, manifest_path
 
 from .errors import InvalidPath, ManifestMissing, NotHeld
-from .folders import FILE_MODE, names_in, open_regular_file
 from .inventory import Inventory
 from .paths import TablePath, file_segments
 from .root import DataRoot
-
-DEFAULT_KEEP_SECONDS = 86400
-"""For a recycled folder whose retention cannot be read."""
-
-_RETENTION_SUFFIX = ".json"
-_log = logging.getLogger(__name__)
 
 
 class Spared(NamedTuple):
@@ -68,39 +57,6 @@ def collect_garbage(
         return _remove(root, table, lambda file: file.path not in live and file.modified_at < oldest)
 
 
-def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds: int) -> None:
-    """Move a table's folder into the recycle bin; nothing there is no error."""
-    name = f"{table.namespace}.{table.directory}.{int(root.clock())}"
-    with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled, root.lock_of(table):
-        try:
-            with root.folder((table.namespace,)) as namespace:
-                os.stat(table.directory, dir_fd=namespace, follow_symlinks=False)
-                _write_retention(recycled, name, keep_seconds)
-                os.rename(table.directory, name, src_dir_fd=namespace, dst_dir_fd=recycled)
-                os.fsync(namespace)
-            os.fsync(recycled)
-        except (FileNotFoundError, NotHeld):
-            _log.info("table %s is not on this node; nothing to recycle", table)
-    inventory.forget(table)
-
-
-def purge_expired(root: DataRoot) -> int:
-    """Delete recycled tables whose retention is over; how many. The retention goes last, so a kill loses nothing."""
-    purged = 0
-    with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
-        names = names_in(recycled)
-        for name in names:
-            if name.endswith(_RETENTION_SUFFIX):
-                if name.removesuffix(_RETENTION_SUFFIX) not in names:
-                    _remove_old_orphan(root, recycled, name)
-            elif _recycled_at(recycled, name) + _read_retention(recycled, name) <= root.clock():
-                shutil.rmtree(name, dir_fd=recycled)
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name + _RETENTION_SUFFIX, dir_fd=recycled)
-                purged += 1
-    return purged
-
-
 class _Candidate(NamedTuple):
     path: str
     modified_at: float
@@ -116,6 +72,7 @@ def _remove(root: DataRoot, table: TablePath, is_removed: Callable[[_Candidate],
                 candidate = _Candidate(f"{path}/{name}", status.st_mtime)
                 if stat.S_ISREG(status.st_mode) and _is_allowed(candidate.path) and is_removed(candidate):
                     os.unlink(name, dir_fd=folder)
+                    root.note_change(table)
                     freed_bytes += status.st_size
                     gone.append(candidate.path)
             for name in folders:
@@ -142,33 +99,3 @@ def _is_allowed(path: str) -> bool:
     except InvalidPath:
         return False
     return True
-
-
-def _write_retention(recycled: int, name: str, keep_seconds: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name + _RETENTION_SUFFIX, flags, FILE_MODE, dir_fd=recycled), "w") as file:
-        json.dump({"keepSeconds": keep_seconds}, file)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _remove_old_orphan(root: DataRoot, recycled: int, name: str) -> None:
-    """Remove a retention whose folder never came (a kill in between); a young one's may still come."""
-    written_at = os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mtime
-    if written_at < root.clock() - DEFAULT_KEEP_SECONDS:
-        os.unlink(name, dir_fd=recycled)
-
-
-def _read_retention(recycled: int, name: str) -> int:
-    try:
-        with os.fdopen(open_regular_file(recycled, name + _RETENTION_SUFFIX)) as file:
-            return int(json.load(file)["keepSeconds"])
-    except (NotHeld, InvalidPath, ValueError, KeyError, TypeError) as error:
-        _log.warning("recycled %s has no retention (%s); it is kept for %d s", name, error, DEFAULT_KEEP_SECONDS)
-        return DEFAULT_KEEP_SECONDS
-
-
-def _recycled_at(recycled: int, name: str) -> float:
-    """When a table was recycled, seconds since the epoch: the end of the folder's name."""
-    seconds = name.rpartition(".")[2]
-    return float(seconds) if seconds.isdigit() else os.stat(name, dir_fd=recycled, follow_symlinks=False).st_ctime

@@ -52,7 +52,20 @@ def table_report(
         manifest_present=reference.manifest is None or wanted is not None,
         buckets={bucket: _bucket_report(tally) for bucket, tally in sorted(tallies.items())},
         surplus_bytes=surplus,
+        retained_present=len(retained) == len(reference.retained_manifests),
+        retained_missing=_retained_missing(retained, held),
     )
+
+
+def _retained_missing(retained: Collection[WantedFiles], held: Mapping[str, HeldFile]) -> tuple[int, ...]:
+    """Buckets of which a file of a retained snapshot is not held, or is damaged."""
+    missing = set()
+    for files in retained:
+        for path, file in files.items():
+            found = held.get(path)
+            if found is None or is_corrupt(found, file):
+                missing.add(file.bucket)
+    return tuple(sorted(missing))
 
 
 def _count(tally: _Tally, path: str, wanted: WantedFile, held: HeldFile | None) -> None:

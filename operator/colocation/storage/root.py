@@ -43,6 +43,7 @@ class DataRoot:
         self.clock = clock
         self.damage_listeners: list[Callable[[TablePath, str], None]] = []
         self._table_locks: dict[TablePath, threading.Lock] = {}
+        self._change_counts: dict[TablePath, int] = {}
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for segments in (UPLOADS, CLONES, (RECYCLE_DIRECTORY,), (LEDGER_DIRECTORY,)):
             with self.folder(segments, create=True):
@@ -88,6 +89,14 @@ class DataRoot:
     def lock_of(self, table: TablePath) -> threading.Lock:
         """Held by whoever decides on a table's published files and then changes them (publish, collect, delete)."""
         return self._table_locks.setdefault(table, threading.Lock())
+
+    def note_change(self, table: TablePath) -> None:
+        """Say that this process has just published or removed a file of the table."""
+        self._change_counts[table] = self.change_count(table) + 1
+
+    def change_count(self, table: TablePath) -> int:
+        """How many changes of the table's files this process has noted so far."""
+        return self._change_counts.get(table, 0)
 
     def disk(self) -> Disk:
         """Size and room of the file system."""

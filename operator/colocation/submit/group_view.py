@@ -6,18 +6,22 @@ from typing import Any
 from ..manifests.spark_pods import SparkPlacement
 from ..model.base import Frozen
 from ..model.group import ColocationGroupStatus
-from ..model.names import DEFAULT_DATA_ROOT, LABEL_GROUP
+from ..model.names import DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from .errors import ManifestError
 
 CONFIGURATION_KEY = "spark-defaults.conf"
 
 
 class GroupView(Frozen):
-    """What a submission needs of a group. ``reason`` and ``message``: the operator's words on why it is not stable."""
+    """What a submission needs of a group. ``reason`` and ``message``: the operator's words on why it is not stable.
+
+    ``namespace`` is where the application runs; ``group_namespace`` is the group's own when that is another one.
+    """
 
     namespace: str
     name: str
     stable: bool
+    group_namespace: str | None = None
     reason: str = ""
     message: str = ""
     nodes: tuple[str, ...] = ()
@@ -25,21 +29,48 @@ class GroupView(Frozen):
     spark_image: str | None = None
 
     @classmethod
-    def from_objects(cls, group: Mapping[str, Any], config_map: Mapping[str, Any]) -> "GroupView":
-        """From the ColocationGroup and the ConfigMap ``<group>-spark`` that the operator keeps beside it."""
+    def from_objects(
+        cls, group: Mapping[str, Any], config_map: Mapping[str, Any], namespace: str | None = None
+    ) -> "GroupView":
+        """From the ColocationGroup and the ConfigMap that the operator keeps of it in the application's namespace."""
         status = ColocationGroupStatus.model_validate(group.get("status") or {})
         conf = read_properties((config_map.get("data") or {}).get(CONFIGURATION_KEY, ""))
+        key = (group["metadata"]["namespace"], group["metadata"]["name"])
+        data_root = conf.get("spark.colocation.dataRoot", DEFAULT_DATA_ROOT)
+        return cls.from_status(key, status, data_root, conf.get("spark.kubernetes.container.image"), namespace)
+
+    @classmethod
+    def from_status(
+        cls,
+        key: tuple[str, str],
+        status: ColocationGroupStatus,
+        data_root: str,
+        spark_image: str | None,
+        namespace: str | None = None,
+    ) -> "GroupView":
+        """From what the operator says of a group.
+
+        ``key`` is the group's (namespace, name); ``namespace`` the application's, None = the group's; the rest the
+        installation's.
+        """
         stable_condition = next((item for item in status.conditions if item.type == "Stable"), None)
         return cls(
-            namespace=group["metadata"]["namespace"],
-            name=group["metadata"]["name"],
+            namespace=namespace or key[0],
+            name=key[1],
+            group_namespace=key[0] if namespace not in (None, key[0]) else None,
             stable=status.stable is True,
             reason=status.reason or (stable_condition.reason if stable_condition else ""),
             message=stable_condition.message if stable_condition else "",
             nodes=status.nodes,
-            data_root=conf.get("spark.colocation.dataRoot", DEFAULT_DATA_ROOT),
-            spark_image=conf.get("spark.kubernetes.container.image"),
+            data_root=data_root,
+            spark_image=spark_image,
         )
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What an application of this group is labelled with."""
+        other = {LABEL_GROUP_NAMESPACE: self.group_namespace} if self.group_namespace else {}
+        return {LABEL_GROUP: self.name, **other}
 
     @property
     def placement(self) -> SparkPlacement:
@@ -47,6 +78,7 @@ class GroupView(Frozen):
         return SparkPlacement(
             namespace=self.namespace,
             group=self.name,
+            group_namespace=self.group_namespace,
             nodes=self.nodes,
             data_root=self.data_root,
             spark_image=self.spark_image,
@@ -68,7 +100,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def group_label(application: Mapping[str, Any]) -> str:
-    """The group that a SparkApplication is labelled with.
+    """The group that a SparkApplication is labelled with: ``sales``, or ``accounts/sales`` of another namespace.
 
     Raises:
         ManifestError: there is no such label.
@@ -80,4 +112,5 @@ def group_label(application: Mapping[str, Any]) -> str:
             f"metadata.labels has no {LABEL_GROUP!r}: label the application with the group whose tables it joins, "
             f"e.g. {LABEL_GROUP}: sales"
         )
-    return group
+    namespace = labels.get(LABEL_GROUP_NAMESPACE)
+    return f"{namespace}/{group}" if namespace else group

@@ -1,4 +1,4 @@
-"""Our own Spark programs as SparkApplications: load a table, run a statement.
+"""Our own Spark programs as SparkApplications: load a table, compact it, drop its partitions, run a statement.
 
 The programs lie in the Spark image under /opt/colocation/jobs; they print their result as one line that begins with
 ``COLOCATION_RESULT``.
@@ -12,10 +12,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ..model.base import Frozen
-from ..model.names import LABEL_GROUP
 from .errors import ManifestError
 from .group_view import GroupView
-from .kubeflow import API_VERSION, KIND
+from .kinds import KUBEFLOW
 from .merge import Json, require_mapping
 
 JOBS_DIRECTORY = "local:///opt/colocation/jobs"
@@ -27,24 +26,39 @@ MAX_NAME_LENGTH = 40
 
 QUOTES = "'`\""
 
-LoadFormat = Literal["parquet", "csv", "json"]
 LoadMode = Literal["append", "overwrite", "overwrite-partitions"]
 
 
 class LoadRequest(Frozen):
-    """``colocation load``: read ``path``, select, and load the rows into ``table``."""
+    """``colocation load``: read ``path``, or what the format's options (``key=value``) say, and load the rows."""
 
     table: str
-    path: str
-    format: LoadFormat = "parquet"
+    path: str | None = None
+    format: str = "parquet"
+    options: tuple[str, ...] = ()
     select: str | None = None
     mode: LoadMode = "append"
 
     def arguments(self, namespace: str) -> list[str]:
         """The program's command line."""
-        words = [self.table, "--namespace", namespace, "--from", self.path]
-        words += ["--format", self.format, "--mode", self.mode]
+        words = [self.table, "--namespace", namespace, *([] if self.path is None else ["--from", self.path])]
+        words += ["--format", self.format, "--mode", self.mode, *(f"--option={option}" for option in self.options)]
         return [*words, "--select", *split_expressions(self.select)] if self.select else words
+
+
+class CompactRequest(Frozen):
+    """``colocation compact``: merge a table's files; ``partitions`` as folders are named, none = all."""
+
+    table: str
+    partitions: tuple[str, ...] = ()
+
+    def arguments(self, namespace: str) -> list[str]:
+        """The program's command line."""
+        return [self.table, "--namespace", namespace, *(f"--partition={partition}" for partition in self.partitions)]
+
+
+class DropPartitionsRequest(CompactRequest):
+    """``colocation drop-partitions``: the partitions go with all their rows."""
 
 
 class SqlRequest(Frozen):
@@ -52,11 +66,13 @@ class SqlRequest(Frozen):
 
     statement: str
     explain: bool = False
+    snapshots: dict[str, int] = Field(default_factory=dict)
     conf: dict[str, str] = Field(default_factory=dict)
 
     def arguments(self, namespace: str) -> list[str]:
         """The program's command line."""
         words = ["--namespace", namespace, *(["--explain"] if self.explain else [])]
+        words += [f"--snapshot={table}={snapshot}" for table, snapshot in self.snapshots.items()]
         # After "--" nothing is an option: a statement may begin with a comment.
         return [*words, "--", self.statement]
 
@@ -96,6 +112,31 @@ def load_application(request: LoadRequest, group: GroupView, base: Mapping[str, 
     return _job("load.py", f"load-{request.table}", request.arguments(group.namespace), group, base)
 
 
+def compact_application(
+    request: CompactRequest, group: GroupView, base: Mapping[str, Any] | None = None
+) -> Json:
+    """The SparkApplication of a compaction, on top of ``base``.
+
+    Raises:
+        ManifestError: ``base`` is no SparkApplication, or names a program of its own.
+    """
+    return _job("compact.py", f"compact-{request.table}", request.arguments(group.namespace), group, base)
+
+
+def drop_partitions_application(
+    request: DropPartitionsRequest, group: GroupView, base: Mapping[str, Any] | None = None
+) -> Json:
+    """The SparkApplication that drops partitions, on top of ``base``; its driver does it all, so it has one executor.
+
+    Raises:
+        ManifestError: ``base`` is no SparkApplication, or names a program of its own.
+    """
+    arguments = request.arguments(group.namespace)
+    application = _job("drop_partitions.py", f"drop-partitions-{request.table}", arguments, group, base)
+    application["spec"]["executor"]["instances"] = 1
+    return application
+
+
 def sql_application(request: SqlRequest, group: GroupView, base: Mapping[str, Any] | None = None) -> Json:
     """The SparkApplication of a statement, on top of ``base``.
 
@@ -112,7 +153,7 @@ def _job(program: str, name: str, arguments: Sequence[str], group: GroupView, ba
     application = _checked_base(base)
     metadata = application.setdefault("metadata", {})
     metadata.setdefault("namespace", group.namespace)
-    metadata["labels"] = {**(metadata.get("labels") or {}), LABEL_GROUP: group.name}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **group.labels}
     if not metadata.get("name"):
         metadata["generateName"] = f"{_object_name(name)}-"
     spec = application["spec"]
@@ -130,11 +171,11 @@ def _job(program: str, name: str, arguments: Sequence[str], group: GroupView, ba
 
 def _checked_base(base: Mapping[str, Any] | None) -> Json:
     if base is None:
-        return {"apiVersion": API_VERSION, "kind": KIND, "spec": {}}
-    if (base.get("kind"), base.get("apiVersion")) != (KIND, API_VERSION):
+        return {"apiVersion": KUBEFLOW.api_version, "kind": KUBEFLOW.kind, "spec": {}}
+    if (base.get("kind"), base.get("apiVersion")) != (KUBEFLOW.kind, KUBEFLOW.api_version):
         raise ManifestError(
             f"the base application is kind {base.get('kind')!r}, apiVersion {base.get('apiVersion')!r}; "
-            f"allowed: {KIND}, {API_VERSION}"
+            f"allowed: {KUBEFLOW.kind}, {KUBEFLOW.api_version}"
         )
     application = copy.deepcopy(dict(base))
     application["metadata"] = require_mapping(application.get("metadata"), "metadata")

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..manifests.spark_pods import REQUIRED_AFFINITY
-from ..model.names import LABEL_HOSTNAME
+from .affinity import merge_affinity
 from .errors import ManifestError, conflict
 
 Json = dict[str, Any]
@@ -80,58 +79,6 @@ def _merge_spreading(theirs: Sequence[Json] | None, ours: Sequence[Json]) -> lis
     """Spreading is a wish: who says how to spread over a topology key is not overruled."""
     chosen = {item.get("topologyKey") for item in theirs or []}
     return [*(theirs or []), *(item for item in ours if item["topologyKey"] not in chosen)]
-
-
-def merge_affinity(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], where: str) -> Json:
-    """Their affinity, and on the group's nodes only.
-
-    Kubernetes takes a node that fits any term, and within a term everything must fit; so each of their terms is
-    paired with each node of the group.
-
-    Raises:
-        ManifestError: their terms name nodes, and none of these is the group's.
-    """
-    merged = dict(theirs or {})
-    node_affinity = dict(merged.get("nodeAffinity") or {})
-    required = node_affinity.get(REQUIRED_AFFINITY) or {}
-    our_terms = ours["nodeAffinity"][REQUIRED_AFFINITY]["nodeSelectorTerms"]
-    their_terms = required.get("nodeSelectorTerms") or [{}]
-    terms = [_both(theirs_, ours_) for theirs_ in their_terms for ours_ in our_terms if _agree(theirs_, ours_)]
-    if not terms:
-        raise conflict(f"{where}.nodeAffinity", their_terms, our_terms, "let it name nodes of the group")
-    node_affinity[REQUIRED_AFFINITY] = {"nodeSelectorTerms": terms}
-    merged["nodeAffinity"] = node_affinity
-    return merged
-
-
-def _both(theirs: Json, ours: Json) -> Json:
-    fields = theirs.get("matchFields") or []
-    return {**theirs, "matchFields": [*fields, *(item for item in ours["matchFields"] if item not in fields)]}
-
-
-def _agree(theirs: Json, ours: Json) -> bool:
-    node = ours["matchFields"][0]["values"][0]
-    named = [item for item in theirs.get("matchFields") or [] if item.get("key") == "metadata.name"]
-    named += [item for item in theirs.get("matchExpressions") or [] if item.get("key") == LABEL_HOSTNAME]
-    return all(_admits(item, node) for item in named)
-
-
-def _admits(requirement: Json, node: str) -> bool:
-    values, operator = requirement.get("values") or [], requirement.get("operator")
-    if operator == "In":
-        return node in values
-    return node not in values if operator == "NotIn" else True
-
-
-def check_node_selector(selector: Mapping[str, str] | None, nodes: Sequence[str], where: str) -> None:
-    """Refuse a node selector that pins pods to a node that is not the group's.
-
-    Raises:
-        ManifestError: it does.
-    """
-    pinned = (selector or {}).get(LABEL_HOSTNAME)
-    if pinned is not None and nodes and pinned not in nodes:
-        raise conflict(f"{where}[{LABEL_HOSTNAME}]", pinned, list(nodes), "let it name a node of the group")
 
 
 def require_mapping(value: object, where: str) -> Json:

@@ -10,11 +10,9 @@ from urllib3.exceptions import HTTPError
 
 from ..model.base import Frozen
 from .applications import Applications
-from .kubeflow import API_VERSION
+from .status import ApplicationStatus
 
 RESULT_MARK = "COLOCATION_RESULT "
-SUCCEEDED_STATES = frozenset({"COMPLETED"})
-FAILED_STATES = frozenset({"FAILED", "SUBMISSION_FAILED"})
 LOG_TAIL_LINES = 40
 TRACEBACK = "Traceback (most recent call last):"
 UNCAUGHT = "Exception in thread "
@@ -32,9 +30,10 @@ class RunError(RuntimeError):
 
 
 class Progress(Frozen):
-    """An application on its way. ``state`` is Kubeflow's, empty before its operator saw the application."""
+    """An application on its way. ``state`` is its operator's word, empty before that saw the application."""
 
     name: str
+    runner: str
     state: str
     executors_running: int = 0
     executors_wanted: int | None = None
@@ -44,11 +43,13 @@ class Progress(Frozen):
 class Outcome(Frozen):
     """How an application ended. ``result`` is what the driver printed after ``COLOCATION_RESULT``, if it did."""
 
+    what: str = Field(description="The kind of object, for people.")
+    reference: str = Field(description="The object for kubectl.")
     namespace: str
     name: str
     succeeded: bool
     state: str
-    error: str = Field("", description="What Kubeflow's operator says of the failure.")
+    error: str = Field("", description="What the Spark operator says of the failure.")
     driver_error: str = Field("", description="The driver's last exception, one line.")
     result: dict[str, Any] | None = None
     log_tail: tuple[str, ...] = Field((), description="The end of the driver's log, when it failed.")
@@ -58,49 +59,49 @@ def create(applications: Applications, application: Mapping[str, Any], *, replac
     """Create the application and return its name. ``replace`` deletes a finished one of the same name first.
 
     Raises:
-        RunError: one of the same name exists (and is running, or ``replace`` was not asked), or Kubeflow's operator is
-            not installed.
+        RunError: one of the same name exists (and is running, or ``replace`` was not asked), or the operator that
+            runs such applications is not installed.
     """
     body = dict(application)
     namespace, name = body["metadata"]["namespace"], body["metadata"].get("name")
+    what = applications.what
     try:
-        return str(applications.create(body)["metadata"]["name"])
+        return applications.create(body)
     except ApiException as error:
         if error.status == HTTP_NOT_FOUND:
             raise RunError(
-                f"the cluster knows no SparkApplication ({API_VERSION}), or no namespace {namespace!r}: "
-                "install Kubeflow's Spark operator, create the namespace"
+                f"the cluster answers 404: the application needs namespace {namespace!r} and {applications.needs}"
             ) from error
         if error.status != HTTP_CONFLICT or name is None:
             raise
-    existing = state_of(applications.get(namespace, name))
-    if existing not in SUCCEEDED_STATES | FAILED_STATES:
+    existing = applications.look(namespace, name)
+    if not existing.ended:
         raise RunError(
-            f"SparkApplication {name!r} exists in {namespace!r} and is {existing or 'NEW'}: wait for its end "
-            f"(kubectl get sparkapplication {name} -n {namespace} --watch), or give this one another name"
+            f"{what} {name!r} exists in {namespace!r} and is {existing.state or 'NEW'}: wait for its end "
+            f"(kubectl get {applications.reference(name)} -n {namespace} --watch), or give this one another name"
         )
     if not replace:
         raise RunError(
-            f"SparkApplication {name!r} exists in {namespace!r} and has ended ({existing}): --replace deletes it and "
+            f"{what} {name!r} exists in {namespace!r} and has ended ({existing.state}): --replace deletes it and "
             "submits anew, or give this one another name"
         )
     applications.delete(namespace, name)
     _await_deletion(applications, namespace, name, sleep)
-    return str(applications.create(body)["metadata"]["name"])
+    return applications.create(body)
 
 
 def _await_deletion(applications: Applications, namespace: str, name: str, sleep: Sleep) -> None:
     for _ in range(DELETION_POLLS):
         try:
-            applications.get(namespace, name)
+            applications.look(namespace, name)
         except ApiException as error:
             if error.status == HTTP_NOT_FOUND:
                 return
             raise
         sleep(POLL_SECONDS)
     raise RunError(
-        f"SparkApplication {name!r} in {namespace!r} is still being deleted after {DELETION_POLLS * POLL_SECONDS:g} s: "
-        "look at its finalizers"
+        f"{applications.what} {name!r} in {namespace!r} is still being deleted after "
+        f"{DELETION_POLLS * POLL_SECONDS:g} s: look at its finalizers"
     )
 
 
@@ -117,19 +118,19 @@ def watch(
     while True:
         elapsed = clock() - start
         try:
-            progress = progress_of(applications.get(namespace, name), elapsed)
+            status = applications.look(namespace, name)
             unanswered = 0
-            yield progress
-            if progress.state in SUCCEEDED_STATES | FAILED_STATES:
+            yield progress_of(name, applications.runner, status, elapsed)
+            if status.ended:
                 return
         except (ApiException, HTTPError) as error:
             unanswered += 1
             if not _passing(error) or unanswered > UNANSWERED_POLLS_ALLOWED:
-                raise _lost(error, namespace, name) from error
+                raise _lost(error, applications.what, namespace, name) from error
         if timeout_seconds is not None and elapsed > timeout_seconds:
             raise RunError(
-                f"SparkApplication {name!r} has not ended after {timeout_seconds:g} s; it goes on. Watch it: "
-                f"kubectl get sparkapplication {name} -n {namespace} --watch"
+                f"{applications.what} {name!r} has not ended after {timeout_seconds:g} s; it goes on. Watch it: "
+                f"kubectl get {applications.reference(name)} -n {namespace} --watch"
             )
         sleep(POLL_SECONDS)
 
@@ -141,25 +142,25 @@ def _passing(error: Exception) -> bool:
     return True
 
 
-def _lost(error: Exception, namespace: str, name: str) -> RunError:
+def _lost(error: Exception, what: str, namespace: str, name: str) -> RunError:
     if isinstance(error, ApiException) and error.status == HTTP_NOT_FOUND:
-        return RunError(f"SparkApplication {name!r} in {namespace!r} was deleted while it ran")
-    return RunError(f"the cluster does not say how SparkApplication {name!r} in {namespace!r} goes on: {error}")
+        return RunError(f"{what} {name!r} in {namespace!r} was deleted while it ran")
+    return RunError(f"the cluster does not say how {what} {name!r} in {namespace!r} goes on: {error}")
 
 
 def outcome(applications: Applications, namespace: str, name: str) -> Outcome:
     """How an ended application ended, with its driver's result, or the end of the driver's log when it failed."""
-    application = applications.get(namespace, name)
-    status = application.get("status") or {}
-    state = state_of(application)
-    log = _driver_log(applications, namespace, (status.get("driverInfo") or {}).get("podName"))
-    succeeded = state in SUCCEEDED_STATES
+    status = applications.look(namespace, name)
+    log = _driver_log(applications, namespace, status.driver_pod)
+    succeeded = status.phase == "succeeded"
     return Outcome(
+        what=applications.what,
+        reference=applications.reference(name),
         namespace=namespace,
         name=name,
         succeeded=succeeded,
-        state=state,
-        error=(status.get("applicationState") or {}).get("errorMessage") or "",
+        state=status.state,
+        error=status.error,
         driver_error="" if succeeded else find_error(log),
         result=find_result(log),
         log_tail=() if succeeded else tuple(log.splitlines()[-LOG_TAIL_LINES:]),
@@ -177,20 +178,14 @@ def _driver_log(applications: Applications, namespace: str, pod: str | None) -> 
         raise
 
 
-def state_of(application: Mapping[str, Any]) -> str:
-    """Kubeflow's state of an application; empty before its operator saw it."""
-    status = application.get("status") or {}
-    return str((status.get("applicationState") or {}).get("state") or "")
-
-
-def progress_of(application: Mapping[str, Any], elapsed_seconds: float) -> Progress:
+def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_seconds: float) -> Progress:
     """An application's progress as its status tells it."""
-    executors = (application.get("status") or {}).get("executorState") or {}
     return Progress(
-        name=application["metadata"]["name"],
-        state=state_of(application),
-        executors_running=sum(state == "RUNNING" for state in executors.values()),
-        executors_wanted=application["spec"]["executor"].get("instances"),
+        name=name,
+        runner=runner,
+        state=status.state,
+        executors_running=status.executors_running,
+        executors_wanted=status.executors_wanted,
         elapsed_seconds=elapsed_seconds,
     )
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from colocation.agent.settings import settings_from
-from colocation.agent.tls import Certificate
 from colocation.agentclient import AgentClient, AgentError, Credentials, Timeouts, Unreachable
+from colocation.tls import Certificate
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread, FakeAuthorizer, Pki, make_pki, until

@@ -39,13 +39,13 @@ def test_clones_only_read_data(render: Render) -> None:
 
 
 def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None:
-    """It makes Jobs in its own namespace only, and changes specs of nothing."""
+    """It makes Jobs in its own namespace only; a table it makes to bring a dropped one back, and changes none."""
     objects = render()
     wide = rights(one(objects, "ClusterRole", "colocation-operator"))
     resources = {resource for _, resource, _ in wide}
     assert not resources & {"secrets", "pods/exec", "serviceaccounts", "roles", "clusterroles", "*"}
     assert {verb for _, resource, verb in wide if resource in ("pods", "jobs")} == {"list", "watch"}
-    assert {verb for _, resource, verb in wide if resource == "colocatedtables"} == {"get", "list", "watch"}
+    assert {verb for _, resource, verb in wide if resource == "colocatedtables"} == {"get", "list", "watch", "create"}
     own = rights(one(objects, "Role", "colocation-operator"))
     assert own == {("batch", "jobs", "create"), ("batch", "jobs", "delete")}
 
@@ -87,4 +87,14 @@ def test_user_roles_can_be_left_out(render: Render) -> None:
     """An administrator may bring roles of their own."""
     objects = render(**{"rbac.userRoles": "false"})
     names = {item["metadata"]["name"] for item in objects if item["kind"] == "ClusterRole"}
-    assert names == {"colocation-operator", "colocation-agent", "colocation-clone"}
+    assert names == {"colocation-operator", "colocation-agent", "colocation-clone", "colocation-admin-api"}
+
+
+def test_the_admin_api_has_rights_of_its_own(render: Render) -> None:
+    """Where it is not wanted, the operator may change no group's spec and asks nobody who a caller is."""
+    assert rights(one(render(), "ClusterRole", "colocation-admin-api")) == {
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ("colocation.dev", "colocationgroups", "patch"),
+    }
+    assert not [item for item in render(**{"adminApi.enabled": "false"}) if "admin-api" in item["metadata"]["name"]]

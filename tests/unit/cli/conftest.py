@@ -38,11 +38,27 @@ class FakeCluster:
     def table(self, name: str) -> dict[str, Any]:
         return self._find("table", name)
 
-    def spark_config_map(self, group: str) -> dict[str, Any] | None:
+    def group_of(self, key: tuple[str, str]) -> dict[str, Any]:
+        return self._find("group", key[1])
+
+    def spark_config_map(self, group: tuple[str, str]) -> dict[str, Any] | None:
         return self.config_map
 
     def set_drain(self, node: str, drain: bool) -> None:
         self.drained[node] = drain
+
+    def find_table(self, name: str) -> dict[str, Any] | None:
+        return next((item for item in self.tables() if item["metadata"]["name"] == name), None)
+
+    def groups_everywhere(self) -> list[dict[str, Any]]:
+        return self.groups()
+
+    def annotate_group(self, namespace: str, name: str, annotation: str, value: str) -> None:
+        self.group(name)["metadata"].setdefault("annotations", {})[annotation] = value
+        self.on_annotation()
+
+    def on_annotation(self) -> None:
+        """What the operator does about it."""
 
     def events(self, group: str) -> list[dict[str, Any]]:
         at = "2026-11-21T00:00:00Z"
@@ -58,12 +74,13 @@ class FakeCluster:
 def group_object(name: str = "sales", **status: Any) -> dict[str, Any]:
     """A ColocationGroup of two buckets, stable unless ``status`` says otherwise."""
     return {
-        "metadata": {"name": name, "namespace": "shop"},
+        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-of-{name}"},
         "spec": {"bucketKey": ["bigint"], "buckets": 2, "replicas": 2},
         "status": {
             "stable": True,
             "reason": "AllReplicasComplete",
             "tables": ["orders"],
+            "tableCount": 1,
             "nodes": ["node-1", "node-2"],
             "backendsPerBucketSeq": [["node-1", "node-2"], ["node-2", "node-1"]],
             **status,
@@ -76,7 +93,7 @@ def table_object(name: str = "orders", **changes: Any) -> dict[str, Any]:
     counts = {"partitions": 2, "files": 4, "rows": 10, "bytes": 2048}
     snapshot = {"id": 3, "manifest": "sha256:0", "committedAt": "2026-11-21T00:00:00Z", **counts}
     return {
-        "metadata": {"name": name, "namespace": "shop"},
+        "metadata": {"name": name, "namespace": "shop", "uid": "0badcafe-0", "resourceVersion": "1"},
         "spec": {"colocateWith": "sales", "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], **changes},
         "status": {"accepted": True, "snapshot": snapshot},
     }

@@ -1,6 +1,7 @@
 """`submit`, `load`, `sql`: from the command line to what is created, and from the driver's result to the output."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +11,19 @@ import yaml
 from colocation.cli import applications
 from colocation.model.names import LABEL_GROUP
 
-from ..submit.applications_under_test import spark_application
+from ..submit.applications_under_test import schedule, spark_application
 from ..submit.fake_applications import FakeApplications
 from .conftest import FakeCluster, Run, group_object
 
 LOADED = {
     "table": "orders", "rows": 10, "files": 4, "bytes": 2048, "partitions": 2, "snapshot_id": 3, "replicas_missing": 0,
 }  # fmt: skip
+COMPACTED = {
+    "partitions": 1, "files_before": 9, "files_after": 3, "rows": 20, "bytes": 99, "snapshot_id": 4,
+    "replicas_missing": 0,
+}  # fmt: skip
+DROPPED = {"partitions": 1, "files": 3, "rows": 20, "snapshot_id": 4}
+NOTHING = {**COMPACTED, **DROPPED, "partitions": 0, "files_before": 0}
 ROWS = {
     "columns": ["mode", "lines"], "rows": [["MAIL", 2], ["SHIP, slow", None]], "exchanges": 0,
     "joins": [{"join": "SortMergeJoin", "type": "Inner", "keys": ["a = b"], "tables": ["shop.a", "shop.b"],
@@ -33,7 +40,7 @@ def kubeflow(monkeypatch: pytest.MonkeyPatch) -> Kubeflow:
     def installed(state: str = "COMPLETED", result: dict[str, Any] | None = None, log: str = "") -> FakeApplications:
         text = log if result is None else f"{log}\nCOLOCATION_RESULT {json.dumps(result)}\n"
         fake = FakeApplications([state], log=text, error_message="driver container failed")
-        monkeypatch.setattr(applications, "KubernetesApplications", lambda connection: fake)
+        monkeypatch.setattr(applications, "KubernetesApplications", lambda connection, kind: fake)
         return fake
 
     return installed
@@ -84,6 +91,34 @@ def test_a_dry_run_creates_nothing(run: Run, cluster: FakeCluster, kubeflow: Kub
     assert created.objects == {}
 
 
+def test_a_dry_run_of_direct_shows_every_object(run: Run, cluster: FakeCluster) -> None:
+    """The driver's pod, its Service, and the ConfigMap with the executors' template; a generated name is filled in."""
+    application = spark_application()
+    application["metadata"] = {"generateName": "report-", "labels": application["metadata"]["labels"]}
+    done = run("submit", "-f", "-", "--dry-run", "--direct", stdin=yaml.safe_dump(application))
+    assert done.stdout.startswith("# colocate: true\n")
+    objects = list(yaml.safe_load_all(done.stdout))
+    assert [item["kind"] for item in objects] == ["ConfigMap", "Pod", "Service"]
+    assert re.fullmatch(r"report-[0-9a-f]{6}-driver", objects[1]["metadata"]["name"])
+
+
+def test_direct_refuses_what_needs_an_operator(run: Run, cluster: FakeCluster) -> None:
+    """Wrong usage, with the field and what to do, and no half of an application on standard output."""
+    done = run("submit", "-f", "-", "--dry-run", "--direct", stdin=manifest(restartPolicy={"type": "Always"}))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "spec.restartPolicy.type is 'Always'" in done.stderr
+
+
+def test_a_schedule_is_created_and_not_waited_for(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Its first run may be tomorrow; the decision is what a run now would get."""
+    created = kubeflow(state="Scheduled")
+    done = run("submit", "-f", "-", stdin=yaml.safe_dump(schedule()))
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == ["colocate: true"]
+    assert "watch it" in done.stderr
+    assert created.objects["report"]["spec"]["template"]["executor"]["template"]
+
+
 def test_no_wait_returns_at_once(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """The application is created, and how to watch it is said."""
     created = kubeflow(state="RUNNING")
@@ -125,7 +160,7 @@ def test_an_interrupted_wait_leaves_the_application(
     done = run("submit", "-f", "-", stdin=manifest())
     assert done.exit_code == 1
     assert "interrupted; SparkApplication report goes on" in done.stderr
-    assert "kubectl delete sparkapplication report -n shop" in done.stderr
+    assert "kubectl delete sparkapplications.sparkoperator.k8s.io report -n shop" in done.stderr
     assert list(created.objects) == ["report"]
 
 
@@ -180,12 +215,61 @@ def test_load_builds_on_an_application(run: Run, cluster: FakeCluster, kubeflow:
     assert (application["spec"]["image"], application["spec"]["executor"]["instances"]) == ("new", 9)
 
 
-def test_load_into_a_table_of_no_group_is_refused(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """Without a group there is no map that says where rows go."""
+def test_a_table_in_no_group_is_loaded_beside_its_own(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Such a table has a group of its own, whose map says where its rows go."""
     cluster.tables()[0]["spec"]["colocateWith"] = ""
+    assert "'orders-0badcafe'" in run("load", "orders", "--from", "x").stderr
+    cluster.groups()[0]["metadata"]["name"] = "orders-0badcafe"
+    created = kubeflow(result=LOADED)
+    assert run("load", "orders", "--from", "x").exit_code == 0
+    assert next(iter(created.objects.values()))["metadata"]["labels"][LABEL_GROUP] == "orders-0badcafe"
+
+
+def test_load_tells_of_its_compaction(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """What was merged, or why not and what to do: the load is committed in both cases."""
+    kubeflow(result={**LOADED, "compaction": COMPACTED})
+    assert "\ncompacted orders: 9 files became 3" in run("load", "orders", "--from", "x").stdout
+    kubeflow(result={**LOADED, "compaction_failure": "NotReady: no map"})
     done = run("load", "orders", "--from", "x")
+    assert done.exit_code == 0
+    assert "not compacted: NotReady: no map; try again: colocation compact orders" in done.stdout
+
+
+def test_load_from_a_source_without_a_path(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Options go to the program; without a path and options there is nothing to read."""
+    created = kubeflow(result=LOADED)
+    assert run("load", "orders", "--format", "jdbc", "--option", "url=jdbc:x", "--option", "dbtable=t").exit_code == 0
+    arguments = next(iter(created.objects.values()))["spec"]["arguments"]
+    assert "--option=url=jdbc:x" in arguments and "--from" not in arguments
+    for wrong in ([], ["--from", "x", "--option", "header"]):
+        assert run("load", "orders", *wrong).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "words"),
+    [
+        (["compact", "orders"], "COMPACTED", "compacted orders: 9 files became 3, 20 rows"),
+        (["compact", "orders"], "NOTHING", "nothing to compact in orders"),
+        (["drop-partitions", "orders", "--partition", "dt=1"], "DROPPED", "dropped 1 partitions of orders: 20 rows"),
+        (["drop-partitions", "orders", "--partition", "dt=2"], "NOTHING", "nothing to drop in orders"),
+    ],
+)
+def test_what_was_done_to_files(
+    command: list[str], result: str, words: str, run: Run, cluster: FakeCluster, kubeflow: Kubeflow
+) -> None:
+    """One line for people, then the driver's result."""
+    kubeflow(result={"COMPACTED": COMPACTED, "DROPPED": DROPPED, "NOTHING": NOTHING}[result])
+    done = run(*command)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(words)
+    assert "COLOCATION_RESULT" in done.stdout
+
+
+def test_drop_needs_a_partition(run: Run, cluster: FakeCluster) -> None:
+    """Wrong usage, before anything is created."""
+    done = run("drop-partitions", "orders")
     assert done.exit_code == 2
-    assert "is in no group" in done.stderr
+    assert "--partition" in done.stderr
 
 
 def test_sql_prints_rows_as_a_table(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:

@@ -89,9 +89,8 @@ def test_a_file_that_is_no_manifest_is_explained(run: Run, tmp_path: Path, text:
 @pytest.mark.parametrize(
     ("snapshot", "messages"),
     [
-        pytest.param("{", ["Invalid JSON"], id="no JSON"),
+        pytest.param("{", ["is not JSON"], id="no JSON"),
         pytest.param('{"now": 1, "nodes": [{"name": "n", "weight": -1}]}', ["nodes[0].weight", "-1"], id="value"),
-        pytest.param('{"now": "2026-11-21T00:00:00Z", "node": []}', ["node: ", "not permitted"], id="misspelt field"),
         pytest.param(
             '{"now": "2026-11-21T00:00:00Z", "groups": [{"namespace": "s", "name": "g", '
             '"spec": {"bucketKey": ["array<int>"], "buckets": 0, "replicas": 1}}]}',

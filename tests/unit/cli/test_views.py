@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from colocation.cli.main import main
+
 from .conftest import FakeCluster, Run, group_object, table_object
 
 
@@ -87,3 +89,14 @@ def test_drain_and_undrain_mark_the_node(run: Run, monkeypatch: pytest.MonkeyPat
     assert cluster.drained == {"node-1": True}
     assert run("undrain", "node-1").exit_code == 0
     assert cluster.drained == {"node-1": False}
+
+
+def test_every_command_that_tells_something_tells_it_to_programs_too(
+    run: Run, monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
+) -> None:
+    """`-o json` and `-o yaml`, also where a command changes something."""
+    monkeypatch.setattr("colocation.cli.nodes.Cluster", lambda context, namespace: cluster)
+    assert json.loads(run("drain", "node-1", "-o", "json").stdout) == {"node": "node-1", "drain": True}
+    assert yaml.safe_load(run("undrain", "node-1", "-o", "yaml").stdout) == {"node": "node-1", "drain": False}
+    without = [name for name, command in main.commands.items() if "output" not in {one.name for one in command.params}]
+    assert without == []

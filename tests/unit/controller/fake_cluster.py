@@ -3,7 +3,6 @@
 Nodes hold buckets of tables; clone Jobs end when a test says so. Writes check resource versions like the API server.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -11,11 +10,14 @@ from colocation.kube.actions import (
     Action,
     CollectGarbage,
     CreateGroup,
+    CreateTable,
     DeleteGroup,
     DropBucket,
+    EndRecoverRequest,
     PostEvent,
     RecycleTable,
     RemoveClone,
+    RestoreTable,
     StartClone,
     WriteConfigMap,
     WriteGroupStatus,
@@ -24,6 +26,7 @@ from colocation.kube.actions import (
 from colocation.kube.errors import ClusterError, StaleDecision
 from colocation.kube.observation import (
     AgentView,
+    DroppedTable,
     Identity,
     Observation,
     ObservedAgent,
@@ -33,9 +36,12 @@ from colocation.kube.observation import (
     ObservedTable,
 )
 from colocation.manifests.config_map import SparkConfigMap
-from colocation.model.agent import AgentReport, BucketReport, TableReport
+from colocation.manifests.recovered_table import recovered_table
+from colocation.model.agent import AgentReport, BucketReport, RecycledSchema, TableReport
+from colocation.model.clone import CloneSpec
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+from colocation.model.names import config_map_of
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 DISK_BYTES = 1 << 40
@@ -58,9 +64,11 @@ class FakeCluster:
     nodes: dict[str, ObservedNode] = field(default_factory=dict)
     jobs: dict[str, ObservedCloneJob] = field(default_factory=dict)
     disks: dict[str, dict[str, set[int]]] = field(default_factory=dict)
+    bins: dict[str, dict[str, set[int]]] = field(default_factory=dict)
+    specs: dict[str, CloneSpec] = field(default_factory=dict)
     bucket_bytes: dict[str, int] = field(default_factory=dict)
     silent_since: dict[str, datetime] = field(default_factory=dict)
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, DroppedTable] = field(default_factory=dict)
     config_maps: dict[tuple[str, str], SparkConfigMap] = field(default_factory=dict)
     performed: list[Action] = field(default_factory=list)
     _count: int = 0
@@ -70,30 +78,49 @@ class FakeCluster:
     def add_node(self, name: str) -> None:
         self.nodes[name] = ObservedNode(name, {}, True, self.now, "", False)
         self.disks.setdefault(name, {})
+        self.bins.setdefault(name, {})
 
     def set_ready(self, name: str, ready: bool) -> None:
         message = "" if ready else "Kubelet stopped posting node status."
         self.nodes[name] = replace(self.nodes[name], ready=ready, ready_changed_at=self.now, not_ready_message=message)
 
     def remove_node(self, name: str) -> None:
-        del self.nodes[name], self.disks[name]
+        del self.nodes[name], self.disks[name], self.bins[name]
 
     def add_group(self, name: str, **spec: object) -> None:
         group_spec = ColocationGroupSpec.model_validate({"bucketKey": ["bigint"], "buckets": 4, "replicas": 2, **spec})
         self.groups["shop", name] = ObservedGroup(self._identity(name), group_spec, "", ColocationGroupStatus())
 
-    def add_table(self, name: str, group: str = "sales", key_type: str = "bigint", **spec: object) -> None:
+    def add_table(
+        self, name: str, group: str = "sales", key_type: str = "bigint", namespace: str = "shop", **spec: object
+    ) -> None:
         columns = [{"name": "k", "type": key_type}]
         table_spec = ColocatedTableSpec.model_validate(
             {"colocateWith": group, "columns": columns, "bucketedBy": ["k"], **spec}
         )
-        self.tables["shop", name] = ObservedTable(self._identity(name), table_spec, "", ColocatedTableStatus())
+        identity = replace(self._identity(name), namespace=namespace)
+        self.tables[namespace, name] = ObservedTable(identity, table_spec, "", ColocatedTableStatus())
+
+    def edit_table(self, name: str, **spec: object) -> None:
+        """A user changes the spec."""
+        table = self.tables["shop", name]
+        assert table.spec is not None
+        edited = ColocatedTableSpec.model_validate({**table.spec.to_json_dict(), **spec})
+        identity = replace(self._touched(table.identity), generation=table.identity.generation + 1)
+        self.tables["shop", name] = replace(table, spec=edited, identity=identity)
+
+    def ask_for(self, name: str, group: str = "sales") -> None:
+        """A user wants a dropped table back."""
+        found = self.group(group)
+        record = next(record for record in found.status.recycled if record.name == name)
+        requests = found.recover_requests | {record.uid[:8]}
+        self.groups["shop", group] = replace(found, recover_requests=requests)
 
     def load(self, name: str, bytes_per_bucket: int = 100) -> None:
         """A loader puts every bucket on the nodes of the map, and commits."""
         table = self.tables["shop", name]
-        assert table.spec is not None
-        rows = self.group(table.spec.colocate_with).status.backends_per_bucket_seq
+        assert table.status.group is not None, "the table is in no group yet"
+        rows = self.group(table.status.group).status.backends_per_bucket_seq
         assert rows is not None, "the group has no map"
         for bucket, nodes in enumerate(rows):
             for node in nodes:
@@ -106,10 +133,22 @@ class FakeCluster:
         status = table.status.model_copy(update={"snapshot": snapshot})
         self.tables["shop", name] = replace(table, status=status, identity=self._touched(table.identity))
 
-    def drop_table(self, name: str) -> None:
+    def replace_history(self, name: str, snapshot: TableSnapshot, history: tuple[TableSnapshot, ...]) -> None:
+        """As a loader's commits leave it."""
+        table = self.tables["shop", name]
+        status = table.status.model_copy(update={"snapshot": snapshot, "history": history})
+        self.tables["shop", name] = replace(table, status=status, identity=self._touched(table.identity))
+
+    def drop_table(self, name: str, seen: bool = True) -> None:
+        """``seen``: whether the operator was there."""
         table = self.tables.pop(("shop", name))
-        assert table.spec is not None
-        self.dropped[f"shop/{table.directory}"] = table.spec.recycle_after_seconds
+        if not seen:
+            return
+        self.dropped[table.identity.uid] = DroppedTable(table, self.now)
+
+    def purge(self, node: str) -> None:
+        """The node's agent finds that everything in its bin has waited for long enough."""
+        self.bins[node].clear()
 
     def end_clones(self, succeed: bool = True) -> None:
         """Every running clone ends, and its files lie on the target if it succeeded."""
@@ -120,8 +159,8 @@ class FakeCluster:
             phase = "succeeded" if succeed else "failed"
             self.jobs[name] = replace(job, phase=phase, failures=failures, finished_at=self.now)
             if succeed:
-                for directory in self._directories(job.group):
-                    self.disks[job.target].setdefault(directory, set()).add(job.bucket)
+                for copied in self.specs[name].tables:
+                    self.disks[job.target].setdefault(copied.directory, set()).add(job.bucket)
 
     def group(self, name: str = "sales") -> ObservedGroup:
         return self.groups["shop", name]
@@ -168,8 +207,10 @@ class FakeCluster:
 
     def _perform(self, action: Action) -> None:
         match action:
-            case CreateGroup(namespace, name, spec):
-                new = ObservedGroup(self._identity(name), spec, "", ColocationGroupStatus())
+            case CreateTable() | RestoreTable() | EndRecoverRequest():
+                self._recover(action)
+            case CreateGroup(namespace, name, spec, private):
+                new = ObservedGroup(self._identity(name), spec, "", ColocationGroupStatus(), private=private)
                 self.groups.setdefault((namespace, name), new)
             case DeleteGroup(group):
                 self.groups.pop((group.namespace, group.name), None)
@@ -193,11 +234,33 @@ class FakeCluster:
                 for table in action.tables:
                     self.disks[action.node].get(table.directory, set()).discard(action.bucket)
             case RecycleTable(node, _, _, directory):
-                self.disks[node].pop(directory, None)
+                buckets = self.disks[node].pop(directory, None)
+                if buckets is not None:
+                    self.bins[node][directory] = buckets
             case WriteConfigMap(group, content):
-                self.config_maps[group.namespace, group.name] = content
+                namespace = content.placement.namespace
+                self.config_maps[namespace, config_map_of(namespace, (group.namespace, group.name))] = content
             case CollectGarbage() | PostEvent():
                 pass
+
+    def _recover(self, action: CreateTable | RestoreTable | EndRecoverRequest) -> None:
+        match action:
+            case CreateTable(record, directory, colocate_with, replicas):
+                schema = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=4)
+                assert any(directory in bin_ for bin_ in self.bins.values())
+                body = recovered_table(record, schema, colocate_with, replicas)
+                spec = ColocatedTableSpec.model_validate(body["spec"])
+                made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)
+                self.tables.setdefault((record.namespace, record.name), made)
+            case RestoreTable(node, _, _, directory, successor):
+                buckets = self.bins[node].pop(directory, None) or self.disks[node].pop(directory, None)
+                if buckets is not None and successor not in self.disks[node]:
+                    self.disks[node][successor] = buckets
+                    self.bucket_bytes[successor] = self.bucket_bytes[directory]
+            case EndRecoverRequest(group, request):
+                found = self.groups[group.namespace, group.name]
+                left = found.recover_requests - {request}
+                self.groups[group.namespace, group.name] = replace(found, recover_requests=left)
 
     def _start_clone(self, action: StartClone) -> None:
         if action.replaces:
@@ -208,6 +271,7 @@ class FakeCluster:
             action.failures, "running", self.now, None,
         )  # fmt: skip
         self.jobs.setdefault(action.name, job)
+        self.specs[action.name] = action.spec
 
     def _current(self, objects, identity):  # type: ignore[no-untyped-def]
         current = objects.get((identity.namespace, identity.name))
@@ -223,12 +287,6 @@ class FakeCluster:
         self._count += 1
         return replace(identity, resource_version=str(self._count))
 
-    def _directories(self, group: str) -> Iterable[str]:
-        return [
-            table.directory for table in self.tables.values()
-            if table.spec and table.spec.colocate_with == group and table.status.snapshot
-        ]  # fmt: skip
-
     def _known_bytes(self) -> dict[tuple[str, str, str], dict[int, int]]:
         return {
             ("shop", directory, MANIFEST): dict.fromkeys(range(self._buckets(directory)), size)
@@ -236,24 +294,27 @@ class FakeCluster:
         }
 
     def _buckets(self, directory: str) -> int:
-        """As many as any node could hold: the fake's tables fill all buckets of their group."""
-        table = next((one for one in self.tables.values() if one.directory == directory), None)
-        group = self.groups.get(("shop", table.spec.colocate_with)) if table and table.spec else None
-        return group.spec.buckets if group and group.spec else 0
+        """As many as lie anywhere: the fake's tables fill all buckets of their group."""
+        held = [disk[directory] for disk in (*self.disks.values(), *self.bins.values()) if disk.get(directory)]
+        return max((max(buckets) + 1 for buckets in held), default=0)
 
     def _view(self, node: str) -> AgentView:
-        known = {table.directory: table for table in self.tables.values()}
+        known = {table.directory for table in self.tables.values()}
         tables = tuple(
             TableReport(
                 namespace="shop", directory=directory, manifest=MANIFEST, manifest_present=True,
-                buckets={bucket: _complete(self.bucket_bytes[directory]) for bucket in sorted(buckets)},
+                buckets={
+                    bucket: _complete(self.bucket_bytes[directory])
+                    for bucket in sorted(self.disks[node].get(directory, ()))
+                },
             )
-            for directory, buckets in self.disks[node].items() if directory in known
+            for directory in known
         )  # fmt: skip
         unknown = tuple(f"shop/{directory}" for directory in self.disks[node] if directory not in known)
         report = AgentReport(
             node=node, revision=str(self._count), capacity_bytes=DISK_BYTES, free_bytes=DISK_BYTES, tables=tables,
             unknown_directories=unknown,
+            recycled_directories=tuple(f"shop/{directory}" for directory in self.bins[node]),
         )  # fmt: skip
         silent_since = self.silent_since.get(node)
         return AgentView(report, (), silent_since or self.now, silent_since)

@@ -8,13 +8,14 @@ from colocation.controller.evidence import Evidence
 from colocation.kube.actions import DropBucket
 from colocation.kube.observation import AgentView, Observation
 from colocation.model.group import ColocationGroupStatus
+from colocation.model.members import GroupMember
 from colocation.model.snapshot import GroupState, Snapshot
 
-from ..kube.objects import GROUP_UID, NOW, group, seconds, view
+from ..kube.objects import GROUP_UID, NOW, group, seconds, table, view
 
 MAP = ColocationGroupStatus(backends_per_bucket_seq=(("node-1", "node-2"),), map_version=3)
 GROUP = group(status=MAP, buckets=1)
-SEEN = Evidence(maps_seen={GROUP_UID: (3, NOW)})
+SEEN = Evidence(maps_seen={GROUP_UID: ((3, ()), NOW)})
 LATER = NOW + seconds(1)
 
 
@@ -33,14 +34,17 @@ def told(moment_seconds: float, silent: bool = False) -> AgentView:
         pytest.param(SEEN, told(1), told(1, silent=True), False, id="one is silent now"),
         pytest.param(SEEN, told(1), AgentView(), False, id="one never answered"),
         pytest.param(Evidence(), told(1), told(1), False, id="an operator that has just started"),
-        pytest.param(Evidence({GROUP_UID: (2, NOW)}), told(1), told(1), False, id="the map is newer"),
+        pytest.param(Evidence({GROUP_UID: ((2, ()), NOW)}), told(1), told(1), False, id="the map is newer"),
+        pytest.param(
+            Evidence({GROUP_UID: ((3, (("u", False),)), NOW)}), told(1), told(1), False, id="the members changed"
+        ),
     ],
 )
 def test_replica_is_dropped_only_on_new_evidence(
     evidence: Evidence, first: AgentView, second: AgentView, allowed: bool
 ) -> None:
     """A report from before the map may tell of a replica that another drop took away since."""
-    assert evidence.allows_drop(GROUP, 0, {"node-1": first, "node-2": second}) is allowed
+    assert evidence.allows_drop(GROUP, (), 0, {"node-1": first, "node-2": second}) is allowed
 
 
 def test_map_is_seen_once() -> None:
@@ -48,7 +52,19 @@ def test_map_is_seen_once() -> None:
     evidence = Evidence().after(Observation(NOW, groups=(GROUP,)), ())
     assert evidence.after(Observation(LATER, groups=(GROUP,)), ()) == evidence
     changed = replace(GROUP, status=MAP.model_copy(update={"map_version": 4}))
-    assert evidence.after(Observation(LATER, groups=(changed,)), ()).maps_seen == {GROUP_UID: (4, LATER)}
+    assert evidence.after(Observation(LATER, groups=(changed,)), ()).maps_seen == {GROUP_UID: ((4, ()), LATER)}
+
+
+def test_nothing_is_dropped_before_the_group_knows_its_tables() -> None:
+    """One that came from another group is known to be whole only by reports since this group's status names it."""
+    views = {"node-1": told(1), "node-2": told(1)}
+    orders = table("orders")
+    assert not SEEN.allows_drop(GROUP, (orders,), 0, views)
+    known = GroupMember(namespace="shop", name="orders", uid=orders.identity.uid)
+    told_group = replace(GROUP, status=MAP.model_copy(update={"members": (known,)}))
+    assert not SEEN.allows_drop(told_group, (orders,), 0, views), "it was not seen before"
+    seen = Evidence({GROUP_UID: ((3, ((orders.identity.uid, False),)), NOW)})
+    assert seen.allows_drop(told_group, (orders,), 0, views)
 
 
 def test_dropped_replica_counts_as_gone_until_its_agent_speaks() -> None:

@@ -229,12 +229,12 @@ async def test_group_goes_with_its_last_table_after_the_recycle_time() -> None:
     cluster = await loaded_cluster()
     cluster.drop_table("orders")
     await passes(cluster)
-    assert cluster.group().status.delete_after == "2026-11-22T00:00:00Z"
+    assert cluster.group().status.delete_after == "2026-11-22T00:00:01Z"
     assert all(not disk for disk in cluster.disks.values())
     cluster.now += minutes(24 * 60 - 1)
     await passes(cluster, 1)
     assert ("shop", "sales") in cluster.groups
-    cluster.now += minutes(1)
+    cluster.now += minutes(2)
     await passes(cluster, 1)
     assert cluster.groups == {}
 
@@ -274,7 +274,7 @@ async def test_config_map_names_ready_agents_and_the_map() -> None:
     cluster = await loaded_cluster()
     cluster.set_ready("node-2", False)
     await passes(cluster, 1)
-    content = cluster.config_maps["shop", "sales"]
+    content = cluster.config_maps["shop", "sales-spark"]
     assert content.agent_urls == {"node-1": "https://10.0.0.0:8440", "node-3": "https://10.0.0.2:8440"}
     assert content.placement.nodes == ("node-1", "node-2", "node-3")
     assert content.ca_certificate == "PEM"

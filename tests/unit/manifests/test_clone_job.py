@@ -10,7 +10,7 @@ from colocation.manifests.clone_job import CloneJobSettings, clone_job, clone_jo
 from colocation.manifests.config_map import SparkConfigMap, spark_config_map_data
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.clone import CloneSource, CloneSpec
-from colocation.model.group import MAX_BUCKETS
+from colocation.model.limits import MAX_BUCKETS
 
 SETTINGS = CloneJobSettings(
     namespace="system", image="operator:1", image_pull_secrets=("registry",), data_root="/data", user_id=10440

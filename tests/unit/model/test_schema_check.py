@@ -4,7 +4,7 @@ import pytest
 
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.schema_check import check_schema, schema_of
-from colocation.model.table import ColocatedTableSpec
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus
 
 GROUP = ColocationGroupSpec(bucket_key=("bigint", "string"), buckets=8, replicas=3)
 
@@ -57,9 +57,9 @@ def test_first_difference_is_told(given: ColocatedTableSpec, message: str) -> No
 def test_schema_of_a_parent_table() -> None:
     """A table that says enough makes a group that takes it; one that does not makes none."""
     parent = table("LONG", "char(3)", buckets=4, replicas=2)
-    schema = schema_of(parent)
+    schema = schema_of(parent, ColocatedTableStatus())
     assert schema is not None
     assert (schema.bucket_key, schema.buckets, schema.replicas) == (("bigint", "string"), 4, 2)
     assert check_schema("sales", schema, parent) is None
-    assert schema_of(table("bigint", buckets=4)) is None
-    assert schema_of(table("bigint", replicas=4)) is None
+    assert schema_of(table("bigint", buckets=4), ColocatedTableStatus()) is None
+    assert schema_of(table("bigint", replicas=4), ColocatedTableStatus()) is None

@@ -53,7 +53,9 @@ CASES = [
     pytest.param({"held": {}, "bucket_bytes": (0, 0, 0)}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="nothing to hold"),
     pytest.param({"held": {}, "bucket_bytes": (0, 5)}, False, Reason.REPLICA_MISSING, [1], id="one bucket has data"),
     pytest.param({"marked_unstable": "by ann"}, False, Reason.MARKED_UNSTABLE, [], id="marked by hand"),
-    pytest.param({"replicas": 3}, False, Reason.REPLICA_MISSING, [0, 1, 2], id="replicas raised"),
+    pytest.param({"replicas": 3}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="replicas raised"),
+    pytest.param({"replicas": 1}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="replicas lowered"),
+    pytest.param({"bucket_map": FULL_MAP[:2]}, False, Reason.REPLICA_MISSING, [2], id="a bucket without nodes"),
     pytest.param(
         {"nodes": [*NODE_2_AND, make_node("node-2", drain=True)]}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="drained"
     ),
@@ -69,6 +71,12 @@ def test_stability_and_its_reason(change: dict[str, object], stable: bool, reaso
     group = planned(**change)
     assert (group.stable, group.reason) == (stable, reason)
     assert [problem.bucket for problem in group.unstable_buckets] == unstable
+
+
+def test_message_counts_the_replicas_of_the_map() -> None:
+    """Alike for a group that is quiet and for one that is looked at in full."""
+    assert planned().message == "all 6 replicas of 3 buckets are complete"
+    assert planned(replicas=3).message == "all 6 replicas of 3 buckets are complete"
 
 
 def test_message_names_buckets_node_and_time() -> None:

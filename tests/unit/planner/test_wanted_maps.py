@@ -4,7 +4,7 @@ import pytest
 
 from colocation.model.conditions import Reason
 from colocation.planner import plan
-from tests.property.worlds import make_group, make_snapshot
+from tests.property.worlds import make_group, make_node, make_snapshot
 
 from .cases import nodes_of, planned
 
@@ -77,3 +77,14 @@ def test_weights_and_selectors_shape_a_new_map() -> None:
     group = planned(nodes, buckets=8, replicas=1, bucket_map=None, spec={"nodeSelector": {"disk": "fast"}})
     held = [sum((f"node-{n}",) == row for row in group.next_map or ()) for n in range(1, 6)]
     assert held == [2, 2, 4, 0, 0]
+
+
+def test_map_that_no_object_can_hold_is_not_made() -> None:
+    """It would be refused with every write, for ever; the group says what is too large, and what to do."""
+    nodes = [make_node(f"ip-10-100-200-{number}.eu-central-1.compute.internal") for number in range(3)]
+    group = planned(nodes, buckets=65536, replicas=3, bucket_map=None)
+    assert (group.target_map, group.moves) == (None, ())
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INVALID_SPEC
+    assert "the map of 65536 buckets with 3 replicas each takes" in group.stalled.message
+    assert planned(nodes, buckets=4096, replicas=3, bucket_map=None).next_map is not None

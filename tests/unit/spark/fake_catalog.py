@@ -1,10 +1,12 @@
 """A catalog in memory, with the API server's compare-and-set."""
 
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
-from colocation.spark.catalog import AgentAddresses, GroupObject, NotInCatalog, TableObject, WriteConflict
+from colocation.spark.catalog import AgentAddresses, GroupObject, NotInCatalog, TableList, TableObject, WriteConflict
 
 NAMESPACE = "shop"
 GROUP = "sales"
@@ -18,6 +20,7 @@ class FakeCatalog:
         self.groups: dict[str, GroupObject] = {}
         self.agents = agents or {}
         self.before_commit = lambda: None
+        self._lock = threading.Lock()
 
     def copy(self) -> "FakeCatalog":
         """Another catalog with the same objects."""
@@ -41,28 +44,29 @@ class FakeCatalog:
             status=table.status.model_copy(update=status),
         )
 
-    def list_tables(self, namespace: str) -> list[TableObject]:
+    def list_tables(self, namespace: str) -> TableList:
         assert namespace == NAMESPACE
-        return sorted(self.tables.values(), key=lambda table: table.name)
+        return TableList(tuple(sorted(self.tables.values(), key=lambda table: table.name)), {})
 
     def get_table(self, namespace: str, name: str) -> TableObject:
         if namespace != NAMESPACE or name not in self.tables:
             raise NotInCatalog(f"ColocatedTable {namespace}/{name} does not exist")
         return self.tables[name]
 
-    def get_group(self, namespace: str, name: str) -> GroupObject:
-        if namespace != NAMESPACE or name not in self.groups:
-            raise NotInCatalog(f"ColocationGroup {namespace}/{name} does not exist")
-        return self.groups[name]
+    def get_group(self, namespace: str, group: str) -> GroupObject:
+        if namespace != NAMESPACE or group not in self.groups:
+            raise NotInCatalog(f"ColocationGroup {namespace}/{group} does not exist")
+        return self.groups[group]
 
     def get_agents(self, namespace: str, group: str) -> AgentAddresses:
         self.get_group(namespace, group)
         return AgentAddresses(self.agents)
 
-    def commit(self, table: TableObject, snapshot: TableSnapshot) -> None:
+    def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         interrupt, self.before_commit = self.before_commit, lambda: None
         interrupt()
-        current = self.tables[table.name]
-        if (current.resource_version, current.uid) != (table.resource_version, table.uid):
-            raise WriteConflict(f"ColocatedTable {table.name} was changed by someone else")
-        self.change(table.name, snapshot=snapshot)
+        with self._lock:
+            current = self.tables[table.name]
+            if (current.resource_version, current.uid) != (table.resource_version, table.uid):
+                raise WriteConflict(f"ColocatedTable {table.name} was changed by someone else")
+            self.change(table.name, snapshot=snapshot, history=tuple(history))

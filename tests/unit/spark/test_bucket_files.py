@@ -22,7 +22,9 @@ LAYOUT = FileLayout(
     required_columns=("id",),
     spark_version="4.1.4",
 )
-SCHEMA = pa.schema([("id", pa.int64()), (BUCKET_COLUMN, pa.int32()), ("__colocation_partition_0", pa.string())])
+SCHEMA = pa.schema(
+    [("__colocation_column_0", pa.int64()), (BUCKET_COLUMN, pa.int32()), ("__colocation_partition_0", pa.string())]
+)
 
 Row = tuple[int | None, int, str | None]
 

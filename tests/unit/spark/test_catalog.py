@@ -8,7 +8,14 @@ import urllib3
 from kubernetes.client import ApiException
 
 from colocation.model.table import TableSnapshot
-from colocation.spark.catalog import KubernetesCatalog, NotInCatalog, WriteConflict, parse_table
+from colocation.spark.catalog import (
+    KubernetesCatalog,
+    NotAllowed,
+    NotInCatalog,
+    WriteConflict,
+    parse_table,
+    parse_tables,
+)
 
 ITEM = {
     "metadata": {"namespace": "shop", "name": "orders", "uid": "0123456789abcdef", "resourceVersion": "7"},
@@ -51,10 +58,11 @@ def test_the_commit_carries_its_precondition() -> None:
     def patch(*arguments: Any, **options: Any) -> None:
         sent["body"], sent["type"] = arguments[-1], options["_content_type"]
 
-    catalog_over(patch).commit(parse_table(ITEM), SNAPSHOT)
+    catalog_over(patch).commit(parse_table(ITEM), SNAPSHOT, (SNAPSHOT,))
     assert sent["type"] == "application/merge-patch+json"
     assert sent["body"]["metadata"] == {"resourceVersion": "7", "uid": "0123456789abcdef"}
     assert sent["body"]["status"]["snapshot"]["committedAt"] == "2026-11-21T04:00:00Z"
+    assert sent["body"]["status"]["history"] == [sent["body"]["status"]["snapshot"]]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +70,8 @@ def test_the_commit_carries_its_precondition() -> None:
     [
         (ApiException(status=409), WriteConflict),
         (ApiException(status=404), NotInCatalog),
-        (ApiException(status=403), ApiException),
+        (ApiException(status=403), NotAllowed),
+        (ApiException(status=500), ApiException),
         (urllib3.exceptions.ProtocolError("cut"), WriteConflict),
     ],
 )
@@ -73,4 +82,13 @@ def test_errors_of_a_commit(raised: Exception, expected: type[Exception]) -> Non
         raise raised
 
     with pytest.raises(expected):
-        catalog_over(patch).commit(parse_table(ITEM), SNAPSHOT)
+        catalog_over(patch).commit(parse_table(ITEM), SNAPSHOT, ())
+
+
+def test_an_unreadable_table_does_not_hinder_the_others() -> None:
+    """An object that this version does not understand is listed apart, with the reason."""
+    newer = {**ITEM, "metadata": {**ITEM["metadata"], "name": "newer"}, "spec": {**ITEM["spec"], "bucketedBy": []}}
+    listed = parse_tables([newer, ITEM])
+    assert [table.name for table in listed.tables] == ["orders"]
+    assert list(listed.unreadable) == ["newer"]
+    assert "bucketedBy" in listed.unreadable["newer"]

@@ -2,14 +2,15 @@
 
 import datetime
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from colocation.model.table import ColocatedTableSpec, Column, TableSnapshot
+from colocation.model.table import ColocatedTableSpec, Column, Retention, TableSnapshot
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
 from colocation.spark.catalog import TableObject, WriteConflict
-from colocation.spark.commit import LoadConflict, Mode, NewFiles, commit, next_manifest
+from colocation.spark.changes import DropPartitions, Mode, NewFiles, Rewrite
+from colocation.spark.commit import LoadConflict, commit, next_manifest
 
 from .fake_catalog import FakeCatalog
 
@@ -60,7 +61,7 @@ def run(
 ) -> TableSnapshot:
     table = table or catalog.tables["orders"]
     new = NewFiles(mode, files, buckets=2)
-    return commit(catalog, table, new, storage.parent_of, storage.publish, lambda: NOW)[0]
+    return commit(catalog, table, new, storage.parent_of, storage.publish, lambda: NOW).snapshot
 
 
 def committed_paths(catalog: FakeCatalog, storage: Storage) -> set[str]:
@@ -93,6 +94,49 @@ def test_modes(mode: Mode, expected: set[str], catalog: FakeCatalog, storage: St
     snapshot = run(catalog, storage, mode, B)
     assert snapshot.id == 2
     assert committed_paths(catalog, storage) == expected
+
+
+def test_replaced_snapshots_become_history(catalog: FakeCatalog, storage: Storage) -> None:
+    """The newest first, in the same write; no more than the table's retention says."""
+    table = catalog.tables["orders"]
+    few = table.spec.model_copy(update={"retention": Retention(snapshots=2)})
+    catalog.tables["orders"] = replace(table, spec=few)
+    snapshots = [run(catalog, storage, "append", data_file(f"0000000{number}")) for number in range(4)]
+    status = catalog.tables["orders"].status
+    assert status.snapshot == snapshots[3]
+    assert status.history == (snapshots[2], snapshots[1])
+
+
+def test_an_overtaken_commit_keeps_what_overtook_it_in_history(catalog: FakeCatalog, storage: Storage) -> None:
+    """The history is made from the table as it is at the compare-and-set."""
+    first = run(catalog, storage, "append", A)
+    catalog.before_commit = lambda: run(catalog, storage, "append", C)
+    run(catalog, storage, "append", B)
+    history = catalog.tables["orders"].status.history
+    assert [entry.id for entry in history] == [2, 1]
+    assert history[1] == first
+
+
+def test_dropped_partitions_go_on_top(catalog: FakeCatalog, storage: Storage) -> None:
+    """What was loaded into a partition before the commit goes with it."""
+    run(catalog, storage, "append", A, C)
+    catalog.before_commit = lambda: run(catalog, storage, "append", B)
+    drop = DropPartitions(({"day": "a"},))
+    committed = commit(
+        catalog, catalog.tables["orders"], drop, storage.parent_of, storage.publish, lambda: NOW
+    )
+    assert committed.snapshot.id == 3
+    assert committed_paths(catalog, storage) == {C.path}
+
+
+def test_a_rewrite_of_files_that_are_gone_has_lost(catalog: FakeCatalog, storage: Storage) -> None:
+    """Rows that were overwritten meanwhile do not come back."""
+    run(catalog, storage, "append", A)
+    catalog.before_commit = lambda: run(catalog, storage, "overwrite", B)
+    rewrite = Rewrite(frozenset({A.path}), (C,), buckets=2)
+    with pytest.raises(LoadConflict, match="compact lost: 1 of the 1 files"):
+        commit(catalog, catalog.tables["orders"], rewrite, storage.parent_of, storage.publish, lambda: NOW)
+    assert committed_paths(catalog, storage) == {B.path}
 
 
 def test_an_overtaken_append_lands_on_top(catalog: FakeCatalog, storage: Storage) -> None:
@@ -131,8 +175,8 @@ def test_a_lost_answer_is_no_second_load(catalog: FakeCatalog, storage: Storage)
     """When the commit happened but its answer did not arrive, the load is done."""
     really_commit = catalog.commit
 
-    def commit_and_lose_answer(table: TableObject, snapshot: TableSnapshot) -> None:
-        really_commit(table, snapshot)
+    def commit_and_lose_answer(table: TableObject, snapshot: TableSnapshot, history: object) -> None:
+        really_commit(table, snapshot, history)
         raise WriteConflict("the answer was lost")
 
     catalog.commit = commit_and_lose_answer  # type: ignore[method-assign]
@@ -165,7 +209,7 @@ def test_a_failed_publication_commits_nothing(catalog: FakeCatalog, storage: Sto
 def test_endless_conflicts_end(catalog: FakeCatalog, storage: Storage) -> None:
     """A compare-and-set that never succeeds is an error, not a loop."""
 
-    def refuse(table: TableObject, snapshot: TableSnapshot) -> None:
+    def refuse(table: TableObject, snapshot: TableSnapshot, history: object) -> None:
         raise WriteConflict("changed")
 
     catalog.commit = refuse  # type: ignore[method-assign]
@@ -181,3 +225,22 @@ def test_files_of_another_layout_are_not_mixed(catalog: FakeCatalog, storage: St
     with pytest.raises(LoadConflict, match="its files have buckets 2, the table now says 4"):
         next_manifest(table, parent, NewFiles("append", (B,), buckets=4))
     assert next_manifest(table, parent, NewFiles("overwrite", (B,), buckets=4)).buckets == 4
+
+
+def test_files_of_another_order_are_not_mixed(catalog: FakeCatalog, storage: Storage) -> None:
+    """Readers rely on every file being sorted as the manifest says."""
+    run(catalog, storage, "append", A)
+    table = catalog.tables["orders"]
+    sorted_anew = replace(table, spec=table.spec.model_copy(update={"sorted_by": ("day", "id")}))
+    with pytest.raises(LoadConflict, match=r"its files have sortedBy \('id',\), the table now says \('day', 'id'\)"):
+        next_manifest(sorted_anew, storage.parent_of(table), NewFiles("append", (B,), buckets=2))
+
+
+def test_a_table_without_files_takes_any_layout(catalog: FakeCatalog, storage: Storage) -> None:
+    """After an overwrite with no rows nothing is left that new files could differ from."""
+    run(catalog, storage, "append", A)
+    run(catalog, storage, "overwrite")
+    table = catalog.tables["orders"]
+    columns = (*SPEC.columns, Column(name="x", type="int", nullable=False))
+    other = replace(table, spec=table.spec.model_copy(update={"columns": columns}))
+    assert len(next_manifest(other, storage.parent_of(table), NewFiles("append", (B,), buckets=2)).columns) == 3

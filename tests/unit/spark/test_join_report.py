@@ -4,14 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.spark.join_report import JoinReport, KnownTable, count_exchanges, report_joins
-from colocation.spark.plan_tree import Expression, Join, PlanNode, Scan
+from colocation.spark.distribution import KnownTable
+from colocation.spark.join_report import (
+    JoinReport,
+    count_exchanges,
+    report_aggregates,
+    report_joins,
+    report_windows,
+)
+from colocation.spark.plan_tree import Expression, Grouping, Join, PlanNode, Scan
 
 TABLES = {
-    "shop/orders-1": KnownTable("shop.orders", "shop", "sales", True, "", ("o_key",)),
-    "shop/lines-2": KnownTable("shop.lines", "shop", "sales", True, "", ("l_key",)),
-    "shop/other-3": KnownTable("shop.other", "shop", "elsewhere", True, "", ("x_key",)),
-    "shop/down-4": KnownTable("shop.down", "shop", "sales", False, "group is not stable: NodeGone", ("d_key",)),
+    "shop/orders-1": KnownTable("shop.orders", "shop/sales", True, "", ("o_key",)),
+    "shop/lines-2": KnownTable("shop.lines", "shop/sales", True, "", ("l_key",)),
+    "shop/other-3": KnownTable("shop.other", "shop/elsewhere", True, "", ("x_key",)),
+    "shop/down-4": KnownTable("shop.down", "shop/sales", False, "group is not stable: NodeGone", ("d_key",)),
 }
 
 
@@ -29,7 +36,7 @@ RANGE = PlanNode("Range")
 
 
 def shuffled(child: PlanNode) -> PlanNode:
-    return PlanNode("ShuffleExchange", (child,))
+    return PlanNode("ShuffleExchange", (child,), shuffle_origin="ENSURE_REQUIREMENTS")
 
 
 def key(text: str, attribute: int | None) -> Expression:
@@ -45,8 +52,8 @@ def on_key(left: PlanNode, right: PlanNode) -> PlanNode:
     return merge_join(left, right, (key("o_key", 1), key("l_key", 11)))
 
 
-def broadcast_join(left: PlanNode, right: PlanNode, *, hinted: bool = False) -> PlanNode:
-    join = Join("BroadcastHashJoin", "Inner", (key("o_key", 1),), (key("k", 41),), hinted, 1, 4096)
+def broadcast_join(left: PlanNode, right: PlanNode, right_key: int = 41, hint: str = "") -> PlanNode:
+    join = Join("BroadcastHashJoin", "Inner", (key("o_key", 1),), (key("k", right_key),), hint, 1, 4096, 10000)
     return PlanNode("BroadcastHashJoin", (left, PlanNode("BroadcastExchange", (right,))), join=join)
 
 
@@ -85,11 +92,11 @@ def test_colocated(plan: PlanNode) -> None:
         ),
         pytest.param(
             on_key(ORDERS, shuffled(PLAIN)),
-            "Tables are not in the same group: file:/tmp/x are not of a registered ColocatedTable", 1, id="plain-table",
+            "Tables are not in the same group: file:/tmp/x is not a registered ColocatedTable", 1, id="plain-table",
         ),
         pytest.param(
             on_key(ORDERS, shuffled(RANGE)),
-            "Tables are not in the same group: rows of one side are not of a registered ColocatedTable", 0,
+            "Tables are not in the same group: rows of one side (Range) are not of a registered ColocatedTable", 0,
             id="no-table",
         ),
         pytest.param(
@@ -98,7 +105,7 @@ def test_colocated(plan: PlanNode) -> None:
         pytest.param(
             merge_join(shuffled(ORDERS), shuffled(LINES), (key("o_date", 2), key("l_date", 12))),
             "Inconsistent distribution of table and queries: shop.orders is bucketed by (o_key), "
-            "the join's keys are (o_date)", 2, id="other-keys",
+            "the join's keys are (shop.orders.o_date)", 2, id="other-keys",
         ),
         pytest.param(
             merge_join(shuffled(ORDERS), LINES, (key("(o_key + 1)", None), key("l_key", 11))),
@@ -118,10 +125,33 @@ def test_colocated(plan: PlanNode) -> None:
             "The src data has been redistributed: Spark reads shop.lines without buckets", 0, id="buckets-unused",
         ),
         pytest.param(
-            broadcast_join(ORDERS, PLAIN), "Broadcast is cheaper: one side is estimated at 4096 bytes", 0,
+            broadcast_join(ORDERS, LINES, 11),
+            "Broadcast is cheaper: shop.lines is estimated at 4096 bytes, the threshold is 10000 bytes", 0,
             id="broadcast",
         ),
-        pytest.param(broadcast_join(ORDERS, PLAIN, hinted=True), "Has join hint", 0, id="hint"),
+        pytest.param(
+            broadcast_join(ORDERS, PLAIN),
+            "Broadcast is cheaper: file:/tmp/x is estimated at 4096 bytes, the threshold is 10000 bytes; besides, "
+            "Tables are not in the same group: file:/tmp/x is not a registered ColocatedTable", 0,
+            id="broadcast-besides",
+        ),
+        pytest.param(broadcast_join(ORDERS, LINES, 11, "broadcast"), "Has join hint: broadcast", 0, id="hint"),
+        pytest.param(
+            on_key(PlanNode("TakeOrderedAndProject", (ORDERS,)), PlanNode("TakeOrderedAndProject", (LINES,))),
+            "The src data has been redistributed: a limit brings all rows into one partition", 0, id="limits",
+        ),
+        pytest.param(
+            on_key(PlanNode("Coalesce", (ORDERS,)), PlanNode("Coalesce", (LINES,))),
+            "The src data has been redistributed: coalesce merges partitions", 0, id="coalesced",
+        ),
+        pytest.param(
+            on_key(replace(shuffled(ORDERS), shuffle_origin="REPARTITION_BY_COL"), LINES),
+            "The src data has been redistributed: the query asks for it (REPARTITION_BY_COL)", 1, id="repartitioned",
+        ),
+        pytest.param(
+            on_key(shuffled(PlanNode("Union", (ORDERS, ORDERS))), LINES),
+            "The src data has been redistributed: a union puts buckets of several inputs side by side", 1, id="union",
+        ),
     ],
 )
 def test_not_colocated(plan: PlanNode, reason: str, exchanges: int) -> None:
@@ -137,8 +167,124 @@ def test_three_tables_of_which_one_is_shuffled() -> None:
     outer = merge_join(shuffled(inner), LINES, (key("o_date", 2), key("l_key", 11)))
     reports = report_joins(outer, TABLES)
     assert [report.colocate for report in reports] == [False, True]
-    assert reports[0].reason == "The src data has been redistributed"
+    assert "shop.orders is bucketed by (o_key), shop.lines is bucketed by (l_key)" in reports[0].reason
     assert count_exchanges(outer) == 1
+
+
+def test_a_key_of_the_other_table_of_a_colocated_side_will_do() -> None:
+    """orders = lines on the key, then lines.key = lines.key: any bucket key of a side is as good."""
+    again = scan("lines-2", {51: "l_key"})
+    assert [
+        report.colocate
+        for report in report_joins(merge_join(on_key(ORDERS, LINES), again, (key("l_key", 11), key("l", 51))), TABLES)
+    ] == [True, True]
+
+
+def test_bucket_columns_in_another_order() -> None:
+    """Both keys contain the bucket key, but compare its columns crosswise: rows of equal keys differ in bucket."""
+    pairs = {f"shop/{name}": KnownTable(f"shop.{name}", "shop/g", True, "", ("x", "y")) for name in ("a", "b")}
+    left = PlanNode("FileSourceScan", scan=Scan("coloc://shop/a/m/data", "a", True, {1: "x", 2: "y"}))
+    right = PlanNode("FileSourceScan", scan=Scan("coloc://shop/b/m/data", "b", True, {3: "x", 4: "y"}))
+    join = merge_join(shuffled(left), shuffled(right), (key("x", 1), key("y", 4)), (key("y", 2), key("x", 3)))
+    [report] = report_joins(join, pairs)
+    assert "compared out of order: shop.a.x = shop.b.y, shop.a.y = shop.b.x" in report.reason
+
+
+def test_a_true_verdict_can_have_a_note() -> None:
+    """``whenUnstable=colocated``: the plan is bucketed, and the group's state stands beside the verdict."""
+    tables = {**TABLES, "shop/lines-2": replace(TABLES["shop/lines-2"], reason="group is not stable: NodeGone; live")}
+    [report] = report_joins(on_key(ORDERS, LINES), tables)
+    assert (report.colocate, report.note) == (True, "group is not stable: NodeGone; live")
+
+
+def test_the_plan_counts_not_what_was_registered_since() -> None:
+    """A query that was planned bucketed stays so when its group becomes unstable afterwards."""
+    tables = {**TABLES, "shop/lines-2": replace(TABLES["shop/lines-2"], bucketed=False, reason="group is not stable")}
+    [report] = report_joins(on_key(ORDERS, LINES), tables)
+    assert report.colocate
+
+
+def test_cached_rows_keep_their_buckets() -> None:
+    """A cached bucketed scan joins as the scan does; a shuffle inside the cache counts."""
+    cached = PlanNode("InMemoryTableScan", (ORDERS,), aliases={61: 1}, reused=True)
+    [report] = report_joins(merge_join(cached, LINES, (key("o_key", 61), key("l_key", 11))), TABLES)
+    assert report.colocate
+    shuffled_cache = replace(cached, children=(shuffled(ORDERS),))
+    [report] = report_joins(merge_join(shuffled_cache, LINES, (key("o_key", 61), key("l_key", 11))), TABLES)
+    assert report.reason.startswith("The src data has been redistributed")
+
+
+def test_a_reused_exchange_is_reported_once() -> None:
+    """A join whose result is used twice stands once in the report."""
+    part = shuffled(on_key(ORDERS, LINES))
+    plan = merge_join(part, replace(part, reused=True), (key("o_date", 2), key("o_date", 2)))
+    assert len(report_joins(plan, TABLES)) == 2
+    assert count_exchanges(plan) == 2
+
+
+def test_not_in_is_no_colocated_join() -> None:
+    """A null-aware anti join needs all rows of one side everywhere."""
+    plan = broadcast_join(ORDERS, LINES, 11)
+    reason = only(replace(plan, join=replace(plan.join, null_aware=True))).reason
+    assert reason == (
+        "Inconsistent distribution of table and queries: NOT IN must know of every NULL of one side; "
+        "NOT EXISTS joins by key"
+    )
+
+
+def grouped(child: PlanNode, *keys: Expression, kind: str = "aggregate", logical_id: int = 7) -> PlanNode:
+    return PlanNode("HashAggregate", (child,), grouping=Grouping("HashAggregate", kind, keys, logical_id))
+
+
+PARTIAL = PlanNode("HashAggregate", (ORDERS,))
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        pytest.param(grouped(PARTIAL, key("o_key", 1)), "", id="key"),
+        pytest.param(grouped(PARTIAL, key("o_date", 2), key("o_key", 1)), "", id="key-and-more"),
+        pytest.param(grouped(on_key(ORDERS, LINES), key("o_key", 1)), "", id="over-a-join"),
+        pytest.param(
+            grouped(shuffled(PARTIAL), key("o_date", 2)),
+            "Inconsistent distribution of table and queries: shop.orders is bucketed by (o_key), "
+            "the group-by's keys are (shop.orders.o_date)", id="other-key",
+        ),
+        pytest.param(
+            grouped(shuffled(PlanNode("Project", (ORDERS,), aliases={71: None})), key("x", 71)),
+            "Src column hash been transformed by expr: x", id="expression",
+        ),
+        pytest.param(grouped(shuffled(DOWN), key("d_key", 31)), "group is not stable: NodeGone", id="unstable"),
+        pytest.param(
+            grouped(shuffled(PLAIN), key("k", 41)),
+            "Tables are not in the same group: file:/tmp/x is not a registered ColocatedTable", id="plain",
+        ),
+    ],
+)
+def test_aggregates(plan: PlanNode, reason: str) -> None:
+    """A group-by is colocated when no shuffle is between it and the bucketed scans."""
+    [report] = report_aggregates(plan, TABLES)
+    assert (report.colocate, report.reason) == (not reason, reason)
+
+
+def test_phases_of_one_aggregate_are_one() -> None:
+    """count(DISTINCT …) has two phases that need a distribution; the last one is the query's."""
+    phases = grouped(shuffled(grouped(shuffled(PARTIAL), key("o_key", 1), key("o_date", 2))), key("o_key", 1))
+    [report] = report_aggregates(phases, TABLES)
+    assert report.keys == ("o_key",)
+
+
+def test_windows() -> None:
+    """A window by the bucket key needs no shuffle; one without PARTITION BY puts all rows together."""
+    [report] = report_windows(grouped(ORDERS, key("o_key", 1), kind="window"), TABLES)
+    assert report.colocate
+    [report] = report_windows(grouped(shuffled(ORDERS), kind="window"), TABLES)
+    assert report.reason == "Inconsistent distribution of table and queries: no PARTITION BY, so all rows are one group"
+
+
+def test_aggregates_of_all_rows_are_not_listed() -> None:
+    """Without GROUP BY there is nothing to bring together but one row per task."""
+    assert report_aggregates(grouped(shuffled(PARTIAL)), TABLES) == []
 
 
 def test_a_broadcast_side_does_not_matter_for_the_join_above() -> None:
@@ -157,3 +303,9 @@ def test_joins_in_subqueries_are_reported() -> None:
     """A scalar subquery's join stands beside the main plan's."""
     plan = PlanNode("Filter", (ORDERS,), subqueries=(on_key(ORDERS, LINES),))
     assert [report.colocate for report in report_joins(plan, TABLES)] == [True]
+
+
+def test_a_scalar_subquery_is_no_input_of_a_join() -> None:
+    """The shuffle of a subquery in a filter below a join moves none of the join's rows."""
+    left = PlanNode("Filter", (ORDERS,), subqueries=(shuffled(LINES),))
+    assert count_exchanges(on_key(left, LINES)) == 0

@@ -41,3 +41,10 @@ def test_refusals(given: list[Field], words: list[str]) -> None:
     assert "shop.orders" in str(refused.value)
     for word in words:
         assert word in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["interval", "void"])
+def test_what_parquet_cannot_hold_is_refused(name: str) -> None:
+    """Whatever the rows have: no file could be written."""
+    with pytest.raises(SchemaMismatch, match=f"column i is {name}, which Parquet files cannot hold"):
+        matched_names("shop.orders", [Field("i", name)], [Field("i", name)])

@@ -81,6 +81,17 @@ def test_without_a_majority_it_is_refused(agents: Agents, destination: Destinati
         publish_manifest(agents, destination, manifest_of(file), [file])
 
 
+def test_a_manifest_without_new_files_needs_a_majority_too(
+    agents: Agents, destination: Destination, running: LoopbackAgents
+) -> None:
+    """The manifest of an emptied table, or of dropped partitions, must not be lost with one node."""
+    assert publish_manifest(agents, destination, manifest_of(), [])[1] == 0
+    running.stop("node-2")
+    running.stop("node-3")
+    with pytest.raises(ReplicasMissing, match="1 of its 3 nodes hold the manifest"):
+        publish_manifest(agents, destination, manifest_of(), [])
+
+
 def test_files_of_earlier_loads_are_not_this_loads_matter(
     agents: Agents, destination: Destination, tmp_path: Path
 ) -> None:

@@ -54,7 +54,7 @@ def without_an_agent(catalog: FakeCatalog) -> None:
         (without_group, "ColocationGroup shop/sales does not exist"),
         (without_map, r"group sales has no map yet \(InsufficientNodes\)"),
         (not_accepted, "the operator has not accepted it yet"),
-        (in_no_group, "it is in no group"),
+        (in_no_group, r"ColocationGroup shop/orders-[0-9a-f]{8} does not exist"),
         (without_an_agent, "bucket 1 lies on nodes node-2, node-3, of which 1 have a ready agent; at least 2 must"),
     ],
 )

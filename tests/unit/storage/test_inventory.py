@@ -257,3 +257,18 @@ def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, c
     clock.now += 101
     upkeep.scrub_batch(root, inventory, 100, unlimited)
     assert not report_on(inventory).manifest_present
+
+
+def test_buckets_that_lack_retained_files_are_told(root: DataRoot, inventory: Inventory) -> None:
+    """A replica is complete without them; whoever wants to delete another one has to know."""
+    publish_table(root, TABLE)
+    old = make_table({data_path(0, load="old"): b"o", data_path(1, load="old"): b"o"}, snapshot=0)
+    reference = TABLE.reference.model_copy(update={"retained_manifests": (old.manifest,)})
+    [report] = inventory.report([reference])
+    assert (report.retained_present, report.retained_missing) == (False, ())
+    publish_table(root, old)
+    [report] = inventory.report([reference])
+    assert (report.retained_present, report.retained_missing) == (True, ())
+    on_disk(root, TABLE.path, data_path(1, load="old")).unlink()
+    [report] = inventory.report([reference])
+    assert (report.retained_present, report.retained_missing) == (True, (1,))

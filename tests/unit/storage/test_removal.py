@@ -1,6 +1,5 @@
 """Deletion frees exactly what it may, and can be repeated."""
 
-import json
 import os
 
 import pytest
@@ -76,39 +75,3 @@ def test_an_upload_of_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -
     publish(root, TABLE.path, GARBAGE, b"garbage")
     clock.now = file.stat().st_mtime + 50
     assert removal.collect_garbage(root, Inventory(root), TABLE.path, (), 100).files == 0
-
-
-def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
-    """A dropped table is kept for as long as was asked, then its files are gone for good."""
-    publish_table(root, TABLE)
-    inventory = Inventory(root)
-    removal.recycle(root, inventory, TABLE.path, keep_seconds=100)
-    assert root.tables() == ()
-    name = f"shop.orders-0a1b2c3d.{int(clock.now)}"
-    assert (root.path / ".recycle" / name / data_path(0, partition="o_year=0")).exists()
-    assert json.loads((root.path / ".recycle" / f"{name}.json").read_text()) == {"keepSeconds": 100}
-    clock.now += 99
-    assert removal.purge_expired(root) == 0
-    clock.now += 1
-    assert removal.purge_expired(root) == 1
-    assert list((root.path / ".recycle").iterdir()) == []
-    assert root.ledger.entries(TABLE.path) == {}
-
-
-def test_recycling_again_is_no_error(root: DataRoot) -> None:
-    """The second call finds nothing; a table made anew in between is recycled beside the first."""
-    inventory = Inventory(root)
-    publish_table(root, TABLE)
-    removal.recycle(root, inventory, TABLE.path, 100)
-    removal.recycle(root, inventory, TABLE.path, 100)
-    assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 1
-
-
-def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(root: DataRoot, clock: Clock) -> None:
-    """Unknown retention errs on the side of keeping."""
-    publish_table(root, TABLE)
-    removal.recycle(root, Inventory(root), TABLE.path, 0)
-    next((root.path / ".recycle").glob("*.json")).write_text("{")
-    assert removal.purge_expired(root) == 0
-    clock.now += removal.DEFAULT_KEEP_SECONDS
-    assert removal.purge_expired(root) == 1

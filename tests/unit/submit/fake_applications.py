@@ -5,11 +5,15 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
+from colocation.submit.status import ApplicationStatus, kubeflow_status
+
 Step = str | Exception
 
 
 class FakeApplications:
-    """Each `get` of an application plays the next step: a state, or an error to raise. The last step stays."""
+    """Each look at an application plays the next step: a state, or an error to raise. The last step stays."""
+
+    what, runner, needs = "SparkApplication", "Kubeflow's Spark operator", "Kubeflow's Spark operator"
 
     def __init__(self, steps: Sequence[Step] = (), log: str = "", error_message: str = "") -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -18,15 +22,18 @@ class FakeApplications:
         self._log = log
         self._error_message = error_message
 
-    def create(self, application: dict[str, Any]) -> dict[str, Any]:
+    def reference(self, name: str) -> str:
+        return f"sparkapplications.sparkoperator.k8s.io {name}"
+
+    def create(self, application: dict[str, Any]) -> str:
         metadata = application["metadata"]
         name = metadata.get("name") or metadata["generateName"] + "x7k2p"
         if name in self.objects:
             raise ApiException(status=409, reason="AlreadyExists")
         self.objects[name] = {**application, "metadata": {**metadata, "name": name}, "status": {}}
-        return self.objects[name]
+        return str(name)
 
-    def get(self, namespace: str, name: str) -> dict[str, Any]:
+    def look(self, namespace: str, name: str) -> ApplicationStatus:
         if name not in self.objects:
             raise ApiException(status=404, reason="Not Found")
         if self._steps:
@@ -38,7 +45,7 @@ class FakeApplications:
                 "driverInfo": {"podName": f"{name}-driver"},
                 "executorState": {"exec-1": "RUNNING", "exec-2": "PENDING"},
             }
-        return self.objects[name]
+        return kubeflow_status(self.objects[name])
 
     def delete(self, namespace: str, name: str) -> None:
         self.deleted.append(name)

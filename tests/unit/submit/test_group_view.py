@@ -5,8 +5,12 @@ from typing import Any
 import pytest
 
 from colocation.manifests.spark_pods import SparkPlacement, render_properties, spark_defaults
-from colocation.submit import GroupView, ManifestError, group_label
+from colocation.model.group import ColocationGroupStatus
+from colocation.model.names import config_map_of
+from colocation.submit import GroupView, ManifestError, group_label, prepare
 from colocation.submit.group_view import read_properties
+
+from .applications_under_test import pod_spec, spark_application
 
 
 def group_object(**status: Any) -> dict[str, Any]:
@@ -57,3 +61,22 @@ def test_an_application_without_the_label_is_explained(application: dict[str, An
     """The message shows the label to write."""
     with pytest.raises(ManifestError, match=r"colocation\.dev/group: sales"):
         group_label(application)
+
+
+def test_a_group_of_another_namespace_is_named_by_two_labels() -> None:
+    """Label values hold no slash; the reference is that of colocateWith."""
+    labels = {"colocation.dev/group": "sales", "colocation.dev/group-namespace": "accounts"}
+    assert group_label({"metadata": {"labels": labels}}) == "accounts/sales"
+    group = GroupView.from_status(("accounts", "sales"), ColocationGroupStatus(), "/data", None, "shop")
+    assert (group.namespace, group.group_namespace, group.labels) == ("shop", "accounts", labels)
+
+
+def test_pods_mount_what_the_operator_keeps_in_their_own_namespace() -> None:
+    """A pod cannot mount another namespace's ConfigMap."""
+    group = GroupView.from_status(("accounts", "sales"), ColocationGroupStatus(), "/data", "spark:installed", "shop")
+    prepared = prepare(spark_application(), group).application
+    volumes = {item["name"]: item for item in pod_spec(prepared, "driver")["volumes"]}
+    source = volumes["colocation-access"]["projected"]["sources"][1]["configMap"]
+    assert source["name"] == config_map_of("shop", ("accounts", "sales")) != "sales-spark"
+    assert prepared["spec"]["sparkConf"]["spark.colocation.namespace"] == "shop"
+    assert prepare(prepared, group).application == prepared

@@ -102,10 +102,10 @@ def test_a_cluster_without_kubeflows_operator_is_explained() -> None:
     """404 on creation means that the kind, or the namespace, does not exist."""
 
     class NoSuchKind(FakeApplications):
-        def create(self, application: dict[str, object]) -> dict[str, object]:
+        def create(self, application: dict[str, object]) -> str:
             raise ApiException(status=404, reason="Not Found")
 
-    with pytest.raises(RunError, match="install Kubeflow's Spark operator"):
+    with pytest.raises(RunError, match="needs namespace 'shop' and Kubeflow's Spark operator"):
         create(NoSuchKind(), spark_application(), replace=False, sleep=VirtualTime().sleep)
 
 

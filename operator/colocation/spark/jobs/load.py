@@ -1,18 +1,19 @@
-"""``load.py TABLE --from PATH``: rows of files into a ColocatedTable."""
+"""``load.py TABLE --from PATH``: rows of files, or of any other Spark source, into a ColocatedTable."""
 
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import configure, load
-from colocation.spark.commit import MODES
+from colocation.spark.changes import MODES
 from colocation.spark.jobs.result import print_result
 
-FORMATS = ("parquet", "csv", "json")
+CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
+"""Options that CSV files are read with when none of the same name is given."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -20,19 +21,33 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="load.py", description="Load rows into a ColocatedTable.")
     parser.add_argument("table", help="name of the ColocatedTable")
     parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
-    parser.add_argument("--from", dest="path", required=True, help="path or URL that Spark can read")
-    parser.add_argument("--format", choices=FORMATS, default="parquet", help="default: %(default)s")
+    parser.add_argument("--from", dest="path", default=None, help="path or URL that Spark can read")
+    parser.add_argument("--format", default="parquet", help="parquet, csv, json or any other format of Spark")
+    parser.add_argument("--option", type=_option, action="append", default=[], metavar="KEY=VALUE",
+                        help="option of the format; repeatable")
     parser.add_argument("--select", nargs="+", default=["*"], help="Spark SQL expressions, default: *")
     parser.add_argument("--mode", choices=MODES, default="append", help="default: %(default)s")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.path is None and not options.option:
+        parser.error("nothing says what to read: give --from, or --option for a format that has no path, such as jdbc")
+    options.option = dict(options.option)
+    return options
 
 
-def read(spark: SparkSession, path: str, format_name: str) -> DataFrame:
-    """The rows. CSV files have a header, and their types are taken from the values."""
-    reader = spark.read.format(format_name)
-    if format_name == "csv":
-        reader = reader.option("header", "true").option("inferSchema", "true")
-    return reader.load(path)
+def _option(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not (key and sign):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def read(spark: SparkSession, path: str | None, format_name: str, options: Mapping[str, str]) -> DataFrame:
+    """The rows. CSV files have a header, and types are taken from their values, unless ``options`` say otherwise."""
+    if format_name.lower() == "csv":
+        given = {key.lower() for key in options}
+        options = {**{key: value for key, value in CSV_OPTIONS.items() if key.lower() not in given}, **options}
+    reader = spark.read.format(format_name).options(**options)
+    return reader.load() if path is None else reader.load(path)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -40,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     spark = configure(SparkSession.builder).getOrCreate()
     started = time.monotonic()
-    rows = read(spark, options.path, options.format).selectExpr(*options.select)
+    rows = read(spark, options.path, options.format, options.option).selectExpr(*options.select)
     result = load(rows, options.table, namespace=options.namespace, mode=options.mode)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})
     spark.stop()

@@ -1,20 +1,28 @@
-"""``sql.py STATEMENT``: one SQL statement over a namespace's ColocatedTables, by name."""
+"""``sql.py STATEMENT``: one SQL statement over a namespace's ColocatedTables, by name.
+
+``EXPLAIN SELECT …`` is answered without running the query: the plan, and the verdict on each join, group-by and window.
+"""
 
 import argparse
 import csv
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from colocation.spark import configure, explain, explain_json, read_metrics, register
 from colocation.spark.configuration import SessionSettings
 from colocation.spark.jobs.result import print_result
+from colocation.spark.table_statement import spark_name
 
 OUTPUTS = ("table", "json", "csv")
+EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
+"""Spark's own modes of EXPLAIN stay Spark's."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -23,13 +31,23 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("statement")
     parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
     parser.add_argument("--explain", action="store_true", help="add the plan that was run, and each join's verdict")
+    parser.add_argument(
+        "--snapshot", dest="snapshots", type=_snapshot, action="append", default=[], metavar="TABLE=ID",
+        help="read an older snapshot of a table; repeatable",
+    )
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: %(default)s")
     return parser.parse_args(arguments)
 
 
-def print_rows(df: DataFrame, rows: Sequence[Row], output: str) -> None:
+def _snapshot(word: str) -> tuple[str, int]:
+    table, sign, snapshot = word.rpartition("=")
+    if not table or not sign or not snapshot.isdecimal():
+        raise argparse.ArgumentTypeError(f"{word!r} is not TABLE=ID, for example orders=3")
+    return table, int(snapshot)
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str) -> None:
     """The rows on standard output."""
-    columns = df.columns
     if output == "json":
         print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
     elif output == "csv":
@@ -40,7 +58,7 @@ def print_rows(df: DataFrame, rows: Sequence[Row], output: str) -> None:
         print(_as_table(columns, rows))
 
 
-def _as_table(columns: Sequence[str], rows: Sequence[Row]) -> str:
+def _as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     cells = [list(columns), *(["NULL" if value is None else str(value) for value in row] for row in rows)]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -52,14 +70,32 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     spark = configure(SparkSession.builder).getOrCreate()
     namespace = SessionSettings.of(spark).namespace_or(options.namespace)
-    register(spark, namespace)
-    spark.catalog.setCurrentDatabase(namespace)
+    register(spark, namespace, snapshots=dict(options.snapshots))
+    spark.catalog.setCurrentDatabase(spark_name(namespace))
+    explained = EXPLAIN.match(options.statement)
+    if explained:
+        result = explain_statement(spark, options.statement[explained.end():])
+    else:
+        result = run_statement(spark, options.statement, with_plan=options.explain)
+    print_rows(result["columns"], result["rows"], options.output)
+    if "explain" in result:
+        print(result["explain"])
+    print_result(result)
+    spark.stop()
+
+
+def explain_statement(spark: SparkSession, statement: str) -> dict[str, Any]:
+    """The result of ``EXPLAIN statement``; nothing is run."""
+    return {"columns": ["plan"], "rows": [[explain(statement, spark)]], **explain_json(statement, spark)}
+
+
+def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> dict[str, Any]:
+    """The result of a statement: rows, seconds, bytes read, verdicts of the plan that was executed."""
     mark = read_metrics(spark)
     started = time.monotonic()
-    df = spark.sql(options.statement)
-    rows = df.collect()
+    df: DataFrame = spark.sql(statement)
+    rows: list[Row] = df.collect()
     seconds = time.monotonic() - started
-    print_rows(df, rows, options.output)
     result = {
         "columns": df.columns,
         "rows": [list(row) for row in rows],
@@ -67,11 +103,7 @@ def main(arguments: Sequence[str]) -> None:
         **explain_json(df),
         **asdict(read_metrics(spark, mark)),
     }
-    if options.explain:
-        result["explain"] = explain(df)
-        print(result["explain"])
-    print_result(result)
-    spark.stop()
+    return {**result, "explain": explain(df)} if with_plan else result
 
 
 if __name__ == "__main__":

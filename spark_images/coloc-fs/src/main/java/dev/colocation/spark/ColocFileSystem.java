@@ -6,6 +6,7 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -75,8 +76,8 @@ public final class ColocFileSystem extends FileSystem {
   }
 
   /**
-   * Where the file can be read: this node's disk if it holds the whole file, the bucket's nodes, and last all other nodes,
-   * since a bucket may have moved after the query was planned.
+   * Where the file can be read: this node's disk if it holds the whole file, the bucket's nodes (those that failed lately
+   * after the others), and last all other nodes, since a bucket may have moved after the query was planned.
    */
   private List<Replica> replicas(ColocPath location, Manifest.File file) throws IOException {
     List<Replica> replicas = new ArrayList<>();
@@ -90,6 +91,7 @@ public final class ColocFileSystem extends FileSystem {
     List<String> others = group.agents().keySet().stream().filter(node -> !owners.contains(node)).toList();
     List<String> nodes = new ArrayList<>(owners);
     Collections.shuffle(nodes, ThreadLocalRandom.current());
+    nodes.sort(Comparator.comparing(node -> RecentFailures.OF_THIS_JVM.failedLately(group.agents().get(node))));
     nodes.addAll(others);
     AgentHttp agents = AgentHttp.shared(settings);
     String target = AgentHttp.fileTarget(location);

@@ -4,6 +4,8 @@ import java.net.URI;
 import java.util.regex.Pattern;
 import org.apache.hadoop.fs.InvalidPathException;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import scala.collection.immutable.Seq;
 
 /**
  * A location below one snapshot of one table: {@code coloc://<namespace>/<table>-<uid8>/<manifest sha256>/data/…}.
@@ -38,6 +40,12 @@ record ColocPath(String namespace, String directory, String manifest, String rel
           path.toString(), "allowed: coloc://<namespace>/<table>-<uid8>/<manifest sha256>/data/…");
     }
     return new ColocPath(uri.getAuthority(), parts[1], parts[2], parts.length > 3 ? parts[3] : "");
+  }
+
+  /** Whether a relation is one table's snapshot, and nothing else. */
+  static boolean isRootOf(HadoopFsRelation relation) {
+    Seq<Path> roots = relation.location().rootPaths();
+    return roots.size() == 1 && SCHEME.equals(roots.head().toUri().getScheme());
   }
 
   /** The location of another file or folder of the same snapshot. */

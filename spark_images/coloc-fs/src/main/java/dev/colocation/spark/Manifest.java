@@ -7,7 +7,9 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.NavigableMap;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
@@ -31,9 +33,16 @@ final class Manifest {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final NavigableMap<String, File> files;
+  private final List<String> sortedBy;
 
-  private Manifest(NavigableMap<String, File> files) {
+  private Manifest(NavigableMap<String, File> files, List<String> sortedBy) {
     this.files = files;
+    this.sortedBy = sortedBy;
+  }
+
+  /** The columns by which the rows of each file are sorted, ascending with NULL first; empty when that is not known. */
+  List<String> sortedBy() {
+    return sortedBy;
   }
 
   /** All files by their path below the table's folder, {@code data/…}. */
@@ -68,7 +77,9 @@ final class Manifest {
       checkBucket(path, file.bucket(), buckets);
       files.put(path, file);
     }
-    return new Manifest(files);
+    List<String> sortedBy = new ArrayList<>();
+    root.path("sortedBy").forEach(column -> sortedBy.add(column.asText()));
+    return new Manifest(files, List.copyOf(sortedBy));
   }
 
   private static void checkBucket(String path, int bucket, int buckets) throws IOException {

@@ -1,6 +1,7 @@
 package dev.colocation.spark;
 
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.time.Duration;
 
 /** A copy on another node, read through its agent. */
@@ -38,8 +39,19 @@ final class RemoteReplica implements Replica {
 
   @Override
   public int read(long position, byte[] buffer, int offset, int length) throws IOException {
-    int wanted = Math.min(length, AgentHttp.MAX_REQUEST_BYTES);
-    return agents.readRange(url, target, position, new RangeTarget(buffer, offset, wanted), timeout);
+    RangeTarget range = new RangeTarget(buffer, offset, Math.min(length, AgentHttp.MAX_REQUEST_BYTES));
+    try {
+      int count = agents.readRange(url, target, position, range, timeout);
+      RecentFailures.OF_THIS_JVM.answered(url);
+      return count;
+    } catch (InterruptedIOException error) {
+      throw error;
+    } catch (IOException error) {
+      if (!(error instanceof AgentRefused refused) || refused.isTransient()) {
+        RecentFailures.OF_THIS_JVM.failed(url);
+      }
+      throw error;
+    }
   }
 
   @Override

@@ -21,6 +21,8 @@ final class FakeAgent implements AutoCloseable {
   final Map<String, byte[]> files = new HashMap<>();
   final List<String> ranges = new ArrayList<>();
   final Set<Integer> clientPorts = new HashSet<>();
+  /** How many requests came, whatever the answer. */
+  int requests;
   String token = "reader";
   /** Every answer ends after so many bytes, though more were announced. */
   int cutAfterBytes = Integer.MAX_VALUE;
@@ -39,6 +41,7 @@ final class FakeAgent implements AutoCloseable {
   }
 
   private synchronized void handle(HttpExchange exchange) throws IOException {
+    requests++;
     clientPorts.add(exchange.getRemoteAddress().getPort());
     String path = exchange.getRequestURI().getRawPath().substring("/v1/files/".length());
     byte[] content = files.get(path);

@@ -173,6 +173,61 @@ class ReadingTest {
     assertArrayEquals(table.contents.get(TestTable.SECOND), readAll(TestTable.SECOND));
   }
 
+  /** An agent that fails is asked last for the next files, so that it costs its time limit once. */
+  @Test
+  void asksAFailingAgentLast() throws Exception {
+    hold(first, TestTable.FIRST);
+    hold(second, TestTable.FIRST);
+    first.unavailableTimes = Integer.MAX_VALUE;
+    for (int file = 0; file < 20; file++) {
+      assertArrayEquals(content, readAll(TestTable.FIRST));
+    }
+    assertTrue(first.requests <= 1, first.requests + " requests");
+  }
+
+  /** Requests of one file and of many go over connections that are kept. */
+  @Test
+  void reusesConnections() throws Exception {
+    hold(first, TestTable.FIRST);
+    table.agents.remove("node-2");
+    for (int file = 0; file < 5; file++) {
+      assertArrayEquals(content, readAll(TestTable.FIRST));
+    }
+    assertTrue(first.requests >= 10, first.requests + " requests");
+    assertEquals(1, first.clientPorts.size());
+  }
+
+  /** An agent that is never reached is given up at the deadline, not before and not long after. */
+  @Test
+  void givesUpAtTheDeadline() {
+    first.unavailableTimes = Integer.MAX_VALUE;
+    second.unavailableTimes = Integer.MAX_VALUE;
+    long started = System.nanoTime();
+    IOException error = assertThrows(IOException.class, () -> readAll(TestTable.FIRST));
+    long millis = (System.nanoTime() - started) / 1_000_000;
+    assertTrue(error.getMessage().contains("503 starting"), error.getMessage());
+    assertTrue(first.requests > 1 && second.requests > 1);
+    assertTrue(millis < 6_000, millis + " ms");
+  }
+
+  /** A renewed CA is trusted without a new session: the agents' certificate is renewed while executors run. */
+  @Test
+  void trustsTheRenewedAuthority() throws Exception {
+    hold(second, TestTable.SECOND);
+    Path elsewhere = Files.createDirectories(certificates.resolve("renewed"));
+    TestTls renewed = TestTls.forName(AgentTrust.SERVER_NAME, elsewhere);
+    Path authority = Files.copy(tls.authority(), folder.resolve("ca.crt"));
+    TestTable moved = new TestTable(Files.createDirectories(folder.resolve("moved")), authority);
+    try (FakeAgent agent = new FakeAgent(renewed)) {
+      agent.files.put(TestTable.target(TestTable.SECOND), moved.contents.get(TestTable.SECOND));
+      moved.agents.put("node-2", agent.url());
+      assertThrows(IOException.class, () -> moved.open().open(moved.location(TestTable.SECOND)).read());
+      Files.copy(renewed.authority(), authority, java.nio.file.StandardCopyOption.REPLACE_EXISTING);
+      assertEquals(
+          moved.contents.get(TestTable.SECOND)[0] & 0xff, moved.open().open(moved.location(TestTable.SECOND)).read());
+    }
+  }
+
   /** A renewed token is used without a new session. */
   @Test
   void readsTheRenewedToken() throws Exception {

@@ -1,7 +1,13 @@
-"""The agents' certificate, taken up anew when it is renewed."""
+"""A server's certificate, taken up anew when it is renewed: of the agents, and of the operator's HTTPS servers."""
 
+import asyncio
+import logging
 import ssl
 from pathlib import Path
+
+CHECK_SECONDS = 30.0
+
+_log = logging.getLogger(__name__)
 
 
 class Certificate:
@@ -32,3 +38,14 @@ class Certificate:
     def _current_version(self) -> tuple[tuple[int, int], ...]:
         statuses = (self._certificate.stat(), self._key.stat())
         return tuple((status.st_ino, status.st_mtime_ns) for status in statuses)
+
+
+async def follow(certificate: Certificate) -> None:
+    """Take up renewed files, for as long as the task runs."""
+    while True:
+        await asyncio.sleep(CHECK_SECONDS)
+        try:
+            if certificate.reload_if_changed():
+                _log.info("the certificate was renewed")
+        except OSError as error:
+            _log.warning("the renewed certificate cannot be used, the old one stays: %s", error)

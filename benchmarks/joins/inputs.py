@@ -1,0 +1,33 @@
+"""What the benchmark reads: TPC-H's tables, and Iceberg's jar for the comparison with it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TPCH_TABLES = ("customer", "orders", "lineitem")
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "colocation"
+
+
+def tpch(scale_factor: float) -> Path:
+    """The folder with the tables as Parquet files, generated once per scale factor and machine."""
+    folder = CACHE / f"bench-tpch-sf{scale_factor:g}"
+    if not folder.exists():
+        partial = folder.with_name(f"{folder.name}.partial.{os.getpid()}")
+        partial.mkdir(parents=True)
+        generator = Path(sys.executable).with_name("tpchgen-cli")
+        subprocess.run([str(generator), "parquet", "-s", f"{scale_factor:g}", f"--tables={','.join(TPCH_TABLES)}",
+                        "--output-dir", str(partial)], check=True, capture_output=True)  # fmt: skip
+        partial.rename(folder)
+    return folder
+
+
+def iceberg_jar() -> Path:
+    """Iceberg's runtime for Spark 4.1, fetched once by Maven."""
+    _, name, version = ICEBERG.split(":")
+    jar = CACHE / "jars" / f"{name}-{version}.jar"
+    if not jar.exists():
+        subprocess.run(["mvn", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={ICEBERG}",
+                        f"-DoutputDirectory={jar.parent}"], check=True)  # fmt: skip
+    return jar

@@ -1,0 +1,65 @@
+"""The same rows as Spark's own bucketed tables and as Iceberg's, on a shared directory: both join without a shuffle."""
+
+from typing import TYPE_CHECKING
+
+from .tables import BUCKETS, TPCH_FOLDER, Table, all_tables
+from .variants import ICEBERG, ICEBERG_CATALOG, PEERS, PLAIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SHARED = "file:///bench/peers"
+
+
+def write_bucketed(rows: "DataFrame", table: Table) -> None:
+    """One sorted zstd file per bucket and partition, which is the layout that suits Spark best."""
+    spark = rows.sparkSession
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {PEERS}")
+    writer = (
+        rows.repartition(BUCKETS, table.key)
+        .write.mode("overwrite")
+        .option("compression", "zstd")
+        .bucketBy(BUCKETS, table.key)
+        .sortBy(*table.sorted_by)
+    )
+    if table.partitioned_by:
+        writer = writer.partitionBy(*table.partitioned_by)
+    writer.option("path", f"{SHARED}/{table.name}").saveAsTable(f"{PEERS}.{table.name}")
+
+
+def write_iceberg(rows: "DataFrame", table: Table) -> None:
+    """An Iceberg table with its own bucket transform; Iceberg clusters the rows itself."""
+    spark = rows.sparkSession
+    columns = ", ".join(f"{name} {type_name}" for name, type_name in table.columns)
+    transforms = ", ".join((*table.partitioned_by, f"bucket({BUCKETS}, {table.key})"))
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {ICEBERG}")
+    spark.sql(f"DROP TABLE IF EXISTS {ICEBERG}.{table.name}")
+    spark.sql(f"CREATE TABLE {ICEBERG}.{table.name} ({columns}) USING iceberg PARTITIONED BY ({transforms})")
+    rows.writeTo(f"{ICEBERG}.{table.name}").append()
+
+
+def register_peers(spark: "SparkSession") -> None:
+    """Tell a new session of the bucketed tables and of the plain one; Iceberg's catalog is on disk."""
+    for database in (PEERS, PLAIN):
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {PLAIN}.customer USING parquet "
+              f"LOCATION 'file://{TPCH_FOLDER}/customer.parquet'")  # fmt: skip
+    for table in all_tables(rows_per_day=1):
+        columns = ", ".join(f"{name} {type_name}" for name, type_name in table.columns)
+        partitions = f"PARTITIONED BY ({', '.join(table.partitioned_by)})" if table.partitioned_by else ""
+        spark.sql(f"CREATE TABLE {PEERS}.{table.name} ({columns}) USING parquet {partitions} "
+                  f"CLUSTERED BY ({table.key}) SORTED BY ({', '.join(table.sorted_by)}) INTO {BUCKETS} BUCKETS "
+                  f"LOCATION '{SHARED}/{table.name}'")  # fmt: skip
+
+
+def iceberg_conf() -> dict[str, str]:
+    """What a session needs for Iceberg tables and storage-partitioned joins."""
+    catalog = f"spark.sql.catalog.{ICEBERG_CATALOG}"
+    return {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "hadoop",
+        f"{catalog}.warehouse": f"{SHARED}/iceberg",
+        "spark.sql.sources.v2.bucketing.enabled": "true",
+        "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+        "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+    }

@@ -1,0 +1,121 @@
+"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY`` or ``program.py measure REPETITIONS``.
+
+Runs in the driver's pod, submitted with ``colocation submit``. Results go to ``/bench``, a directory that pods share.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.joins.measuring import Stages
+from benchmarks.joins.peers import register_peers, write_bucketed, write_iceberg
+from benchmarks.joins.tables import NAMESPACE, REPLICAS, all_tables
+from benchmarks.joins.variants import DISABLE_COLOCATE_JOIN, VARIANTS, WITHOUT_BUCKETS, Variant
+from benchmarks.joins.workloads import WORKLOADS, Workload
+from colocation.spark import load, read_metrics, register
+
+RESULTS = Path("/bench/results")
+LOADS_FILE, RUNS_FILE = "loads.json", "runs.json"
+WARM_UP_ROUNDS = 2
+
+
+class WrongAnswer(Exception):
+    """Two variants of a workload disagree."""
+
+
+def load_all(spark: SparkSession, rows_per_day: int) -> list[dict[str, object]]:
+    """Load every table into its ColocatedTable and, of the same rows, into the peers' tables; seconds of each."""
+    loads: list[dict[str, object]] = []
+    for table in all_tables(rows_per_day):
+        rows = spark.sql(table.rows).cache()
+        count = rows.count()
+        started = time.monotonic()
+        load(rows, table.name, namespace=NAMESPACE, mode="overwrite")
+        colocated = time.monotonic() - started
+        started = time.monotonic()
+        write_bucketed(rows, table)
+        bucketed = time.monotonic() - started
+        write_iceberg(rows, table)
+        rows.unpersist()
+        loads.append(
+            {
+                "table": table.name,
+                "rows": count,
+                "replicas": REPLICAS,
+                "seconds": round(colocated, 3),
+                "spark_bucketed_seconds": round(bucketed, 3),
+                "ratio_to_bucketed_times_replicas": round(colocated / bucketed / REPLICAS, 3),
+            }
+        )
+        print(loads[-1], flush=True)
+    return loads
+
+
+def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict[str, object], list[str]]:
+    """One run: what was measured, and the answer's rows as sorted text."""
+    stages = Stages(spark)
+    before = read_metrics(spark)
+    started = time.perf_counter()
+    answer = spark.sql(variant.statement(workload))._jdf.collect()
+    seconds = time.perf_counter() - started
+    measured = {"seconds": seconds, "remote_bytes": read_metrics(spark, before).remote_bytes, **stages.measured()}
+    if variant.prefix != NAMESPACE:
+        measured["tasks_local_ratio"] = None  # Spark calls tasks local that may run anywhere
+    # A limit without an order may give any rows; how many they are is the same for all.
+    rows = [str(len(answer))] if "LIMIT 10000" in workload.statement else sorted(row.toString() for row in answer)
+    return measured, rows
+
+
+def measure(spark: SparkSession, repetitions: int) -> list[dict[str, object]]:
+    """Every workload in every variant, in turn, there and back again, so that none always runs after the same other."""
+    register_peers(spark)
+    runs: list[dict[str, object]] = []
+    for workload in WORKLOADS:
+        known: dict[bool, list[str]] = {}
+        variants = [variant for variant in VARIANTS if variant.runs(workload)]
+        for repetition in range(-WARM_UP_ROUNDS, repetitions):
+            for variant in variants if repetition % 2 else reversed(variants):
+                with_conf(spark, variant)
+                measured, answer = run(spark, variant, workload)
+                expected = known.setdefault(variant.name == "floor", answer)
+                if answer != expected:
+                    raise WrongAnswer(f"{workload.name}, {variant.name}: {answer[:5]}, others say {expected[:5]}")
+                if repetition >= 0:
+                    runs.append({"workload": workload.name, "variant": variant.name, **measured})
+                print(workload.name, variant.name, repetition, measured, flush=True)
+    return runs
+
+
+def with_conf(spark: SparkSession, variant: Variant) -> None:
+    """Configure the session for a variant, and register the tables as it wants them (which is not timed)."""
+    for key in {key for other in VARIANTS for key in other.conf}:
+        spark.conf.unset(key)
+    for key, value in variant.conf.items():
+        spark.conf.set(key, value)
+    wanted = str(variant.name in WITHOUT_BUCKETS).lower()
+    if variant.prefix == NAMESPACE and spark.conf.get(DISABLE_COLOCATE_JOIN, "") != wanted:
+        spark.conf.set(DISABLE_COLOCATE_JOIN, wanted)
+        for table in register(spark, NAMESPACE):
+            spark.table(table.name).schema  # noqa: B018  (Spark lists the files when it first sees the table)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run one of the two programs; results are written when it is through."""
+    command, number = arguments
+    spark = SparkSession.builder.appName(f"bench-join-{command}").getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    if command == "load":
+        name, result = LOADS_FILE, load_all(spark, int(number))
+    else:
+        name, result = RUNS_FILE, measure(spark, int(number))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / name).write_text(json.dumps(result))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,93 @@
+"""Runs into rows: medians, ratios to the shuffle and to the floor of the same round, and what misses its goal. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any
+
+Row = dict[str, Any]
+
+PEERS = ("shuffle", "broadcast", "spark_bucketed", "iceberg_spj")
+THREE_TABLE_JOIN = "seed_sql1"
+SHUFFLE_GOAL, FLOOR_GOAL, LOAD_GOAL = 3.5, 2.0, 1.5
+
+
+def rows(runs: Iterable[Mapping[str, Any]], links: str) -> list[Row]:
+    """One row per workload and variant.
+
+    Args:
+        runs: single runs, each with its workload, variant and measurements.
+        links: ``unshaped``, or the rate to which the nodes' links were shaped.
+    """
+    grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for run in runs:
+        grouped[run["workload"], run["variant"]].append(run)
+    seconds = {key: median(run["seconds"] for run in of_key) for key, of_key in grouped.items()}
+    return [_row(key, of_key, seconds, links) for key, of_key in grouped.items()]
+
+
+def _row(
+    key: tuple[str, str], runs: list[Mapping[str, Any]], seconds: Mapping[tuple[str, str], float], links: str
+) -> Row:
+    workload, variant = key
+    local = [run["tasks_local_ratio"] for run in runs if run["tasks_local_ratio"] is not None]
+    return {
+        "workload": workload,
+        "variant": variant,
+        "links": links,
+        "seconds_median": round(seconds[key], 3),
+        "repetitions": len(runs),
+        "shuffle_bytes": int(median(run["shuffle_bytes"] for run in runs)),
+        "remote_bytes": max(run["remote_bytes"] for run in runs),
+        "tasks_local_ratio": round(min(local), 4) if local else None,
+        "executor_cpu_seconds_median": round(median(run["executor_cpu_seconds"] for run in runs), 3),
+        "tasks": int(median(run["tasks"] for run in runs)),
+        "ratio_to_shuffle": round(seconds[workload, "shuffle"] / seconds[key], 2),
+        "ratio_to_floor": round(seconds[key] / seconds[workload, "floor"], 2),
+    }
+
+
+def misses(table: Iterable[Row], loads: Iterable[Row]) -> list[str]:
+    """Every goal that was not reached, with its figures; empty when all were."""
+    found = []
+    of = {(row["workload"], row["links"], row["variant"]): row for row in table}
+    for (workload, links, variant), row in of.items():
+        if variant != "colocated":
+            continue
+        where = f"{workload}, links {links}"
+        if workload == THREE_TABLE_JOIN and row["ratio_to_shuffle"] < SHUFFLE_GOAL:
+            found.append(f"{where}: {row['ratio_to_shuffle']} times as fast as a shuffle, goal {SHUFFLE_GOAL}")
+        if row["ratio_to_floor"] > FLOOR_GOAL:
+            found.append(f"{where}: {row['ratio_to_floor']} times the floor, goal {FLOOR_GOAL}")
+        for peer in PEERS:
+            other = of.get((workload, links, peer))
+            if other and other["seconds_median"] < row["seconds_median"]:
+                found.append(f"{where}: {peer} took {other['seconds_median']} s, colocated {row['seconds_median']} s")
+        if row["remote_bytes"]:
+            found.append(f"{where}: {row['remote_bytes']} bytes were read from other nodes")
+    ratio = load_ratio(loads)
+    if ratio > LOAD_GOAL:
+        found.append(f"load: {ratio} times the bucketed write of the same rows times the replicas, goal {LOAD_GOAL}")
+    return found
+
+
+def load_ratio(loads: Iterable[Row]) -> float:
+    """All loads' seconds over those of Spark's bucketed writes times the replicas."""
+    loads = list(loads)
+    return round(
+        sum(row["seconds"] for row in loads)
+        / sum(row["spark_bucketed_seconds"] * row["replicas"] for row in loads), 2)  # fmt: skip
+
+
+def as_text(table: Iterable[Row]) -> str:
+    """The rows as a table for people."""
+    lines = [f"{'workload':10} {'links':9} {'variant':15} {'seconds':>8} {'cpu s':>7} {'x shuffle':>9} {'x floor':>8} "
+             f"{'shuffled':>12} {'remote':>7} {'local':>6}"]  # fmt: skip
+    for row in table:
+        local = "-" if row["tasks_local_ratio"] is None else f"{row['tasks_local_ratio']:.0%}"
+        lines.append(
+            f"{row['workload']:10} {row['links']:9} {row['variant']:15} {row['seconds_median']:8.2f} "
+            f"{row['executor_cpu_seconds_median']:7.2f} {row['ratio_to_shuffle']:9.2f} {row['ratio_to_floor']:8.2f} "
+            f"{row['shuffle_bytes']:12} {row['remote_bytes']:7} {local:>6}"
+        )
+    return "\n".join(lines)

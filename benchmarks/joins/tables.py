@@ -1,0 +1,67 @@
+"""The tables of the benchmark, laid out alike for all variants: same buckets, order and partitions. Pure."""
+
+from dataclasses import dataclass
+
+NAMESPACE = "bench"
+GROUP = "bench"
+BUCKETS = 6
+REPLICAS = 2
+DAYS = 10
+FIRST_DAY = "2018-12-01"
+TPCH_FOLDER = "/bench/tpch"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: ``rows`` is the statement or file that its rows come from."""
+
+    name: str
+    key: str
+    sorted_by: tuple[str, ...]
+    partitioned_by: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    rows: str
+
+
+def tpch_tables() -> tuple[Table, ...]:
+    """The two large ones; customer stays a plain Parquet file, as small tables do."""
+
+    def source(name: str) -> str:
+        return f"SELECT * FROM parquet.`file://{TPCH_FOLDER}/{name}.parquet`"
+
+    return (
+        Table("orders", "o_orderkey", ("o_orderkey",), (), (
+            ("o_orderkey", "bigint"), ("o_custkey", "bigint"), ("o_orderstatus", "string"),
+            ("o_totalprice", "decimal(15,2)"), ("o_orderdate", "date"), ("o_orderpriority", "string"),
+            ("o_clerk", "string"), ("o_shippriority", "int"), ("o_comment", "string"),
+        ), source("orders")),
+        Table("lineitem", "l_orderkey", ("l_orderkey", "l_linenumber"), (), (
+            ("l_orderkey", "bigint"), ("l_partkey", "bigint"), ("l_suppkey", "bigint"), ("l_linenumber", "int"),
+            ("l_quantity", "decimal(15,2)"), ("l_extendedprice", "decimal(15,2)"), ("l_discount", "decimal(15,2)"),
+            ("l_tax", "decimal(15,2)"), ("l_returnflag", "string"), ("l_linestatus", "string"), ("l_shipdate", "date"),
+            ("l_commitdate", "date"), ("l_receiptdate", "date"), ("l_shipinstruct", "string"),
+            ("l_shipmode", "string"), ("l_comment", "string"),
+        ), source("lineitem")),
+    )  # fmt: skip
+
+
+def seed_tables(rows_per_day: int) -> tuple[Table, ...]:
+    """A, B and C of the seed's benchmark: ten days each, one partition per day, the same ids every day."""
+    days = (f"(SELECT date_add(DATE'{FIRST_DAY}', CAST(id DIV {rows_per_day} AS INT)) AS dt, "
+            f"7 * (id % {rows_per_day}) AS id FROM range({DAYS * rows_per_day}))")  # fmt: skip
+    key = (("dt", "date"), ("id", "bigint"))
+    return (
+        Table("a", "id", ("id",), ("dt",),
+              (*key, ("name", "string"), ("second_id", "bigint"), ("second_name", "string")),
+              f"SELECT dt, id, concat('name ', id) AS name, id % 1000 AS second_id, "
+              f"concat('second name ', id % 1000) AS second_name FROM {days}"),
+        Table("b", "id", ("id",), ("dt",), (*key, ("weight_time", "double"), ("list", "string")),
+              f"SELECT dt, id, id * 0.25D AS weight_time, concat('[', id, ', ', id + 1, ']') AS list FROM {days}"),
+        Table("c", "id", ("id",), ("dt",), (*key, ("ord_id", "bigint"), ("_id", "string")),
+              f"SELECT dt, id, id * 3 AS ord_id, md5(CAST(id AS STRING)) AS _id FROM {days}"),
+    )  # fmt: skip
+
+
+def all_tables(rows_per_day: int) -> tuple[Table, ...]:
+    """Every bucketed table."""
+    return (*tpch_tables(), *seed_tables(rows_per_day))

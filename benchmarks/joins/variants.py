@@ -1,0 +1,46 @@
+"""The ways to run a workload, side by side. Pure."""
+
+from dataclasses import dataclass, field
+
+from .tables import NAMESPACE
+from .workloads import Workload
+
+DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
+NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
+ANY_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "1g", "spark.sql.adaptive.autoBroadcastJoinThreshold": "1g"}
+WITHOUT_BUCKETS = frozenset({"shuffle", "broadcast"})
+
+PLAIN = "plain"
+PEERS = "peers"
+ICEBERG_CATALOG = "ice"
+ICEBERG = f"{ICEBERG_CATALOG}.peers"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Where the tables lie and what the session is told; ``prefix`` goes before the bucketed tables' names."""
+
+    name: str
+    prefix: str
+    conf: dict[str, str] = field(default_factory=dict)
+
+    def statement(self, workload: Workload) -> str:
+        """The statement that this variant runs."""
+        text = workload.floor if self.name == "floor" else workload.statement
+        names = {name: f"{self.prefix}.{name}" for name in ("orders", "lineitem", "a", "b", "c")}
+        return text.format(customer=f"{PLAIN}.customer", **names)
+
+    def runs(self, workload: Workload) -> bool:
+        """Whether the workload makes sense in this way."""
+        return self.name != "broadcast" or workload.broadcast_fits
+
+
+VARIANTS = (
+    Variant("colocated", NAMESPACE),
+    Variant("floor", NAMESPACE, {"spark.sql.sources.bucketing.autoBucketedScan.enabled": "false"}),
+    Variant("spark_bucketed", PEERS),
+    Variant("iceberg_spj", ICEBERG),
+    Variant("shuffle", NAMESPACE, NO_BROADCAST),
+    Variant("broadcast", NAMESPACE, ANY_BROADCAST),
+)
+"""The floor keeps one task per bucket, which is its best task count: one per file costs more than it gains."""

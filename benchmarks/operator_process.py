@@ -1,0 +1,109 @@
+"""The real operator as a process, with a ServiceAccount of its own, and what it costs."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from colocation.model.names import TOKEN_AUDIENCE
+from tests.integration.control_plane import ControlPlane, dying_with_us, free_ports
+
+SYSTEM = "colocation-system"
+ACCOUNT = "colocation-operator"
+OPERATOR_USER = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
+STOP_SECONDS = 30
+_BUCKET = re.compile(r'^colocation_pass_seconds_bucket\{le="([^"]+)"\} (\S+)$', re.MULTILINE)
+
+
+class OperatorProcess:
+    """Starts and stops the operator. ``peak_rss_mib``: the most of all its processes that were stopped."""
+
+    def __init__(self, environment: dict[str, str], health_port: int, log: Path) -> None:
+        self.peak_rss_mib = 0
+        self._environment = environment
+        self._health_port = health_port
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, resync_seconds: int) -> None:
+        """Start it."""
+        environment = {**self._environment, "COLOCATION_RESYNC_SECONDS": str(resync_seconds)}
+        command = dying_with_us([sys.executable, "-m", "colocation.controller"])
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self._process is None:
+            return
+        status = self._file("status").read_text()
+        [kib] = re.findall(r"VmHWM:\s+(\d+) kB", status)
+        self.peak_rss_mib = max(self.peak_rss_mib, int(kib) // 1024)
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(STOP_SECONDS)
+        self._process = None
+
+    def cpu_seconds(self) -> float:
+        """Processor time so far, user and system."""
+        fields = self._file("stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def pass_milliseconds(self) -> tuple[float, float]:
+        """(median, 99th percentile) of the passes so far: the upper ends of the histogram's buckets that hold them."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._health_port}/metrics") as answer:
+            buckets = [(float(end), float(count)) for end, count in _BUCKET.findall(answer.read().decode())]
+        total = buckets[-1][1]
+        median, high = (next(end for end, count in buckets if count >= total * part) for part in (0.5, 0.99))
+        return median * 1000, high * 1000
+
+    def _file(self, name: str) -> Path:
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}/{name}")
+
+
+@contextmanager
+def running_operator(plane: ControlPlane, folder: Path, certificate: Path) -> Iterator[OperatorProcess]:
+    """An operator that may be started; it is ended when the context is left."""
+    subject = f"--serviceaccount={SYSTEM}:{ACCOUNT}"
+    for arguments in (
+        ("create", "serviceaccount", ACCOUNT, "--namespace", SYSTEM),
+        ("create", "clusterrolebinding", ACCOUNT, "--clusterrole=cluster-admin", subject),
+    ):
+        done = plane.kubectl(*arguments)
+        assert done.returncode == 0, done.stderr
+    access = folder / "access"
+    access.mkdir()
+    (access / "ca.crt").write_bytes(certificate.read_bytes())
+    (access / "token").write_text(_token(plane, "--audience", TOKEN_AUDIENCE))
+    kubeconfig = yaml.safe_load(plane.kubeconfig.read_text())
+    kubeconfig["users"][0]["user"] = {"token": _token(plane)}
+    (folder / "operator.kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    health_port, snapshot_port, admin_port = free_ports(3)
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(folder / "operator.kubeconfig"),
+        "COLOCATION_NAMESPACE": SYSTEM,
+        "COLOCATION_IMAGE": "colocation-operator:bench",
+        "COLOCATION_TOKEN_DIRECTORY": str(access),
+        "COLOCATION_HEALTH_PORT": str(health_port),
+        "COLOCATION_SNAPSHOT_PORT": str(snapshot_port),
+        "COLOCATION_ADMIN_PORT": str(admin_port),
+    }
+    operator = OperatorProcess(environment, health_port, folder / "operator.log")
+    try:
+        yield operator
+    finally:
+        operator.stop()
+
+
+def _token(plane: ControlPlane, *options: str) -> str:
+    done = plane.kubectl("create", "token", ACCOUNT, "--namespace", SYSTEM, "--duration=2h", *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

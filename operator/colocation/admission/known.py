@@ -1,0 +1,50 @@
+"""What the operator knows at the moment when it is asked."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import TypeVar
+
+from ..kube.membership import Membership, memberships
+from ..kube.observation import Observation, ObservedGroup, ObservedTable
+from ..model.snapshot import Snapshot
+
+Named = TypeVar("Named", ObservedGroup, ObservedTable)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The groups and tables as the watches tell them, and what the last pass told the planner of nodes.
+
+    ``data_root`` and ``spark_image`` (or None) are the installation's.
+    """
+
+    now: datetime
+    groups: tuple[ObservedGroup, ...]
+    tables: tuple[ObservedTable, ...]
+    snapshot: Snapshot
+    data_root: str
+    spark_image: str | None = None
+
+    @cached_property
+    def membership(self) -> Membership:
+        """Which tables are in which group: what the operator's next pass will find."""
+        return memberships(Observation(now=self.now, groups=self.groups, tables=self.tables))
+
+    def group(self, namespace: str, name: str) -> ObservedGroup | None:
+        """The group of this name."""
+        return next((group for group in self.groups if group.key == (namespace, name)), None)
+
+    def with_group(self, group: ObservedGroup) -> "Known":
+        """As it were if this group were there, instead of the one of its name."""
+        return replace(self, groups=(*_others(self.groups, group), group))
+
+    def with_table(self, table: ObservedTable) -> "Known":
+        """As it were if this table were there, instead of the one of its name."""
+        return replace(self, tables=(*_others(self.tables, table), table))
+
+
+def _others(known: Iterable[Named], one: Named) -> list[Named]:
+    key = (one.identity.namespace, one.identity.name)
+    return [other for other in known if (other.identity.namespace, other.identity.name) != key]

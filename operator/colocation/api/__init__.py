@@ -1,0 +1,1 @@
+"""The admin API of the operator: the seeds' ``/api/colocate`` paths, for admins only."""

@@ -1,0 +1,41 @@
+"""``compact``: many small files of a table become few sorted ones, by a Spark application in the cluster."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ..submit.jobs import CompactRequest, compact_application
+from .applications import RunOptions, run_options
+from .job_options import JobOptions, job_options
+from .options import Target, cluster_options, output_option
+from .output import Format, size
+from .table_jobs import TableJob, partition_option, with_missing
+
+
+@click.command()
+@click.argument("table")
+@partition_option
+@job_options
+@run_options
+@cluster_options
+@output_option
+def compact(
+    table: str, partitions: tuple[str, ...], job: JobOptions, options: RunOptions, target: Target, output: Format
+) -> None:
+    """Merge TABLE's files: one sorted file for each bucket of each partition. Rows stay as they are; loads go on."""
+    wanted = CompactRequest(table=table, partitions=partitions)
+    TableJob(job, options, target, output).run(
+        table, lambda group, base: compact_application(wanted, group, base), describe_compaction
+    )
+
+
+def describe_compaction(table: str, result: Mapping[str, Any]) -> str:
+    """What a compaction committed, for people. ``result`` is that of the image's ``compact.py``."""
+    if not result["files_before"]:
+        return f"nothing to compact in {table}: no bucket of a partition has more than one file"
+    text = (
+        f"compacted {table}: {result['files_before']} files became {result['files_after']}, {result['rows']} rows, "
+        f"{size(result['bytes'])} per replica, {result['partitions']} partitions; snapshot {result['snapshot_id']}"
+    )
+    return with_missing(text, result)

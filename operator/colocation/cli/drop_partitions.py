@@ -1,0 +1,45 @@
+"""``drop-partitions``: whole partitions of a table go, by a Spark application in the cluster.
+
+The commit is one small file on each node; it is made there, since only pods in the cluster reach the agents.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ..submit.jobs import DropPartitionsRequest, drop_partitions_application
+from .applications import RunOptions, run_options
+from .job_options import JobOptions, job_options
+from .options import Target, cluster_options, output_option
+from .output import Format
+from .table_jobs import TableJob, partition_option
+
+
+@click.command("drop-partitions")
+@click.argument("table")
+@partition_option
+@job_options
+@run_options
+@cluster_options
+@output_option
+def drop_partitions(
+    table: str, partitions: tuple[str, ...], job: JobOptions, options: RunOptions, target: Target, output: Format
+) -> None:
+    """Drop partitions of TABLE with all their rows, in one commit. Older snapshots keep them for a while."""
+    if not partitions:
+        raise click.UsageError("no partition is given: name at least one by --partition COLUMN=VALUE")
+    wanted = DropPartitionsRequest(table=table, partitions=partitions)
+    TableJob(job, options, target, output).run(
+        table, lambda group, base: drop_partitions_application(wanted, group, base), describe_drop
+    )
+
+
+def describe_drop(table: str, result: Mapping[str, Any]) -> str:
+    """What was dropped, for people. ``result`` is that of the image's ``drop_partitions.py``."""
+    if not result["partitions"]:
+        return f"nothing to drop in {table}: it has no such partition; snapshot {result['snapshot_id']}"
+    return (
+        f"dropped {result['partitions']} partitions of {table}: {result['rows']} rows, {result['files']} files; "
+        f"snapshot {result['snapshot_id']}"
+    )

@@ -1,0 +1,118 @@
+"""``recover``: asks the operator for a dropped table, and waits until it is back.
+
+The request is an annotation of the group that remembers the table, so it needs no way to the operator but the API
+server, and outlasts a restart of either.
+"""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from ..model.conditions import ConditionType
+from ..model.members import RecycledTable
+from ..model.names import RECOVER_PREFIX
+from ..model.table import ColocatedTableStatus, TableSnapshot
+from .cluster import Cluster
+from .errors import CommandFailed
+from .options import Target, cluster_options, output_option
+from .output import Format, size, write
+from .views import recycled_in
+
+POLL_SECONDS = 0.5
+
+
+@click.command()
+@click.argument("table")
+@click.option("--wait-seconds", type=click.FloatRange(min=0), default=300, show_default=True, help="How long to wait.")
+@cluster_options
+@output_option
+def recover(table: str, wait_seconds: float, target: Target, output: Format) -> None:
+    """Bring a dropped table back from the recycle bin: the same files, snapshot and rows.
+
+    Of several dropped tables of that name, the one that was dropped last. `colocation tables` lists them with a *.
+    """
+    cluster = target.open()
+    group, record = _dropped(cluster, table)
+    _check(cluster, record)
+    metadata = group["metadata"]
+    request = f"{RECOVER_PREFIX}{record.uid[:8]}"
+    cluster.annotate_group(metadata["namespace"], metadata["name"], request, f"{record.namespace}/{record.name}")
+    snapshot = _wait(cluster, group, record, wait_seconds)
+    text = f"table {record.namespace}/{record.name} is back: snapshot {snapshot.id}, {snapshot.rows} rows, "
+    result = {"namespace": record.namespace, "table": record.name, "snapshot": snapshot.to_json_dict()}
+    write(result, f"{text}{size(snapshot.bytes)}", output)
+
+
+def _dropped(cluster: Cluster, table: str) -> tuple[dict[str, Any], RecycledTable]:
+    """The group that remembers the table, and what it remembers."""
+    found = list(recycled_in(cluster.namespace, cluster.groups_everywhere()))
+    named = [(group, record) for group, record in found if record.name == table]
+    if named:
+        return max(named, key=lambda pair: pair[1].deleted_at)
+    if cluster.find_table(table) is not None:
+        raise CommandFailed(f"table {cluster.namespace}/{table} exists; there is nothing to recover")
+    names = ", ".join(sorted({f"{record.name}*" for _, record in found})) or "none"
+    raise CommandFailed(
+        f"no dropped table {table!r} of namespace {cluster.namespace!r} is in the recycle bin; there are: {names}"
+    )
+
+
+def _check(cluster: Cluster, record: RecycledTable) -> None:
+    """The operator checks the same; this says it at once."""
+    name = f"{record.namespace}/{record.name}"
+    existing = cluster.find_table(record.name)
+    if existing is not None and existing["metadata"]["uid"] not in record.recovery_uids:
+        raise CommandFailed(f"table {name} exists; drop it before the one in the recycle bin can come back")
+    if record.snapshot is None:
+        raise CommandFailed(f"table {name} was never loaded, so there is nothing to recover; make it anew")
+    if datetime.fromisoformat(record.purge_at) <= datetime.now(UTC):
+        raise CommandFailed(f"table {name} was purged at {record.purge_at}")
+
+
+def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, wait_seconds: float) -> TableSnapshot:
+    deadline, shown = time.monotonic() + wait_seconds, ""
+    while True:
+        answered = _is_answered(cluster, group, record)  # before the table: the operator makes that first
+        table = cluster.find_table(record.name)
+        if answered and table is None:
+            raise CommandFailed(f"the operator refused: {_last_refusal(cluster, group)}")
+        said, snapshot = _progress(table)
+        if snapshot is not None:
+            return snapshot
+        if said != shown:
+            click.echo(f"{record.name}: {said}", err=True)
+            shown = said
+        if time.monotonic() >= deadline:
+            raise CommandFailed(
+                f"table {record.namespace}/{record.name} is not back after {wait_seconds:g} s ({said}); the operator "
+                "goes on; look at `colocation events` of its group"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _is_answered(cluster: Cluster, group: dict[str, Any], record: RecycledTable) -> bool:
+    """Whether the operator has taken the request away."""
+    uid, request = group["metadata"]["uid"], f"{RECOVER_PREFIX}{record.uid[:8]}"
+    current = next((one for one in cluster.groups_everywhere() if one["metadata"]["uid"] == uid), None)
+    return current is None or request not in (current["metadata"].get("annotations") or {})
+
+
+def _last_refusal(cluster: Cluster, group: dict[str, Any]) -> str:
+    if group["metadata"]["namespace"] == cluster.namespace:
+        said = [one for one in cluster.events(group["metadata"]["name"]) if one.get("reason") == "RecoverRefused"]
+        if said:
+            return str(said[-1].get("message"))
+    return "its events say why: kubectl get events"
+
+
+def _progress(table: dict[str, Any] | None) -> tuple[str, TableSnapshot | None]:
+    """What goes on, and the snapshot once the table has it."""
+    if table is None:
+        return "waiting for the operator to make the table", None
+    status = ColocatedTableStatus.model_validate(table.get("status") or {})
+    if status.snapshot is not None and status.accepted:
+        return "", status.snapshot
+    accepted = next((one for one in status.conditions if one.type == ConditionType.ACCEPTED), None)
+    return accepted.message if accepted else "the operator has not seen the table yet", None

@@ -1,0 +1,78 @@
+"""Commands that run one of our Spark programs on one table: load, compact, drop-partitions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from ..model.names import group_reference, private_group_name
+from ..model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
+from ..submit import GroupView
+from .applications import RunOptions, group_view, print_result, run
+from .job_options import JobOptions
+from .options import Target
+from .output import Format, write
+
+Json = dict[str, Any]
+
+partition_option = click.option(
+    "--partition", "partitions", multiple=True, metavar="COLUMN=VALUE[/…]",
+    help="As the partition's folder is named, e.g. dt=2024-01-01/zone=a; some of the columns are enough; repeatable.",
+)
+
+
+@dataclass(frozen=True)
+class TableJob:
+    """How the user wants a program run and its result shown."""
+
+    job: JobOptions
+    options: RunOptions
+    target: Target
+    output: Format
+
+    def run(
+        self,
+        table: str,
+        make: Callable[[GroupView, Json | None], Json],
+        describe: Callable[[str, Mapping[str, Any]], str],
+    ) -> None:
+        """Run the program beside the nodes that hold the table, and print what it did.
+
+        Args:
+            table: the ColocatedTable's name.
+            make: the SparkApplication for a group, on top of the user's base application.
+            describe: the driver's result for people.
+
+        Raises:
+            CommandFailed: there is no such table or group, or the program failed.
+            ManifestError: the application cannot be made.
+        """
+        base = self.job.base()
+        cluster = self.target.open()
+        group = group_view(cluster, placed_by(cluster.table(table)))
+        finished = run(cluster, make(group, base), group, self.options, announce=False)
+        if self.options.dry_run:
+            return
+        if self.output != "text":
+            write(finished.to_report(), "", self.output)
+        elif finished.outcome and finished.outcome.result:
+            click.echo(describe(table, finished.outcome.result))
+            print_result(finished.outcome.result)
+
+
+def placed_by(table: Json) -> str:
+    """The group on whose nodes a table lies, as the table would name it; its own when it is in no group."""
+    metadata = table["metadata"]
+    spec = ColocatedTableSpec.model_validate(table["spec"])
+    status = ColocatedTableStatus.model_validate(table.get("status") or {})
+    key = placing_group(metadata["namespace"], spec, status)
+    if not key[1]:
+        return private_group_name(metadata["name"], metadata["uid"])
+    return group_reference(metadata["namespace"], key)
+
+
+def with_missing(text: str, result: Mapping[str, Any]) -> str:
+    """The text, and how many copies of files the operator has yet to make."""
+    missing = result["replicas_missing"]
+    return f"{text}; the operator repairs {missing} missing copies of files" if missing else text

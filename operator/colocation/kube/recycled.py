@@ -1,0 +1,26 @@
+"""Dropped tables as their groups remember them, and the tables that bring them back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ..model.agent import TableReference
+from ..model.members import RecycledTable
+from .observation import ObservedGroup, ObservedTable
+
+
+def recycled_records(groups: Iterable[ObservedGroup]) -> dict[str, tuple[RecycledTable, ObservedGroup]]:
+    """Uid of each dropped table -> what is remembered of it, and the group that does."""
+    return {record.uid: (record, group) for group in groups for record in group.status.recycled}
+
+
+def reference_of(
+    table: ObservedTable, records: Mapping[str, tuple[RecycledTable, ObservedGroup]]
+) -> TableReference:
+    """The table as agents are asked about it: one that is brought back, with the manifest that it is to have."""
+    found = records.get(table.recovers or "")
+    return as_recovered(table, found[0]).reference if found and table.is_recovering else table.reference
+
+
+def as_recovered(table: ObservedTable, record: RecycledTable) -> ObservedTable:
+    """The table as it will be once it has its files back."""
+    return replace(table, status=table.status.model_copy(update={"snapshot": record.snapshot}))

@@ -1,0 +1,72 @@
+"""Asks the API server whose a token is and what they may do, for the operator's own HTTPS servers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..model.names import API_GROUP, TOKEN_AUDIENCE
+from .api import Api, Resource
+
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews")
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who sent a request, as TokenReview tells: user name, uid, groups, extra (authenticators' own fields)."""
+
+    user: str
+    uid: str
+    groups: tuple[str, ...]
+    extra: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Right:
+    """A verb on a virtual subresource of ours; namespace '' = all namespaces, name '' = all objects there."""
+
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str = ""
+    name: str = ""
+
+
+async def identify(api: Api, token: str) -> Caller | None:
+    """Whose token it is; None when it is nobody's.
+
+    Tokens for our own audience are taken, and those that the API server itself takes: people have no others.
+
+    Raises:
+        ApiError: the question could not be asked.
+    """
+    for audiences in ([TOKEN_AUDIENCE], []):
+        status = await _review(api, TOKEN_REVIEWS, "TokenReview", {"token": token, "audiences": audiences})
+        if status.get("authenticated") and set(audiences) <= set(status.get("audiences") or ()):
+            user = status["user"]
+            groups = tuple(user.get("groups") or ())
+            return Caller(user["username"], user.get("uid", ""), groups, user.get("extra") or {})
+    return None
+
+
+async def may(api: Api, caller: Caller, right: Right) -> bool:
+    """Whether the caller has the right.
+
+    Raises:
+        ApiError: the question could not be asked.
+    """
+    attributes = {
+        "group": API_GROUP, "resource": right.resource, "subresource": right.subresource, "verb": right.verb,
+        "namespace": right.namespace, "name": right.name,
+    }  # fmt: skip
+    spec = {
+        "user": caller.user, "uid": caller.uid, "groups": list(caller.groups), "extra": caller.extra,
+        "resourceAttributes": attributes,
+    }  # fmt: skip
+    status = await _review(api, ACCESS_REVIEWS, "SubjectAccessReview", spec)
+    return bool(status.get("allowed"))
+
+
+async def _review(api: Api, resource: Resource, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    body = {"apiVersion": f"{resource.group}/{resource.version}", "kind": kind, "spec": spec}
+    answer = await api.create(resource, "", body)
+    return answer.get("status") or {}

@@ -1,0 +1,38 @@
+"""How a table's columns may change while files of it are there: pure, one rule for admission, loads and reads.
+
+Files are read by column name, and a column that a file lacks reads as NULL. So a nullable column can be added; a column
+can be renamed when its files' name stays (``storedAs``), and its place in the list does not matter. Everything else
+would change or hide rows that are there.
+"""
+
+from collections.abc import Sequence
+
+from .spark_types import canonical_type
+from .table import Column
+
+
+def refused_change(stored: Sequence[Column], wanted: Sequence[Column]) -> str | None:
+    """Why files with the columns ``stored`` do not fit a table with the columns ``wanted``; None when they do.
+
+    Both values are in the text, and what to do is not: that depends on who asks.
+    """
+    by_name = {column.stored_name.lower(): column for column in wanted}
+    problems = []
+    for column in stored:
+        successor = by_name.pop(column.stored_name.lower(), None)
+        if successor is None:
+            problems.append(f"column {column.name} ({column.type}) is there and is no longer wanted")
+        elif _simple(successor.type) != _simple(column.type):
+            problems.append(f"column {successor.name} has type {column.type} and should be {successor.type}")
+        elif column.nullable and not successor.nullable:
+            problems.append(f"column {successor.name} may hold NULL and should not")
+    problems.extend(
+        f"column {column.name} ({column.type}) is new and would have to be nullable"
+        for column in by_name.values()
+        if not column.nullable
+    )
+    return "; ".join(problems) or None
+
+
+def _simple(type_name: str) -> str:
+    return "".join(canonical_type(type_name).lower().split())

@@ -1,0 +1,218 @@
+"""Why rows that an operator brings together do not lie together already. Pure; the reasons are Doris's words.
+
+Everything is read from the executed plan: which tables the rows come from, whether Spark reads them bucket by bucket,
+and what redistributes them on the way.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .decision import INCONSISTENT, NO_GROUP
+from .plan_tree import INTERNAL_SHUFFLES, PARTITION_MERGES, Expression, PlanNode, Scan
+
+TRANSFORMED = "Src column hash been transformed by expr"
+REDISTRIBUTED = "The src data has been redistributed"
+
+Keys = tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """What registration decided of a table.
+
+    Attributes:
+        group: its colocation group, ``<namespace>/<name>``; empty = none.
+        bucketed: whether Spark was told of its buckets.
+        reason: why not; or, for a bucketed table, what qualifies that. Empty = nothing to say.
+    """
+
+    name: str
+    group: str
+    bucketed: bool
+    reason: str
+    bucketed_by: tuple[str, ...]
+
+
+Tables = Mapping[str, KnownTable]
+"""The registered tables, by ``<namespace>/<directory>`` of their location; with ``/<manifest>`` for one snapshot."""
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """The column of a scan that a key is. ``scan`` tells two scans of one table from each other."""
+
+    scan: int
+    table: KnownTable | None
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.table.name}.{self.column}" if self.table else self.column
+
+
+def table_names(node: PlanNode, tables: Tables) -> tuple[str, ...]:
+    """The tables that a node's rows come from, as people name them, in the plan's order."""
+    return tuple(_name(below.scan, tables) for below in node.inputs() if below.scan)
+
+
+def notes(inputs: Iterable[PlanNode], tables: Tables) -> str:
+    """What qualifies the bucketed reading of the tables; empty when nothing does."""
+    known = [_known(leaf.scan, tables) for leaf in _leaves(inputs)]
+    return "; ".join(sorted({table.reason for table in known if table and table.bucketed and table.reason}))
+
+
+def why_not_together(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: Tables, what: str) -> str:
+    """Why an operator's rows of equal keys are not in one bucket already; empty when the plan shows that they are.
+
+    Args:
+        inputs: the operator's one or two children.
+        keys: its keys, for each child.
+        tables: those registered.
+        what: the keys' name in the reason, e.g. ``the join's keys``.
+    """
+    paths = [node for child in inputs for node in child.partitioned_by()]
+    if any(node.redistributes for node in paths):
+        return (
+            obstacle(inputs, keys, tables, what)
+            or _unused_buckets(_leaves(inputs))
+            or f"{REDISTRIBUTED}{_cause(inputs)}"
+        )
+    leaves = [node for node in paths if not node.children]
+    return _foreign_rows(leaves, tables) or _different_groups(leaves, tables) or _unused_buckets(leaves)
+
+
+def obstacle(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: Tables, what: str) -> str:
+    """What tables and keys have against colocation, whatever the plan does; empty when nothing."""
+    leaves = _leaves(inputs)
+    return (
+        _foreign_rows(leaves, tables)
+        or _hidden_buckets(leaves, tables)
+        or _different_groups(leaves, tables)
+        or _keys_reason(inputs, keys, tables, what)
+    )
+
+
+def _leaves(inputs: Iterable[PlanNode]) -> list[PlanNode]:
+    return [node for child in inputs for node in child.partitioned_by(through_shuffles=True) if not node.children]
+
+
+def _foreign_rows(leaves: Iterable[PlanNode], tables: Tables) -> str:
+    for leaf in leaves:
+        if leaf.scan is None:
+            return f"{NO_GROUP}: rows of one side ({leaf.name}) are not of a registered ColocatedTable"
+        if _known(leaf.scan, tables) is None:
+            return f"{NO_GROUP}: {_name(leaf.scan, tables)} is not a registered ColocatedTable"
+    return ""
+
+
+def _hidden_buckets(leaves: Iterable[PlanNode], tables: Tables) -> str:
+    """Why registration did not tell Spark of a table's buckets."""
+    known = [_known(leaf.scan, tables) for leaf in leaves]
+    return next((table.reason for table in known if table and not table.bucketed), "")
+
+
+def _different_groups(leaves: Iterable[PlanNode], tables: Tables) -> str:
+    known = {table for leaf in leaves if (table := _known(leaf.scan, tables))}
+    if len({table.group for table in known}) < 2:
+        return ""
+    places = sorted(f"{table.name} is in {table.group or 'no group'}" for table in known)
+    return f"{NO_GROUP}: {', '.join(places)}"
+
+
+def _unused_buckets(leaves: Iterable[PlanNode]) -> str:
+    """Tables that have buckets, but that Spark chose not to read by them."""
+    unused = sorted({leaf.scan.table or leaf.scan.location for leaf in leaves if leaf.scan and not leaf.scan.bucketed})
+    return f"{REDISTRIBUTED}: Spark reads {', '.join(unused)} without buckets" if unused else ""
+
+
+def _keys_reason(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: Tables, what: str) -> str:
+    """What the keys have against it: each side's must contain the bucket key of a table, paired with the other's."""
+    sides = [_origins(child, side_keys, tables) for child, side_keys in zip(inputs, keys, strict=True)]
+    for child, side_keys, origins in zip(inputs, keys, sides, strict=True):
+        if _bucket_positions(origins):
+            continue
+        computed = [key.text for key, origin in zip(side_keys, origins, strict=True) if origin is None]
+        if computed:
+            return f"{TRANSFORMED}: {', '.join(computed)}"
+        named = [table for leaf in _leaves([child]) if (table := _known(leaf.scan, tables))]
+        buckets = ", ".join(dict.fromkeys(f"{t.name} is bucketed by ({', '.join(t.bucketed_by)})" for t in named))
+        given = ", ".join(str(origin) for origin in origins)
+        return f"{INCONSISTENT}: {buckets}, {what} are ({given})"
+    if len(sides) == 2 and not set(_bucket_positions(sides[0])) & set(_bucket_positions(sides[1])):
+        pairs = ", ".join(f"{left} = {right}" for left, right in zip(*sides, strict=True))
+        return f"{INCONSISTENT}: columns of the bucket keys are compared out of order: {pairs}"
+    return ""
+
+
+def _bucket_positions(origins: Sequence[_Origin | None]) -> list[tuple[int, ...]]:
+    """For each scan whose bucket key is among the keys: where each column of it stands among them."""
+    found = []
+    for scan, table in dict.fromkeys((o.scan, o.table) for o in origins if o and o.table):
+        columns = [o.column.lower() if o and o.scan == scan else None for o in origins]
+        bucket_key = [name.lower() for name in table.bucketed_by]
+        if all(name in columns for name in bucket_key):
+            found.append(tuple(columns.index(name) for name in bucket_key))
+    return found
+
+
+def _origins(side: PlanNode, keys: Keys, tables: Tables) -> list[_Origin | None]:
+    """The columns that keys are, through renames; None for one that is computed."""
+    renames = {new: old for node in side.inputs() for new, old in node.aliases.items()}
+    scans = [node.scan for node in side.inputs() if node.scan]
+    columns = {
+        attribute: _Origin(number, _known(scan, tables), name)
+        for number, scan in enumerate(scans)
+        for attribute, name in scan.columns.items()
+    }
+    found = []
+    for key in keys:
+        attribute = key.attribute
+        while attribute is not None and attribute not in columns:
+            attribute = renames.get(attribute)
+        found.append(None if attribute is None else columns[attribute])
+    return found
+
+
+def _cause(inputs: Iterable[PlanNode]) -> str:
+    """What took the rows out of their buckets, below the shuffle that the operator itself asked for."""
+    for child in inputs:
+        own_seen = False
+        for node in child.partitioned_by(through_shuffles=True):
+            if _is_required(node) and not own_seen:
+                own_seen = True
+            elif cause := _cause_at(node):
+                return f": {cause}"
+    return ""
+
+
+def _is_required(node: PlanNode) -> bool:
+    """Whether a shuffle is there because an operator above needs its keys, not because the query asks for it."""
+    return node.is_shuffle and node.shuffle_origin in ("", "ENSURE_REQUIREMENTS")
+
+
+def _cause_at(node: PlanNode) -> str:
+    if node.name in INTERNAL_SHUFFLES:
+        return "a limit brings all rows into one partition"
+    if node.name in PARTITION_MERGES:
+        return "coalesce merges partitions"
+    if node.name == "Union":
+        return "a union puts buckets of several inputs side by side"
+    if node.join and node.join.type == "FullOuter":
+        return "a full outer join's rows have the key of either side"
+    if node.is_shuffle:
+        asked = f"the query asks for it ({node.shuffle_origin})"
+        return "another operator below needs other keys" if _is_required(node) else asked
+    return ""
+
+
+def _known(scan: Scan | None, tables: Tables) -> KnownTable | None:
+    """The registered table of a scan: ``coloc://<namespace>/<directory>/…``."""
+    scheme, _, rest = scan.location.partition("://") if scan else ("", "", "")
+    if scheme != "coloc":
+        return None
+    namespace, directory, manifest = rest.split("/")[:3]
+    return tables.get(f"{namespace}/{directory}/{manifest}") or tables.get(f"{namespace}/{directory}")
+
+
+def _name(scan: Scan, tables: Tables) -> str:
+    table = _known(scan, tables)
+    return table.name if table else scan.table or scan.location

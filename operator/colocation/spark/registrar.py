@@ -1,0 +1,275 @@
+"""One session's tables: what Spark is told of each, and only when something has changed."""
+
+import contextlib
+import functools
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colocation.agentclient import Credentials, Timeouts
+from colocation.model.schema_evolution import refused_change
+from colocation.model.spark_types import canonical_type
+from colocation.model.table import TableSnapshot
+from colocation.model.table_manifest import TableManifest, decode_manifest, encode_manifest, manifest_path
+
+from .agents import Agents
+from .catalog import Catalog, GroupObject, NotInCatalog, TableObject
+from .configuration import SessionSettings
+from .decision import ReadSwitches, decide
+from .file_system import FileSystemSession
+from .statistics import tell_row_count
+from .table_statement import (
+    STORED_SUFFIX,
+    create_table_statements,
+    qualified,
+    quote,
+    spark_name,
+    table_comment,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REGISTERED_PREFIX = "colocation.registered."
+"""Session configuration: what ``explain`` must know of a table, by ``<namespace>/<directory>``, and of an older
+snapshot by ``<namespace>/<directory>/<manifest>``. No ``spark.`` before it: Spark would send it with every task."""
+MAX_KNOWN_SCHEMAS = 4096
+
+
+@dataclass(frozen=True)
+class RegisteredTable:
+    """One table as this session sees it.
+
+    Attributes:
+        name: its name in Spark SQL, ``<namespace>.<table>``, with ``_`` for the ``-`` that Spark does not allow.
+        group: its colocation group, ``<namespace>/<name>``; empty = none.
+        colocated: whether Spark sees its buckets.
+        reason: why not, or what qualifies it; empty otherwise.
+        snapshot_id: what is read; 0 = nothing was loaded yet.
+        location: the ``coloc://`` folder, which pins the snapshot; empty when the table could not be registered.
+    """
+
+    name: str
+    namespace: str
+    table: str
+    group: str
+    colocated: bool
+    reason: str
+    snapshot_id: int
+    location: str
+    bucketed_by: tuple[str, ...]
+    buckets: int
+
+    @property
+    def registered(self) -> bool:
+        """Whether queries can name it."""
+        return bool(self.location)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group and its agents."""
+
+    object: GroupObject
+    agents: Agents
+
+
+class Groups(contextlib.AbstractContextManager["Groups"]):
+    """The groups of a namespace's tables, each asked for once; use it as a context manager."""
+
+    def __init__(self, catalog: Catalog, namespace: str, settings: SessionSettings, files: FileSystemSession) -> None:
+        self._catalog = catalog
+        self._namespace = namespace
+        self._settings = settings
+        self._files = files
+        self._stack = contextlib.ExitStack()
+        self._known: dict[str, Group | None] = {}
+
+    def find(self, reference: str) -> Group | None:
+        """The group that a table names; None when there is no such group yet. Executors learn of it, too."""
+        if reference not in self._known:
+            self._known[reference] = self._open(reference)
+        return self._known[reference]
+
+    def _open(self, reference: str) -> Group | None:
+        try:
+            group = self._catalog.get_group(self._namespace, reference)
+            urls = self._catalog.get_agents(self._namespace, reference).urls
+        except NotInCatalog:
+            return None
+        self._files.tell_group(self._namespace, reference, group, urls)
+        credentials = Credentials(self._settings.token_file, self._settings.ca_file)
+        timeouts = Timeouts(retry_deadline_seconds=self._settings.retry_seconds)
+        return Group(group, self._stack.enter_context(Agents(urls, credentials, timeouts)))
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+
+class Registrar:
+    """Registers tables in one session."""
+
+    def __init__(self, spark: "SparkSession", settings: SessionSettings) -> None:
+        self._spark = spark
+        self._switches = ReadSwitches(settings.join_disabled, settings.colocate_when_unstable, settings.degrade_reason)
+        self.files = FileSystemSession(spark, settings)
+
+    def create_database(self, namespace: str) -> None:
+        """A database for the namespace's tables, which needs a folder though nothing is ever put there."""
+        folder = self.files.folder / "databases" / namespace
+        self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote(spark_name(namespace))} LOCATION '{folder}'")
+
+    def register(self, table: TableObject, groups: Groups) -> RegisteredTable:
+        """The table as its newest snapshot is.
+
+        Raises:
+            NotInCatalog: it has rows, but no group says which nodes hold them.
+            NoAgentAnswers: no agent has its manifest.
+        """
+        group = groups.find(table.group)
+        snapshot = table.status.snapshot
+        if snapshot is None:
+            sha256, stored = encode_manifest(_empty_manifest(table, group.object if group else None))
+            self.files.open_table(table, table.group, stored, sha256)
+        else:
+            sha256 = snapshot.manifest_sha256
+            self._fetch_manifest(table, group, sha256)
+        manifest = self._schema(sha256)
+        if refused_change(manifest.columns, table.spec.columns) is None:
+            # Columns that were added or renamed since the load: files are read by the names that they keep.
+            manifest = manifest.model_copy(update={"columns": table.spec.columns})
+        return self._create(table, group, manifest, sha256, alias=table.name)
+
+    def register_snapshot(
+        self, table: TableObject, snapshot: TableSnapshot, groups: Groups, alias: str
+    ) -> RegisteredTable:
+        """The table as an older snapshot was, its columns too, named ``alias``. Raises as ``register`` does."""
+        group = groups.find(table.group)
+        self._fetch_manifest(table, group, snapshot.manifest_sha256)
+        return self._create(table, group, self._schema(snapshot.manifest_sha256), snapshot.manifest_sha256, alias=alias)
+
+    def forget_others(self, namespace: str, kept: Iterable[str]) -> None:
+        """Remove the namespace's tables but for ``kept`` (Spark names) and older snapshots, which have other names."""
+        names = set(kept)
+        for key, value in self._spark.conf.getAll.items():
+            if key.startswith(f"{REGISTERED_PREFIX}{namespace}/") and key.count("/") == 1:
+                name = json.loads(value)["name"]
+                if name not in names:
+                    self._drop(name)
+                    self._spark.conf.unset(key)
+
+    def _create(
+        self, table: TableObject, group: Group | None, manifest: TableManifest, sha256: str, alias: str
+    ) -> RegisteredTable:
+        in_group = group if table.spec.colocate_with else None
+        decision = decide(
+            self._switches,
+            in_group.object.status if in_group else None,
+            table.refusal,
+            _inconsistency(manifest, in_group.object) if in_group else None,
+        )
+        registered = RegisteredTable(
+            name=f"{spark_name(table.namespace)}.{spark_name(alias)}",
+            namespace=table.namespace,
+            table=table.name,
+            group=f"{in_group.object.namespace}/{in_group.object.name}" if in_group else "",
+            colocated=decision.bucketed,
+            reason=decision.reason or decision.note,
+            snapshot_id=manifest.snapshot_id,
+            location=self.files.location(table, sha256),
+            bucketed_by=manifest.bucketed_by,
+            buckets=manifest.buckets,
+        )
+        statements = create_table_statements(manifest, alias, registered.location, bucketed=decision.bucketed)
+        # Of an older snapshot the manifest stands in the key, so that explain knows both.
+        suffix = "" if alias == table.name else f"/{sha256}"
+        comment = table_comment(manifest, registered.location, bucketed=decision.bucketed)
+        if self._run_if_new(f"{table.namespace}/{table.directory}{suffix}", registered, statements, comment):
+            stored = registered.name + STORED_SUFFIX if len(statements) > 1 else registered.name
+            tell_row_count(self._spark, qualified(*stored.split(".")), _row_count(table, sha256))
+        return registered
+
+    def _run_if_new(self, key: str, registered: RegisteredTable, statements: list[str], comment: str) -> bool:
+        """Create the table anew, unless it is there as it should be: then its file listing is kept, too.
+
+        Returns whether it was created.
+
+        ``comment`` tells whether another session of the application has made something else of the name.
+        """
+        noted = json.dumps({**asdict(registered), "statements": statements})
+        conf_key = REGISTERED_PREFIX + key
+        catalog = self._spark.catalog
+        if (
+            self._spark.conf.get(conf_key, "") == noted
+            and catalog.tableExists(registered.name)
+            and catalog.getTable(registered.name).description == comment
+        ):
+            return False
+        self._drop(registered.name)
+        for statement in statements:
+            self._spark.sql(statement)
+        self._spark.conf.set(conf_key, noted)
+        return True
+
+    def _drop(self, name: str) -> None:
+        """Drop a table, or a view and the table below it."""
+        for candidate in (name, name + STORED_SUFFIX):
+            if self._spark.catalog.tableExists(candidate):
+                kind = "VIEW" if self._spark.catalog.getTable(candidate).tableType == "VIEW" else "TABLE"
+                self._spark.sql(f"DROP {kind} {qualified(*candidate.split('.'))}")
+
+    def _fetch_manifest(self, table: TableObject, group: Group | None, sha256: str) -> None:
+        """Put a committed manifest where the driver's file system looks for it, unless it is there already."""
+        if (self.files.folder / manifest_path(sha256)).is_file():
+            self.files.name_group(table, table.group)
+            return
+        if group is None:
+            raise NotInCatalog(
+                f"table {table.namespace}.{table.name} has rows, but its ColocationGroup {table.group!r}, which says "
+                "which nodes hold them, does not exist or has no ConfigMap yet; restore it, or leave the table out"
+            )
+        _, stored = group.agents.fetch_manifest(table.namespace, table.directory, sha256)
+        self.files.open_table(table, table.group, stored, sha256)
+
+    def _schema(self, sha256: str) -> TableManifest:
+        return _read_schema(self.files.folder / manifest_path(sha256), sha256)
+
+
+@functools.lru_cache(maxsize=MAX_KNOWN_SCHEMAS)
+def _read_schema(path: Path, sha256: str) -> TableManifest:
+    """A manifest without its files, which are many; all of them were checked."""
+    return decode_manifest(path.read_bytes(), sha256).model_copy(update={"files": ()})
+
+
+def _row_count(table: TableObject, sha256: str) -> int:
+    """Rows of one of the table's snapshots; 0 before the first load."""
+    snapshots = (table.status.snapshot, *table.status.history)
+    return next((snapshot.rows for snapshot in snapshots if snapshot and snapshot.manifest_sha256 == sha256), 0)
+
+
+def _empty_manifest(table: TableObject, group: GroupObject | None) -> TableManifest:
+    spec = table.spec
+    return TableManifest(
+        namespace=table.namespace,
+        table=table.name,
+        uid=table.uid,
+        snapshot_id=0,
+        columns=spec.columns,
+        bucketed_by=spec.bucketed_by,
+        partitioned_by=spec.partitioned_by,
+        sorted_by=spec.sort_columns,
+        buckets=group.spec.buckets if group else spec.buckets or 1,
+    )
+
+
+def _inconsistency(manifest: TableManifest, group: GroupObject) -> str | None:
+    """How the files differ from the group's schema: such a table is read, but not bucket by bucket with the others."""
+    if manifest.buckets != group.spec.buckets:
+        return f"the files have {manifest.buckets} buckets, the group has {group.spec.buckets}"
+    types = {column.name.lower(): canonical_type(column.type) for column in manifest.columns}
+    key = tuple(types[name.lower()] for name in manifest.bucketed_by)
+    if key != group.spec.bucket_key:
+        return f"the files are bucketed by ({', '.join(key)}), the group by ({', '.join(group.spec.bucket_key)})"
+    return None

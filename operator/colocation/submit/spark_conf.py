@@ -1,0 +1,103 @@
+"""Spark's configuration of a placed application: theirs and ours in one, contradictions refused."""
+
+from collections.abc import Mapping
+
+from ..manifests.spark_pods import ACCESS_VOLUME, DATA_VOLUME, NODE_NAME_VARIABLES, spark_defaults
+from ..model.names import LABEL_HOSTNAME, TOKEN_DIRECTORY
+from .affinity import check_node_selector
+from .decision import DEGRADE_REASON, Decision
+from .errors import ManifestError, conflict
+from .group_view import GroupView
+from .merge import merge_map
+
+IMAGE = "spark.kubernetes.container.image"
+EXCLUDED_STEPS = "spark.kubernetes.driver.pod.excludedFeatureSteps"
+DYNAMIC_ALLOCATION = "spark.dynamicAllocation.enabled"
+SHUFFLE_TRACKING = "spark.dynamicAllocation.shuffleTracking.enabled"
+DRIVER_ACCOUNT = "spark.kubernetes.authenticate.driver.serviceAccountName"
+EXECUTOR_ACCOUNT = "spark.kubernetes.authenticate.executor.serviceAccountName"
+
+KEPT_WHEN_GIVEN = ("spark.sql.files.openCostInBytes", "spark.locality.wait.node")
+"""Tuning of ours that a manifest may overrule; everything else of ours holds the join together."""
+
+LISTS = (EXCLUDED_STEPS, "spark.plugins", "spark.sql.extensions", "spark.sql.sources.useListFilesFileSystemList")
+"""Comma-separated: theirs and ours together."""
+
+TEMPLATE_FILES = {
+    "driver": "spark.kubernetes.driver.podTemplateFile",
+    "executor": "spark.kubernetes.executor.podTemplateFile",
+}
+NODE_SELECTORS = ("spark.kubernetes.node.selector.", "spark.kubernetes.executor.node.selector.")
+VOLUMES = "spark.kubernetes.executor.volumes."
+
+
+def our_conf(group: GroupView, decision: Decision | None) -> dict[str, str]:
+    """What every placed application gets, without what belongs to Kubernetes (image, templates).
+
+    ``decision``: None when it is not taken now but by each run.
+    """
+    conf = spark_defaults(group.placement)
+    conf = {key: value for key, value in conf.items() if not key.startswith("spark.kubernetes.")}
+    if decision is not None and not group.stable and not decision.colocated:
+        conf[DEGRADE_REASON] = f"group is not stable: {group.instability}"
+    return conf
+
+
+def merge_conf(theirs: Mapping[str, str], ours: Mapping[str, str], where: str) -> dict[str, str]:
+    """Both in one: lists joined, tuning of theirs kept.
+
+    Raises:
+        ManifestError: a key that holds the join together has another value.
+    """
+    # An earlier decision, in a manifest that was prepared before, is not the author's wish.
+    given = {key: value for key, value in theirs.items() if key != DEGRADE_REASON}
+    kept = {key: value for key, value in ours.items() if not (key in KEPT_WHEN_GIVEN and key in given)}
+    lists = {key: _join_lists(given[key], ours[key]) for key in LISTS if key in given and key in ours}
+    merged = merge_map({**given, **lists}, {**kept, **lists}, where)
+    if merged.get(DYNAMIC_ALLOCATION) == "true":
+        # Kubernetes has no shuffle service: executors that hold shuffle files must not be let go.
+        merged.setdefault(SHUFFLE_TRACKING, "true")
+    return merged
+
+
+def _join_lists(theirs: str, ours: str) -> str:
+    words = [word.strip() for word in theirs.split(",") if word.strip()]
+    return ",".join([*words, *(word for word in ours.split(",") if word not in words)])
+
+
+def check_conf(conf: Mapping[str, str], group: GroupView, where: str, templates: Mapping[str, str]) -> None:
+    """Refuse configuration that would undo the placement behind the pod templates' back.
+
+    ``templates``: for driver and executor, where the manifest holds its pod template.
+
+    Raises:
+        ManifestError: naming the key, its value, and what is needed.
+    """
+    for role, key in TEMPLATE_FILES.items():
+        if key in conf:
+            raise ManifestError(
+                f"{where}[{key}] is {conf[key]!r} in the manifest, but placement needs its own pod template, and Spark "
+                f"takes one: say yours in {templates[role]}"
+            )
+    for prefix in NODE_SELECTORS:
+        selector = {LABEL_HOSTNAME: conf[prefix + LABEL_HOSTNAME]} if prefix + LABEL_HOSTNAME in conf else {}
+        check_node_selector(selector, group.nodes, f"{where} {prefix}…")
+    for name in NODE_NAME_VARIABLES:
+        if f"spark.executorEnv.{name}" in conf:
+            key = f"spark.executorEnv.{name}"
+            raise conflict(f"{where}[{key}]", conf[key], "the executor's node")
+    namespace = conf.get("spark.kubernetes.namespace", group.namespace)
+    if namespace != group.namespace:
+        raise conflict(f"{where}[spark.kubernetes.namespace]", namespace, group.namespace, "submit beside the group")
+    _check_volumes(conf, group, where)
+
+
+def _check_volumes(conf: Mapping[str, str], group: GroupView, where: str) -> None:
+    ours = {group.data_root: DATA_VOLUME, TOKEN_DIRECTORY: ACCESS_VOLUME}
+    for key, value in conf.items():
+        if not key.startswith(VOLUMES) or not key.endswith(".mount.path"):
+            continue
+        name = key.removeprefix(VOLUMES).split(".")[1]
+        if value in ours or name in ours.values():
+            needed = ours.get(value, f"no volume named {name} but its own")
+            raise conflict(f"{where}[{key}]", value, needed, "mount yours elsewhere, under another name")

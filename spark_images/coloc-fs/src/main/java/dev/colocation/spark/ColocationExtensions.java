@@ -1,0 +1,33 @@
+package dev.colocation.spark;
+
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.ColumnarRule;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.BoxedUnit;
+
+/**
+ * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
+ * PartitionColumnsFirst} when a query is optimized, {@link TrustSortedFiles} when its plan is to be executed.
+ *
+ * <p>The latter is a columnar rule, because that is the one place through which every plan goes, with adaptive execution (per stage) and
+ * without it, after Spark has settled distributions and sorts and before it generates code.
+ */
+public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    extensions.injectPreCBORule(session -> new PartitionColumnsFirst());
+    extensions.injectColumnar(session -> new SortedFilesRule());
+    return BoxedUnit.UNIT;
+  }
+
+  private static final class SortedFilesRule extends ColumnarRule {
+    private final Rule<SparkPlan> rule = new TrustSortedFiles();
+
+    @Override
+    public Rule<SparkPlan> preColumnarTransitions() {
+      return rule;
+    }
+  }
+}

@@ -1,0 +1,117 @@
+package dev.colocation.spark;
+
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import org.apache.spark.Partition;
+import org.apache.spark.TaskContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.RowOrdering;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.reflect.ClassTag$;
+
+/** Rows of each bucket's files: sets of files one after the other, the files of a set merged. */
+final class SortedRowsRdd extends RDD<InternalRow> {
+  private static final long serialVersionUID = 1L;
+
+  private final transient Partition[] buckets;
+  private final FileScanRDD scan;
+  private final Seq<SortOrder> rowOrder;
+  private final Seq<Attribute> columns;
+  private final SQLMetric count;
+
+  SortedRowsRdd(
+      FileScanRDD scan, Comparator<PartitionedFile> fileOrder, Seq<SortOrder> rowOrder, Seq<Attribute> columns, SQLMetric count) {
+    super(scan, ClassTag$.MODULE$.apply(InternalRow.class));
+    this.scan = scan;
+    this.rowOrder = rowOrder;
+    this.count = count;
+    this.columns = columns;
+    buckets = rowOrder.isEmpty()
+        ? OrderedBucket.inOrder(scan.partitions(), fileOrder)
+        : OrderedBucket.inSets(scan.partitions(), fileOrder);
+  }
+
+  @Override
+  public Partition[] getPartitions() {
+    return buckets;
+  }
+
+  @Override
+  public Seq<String> getPreferredLocations(Partition split) {
+    return scan.preferredLocations(((OrderedBucket) split).scanned());
+  }
+
+  @Override
+  public Iterator<InternalRow> compute(Partition split, TaskContext context) {
+    OrderedBucket bucket = (OrderedBucket) split;
+    return new Rows(bucket, context);
+  }
+
+  /** One set's merge after the other; a row is valid until the next one. */
+  private final class Rows extends AbstractIterator<InternalRow> {
+    private final OrderedBucket bucket;
+    private final TaskContext context;
+    private final java.util.Iterator<PartitionedFile[]> sets;
+    private final Comparator<InternalRow> order = RowOrdering.create(rowOrder, columns);
+    private final SortPrefix prefixes = prefixes();
+    private RowMerge merge = new RowMerge(List.of(), order, prefixes);
+    private boolean advanced;
+
+    Rows(OrderedBucket bucket, TaskContext context) {
+      this.bucket = bucket;
+      this.context = context;
+      sets = bucket.sets().iterator();
+    }
+
+    @Override
+    public boolean hasNext() {
+      while (!advanced) {
+        if (merge.advance()) {
+          advanced = true;
+        } else if (sets.hasNext()) {
+          merge = new RowMerge(Arrays.stream(sets.next()).map(this::open).toList(), order, prefixes);
+        } else {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    @Override
+    public InternalRow next() {
+      if (!hasNext()) {
+        throw new NoSuchElementException("all rows of bucket " + bucket.index() + " were read");
+      }
+      advanced = false;
+      count.add(1);
+      return merge.row();
+    }
+
+    private RowStream open(PartitionedFile file) {
+      return new RowStream(scan.compute(bucket.partition(file), context), prefixes);
+    }
+  }
+
+  private SortPrefix prefixes() {
+    if (rowOrder.isEmpty()) {
+      return SortPrefix.NONE;
+    }
+    AttributeReference first = (AttributeReference) rowOrder.head().child();
+    int position = 0;
+    while (!columns.apply(position).exprId().equals(first.exprId())) {
+      position++;
+    }
+    return new SortPrefix(position, first.dataType(), rowOrder.size() == 1);
+  }
+}

@@ -1,0 +1,236 @@
+"""A table's whole life by kubectl and `colocation`, with real agents, and the operator restarted between the steps."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from colocation.model.names import table_directory
+
+from .conftest import CRDS
+from .control_plane import ControlPlane, running_control_plane
+from .installation import SYSTEM, Installation, installed
+from .objects import JsonObject, as_json, group, table
+from .test_operator import until as wait_until
+
+DEADLINE_SECONDS = 60
+SHOP, LAKE = "shop", "lake"
+BUCKETS = 3
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of its own: the operator looks at all namespaces."""
+    with running_control_plane() as own:
+        own.kubectl("apply", "--server-side", "-f", str(CRDS))
+        own.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        own.kubectl("create", "namespace", SHOP)
+        own.kubectl("create", "namespace", LAKE)
+        yield own
+
+
+@pytest.fixture(scope="module")
+def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Three nodes, a group ``sales`` with loaded tables on nodes 1 and 2, a group ``stock`` on nodes 2 and 3."""
+    with installed(plane, tmp_path_factory.mktemp("life"), nodes=3) as one:
+        one.start_operator()
+        create(one, group("sales", buckets=BUCKETS, bucketSequence=[["node-1", "node-2"]] * BUCKETS))
+        create(one, group("stock", buckets=BUCKETS, bucketSequence=[["node-2", "node-3"]] * BUCKETS))
+        for name in ("orders", "customers"):
+            create(one, table(name))
+            one.wait("ct", name, SHOP, "condition=Ready")
+            one.load(SHOP, name)
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def restarted(installation: Installation) -> None:
+    """Every test begins with a new operator, and with no clone left that nobody ran."""
+    run_clones(installation)
+    if installation.operator is not None:
+        installation.stop_operator()
+    installation.start_operator()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """An operator that was just restarted needs some seconds, more of them on a busy machine."""
+    wait_until(condition, DEADLINE_SECONDS)
+
+
+def create(installation: Installation, body: JsonObject, namespace: str = SHOP) -> None:
+    installation.kubectl("create", "-n", namespace, "-f", "-", stdin=as_json(body))
+
+
+def edit(installation: Installation, name: str, **spec: object) -> None:
+    patch = as_json({"spec": spec})
+    installation.kubectl("patch", "ct", name, "-n", SHOP, "--type=merge", "-p", patch)
+
+
+def status_of(installation: Installation, kind: str, name: str) -> JsonObject:
+    return installation.get(kind, name, "-n", SHOP).get("status", {})
+
+
+def colocation(installation: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, as a user runs it."""
+    command = [sys.executable, "-c", "from colocation.cli.main import main; main()", *arguments]
+    environment = {**os.environ, "KUBECONFIG": str(installation.plane.kubeconfig)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=90)
+
+
+def files_of(installation: Installation, name: str) -> dict[str, dict[str, str]]:
+    """Node -> path -> digest of the live table's data files."""
+    uid = installation.get("ct", name, "-n", SHOP)["metadata"]["uid"]
+    found = {}
+    for node in installation.nodes:
+        folder = installation.data_root(node) / SHOP / table_directory(name, uid)
+        files = {
+            str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.glob("data/**/*.parquet")
+        }
+        if files:
+            found[node] = files
+    return found
+
+
+def run_clones(installation: Installation) -> None:
+    """What Job controller and kubelets do with every clone Job that has not ended."""
+    for job in installation.get("jobs", "-n", SYSTEM)["items"]:
+        if not job.get("status", {}).get("conditions"):
+            installation.run_clone(job["metadata"]["name"])
+
+
+def test_table_moves_once_all_its_files_are_there(installation: Installation) -> None:
+    """Until then the old group places it; the operator is killed on the way; the other table is not touched."""
+    before, others = files_of(installation, "orders"), files_of(installation, "customers")
+    assert set(before) == {"node-1", "node-2"}
+    edit(installation, "orders", colocateWith="stock")
+    installation.wait("ct", "orders", SHOP, "condition=Reconciling")
+    until(lambda: bool(installation.get("jobs", "-n", SYSTEM)["items"]))
+    assert status_of(installation, "ct", "orders")["group"] == "sales"
+    installation.stop_operator()
+    run_clones(installation)
+    installation.start_operator()
+
+    def moved() -> bool:
+        run_clones(installation)
+        return status_of(installation, "ct", "orders")["group"] == "stock"
+
+    until(moved)
+    until(lambda: set(files_of(installation, "orders")) == {"node-2", "node-3"})
+    after = files_of(installation, "orders")
+    assert after["node-3"] == before["node-1"]
+    assert files_of(installation, "customers") == others
+    installation.wait("cg", "sales", SHOP, "condition=Stable")
+    until(lambda: status_of(installation, "cg", "stock")["tables"] == ["orders"])
+
+
+def test_change_that_does_not_fit_is_refused_with_both_values(installation: Installation) -> None:
+    """It stays where it is, and is well again when the change is taken back."""
+    create(installation, group("wide", buckets=4, deletionPolicy="Retain"))
+    edit(installation, "orders", colocateWith="wide")
+    installation.wait("ct", "orders", SHOP, "condition=Accepted=false")
+    accepted = next(one for one in status_of(installation, "ct", "orders")["conditions"] if one["type"] == "Accepted")
+    assert accepted["reason"] == "SchemaMismatch"
+    assert "3 should be 4, as in group wide" in accepted["message"]
+    assert status_of(installation, "ct", "orders")["group"] == "stock"
+    edit(installation, "orders", colocateWith="stock")
+    installation.wait("ct", "orders", SHOP, "condition=Accepted")
+
+
+def test_table_in_no_group_keeps_its_files(installation: Installation) -> None:
+    """A private group places it from where they are; it goes when the table comes back."""
+    before = files_of(installation, "orders")
+    edit(installation, "orders", colocateWith="")
+    until(lambda: status_of(installation, "ct", "orders")["group"].startswith("orders-"))
+    alone = status_of(installation, "ct", "orders")["group"]
+    installation.wait("cg", alone, SHOP, "condition=Stable")
+    assert files_of(installation, "orders") == before
+    edit(installation, "orders", colocateWith="stock")
+    until(lambda: status_of(installation, "ct", "orders")["group"] == "stock")
+    installation.wait("cg", alone, SHOP, "delete")
+
+
+def test_table_dropped_while_the_operator_is_away_comes_back(installation: Installation) -> None:
+    """`kubectl delete` returns at once; the table waits with its mark; `colocation recover` brings all of it back."""
+    before, snapshot = files_of(installation, "orders"), status_of(installation, "ct", "orders")["snapshot"]
+    installation.stop_operator()
+    installation.kubectl("delete", "ct", "orders", "-n", SHOP, "--timeout=5s")
+    installation.start_operator()
+    until(lambda: "orders*" in status_of(installation, "cg", "stock")["tables"])
+    assert "orders*" in colocation(installation, "tables", "-n", SHOP).stdout
+    until(lambda: all(list((installation.data_root(node) / ".recycle").glob("shop.orders-*")) for node in before))
+
+    done = colocation(installation, "recover", "orders", "-n", SHOP)
+    assert done.returncode == 0, done.stderr
+    assert "shop/orders is back: snapshot 1, 3 rows" in done.stdout
+    assert status_of(installation, "ct", "orders")["snapshot"] == snapshot
+    until(lambda: files_of(installation, "orders") == before)
+    until(lambda: status_of(installation, "cg", "stock")["tables"] == ["orders"])
+
+    def stable() -> bool:
+        run_clones(installation)
+        return bool(status_of(installation, "cg", "stock")["stable"])
+
+    until(stable)
+    again = colocation(installation, "recover", "orders", "-n", SHOP)
+    assert again.returncode == 1
+    assert "exists" in again.stderr
+
+
+def test_table_made_anew_sees_no_old_files(installation: Installation) -> None:
+    """And the dropped one cannot come back while it is there."""
+    installation.kubectl("delete", "ct", "orders", "-n", SHOP, "--timeout=5s")
+    create(installation, table("orders", colocateWith="stock"))
+    installation.wait("ct", "orders", SHOP, "condition=Ready")
+    until(lambda: status_of(installation, "cg", "stock")["tables"] == ["orders", "orders*"])
+    assert "snapshot" not in status_of(installation, "ct", "orders")
+    assert files_of(installation, "orders") == {}
+    refused = colocation(installation, "recover", "orders", "-n", SHOP)
+    assert refused.returncode == 1
+    assert "exists; drop it" in refused.stderr
+
+
+def test_group_goes_with_its_last_table(installation: Installation) -> None:
+    """Once the recycle bin has given up on it, and not before."""
+    create(installation, table("brief", colocateWith="passing", buckets=2, replicas=1, recycleAfterSeconds=3))
+    installation.wait("ct", "brief", SHOP, "condition=Ready")
+    installation.load(SHOP, "brief")
+    until(lambda: bool(status_of(installation, "cg", "passing")["members"][0].get("snapshot")))
+    installation.kubectl("delete", "ct", "brief", "-n", SHOP, "--timeout=5s")
+    until(lambda: status_of(installation, "cg", "passing")["tables"] == ["brief*"])
+    installation.wait("cg", "passing", SHOP, "delete", DEADLINE_SECONDS)
+
+
+def test_group_of_another_namespace(installation: Installation) -> None:
+    """Refused until it allows the namespace; then the table is in, with a ConfigMap where its pods run."""
+    create(installation, table("clicks", colocateWith="shop/sales"), LAKE)
+    installation.wait("ct", "clicks", LAKE, "condition=Accepted=false")
+    conditions = installation.get("ct", "clicks", "-n", LAKE)["status"]["conditions"]
+    assert {one["reason"] for one in conditions} == {"NamespaceNotAllowed"}
+    patch = as_json({"spec": {"allowedNamespaces": [LAKE]}})
+    installation.kubectl("patch", "cg", "sales", "-n", SHOP, "--type=merge", "-p", patch)
+    installation.wait("ct", "clicks", LAKE, "condition=Ready")
+    until(lambda: "lake/clicks" in status_of(installation, "cg", "sales")["tables"])
+    installation.load(LAKE, "clicks")
+    data = installation.get("configmap", "sales.shop-spark-shared", "-n", LAKE)["data"]
+    template = data["executor-pod-template.yaml"]
+    assert "name: sales.shop-spark-shared" in template
+    installation.wait("cg", "sales", SHOP, "condition=Stable")
+
+
+def test_replaced_snapshots_go_when_their_time_is_over(installation: Installation) -> None:
+    """The loader's history is cut by the operator, and by nobody before."""
+    edit(installation, "customers", retention={"seconds": 5, "snapshots": 10})
+    now = status_of(installation, "ct", "customers")["snapshot"]
+    old = {**now, "id": 0, "committedAt": "2026-11-20T00:00:00Z"}
+    new = {**now, "id": 2, "committedAt": "2999-01-01T00:00:00Z"}
+    patch = as_json({"status": {"snapshot": new, "history": [old]}})
+    installation.kubectl("patch", "ct", "customers", "-n", SHOP, "--subresource=status", "--type=merge", "-p", patch)
+    until(lambda: status_of(installation, "ct", "customers")["observedGeneration"] >= 2)
+    assert [one["id"] for one in status_of(installation, "ct", "customers")["history"]] == [0]
+    patch = as_json({"status": {"snapshot": {**new, "committedAt": now["committedAt"]}}})
+    installation.kubectl("patch", "ct", "customers", "-n", SHOP, "--subresource=status", "--type=merge", "-p", patch)
+    until(lambda: not status_of(installation, "ct", "customers").get("history"))

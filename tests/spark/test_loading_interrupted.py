@@ -1,0 +1,196 @@
+"""Loads that are killed, overtaken or run at once: the old snapshot stays readable, the rest is garbage that goes."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from colocation.agent.authorizer import Access
+from colocation.agentclient import AgentClient, Credentials
+from colocation.model.table_manifest import decode_manifest
+from colocation.spark import load, loading, register, transaction
+from colocation.spark.commit import LoadConflict
+from tests.spark.conftest import add_table
+from tests.spark.loading_program import ROWS
+from tests.spark.loopback import LoopbackAgents
+from tests.unit.spark.fake_catalog import FakeCatalog
+
+pytestmark = pytest.mark.spark
+
+
+class Killed(BaseException):
+    """What ends a driver at a chosen step: nothing catches it."""
+
+
+def keys(spark: SparkSession, start: int, end: int) -> DataFrame:
+    return spark.range(start, end).selectExpr("id AS k")
+
+
+def count(spark: SparkSession, catalog: FakeCatalog, name: str) -> int:
+    register(spark, tables=[name], catalog=catalog)
+    return spark.table(f"shop.{name}").count()
+
+
+def data_files(agents: LoopbackAgents, directory: str) -> list[Path]:
+    return [path for root in agents.roots.values() for path in root.glob(f"shop/{directory}/data/**/*.parquet")]
+
+
+def collect_garbage(agents: LoopbackAgents, directory: str, manifests: tuple[str, ...]) -> int:
+    """What the operator asks for, without a grace: how many files went."""
+    credentials = Credentials(str(agents.trust.token), str(agents.trust.certificate))
+    removed = 0
+    for url in agents.urls.values():
+        with AgentClient(url, credentials) as client:
+            removed += client.collect("shop", directory, manifests, 0).files
+    return removed
+
+
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [
+        pytest.param(loading, "write_and_send", id="before-anything-is-sent"),
+        pytest.param(transaction, "follow_map", id="after-the-files-were-sent"),
+        pytest.param(transaction, "publish_manifest", id="before-the-manifest"),
+        pytest.param(None, "commit", id="after-the-manifest"),
+    ],
+)
+def test_a_driver_that_ends_at_a_step(
+    module: object, step: str, spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Whatever the step before the commit: the old rows are read, the load can be run again, garbage goes."""
+
+    def end(*_: object) -> None:
+        raise Killed
+
+    add_table(catalog, "stepped", keys(spark, 0, 50), ["k"])
+    with monkeypatch.context() as patched:
+        patched.setattr(module or catalog, step, end)
+        with pytest.raises(Killed):
+            load(keys(spark, 50, 90), "stepped", catalog=catalog)
+    assert count(spark, catalog, "stepped") == 50
+    load(keys(spark, 50, 90), "stepped", catalog=catalog)
+    assert count(spark, catalog, "stepped") == 90
+    table = catalog.tables["stepped"]
+    snapshot = table.status.snapshot
+    assert snapshot is not None
+    collect_garbage(agents, table.directory, (snapshot.manifest_sha256,))
+    assert len(data_files(agents, table.directory)) == 2 * snapshot.files
+    assert count(spark, catalog, "stepped") == 90
+
+
+def test_two_appends_at_once_both_land(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """None of the rows of either is lost, whoever is first."""
+    add_table(catalog, "both", keys(spark, 0, 10), ["k"])
+    with ThreadPoolExecutor(3) as pool:
+        starts = (100, 200, 300)
+        results = list(pool.map(lambda start: load(keys(spark, start, start + 50), "both", catalog=catalog), starts))
+    assert sorted(result.snapshot_id for result in results) == [2, 3, 4]
+    assert count(spark, catalog, "both") == 160
+
+
+def test_an_overwrite_that_is_overtaken_says_so(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """It never removes rows that it has not seen."""
+    add_table(catalog, "raced", keys(spark, 0, 10), ["k"])
+    catalog.before_commit = lambda: load(keys(spark, 10, 30), "raced", catalog=catalog)
+    with pytest.raises(LoadConflict, match=r"this load \(overwrite\) lost: it began on snapshot 1, and snapshot 2"):
+        load(keys(spark, 500, 600), "raced", mode="overwrite", catalog=catalog)
+    assert count(spark, catalog, "raced") == 30
+
+
+def descendants(pid: int) -> Iterator[int]:
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, children.read_text().split()):
+            yield child
+            yield from descendants(child)
+
+
+def is_executor(pid: int) -> bool:
+    try:
+        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def program(agents: LoopbackAgents, tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str]]]:
+    """``program(master)``: the loading program, started, and its table's uid; whatever is left of it is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(master: str) -> tuple[subprocess.Popen[str], str]:
+        uid = str(uuid.uuid4())
+        trust = agents.trust
+        words = [master, uid, json.dumps(agents.urls), str(trust.token), str(trust.certificate)]
+        with (tmp_path / "program.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.loading_program", *words], stdout=subprocess.PIPE, stderr=log,
+                text=True, start_new_session=True, env={**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)},
+            )  # fmt: skip
+        started.append(process)
+        return process, uid
+
+    yield start
+    agents.on_access = lambda access: None
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=20)
+
+
+def on_nth_upload(agents: LoopbackAgents, number: int, act: Callable[[], None]) -> threading.Event:
+    """Act when so many uploads were asked for; the event says that it happened."""
+    happened = threading.Event()
+    uploads = itertools.count(1)
+
+    def watch(access: Access) -> None:
+        if access.verb == "create" and next(uploads) == number:
+            act()
+            happened.set()
+
+    agents.on_access = watch
+    return happened
+
+
+def test_a_killed_driver_leaves_garbage(
+    agents: LoopbackAgents, program: Callable[[str], tuple[subprocess.Popen[str], str]]
+) -> None:
+    """SIGKILL in the middle of the uploads: no manifest was published, and what was sent is collected."""
+    process, uid = program("local[2]")
+    happened = on_nth_upload(agents, 5, lambda: os.killpg(process.pid, signal.SIGKILL))
+    output, _ = process.communicate(timeout=120)
+    assert happened.is_set() and "COMMITTED" not in output
+    directory = f"killed-{uid[:8]}"
+    assert not list(agents.roots["node-1"].glob(f"shop/{directory}/manifests/*"))
+    collect_garbage(agents, directory, ())
+    assert data_files(agents, directory) == []
+
+
+def test_a_killed_executor_is_replaced(
+    agents: LoopbackAgents, program: Callable[[str], tuple[subprocess.Popen[str], str]]
+) -> None:
+    """Its tasks run again elsewhere; each row is committed once, and the first attempts' files are in no manifest."""
+    process, uid = program("local-cluster[2,1,700]")
+
+    def kill_an_executor() -> None:
+        executor = next(pid for pid in descendants(process.pid) if is_executor(pid))
+        os.kill(executor, signal.SIGKILL)
+
+    happened = on_nth_upload(agents, 3, kill_an_executor)
+    output, _ = process.communicate(timeout=180)
+    assert happened.is_set()
+    _, rows, sha256 = output.split()
+    assert int(rows) == ROWS
+    stored = agents.roots["node-1"] / "shop" / f"killed-{uid[:8]}" / "manifests" / f"{sha256}.json.zst"
+    manifest = decode_manifest(stored.read_bytes(), sha256)
+    assert sum(file.rows for file in manifest.files) == ROWS
+    assert len({file.bucket for file in manifest.files}) == len(manifest.files)

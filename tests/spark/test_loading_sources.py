@@ -1,0 +1,44 @@
+"""What ``colocation load`` reads: any format of Spark, with its options."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from colocation.spark.jobs.load import read
+from tests.spark.conftest import add_table
+from tests.unit.spark.fake_catalog import FakeCatalog
+
+pytestmark = pytest.mark.spark
+
+LINES = "id,name\n1,a\n2,b\n"
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "json", "orc", "csv"])
+def test_files_of_every_format(format_name: str, spark: SparkSession, catalog: FakeCatalog, tmp_path: Path) -> None:
+    """What Spark has written is read and loaded; CSV by its header, with types taken from the values."""
+    path = str(tmp_path / format_name)
+    spark.range(20).selectExpr("CAST(id AS INT) AS id", "'x' AS name").write.format(format_name).option(
+        "header", "true"
+    ).save(path)
+    rows = read(spark, path, format_name, {})
+    assert add_table(catalog, "formats", rows, ["id"]).rows == 20
+    assert sorted(rows.columns) == ["id", "name"]
+
+
+@pytest.mark.parametrize(
+    ("options", "columns", "count"),
+    [
+        pytest.param({}, [("id", "int"), ("name", "string")], 2, id="a-header-and-types"),
+        pytest.param({"Header": "false"}, [("_c0", "string"), ("_c1", "string")], 3, id="no-header"),
+        pytest.param({"inferschema": "false"}, [("id", "string"), ("name", "string")], 2, id="no-types"),
+    ],
+)
+def test_options_of_csv(
+    options: dict[str, str], columns: list[tuple[str, str]], count: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Given options win over ours, whatever their case."""
+    file = tmp_path / "lines.csv"
+    file.write_text(LINES)
+    rows = read(spark, str(file), "csv", options)
+    assert (rows.dtypes, rows.count()) == (columns, count)

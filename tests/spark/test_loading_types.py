@@ -1,0 +1,93 @@
+"""Columns that are no keys: every type that Parquet holds, whatever names, and rows of many megabytes."""
+
+import uuid
+
+import pytest
+from pyspark.sql import SparkSession
+
+from colocation.model.table import ColocatedTableSpec, Column
+from colocation.spark import load, register
+from colocation.spark.load_schema import SchemaMismatch
+from tests.spark.conftest import add_table
+from tests.unit.spark.fake_catalog import FakeCatalog
+
+pytestmark = pytest.mark.spark
+
+MEBIBYTE = 1 << 20
+
+
+def test_values_of_every_type(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Nested columns in nested columns, NULL in each, old times, odd names: all come back as they were."""
+    rows = spark.sql(
+        """SELECT id AS k, IF(id = 3, NULL, ARRAY(NAMED_STRUCT('m', MAP('x', ARRAY(id, NULL)), 'd', NULL))) AS deep,
+        IF(id = 4, NULL, MAP(id, NAMED_STRUCT('t', TIMESTAMP '1599-12-31 23:59:59.999999'))) AS m,
+        DATE '0001-01-01' AS `a date`, TIMESTAMP_NTZ '1883-11-18 12:03:57' AS `n,t;z`, X'00FF' AS `b=in{ary}`,
+        CAST(id AS DECIMAL(18,3)) AS `de.ci.mal`, CAST(NULL AS STRING) AS `back``tick`, '' AS `Ünï`,
+        CAST('NaN' AS FLOAT) AS `(f)`, CAST('-0.0' AS DOUBLE) AS __colocation_bucket FROM range(12)"""
+    )
+    add_table(catalog, "typed", rows, ["k"])
+    register(spark, tables=["typed"], catalog=catalog)
+    assert sorted(map(repr, spark.table("shop.typed").collect())) == sorted(map(repr, rows.collect()))
+
+
+def test_semistructured_values(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """VARIANT comes back as the same JSON."""
+    rows = spark.sql("""SELECT id AS k, PARSE_JSON('{"a": [1, null, "x"]}') AS v FROM range(6)""")
+    add_table(catalog, "variants", rows, ["k"])
+    register(spark, tables=["variants"], catalog=catalog)
+    read = spark.sql("SELECT DISTINCT TO_JSON(v) AS v FROM shop.variants").collect()
+    assert [row["v"] for row in read] == ['{"a":[1,null,"x"]}']
+
+
+def test_columns_of_another_case(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Names are compared without case, as Spark does; the table's spelling is what is stored."""
+    columns = tuple(Column(name=name, type="bigint") for name in ("Key", "Part", "V"))
+    spec = ColocatedTableSpec(
+        colocate_with="sales", columns=columns, bucketed_by=("KEY",), partitioned_by=("PART",), sorted_by=("v",)
+    )
+    catalog.add_table("cased", spec, str(uuid.uuid4()))
+    load(spark.range(20).selectExpr("id AS v", "id % 2 AS pArT", "id AS kEY"), "cased", catalog=catalog)
+    register(spark, tables=["cased"], catalog=catalog)
+    assert spark.sql("SELECT SUM(key), SUM(part), SUM(v) FROM shop.cased").first() == (190, 10, 190)
+    assert spark.table("shop.cased").columns == ["Key", "V", "Part"]
+
+
+@pytest.mark.parametrize("type_name", ["varchar(3)", "char(3)"])
+def test_lengths_are_not_checked(type_name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
+    """varchar(n) and char(n) are strings: neither cut nor padded."""
+    columns = (Column(name="k", type=type_name),)
+    catalog.add_group(catalog.groups["sales"].spec.model_copy(update={"bucket_key": ("string",)}),
+                      catalog.groups["sales"].status)
+    spec = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",))
+    catalog.add_table("text", spec, str(uuid.uuid4()))
+    load(spark.sql("SELECT * FROM VALUES ('a'), ('a  '), ('longer') AS t(k)"), "text", catalog=catalog)
+    register(spark, tables=["text"], catalog=catalog)
+    assert sorted(row["k"] for row in spark.table("shop.text").collect()) == ["a", "a  ", "longer"]
+
+
+@pytest.mark.parametrize("type_name", ["interval", "void"])
+def test_what_parquet_cannot_hold_is_refused(type_name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Before anything is written, with the column and its type."""
+    columns = (Column(name="k", type="bigint"), Column(name="i", type=type_name))
+    spec = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",))
+    catalog.add_table("unstorable", spec, str(uuid.uuid4()))
+    value = "MAKE_INTERVAL(1)" if type_name == "interval" else "NULL"
+    with pytest.raises(SchemaMismatch, match=f"column i is {type_name}, which Parquet files cannot hold"):
+        load(spark.range(3).selectExpr("id AS k", f"{value} AS i"), "unstorable", catalog=catalog)
+
+
+def test_rows_of_megabytes(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Four hundred mebibytes in rows of four go through executors of 600: no file lies in memory as a whole."""
+    rows = spark.range(100).selectExpr("id AS k", f"REPEAT(CAST(id % 10 AS STRING), {4 * MEBIBYTE}) AS text")
+    assert add_table(catalog, "huge", rows, ["k"]).rows == 100
+    spark.conf.set("spark.sql.parquet.columnarReaderBatchSize", "4")
+    register(spark, tables=["huge"], catalog=catalog)
+    assert spark.sql("SELECT SUM(LENGTH(text)) FROM shop.huge").first()[0] == 400 * MEBIBYTE
+
+
+def test_hundreds_of_partitions(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """One writer at a time, however many partitions a load has."""
+    rows = spark.range(2000).selectExpr("id % 7 AS k", "CAST(id % 300 AS INT) AS p")
+    assert add_table(catalog, "wide", rows, ["k"], ("p",)).partitions == 300
+    register(spark, tables=["wide"], catalog=catalog)
+    assert spark.sql("SELECT COUNT(*), COUNT(DISTINCT p) FROM shop.wide").first() == (2000, 300)

@@ -1,0 +1,208 @@
+"""What a session sees of the tables over time: new and older snapshots, other groups, and what cannot be registered."""
+
+from dataclasses import replace
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from colocation.model.group import ColocationGroupSpec
+from colocation.model.table import Column, TableSnapshot
+from colocation.spark import count_exchanges, explain, explain_json, load, read_snapshot, refresh, register
+from colocation.spark.agents import NoAgentAnswers
+from colocation.spark.catalog import GroupObject
+from colocation.spark.registration import SnapshotNotFound
+from tests.spark.conftest import BUCKETS, add_table
+from tests.spark.loopback import LoopbackAgents
+from tests.unit.spark.fake_catalog import FakeCatalog
+
+pytestmark = pytest.mark.spark
+
+
+def keys(start: int, end: int) -> str:
+    return f"SELECT id AS k, id * 2 AS v FROM range({start}, {end})"
+
+
+@pytest.fixture
+def session(spark: SparkSession, catalog: FakeCatalog) -> SparkSession:
+    """``orders`` with two snapshots of 100 and 150 rows, and ``lines``."""
+    add_table(catalog, "orders", spark.sql(keys(0, 100)), ["k"])
+    load(spark.sql(keys(100, 150)), "orders", catalog=catalog)
+    add_table(catalog, "lines", spark.sql(keys(0, 120)), ["k"])
+    register(spark, catalog=catalog)
+    return spark
+
+
+def count(session: SparkSession, table: str) -> int:
+    return session.table(f"shop.{table}").count()
+
+
+def test_refresh_shows_what_was_loaded(session: SparkSession, catalog: FakeCatalog) -> None:
+    """New snapshots, new tables and dropped tables, without naming anything again."""
+    load(session.sql(keys(150, 160)), "orders", catalog=catalog)
+    add_table(catalog, "line-items", session.sql(keys(0, 7)), ["k"])
+    del catalog.tables["lines"]
+    assert count(session, "orders") == 150
+    refreshed = {table.table: table.snapshot_id for table in refresh(session, catalog)}
+    assert refreshed == {"line-items": 1, "orders": 3}
+    assert (count(session, "orders"), count(session, "line_items")) == (160, 7)
+    assert not session.catalog.tableExists("shop.lines")
+
+
+def test_an_unchanged_table_is_left_alone(
+    session: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registering again asks no agent and makes no table."""
+    statements: list[str] = []
+    run = SparkSession.sql
+    monkeypatch.setattr(SparkSession, "sql", lambda self, text, *more: (statements.append(text), run(self, text))[1])
+    catalog.agents = dict.fromkeys(catalog.agents, "https://127.0.0.1:1")
+    assert [table.registered for table in register(session, catalog=catalog)] == [True, True]
+    assert [text for text in statements if not text.startswith("CREATE DATABASE IF NOT EXISTS")] == []
+
+
+def test_sessions_of_one_application_do_not_deceive_each_other(
+    session: SparkSession, catalog: FakeCatalog
+) -> None:
+    """They share the tables' names: what another session made of one is made right again."""
+    register(session.newSession(), catalog=catalog, snapshots={"orders": 1}, tables=["orders"], namespace="shop")
+    assert count(session, "orders") == 100
+    refresh(session, catalog)
+    assert count(session, "orders") == 150
+
+
+def test_older_snapshots(session: SparkSession, catalog: FakeCatalog) -> None:
+    """An older snapshot is read beside the present one, and joined with it without a shuffle."""
+    old = read_snapshot(session, "orders", 1, catalog=catalog)
+    assert old.count() == 100
+    query = session.sql(
+        "SELECT count(*), count(b.k) FROM shop.orders a LEFT JOIN shop.orders__snapshot_1 b ON a.k = b.k"
+    )
+    assert tuple(query.collect()[0]) == (150, 100)
+    assert [join["colocate"] for join in explain_json(query)["joins"]] == [True]
+    register(session, catalog=catalog, snapshots={"orders": 1})
+    load(session.sql(keys(150, 160)), "orders", catalog=catalog)
+    refresh(session, catalog)
+    assert count(session, "orders") == 100
+    register(session, catalog=catalog)
+    assert count(session, "orders") == 160
+
+
+def test_a_snapshot_that_is_not_kept_is_refused(session: SparkSession, catalog: FakeCatalog) -> None:
+    """The error lists the snapshots that there are."""
+    with pytest.raises(SnapshotNotFound, match=r"keeps no snapshot 7; it keeps: 2 \(.*\), 1 \(.*\)\. .*retention"):
+        read_snapshot(session, "orders", 7, catalog=catalog)
+    with pytest.raises(ValueError, match="snapshots are given of lines"):
+        register(session, tables=["orders"], snapshots={"lines": 1}, catalog=catalog)
+
+
+def test_one_table_does_not_hinder_the_others(session: SparkSession, catalog: FakeCatalog) -> None:
+    """A table whose manifest nobody has is left out with the reason; asked for by name it is an error."""
+    lost = TableSnapshot(id=3, manifest="sha256:" + "0" * 64, committed_at="2026-11-21T04:00:00Z")
+    catalog.change("lines", snapshot=lost)
+    lines, orders = register(session, catalog=catalog)
+    assert (orders.registered, lines.registered) == (True, False)
+    assert "no agent gave it; asked node-1" in lines.reason
+    assert count(session, "orders") == 150
+    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        session.table("shop.lines")
+    with pytest.raises(NoAgentAnswers):
+        register(session, tables=["lines"], catalog=catalog)
+
+
+def test_a_group_of_another_namespace(session: SparkSession, catalog: FakeCatalog) -> None:
+    """Tables of two namespaces' names for one group join without a shuffle."""
+    sales = catalog.groups["sales"]
+    catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", sales.spec, sales.status)
+    for name in ("orders", "lines"):
+        table = catalog.tables[name]
+        spec = table.spec.model_copy(update={"colocate_with": "accounts/sales"})
+        catalog.tables[name] = replace(table, spec=spec)
+    assert {table.group for table in register(session, catalog=catalog)} == {"accounts/sales"}
+    query = session.sql("SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
+    assert query.collect()[0][0] == 120
+    assert count_exchanges(query) == 0
+    assert "colocate: true" in explain(query)
+
+
+def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeCatalog) -> None:
+    """Its rows are found by the map of a group of its own, and its joins are shuffled."""
+    table = catalog.tables["lines"]
+    catalog.tables["lines"] = replace(table, spec=table.spec.model_copy(update={"colocate_with": ""}))
+    own = catalog.groups["sales"]
+    catalog.groups[catalog.tables["lines"].group] = replace(own, name=catalog.tables["lines"].group)
+    [lines] = [table for table in register(session, catalog=catalog) if table.table == "lines"]
+    assert (lines.colocated, lines.group) == (False, "")
+    query = session.sql("SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
+    assert query.collect()[0][0] == 120
+    assert "reason: Tables are not in the same group: the table is in no group" in explain(query)
+
+
+def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: FakeCatalog) -> None:
+    """Files keep their names; queries see the table's present columns, NULL where there was none, and its buckets."""
+    table = catalog.tables["orders"]
+    columns = (Column(name="k", type="bigint"), Column(name="doubled", type="bigint", stored_as="v"),
+               Column(name="note", type="string"))
+    catalog.tables["orders"] = replace(table, spec=table.spec.model_copy(update={"columns": columns}))
+    register(session, catalog=catalog)
+    query = session.sql("SELECT sum(doubled), count(note) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
+    assert tuple(query.collect()[0]) == (120 * 119, 0)
+    assert [join["colocate"] for join in explain_json(query)["joins"]] == [True]
+    register(session, catalog=catalog, snapshots={"orders": 1})
+    assert session.table("shop.orders").columns == ["k", "v"]
+
+
+def test_files_of_other_buckets_than_the_group(session: SparkSession, catalog: FakeCatalog) -> None:
+    """A group that was made anew with other buckets: rows are read, but not bucket by bucket with the others."""
+    group = catalog.groups["sales"]
+    wider = ColocationGroupSpec(bucket_key=("bigint",), buckets=2 * BUCKETS, replicas=2)
+    catalog.add_group(wider, group.status)
+    register(session, catalog=catalog)
+    query = session.sql("SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
+    assert query.collect()[0][0] == 120
+    assert f"the files have {BUCKETS} buckets, the group has {2 * BUCKETS}" in explain(query)
+
+
+def test_statements_are_explained_without_running(session: SparkSession) -> None:
+    """SQL text is only planned: a query is not run, and a command does nothing."""
+    statement = "SELECT k, count(*) FROM shop.orders GROUP BY k"
+    [aggregate] = explain_json(statement, session)["aggregates"]
+    assert (aggregate["colocate"], aggregate["tables"]) == (True, ("shop.orders",))
+    session.sql("CREATE TABLE shop.copy (k BIGINT) USING parquet")
+    insert = "INSERT INTO shop.copy SELECT a.k FROM shop.orders a JOIN shop.lines b ON a.k = b.k"
+    assert [join["colocate"] for join in explain_json(insert, session)["joins"]] == [True]
+    assert count(session, "copy") == 0
+
+
+def test_cached_rows(session: SparkSession) -> None:
+    """What is cached joins as its plan says; cached rows that were read without buckets are no colocated join."""
+    joined = session.sql("SELECT a.k, a.v FROM shop.orders a JOIN shop.lines b ON a.k = b.k").cache()
+    query = joined.join(session.table("shop.lines"), "k")
+    assert query.collect()
+    explained = explain_json(query)
+    assert all(join["colocate"] for join in explained["joins"]) == (explained["exchanges"] == 0)
+    joined.unpersist()
+
+
+def test_broadcast_names_both_sizes(session: SparkSession, catalog: FakeCatalog) -> None:
+    """A table below the threshold is broadcast; the reason says how large it is taken to be, and what is allowed."""
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "1g")
+    query = session.sql("SELECT a.v FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
+    query.collect()
+    [join] = explain_json(query)["joins"]
+    assert join["reason"].startswith("Broadcast is cheaper: shop.")
+    assert join["reason"].endswith("the threshold is 1073741824 bytes")
+
+
+def test_data_that_changed_on_disk_fails_the_query(
+    session: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+) -> None:
+    """A file of the right length with other bytes never changes an answer: the pages' checksums are verified."""
+    directory = catalog.tables["lines"].directory
+    for file in (path for root in agents.roots.values() for path in (root / "shop" / directory).glob("data/*.parquet")):
+        content = bytearray(file.read_bytes())
+        content[40] ^= 0x10
+        file.write_bytes(content)
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"FAILED_READ_FILE"):
+        session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()

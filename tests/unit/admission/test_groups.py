@@ -1,0 +1,87 @@
+"""Groups under review: their tables and their map are not taken from them."""
+
+import pytest
+
+from colocation.admission.groups import judge_group
+from colocation.model.conditions import Reason
+
+from .reviews import JsonObject, creation, deletion, group, known, table, update
+
+
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [(1, "shop/orders0;"), (5, "shop/orders3, shop/orders4;"), (7, "shop/orders4 and 2 more;")],
+)
+def test_a_group_with_tables_may_not_be_deleted(count: int, names: str) -> None:
+    """Its map would go, and all its buckets move; the message names the tables."""
+    verdict = judge_group(deletion(group()), known(tables=[table(f"orders{number}") for number in range(count)]))
+    assert (verdict.allowed, verdict.reason) == (False, Reason.GROUP_IN_USE)
+    assert names in verdict.message and "delete them first" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [pytest.param([], id="empty"), pytest.param([table(colocateWith="other")], id="tables of another group"),
+     pytest.param([table(namespace="elsewhere")], id="tables of another namespace")],
+)  # fmt: skip
+def test_a_group_without_tables_may_be_deleted(tables: list[JsonObject]) -> None:
+    """Nobody needs its map."""
+    assert judge_group(deletion(group()), known(tables=tables)).allowed
+
+
+def test_dropped_tables_of_a_deleted_group_are_told_of() -> None:
+    """The group alone remembers what they were; whoever deletes it may want just that."""
+    dropped = {"namespace": "shop", "name": "orders", "uid": "1", "deletedAt": "2026-11-21T00:00:00Z",
+               "purgeAt": "2026-11-22T00:00:00Z"}  # fmt: skip
+    verdict = judge_group(deletion(group()), known(groups=[group(status={"recycled": [dropped]})], tables=[]))
+    assert verdict.allowed
+    assert verdict.warnings[0].startswith("group sales remembers tables of the recycle bin: shop/orders;")
+
+
+@pytest.mark.parametrize(
+    ("sequence", "message"),
+    [
+        pytest.param([["node-1", "node-2"]], "Invalid bucket num. expected: 2, actual: 1", id="buckets"),
+        pytest.param([["node-1", "node-2"], ["node-1"]], "Invalid backend num per bucket. expected: 2, actual: 1",
+                     id="replicas"),
+        pytest.param([["node-1", "node-2"], ["node-1", "node-9"]],
+                     "bucket 1: The backend node-9 does not exist or not available", id="no such node"),
+    ],
+)  # fmt: skip
+def test_a_map_set_by_hand_is_judged_by_the_planner(sequence: list[list[str]], message: str) -> None:
+    """For a new group and for one that is there, in the seeds' words."""
+    body = group(bucketSequence=sequence)
+    for review in (creation(group("new", bucketSequence=sequence)), update(group(), body)):
+        verdict = judge_group(review, known())
+        assert (verdict.allowed, verdict.reason) == (False, Reason.INVALID_BUCKET_SEQUENCE)
+        assert message in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(group(), group(bucketSequence=[["node-1", "node-3"], ["node-2", "node-3"]]), id="map of nodes"),
+        pytest.param(group(), group(balancing={"enabled": False}), id="a switch"),
+        pytest.param(group(), group(allowedNamespaces=["other"]), id="letting a namespace in"),
+        pytest.param(group(buckets=0), {**group(buckets=0), "metadata": {**group()["metadata"], "labels": {"a": "b"}}},
+                     id="metadata of a group that is wrong"),
+    ],
+)  # fmt: skip
+def test_harmless_changes_pass(old: JsonObject, new: JsonObject) -> None:
+    """Whatever does not take anything from the tables."""
+    assert judge_group(update(old, new), known(groups=[old])).allowed
+
+
+def test_a_table_is_not_pushed_out_by_a_change() -> None:
+    """A group that no longer lets a namespace in would leave that namespace's table without a group."""
+    old, ours = group(allowedNamespaces=["other"]), table("theirs", "other", colocateWith="shop/sales")
+    verdict = judge_group(update(old, group()), known(groups=[old], tables=[ours]))
+    assert (verdict.allowed, verdict.reason) == (False, Reason.NAMESPACE_NOT_ALLOWED)
+    assert verdict.message.startswith("table other/theirs is in the group, and would not fit: ")
+
+
+def test_a_spec_that_the_model_refuses_is_refused() -> None:
+    """What CEL cannot see, in the operator's words."""
+    verdict = judge_group(creation(group("new", bucketKey=["decimal(39,0)"])), known())
+    assert (verdict.allowed, verdict.reason) == (False, Reason.INVALID_SPEC)
+    assert "decimal" in verdict.message and verdict.message.endswith("; correct the spec")

@@ -1,0 +1,89 @@
+"""The requests themselves: questions in, answers out, nothing before the operator knows its cluster."""
+
+import base64
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp.test_utils import TestClient
+
+from colocation.admission import Known, admission_application
+from colocation.admission.review import Review
+from colocation.admission.server import SPARK_APPLICATIONS_PATH, VALIDATE_PATH
+
+from ..submit.applications_under_test import spark_application
+from .reviews import JsonObject, creation, known, table
+
+Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+
+def question(review: Review) -> JsonObject:
+    """As the API server sends it, fields that we do not read included."""
+    request = {**review.model_dump(mode="json", by_alias=True), "kind": {"group": "x"}, "userInfo": {"username": "ada"}}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+@pytest.fixture
+def ask(aiohttp_client: Callable[..., Awaitable[TestClient]]) -> Ask:
+    """``await ask(path, question)``: the response's part of the answer."""
+
+    async def asked(path: str, body: JsonObject) -> JsonObject:
+        client = await aiohttp_client(admission_application(known))
+        answer = await client.post(path, json=body)
+        assert answer.status == 200
+        document: JsonObject = await answer.json()
+        assert (document["apiVersion"], document["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        response: JsonObject = document["response"]
+        return response
+
+    return asked
+
+
+async def test_a_good_object_is_allowed(ask: Ask) -> None:
+    """The answer carries the question's uid."""
+    assert await ask(VALIDATE_PATH, question(creation(table("new")))) == {"uid": "question-1", "allowed": True}
+
+
+async def test_a_refusal_has_reason_and_message(ask: Ask) -> None:
+    """kubectl prints both."""
+    response = await ask(VALIDATE_PATH, question(creation(table("new", buckets=4))))
+    assert (response["allowed"], response["status"]["reason"]) == (False, "SchemaMismatch")
+    assert "4 should be 2" in response["status"]["message"]
+    assert response["status"]["code"] == 422
+
+
+async def test_a_warning_goes_to_the_user(ask: Ask) -> None:
+    """kubectl prints it and goes on."""
+    response = await ask(VALIDATE_PATH, question(creation(table("new", colocateWith="later"))))
+    assert response["allowed"] is True
+    assert len(response["warnings"]) == 1
+
+
+async def test_a_patch_is_json_in_base64(ask: Ask) -> None:
+    """As the API server wants it."""
+    response = await ask(SPARK_APPLICATIONS_PATH, question(creation(spark_application())))
+    assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
+    steps = json.loads(base64.b64decode(response["patch"]))
+    assert {step["path"] for step in steps} == {"/spec", "/metadata/annotations"}
+
+
+async def test_objects_of_others_pass(ask: Ask) -> None:
+    """A configuration that sends too much does no harm."""
+    assert (await ask(VALIDATE_PATH, question(creation(spark_application()))))["allowed"] is True
+
+
+async def test_nothing_is_answered_before_the_first_pass(aiohttp_client: Callable[..., Awaitable[TestClient]]) -> None:
+    """The API server then goes by the failure policy: an operator that knows no group may not refuse its tables."""
+
+    def nothing() -> Known | None:
+        return None
+
+    client = await aiohttp_client(admission_application(nothing))
+    assert (await client.post(VALIDATE_PATH, json=question(creation(table("new"))))).status == 503
+
+
+@pytest.mark.parametrize("body", ["{", "[]", '{"kind": "Pod", "apiVersion": "v1"}', '"x"'])
+async def test_what_is_no_question_is_refused(aiohttp_client: Callable[..., Awaitable[TestClient]], body: str) -> None:
+    """400, with what is allowed."""
+    client = await aiohttp_client(admission_application(known))
+    assert (await client.post(VALIDATE_PATH, data=body)).status == 400

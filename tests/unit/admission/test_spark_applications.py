@@ -1,0 +1,123 @@
+"""Spark applications under review: a patch makes of them what `colocation submit` makes."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from colocation.admission.review import Verdict
+from colocation.admission.spark_applications import place_application
+from colocation.submit import GroupView, prepare
+
+from ..submit.applications_under_test import schedule, spark_application
+from .reviews import JsonObject, creation, group, known, update
+
+STABLE_CONDITION = {"type": "Stable", "status": "False", "reason": "NodeGone", "message": "node-2 is gone"}
+UNSTABLE = {"stable": False, "reason": "NodeGone", "nodes": ["node-1"], "conditions": [STABLE_CONDITION]}
+
+
+def patched(body: JsonObject, verdict: Verdict) -> JsonObject:
+    """The object with the patch applied; only `add` of whole members is used."""
+    result = copy.deepcopy(body)
+    for step in verdict.patch:
+        assert step["op"] == "add"
+        *parents, member = step["path"].split("/")[1:]
+        target: dict[str, Any] = result
+        for parent in parents:
+            target = target[parent]
+        target[member] = step["value"]
+    return result
+
+
+def submitted(body: JsonObject, of: JsonObject) -> JsonObject:
+    """What ``colocation submit`` creates."""
+    config_map = {"data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}}
+    found: JsonObject = prepare(body, GroupView.from_objects(of, config_map)).application
+    return found
+
+
+@pytest.mark.parametrize("status", [pytest.param(None, id="stable"), pytest.param(UNSTABLE, id="unstable")])
+@pytest.mark.parametrize("body", [pytest.param(spark_application(), id="once"), pytest.param(schedule(), id="often")])
+def test_the_patch_makes_what_submit_makes(body: JsonObject, status: JsonObject | None) -> None:
+    """The same code, the same group: the same application, decision and reason included."""
+    there = group(status=status)
+    verdict = place_application(creation(body), known(groups=[there]))
+    assert patched(body, verdict) == submitted(body, there)
+
+
+def test_what_was_prepared_is_not_patched() -> None:
+    """`colocation submit` goes through the webhook, too."""
+    there = group()
+    assert place_application(creation(submitted(spark_application(), there)), known(groups=[there])) == Verdict()
+
+
+def test_an_unlabelled_application_is_left_alone() -> None:
+    """Even when it is sent."""
+    body = spark_application()
+    body["metadata"]["labels"] = {"app": "report"}
+    assert place_application(creation(body), known()) == Verdict()
+
+
+def test_an_update_of_anything_but_the_spec_is_left_alone() -> None:
+    """Another spec would make Kubeflow's operator start the run anew, so a new decision is no reason for one."""
+    old = submitted(spark_application(), group())
+    new = {**old, "metadata": {**old["metadata"], "labels": {**old["metadata"]["labels"], "seen": "yes"}}}
+    assert place_application(update(old, new), known(groups=[group(status=UNSTABLE)])) == Verdict()
+
+
+def test_a_new_spec_is_placed_anew() -> None:
+    """`kubectl apply` of a changed manifest: a new run, a new decision."""
+    old = submitted(spark_application(), group())
+    new = copy.deepcopy(old)
+    new["spec"]["arguments"] = ["other"]
+    there = group(status=UNSTABLE)
+    assert patched(new, place_application(update(old, new), known(groups=[there]))) == submitted(new, there)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(spark_application(executor={"nodeSelector": {"kubernetes.io/hostname": "node-9"}}),
+                     "'node-9' in the manifest, but the group needs ['node-1', 'node-2']", id="contradiction"),
+        pytest.param(spark_application(mode="client"), "spec.mode is 'client'", id="client mode"),
+    ],
+)  # fmt: skip
+def test_a_contradiction_is_refused_in_the_words_of_submit(body: JsonObject, message: str) -> None:
+    """With both values."""
+    verdict = place_application(creation(body), known())
+    assert not verdict.allowed
+    assert message in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("groups", "there"), [([], "there are: none"), ([group("b"), group("a"), group("c", "other")], "there are: a, b")]
+)
+def test_a_label_of_no_group_is_refused(groups: list[JsonObject], there: str) -> None:
+    """The groups of the namespace are listed."""
+    verdict = place_application(creation(spark_application()), known(groups=groups, tables=[]))
+    assert not verdict.allowed
+    assert verdict.message == f"there is no group 'sales' in namespace 'shop'; {there}"
+
+
+def test_a_generated_name_is_enough() -> None:
+    """The API server names the application after the webhook."""
+    body = spark_application()
+    body["metadata"] = {"generateName": "report-", "labels": body["metadata"]["labels"]}
+    verdict = place_application(creation(body), known())
+    assert verdict.allowed
+    assert "metadata/namespace" not in str(verdict.patch)
+    assert patched(body, verdict)["spec"]["image"] == "spark:installed"
+
+
+@pytest.mark.parametrize(
+    ("members", "allowed"), [(["shop"], True), (["accounts"], False)], ids=["tables here", "no table here"]
+)
+def test_a_group_of_another_namespace_serves_where_its_tables_are(members: list[str], allowed: bool) -> None:
+    """Only there the operator keeps the ConfigMap that Spark's pods mount."""
+    status = {"stable": True, "nodes": ["node-1"],
+              "members": [{"namespace": namespace, "name": "orders", "uid": "1"} for namespace in members]}  # fmt: skip
+    body = spark_application()
+    body["metadata"]["labels"]["colocation.dev/group-namespace"] = "accounts"
+    verdict = place_application(creation(body), known(groups=[group(namespace="accounts", status=status)], tables=[]))
+    assert verdict.allowed is allowed
+    assert allowed or "group accounts/sales has no table in namespace 'shop'" in verdict.message

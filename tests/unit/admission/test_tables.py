@@ -1,0 +1,120 @@
+"""Tables under review: refused exactly when, and as, the operator would refuse them."""
+
+from typing import Any
+
+import pytest
+
+from colocation.admission.tables import judge_table
+from colocation.model.conditions import Reason
+
+from .reviews import JsonObject, creation, deletion, group, known, table, update
+
+SNAPSHOT = {"id": 1, "manifest": "sha256:0", "committedAt": "2026-11-21T00:00:00Z"}
+COLUMNS = table()["spec"]["columns"]
+
+REFUSED = [
+    pytest.param(table("new", buckets=4), Reason.SCHEMA_MISMATCH, "same bucket num: 4 should be 2", id="buckets"),
+    pytest.param(table("new", bucketedBy=["k", "day"]), Reason.SCHEMA_MISMATCH, "size must be same: 2 should be 1",
+                 id="number of columns"),
+    pytest.param(table("new", bucketedBy=["day"]), Reason.SCHEMA_MISMATCH, "date should be bigint", id="type"),
+    pytest.param(table("new", replicas=3), Reason.SCHEMA_MISMATCH, "3 should be 2", id="replicas"),
+    pytest.param(table("new", columns=[{"name": "k", "type": "decimal(39,0)"}]), Reason.INVALID_SPEC, "decimal",
+                 id="a spec that the model refuses"),
+    pytest.param(table("new", colocateWith="accounts/ledger"), Reason.NAMESPACE_NOT_ALLOWED, "allowedNamespaces",
+                 id="a group that does not let its namespace in"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "reason", "message"), REFUSED)
+def test_a_table_that_no_group_takes_is_refused(body: JsonObject, reason: str, message: str) -> None:
+    """With the operator's reason and words."""
+    cluster = known(groups=[group(), group("ledger", "accounts", allowedNamespaces=["bank"])])
+    verdict = judge_table(creation(body), cluster)
+    assert not verdict.allowed
+    assert verdict.reason == reason
+    assert message in verdict.message
+
+
+@pytest.mark.parametrize(("body", "reason", "message"), REFUSED)
+def test_the_words_are_those_of_the_operators_next_pass(body: JsonObject, reason: str, message: str) -> None:
+    """Let in, it would be refused with the very same refusal: both ask the same function."""
+    groups = [group(), group("ledger", "accounts", allowedNamespaces=["bank"])]
+    verdict = judge_table(creation(body), known(groups=groups))
+    refusal = known(groups=groups, tables=[table(), body]).membership.refusals["uid-of-new"]
+    assert (verdict.reason, verdict.message) == (refusal.reason, refusal.message)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(table("new"), id="fits"),
+        pytest.param(table("new", buckets=2, replicas=2, partitionedBy=["day"]), id="says what the group says"),
+        pytest.param(table("new", colocateWith="other", buckets=8, replicas=1), id="makes its group"),
+        pytest.param(table("new", colocateWith="accounts/ledger"), id="group of another namespace that lets it in"),
+        pytest.param(table("new", colocateWith="", buckets=8, replicas=1), id="in no group"),
+    ],
+)
+def test_a_table_that_a_group_takes_passes(body: JsonObject) -> None:
+    """Without a word."""
+    groups = [group(), group("ledger", "accounts", allowedNamespaces=["shop"])]
+    verdict = judge_table(creation(body), known(groups=groups))
+    assert verdict.allowed and verdict.warnings == ()
+
+
+def test_a_table_whose_group_is_not_there_yet_passes_with_a_warning() -> None:
+    """The group may be the next object of the same file; till then the table waits."""
+    verdict = judge_table(creation(table("new", colocateWith="later")), known())
+    assert verdict.allowed
+    assert "group shop/later does not exist" in verdict.warnings[0]
+
+
+def test_what_an_earlier_table_makes_of_a_missing_group_binds_nobody_yet() -> None:
+    """There is no group to compare with until the operator has made it; then the operator judges."""
+    first = table("first", colocateWith="new", buckets=8, replicas=2)
+    second = table("second", colocateWith="new", buckets=16, replicas=2)
+    assert judge_table(creation(second), known(tables=[first])).allowed
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(table(buckets=4), {**table(buckets=4), "metadata": {**table()["metadata"], "labels": {"a": "b"}}},
+                     id="metadata of a refused table"),
+        pytest.param(table(), table(recycleAfterSeconds=5), id="what no group cares about"),
+        pytest.param(table(), table(columns=[*COLUMNS, {"name": "new", "type": "int"}]), id="new column"),
+    ],
+)  # fmt: skip
+def test_harmless_changes_pass(old: JsonObject, new: JsonObject) -> None:
+    """A table that is refused can still be labelled, and freed of finalizers."""
+    assert judge_table(update(old, new), known(tables=[old])).allowed
+
+
+def test_a_table_may_not_turn_to_a_group_with_another_schema() -> None:
+    """Changes of colocateWith are judged as creations."""
+    cluster = known(groups=[group(), group("daily", bucketKey=["date"])])
+    verdict = judge_table(update(table(), table(colocateWith="daily")), cluster)
+    assert (verdict.allowed, verdict.reason) == (False, Reason.SCHEMA_MISMATCH)
+
+
+@pytest.mark.parametrize(
+    ("status", "columns", "message"),
+    [
+        pytest.param({"snapshot": SNAPSHOT}, COLUMNS[:1], "column day (date) is there and is no longer", id="gone"),
+        pytest.param({"snapshot": SNAPSHOT}, [*COLUMNS, {"name": "n", "type": "int", "nullable": False}],
+                     "column n (int) is new and would have to be nullable", id="new, not nullable"),
+        pytest.param({}, COLUMNS[:1], "", id="no files yet"),
+    ],
+)  # fmt: skip
+def test_columns_of_loaded_tables_change_by_the_loads_rules(
+    status: dict[str, Any], columns: list[JsonObject], message: str
+) -> None:
+    """Files that are there must fit: the same rule as when they are read."""
+    old = table(status=status)
+    verdict = judge_table(update(old, {**table(columns=columns), "status": status}), known(tables=[old]))
+    assert verdict.allowed is (message == "")
+    assert message in verdict.message
+
+
+def test_a_table_may_always_be_deleted() -> None:
+    """Its data waits in the recycle bin."""
+    assert judge_table(deletion(table()), known()).allowed

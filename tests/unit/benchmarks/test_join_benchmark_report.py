@@ -1,0 +1,61 @@
+"""The join benchmark's rows: medians, ratios within a round, and every missed goal by name."""
+
+from typing import Any
+
+import pytest
+
+from benchmarks.joins import report
+from benchmarks.joins.tables import all_tables
+from benchmarks.joins.variants import VARIANTS
+from benchmarks.joins.workloads import WORKLOADS
+
+LOADS = [{"seconds": 4.0, "spark_bucketed_seconds": 2.0, "replicas": 2}]
+
+
+def runs(workload: str, **seconds: float) -> list[dict[str, Any]]:
+    """Three runs of each variant around these seconds."""
+    measured = {"shuffle_bytes": 10, "remote_bytes": 0, "tasks_local_ratio": 1.0, "executor_cpu_seconds": 1.0,
+                "tasks": 6}  # fmt: skip
+    return [{"workload": workload, "variant": variant, "seconds": value * factor, **measured}
+            for variant, value in seconds.items() for factor in (3.0, 1.0, 0.5)]  # fmt: skip
+
+
+def test_rows_hold_medians_and_ratios() -> None:
+    """The median counts, not the mean; the shuffle is the measure of speed, the floor that of waste."""
+    rows = {row["variant"]: row for row in report.rows(runs("w", colocated=2.0, shuffle=8.0, floor=1.0), "1gbit")}
+    colocated = rows["colocated"]
+    assert (colocated["seconds_median"], colocated["repetitions"], colocated["links"]) == (2.0, 3, "1gbit")
+    assert (colocated["ratio_to_shuffle"], colocated["ratio_to_floor"]) == (4.0, 2.0)
+    assert rows["shuffle"]["ratio_to_shuffle"] == 1.0
+
+
+@pytest.mark.parametrize(("seconds", "said"), [
+    pytest.param({"colocated": 2.0, "shuffle": 8.0, "floor": 1.0}, [], id="all goals"),
+    pytest.param({"colocated": 2.0, "shuffle": 6.0, "floor": 1.0}, ["3.0 times as fast as a shuffle"], id="shuffle"),
+    pytest.param({"colocated": 2.0, "shuffle": 8.0, "floor": 0.8}, ["2.5 times the floor"], id="floor"),
+    pytest.param({"colocated": 2.0, "shuffle": 8.0, "floor": 1.0, "iceberg_spj": 1.5}, ["iceberg_spj took 1.5 s"],
+                 id="peer"),
+])  # fmt: skip
+def test_every_miss_is_named(seconds: dict[str, float], said: list[str]) -> None:
+    """A goal that is missed is printed with its figures, and no other."""
+    found = report.misses(report.rows(runs("seed_sql1", **seconds), "unshaped"), LOADS)
+    assert len(found) == len(said)
+    assert all(text in line for text, line in zip(said, found, strict=True))
+
+
+def test_slow_loads_are_a_miss() -> None:
+    """The load is held against Spark's own write of the same rows, once per replica."""
+    slow = [{"seconds": 8.0, "spark_bucketed_seconds": 2.0, "replicas": 2}]
+    assert report.load_ratio(slow) == 2.0
+    assert [line for line in report.misses([], slow) if line.startswith("load: 2.0 times")]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+def test_statements_name_only_known_tables(variant: Any, workload: Any) -> None:
+    """No placeholder is left, and each variant reads its own tables."""
+    statement = variant.statement(workload)
+    assert "{" not in statement
+    known = {table.name for table in all_tables(rows_per_day=1)} | {"customer"}
+    assert {read.table for read in workload.reads} <= known
+    assert f"{variant.prefix}." in statement

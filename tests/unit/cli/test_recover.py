@@ -1,0 +1,96 @@
+"""`recover`, and how dropped tables are shown, over a cluster in memory."""
+
+from typing import Any
+
+import pytest
+
+from .conftest import FakeCluster, Run, group_object, table_object
+
+RECORD: dict[str, Any] = {
+    "namespace": "shop",
+    "name": "orders",
+    "uid": "0a1b2c3d-0000",
+    "snapshot": table_object()["status"]["snapshot"],
+    "deletedAt": "2026-11-21T00:00:00Z",
+    "purgeAt": "2999-01-01T00:00:00Z",
+}
+REQUEST = {"recover.colocation.dev/0a1b2c3d": "shop/orders"}
+
+
+def dropped(cluster: FakeCluster, **changes: Any) -> None:
+    """``orders`` is in the recycle bin."""
+    cluster.groups()[0] = group_object(tables=["orders*"], tableCount=0, recycled=[RECORD | changes])
+    cluster.tables().clear()
+
+
+def test_asks_and_waits(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is an annotation of the group; the answer is the table with its snapshot."""
+    dropped(cluster)
+    monkeypatch.setattr(cluster, "on_annotation", lambda: cluster.tables().append(table_object()))
+    done = run("recover", "orders")
+    assert done.stdout == "table shop/orders is back: snapshot 3, 10 rows, 2.0 KiB\n"
+    assert cluster.groups()[0]["metadata"]["annotations"] == REQUEST
+
+
+def test_refusal_of_the_operator_is_told(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the annotation away and says why in an event."""
+    dropped(cluster)
+    monkeypatch.setattr(cluster, "on_annotation", lambda: cluster.groups()[0]["metadata"].pop("annotations"))
+    refusal = {"reason": "RecoverRefused", "message": "it was purged"}
+    monkeypatch.setattr(cluster, "events", lambda group: [refusal])
+    done = run("recover", "orders")
+    assert (done.exit_code, done.stderr) == (1, "error: the operator refused: it was purged\n")
+
+
+def test_gives_up_in_the_end(run: Run, cluster: FakeCluster) -> None:
+    """And says how far it is."""
+    dropped(cluster)
+    done = run("recover", "orders", "--wait-seconds", "0")
+    assert done.exit_code == 1
+    assert "not back after 0 s (waiting for the operator to make the table)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        pytest.param({"purgeAt": "2026-11-21T00:00:01Z"}, "was purged at 2026-11-21T00:00:01Z", id="too late"),
+        pytest.param({"snapshot": None}, "was never loaded", id="nothing to bring back"),
+        pytest.param({"name": "customers"}, "there are: customers*", id="another table"),
+    ],
+)
+def test_what_cannot_come_back_is_refused_at_once(
+    run: Run, cluster: FakeCluster, changes: dict[str, Any], words: str
+) -> None:
+    """Nothing is asked of the operator then."""
+    dropped(cluster, **changes)
+    done = run("recover", "orders")
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert "annotations" not in cluster.groups()[0]["metadata"]
+
+
+def test_table_of_that_name_is_not_replaced(run: Run, cluster: FakeCluster) -> None:
+    """Whoever made it has to drop it first."""
+    dropped(cluster)
+    made = table_object()
+    made["metadata"]["uid"] = "ffffffff-0000"
+    cluster.tables().append(made)
+    done = run("recover", "orders")
+    assert done.exit_code == 1
+    assert "exists" in done.stderr
+
+
+def test_dropped_tables_are_shown_with_a_mark(run: Run, cluster: FakeCluster) -> None:
+    """In the list of tables with what was loaded, in their group with their times."""
+    dropped(cluster)
+    assert run("tables").stdout.splitlines()[1].split()[:2] == ["orders*", "sales"]
+    shown = run("show", "sales").stdout
+    assert "tables:      orders*" in shown
+    assert shown.splitlines()[-1].split() == ["shop/orders*", RECORD["deletedAt"], RECORD["purgeAt"], "10"]
+
+
+def test_show_says_the_state_of_every_replica(run: Run, cluster: FakeCluster) -> None:
+    """Behind the node, where it is not complete."""
+    problem = {"bucket": 1, "reason": "NodeNotReady", "replicas": {"node-2": "complete", "node-1": "down"}}
+    cluster.groups()[0] = group_object(stable=False, unstableBuckets=[problem], unstableBucketCount=1)
+    assert "1        node-2, node-1 (down)   NodeNotReady" in run("show", "sales").stdout

@@ -1,0 +1,92 @@
+"""What is promised to fit into Kubernetes' objects does: 200 tables of 2,000 partitions in one namespace, and more.
+
+etcd takes 1.5 MiB per object, a ConfigMap holds 1 MiB, Linux takes 131,071 bytes per environment variable.
+"""
+
+import json
+
+import pytest
+
+from colocation.manifests.clone_job import CloneJobSettings, clone_job
+from colocation.manifests.config_map import SparkConfigMap, spark_config_map_data
+from colocation.manifests.spark_pods import SparkPlacement
+from colocation.model.agent import TableReference
+from colocation.model.clone import CloneSource, CloneSpec, spec_from_environment
+from colocation.model.group import CloneCounts, ColocationGroupStatus, UnstableBucket
+from colocation.model.table import MAX_RETAINED_SNAPSHOTS, ColocatedTableStatus, Retention, TableSnapshot
+
+TABLES, PARTITIONS, BUCKETS = 200, 2000, 1000
+ETCD_BYTES = 3 << 19
+CONFIG_MAP_BYTES = 1 << 20
+VARIABLE_BYTES = (1 << 17) - 1
+LONG_NAME = "a" * 63
+NODE = "ip-10-100-200-100.eu-central-1.compute.internal-{:04d}"
+SETTINGS = CloneJobSettings(namespace="system", image="registry.example/colocation-operator:1.0.0")
+CONDITION_MESSAGE = "m" * 2000
+
+
+def digest(number: int) -> str:
+    return f"{number:064x}"
+
+
+def clone_spec(retained: int) -> CloneSpec:
+    """A clone of all tables, their names as long as they may be."""
+    tables = tuple(
+        TableReference(
+            namespace=LONG_NAME,
+            directory=f"{LONG_NAME}-{number:08x}",
+            manifest=digest(number),
+            retained_manifests=tuple(digest(one) for one in range(retained)),
+        )
+        for number in range(TABLES)
+    )
+    sources = tuple(CloneSource(node=NODE.format(one), url=f"https://10.0.0.{one}:8440") for one in range(7))
+    return CloneSpec(
+        namespace=LONG_NAME, group=LONG_NAME, bucket=7, target=NODE.format(9), tables=tables, sources=sources
+    )
+
+
+@pytest.mark.parametrize("retained", [0, Retention().snapshots, 60])
+def test_clone_job_of_many_tables(retained: int) -> None:
+    """Each variable can be handed to a process, the Job can be stored, and the clone reads what was written."""
+    spec = clone_spec(retained)
+    job = clone_job("clone-x", spec, None, 0, SETTINGS)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    environment = {entry["name"]: entry["value"] for entry in container["env"]}
+    assert max(len(f"{name}={value}\0") for name, value in environment.items()) <= VARIABLE_BYTES
+    assert len(json.dumps(job)) < ETCD_BYTES
+    assert spec_from_environment(environment) == spec
+
+
+def test_group_with_many_tables_and_problems() -> None:
+    """1,000 buckets of 3 replicas on nodes with long names, all of them unstable."""
+    nodes = [NODE.format(one) for one in range(50)]
+    rows = (tuple(nodes[(bucket + one) % 50] for one in range(3)) for bucket in range(BUCKETS))
+    problem = UnstableBucket(bucket=0, reason="NodeNotReady", message=CONDITION_MESSAGE, since="2026-11-21T00:00:00Z")
+    status = ColocationGroupStatus(
+        tables=tuple(f"{LONG_NAME}/{number:063d}" for number in range(TABLES)),
+        nodes=tuple(nodes),
+        backends_per_bucket_seq=tuple(rows),
+        unstable_buckets=(problem,) * 20,
+        clones=CloneCounts(counted=("00000000-0000-0000-0000-000000000000",) * 1000),
+    )
+    assert len(status.model_dump_json()) < ETCD_BYTES / 2  # spec.bucketSequence may hold the map once more
+
+
+def test_table_with_many_partitions_and_snapshots() -> None:
+    """Partitions and files are counted, not listed; each retained snapshot takes a line."""
+    snapshot = TableSnapshot(
+        id=10**9, manifest=f"sha256:{digest(1)}", committed_at="2026-11-21T00:00:00Z", partitions=PARTITIONS,
+        files=PARTITIONS * BUCKETS, rows=10**13, bytes=10**15,
+    )  # fmt: skip
+    status = ColocatedTableStatus(snapshot=snapshot, history=(snapshot,) * MAX_RETAINED_SNAPSHOTS)
+    assert len(status.model_dump_json()) < 64_000
+
+
+def test_config_map_of_a_group_on_many_nodes() -> None:
+    """1,000 nodes with long names: their agents, and the affinity of driver and executors."""
+    nodes = tuple(NODE.format(one) for one in range(1000))
+    placement = SparkPlacement(namespace=LONG_NAME, group=LONG_NAME, nodes=nodes)
+    urls = dict.fromkeys(nodes, "https://10.100.200.100:8440")
+    content = SparkConfigMap(placement=placement, agent_urls=urls, ca_certificate="c" * 4000)
+    assert sum(map(len, spark_config_map_data(content).values())) < CONFIG_MAP_BYTES

@@ -1,0 +1,54 @@
+"""A group's replicas are raised and lowered while it is in use."""
+
+from collections import Counter
+from itertools import chain
+
+from colocation.model.group import BucketSequence
+from tests.property.worlds import make_node
+
+from .cases import SIX, nodes_of, planned
+
+
+def complete(rows: BucketSequence) -> dict[str, dict[int, str]]:
+    """Every replica of the map."""
+    found: dict[str, dict[int, str]] = {}
+    for bucket, row in enumerate(rows):
+        for node in row:
+            found.setdefault(node, {})[bucket] = "complete"
+    return found
+
+
+def test_raised_replicas_enter_the_map_bucket_by_bucket() -> None:
+    """The old replicas serve; a bucket's new one enters its row when it is complete, and nothing is given up."""
+    group = planned(nodes_of(1, 2, 3), replicas=3)
+    assert group.stable
+    assert {(move.kind, move.reason, move.source) for move in group.moves} == {("place", "ReplicasRaised", None)}
+    assert len(group.moves) == 6
+    done = group.moves[0]
+    held = complete(SIX)
+    held[done.to][done.bucket] = "complete"
+    following = planned(nodes_of(1, 2, 3), replicas=3, held=held).next_map
+    assert following is not None
+    assert [len(row) for row in following] == [3 if bucket == done.bucket else 2 for bucket in range(6)]
+
+
+def test_lowered_replicas_leave_evenly_and_only_while_enough_others_are_complete() -> None:
+    """From three to two on three nodes: two leave each node; a bucket whose others are damaged waits."""
+    full = (("node-1", "node-2", "node-3"),) * 6
+    group = planned(nodes_of(1, 2, 3), bucket_map=full)
+    assert (group.stable, group.moves) == (True, ())
+    assert group.next_map is not None
+    counts = Counter(chain.from_iterable(group.next_map))
+    assert counts == {"node-1": 4, "node-2": 4, "node-3": 4}
+    held = complete(full)
+    held["node-1"][0] = held["node-2"][0] = "corrupt"
+    following = planned(nodes_of(1, 2, 3), bucket_map=full, held=held).next_map
+    assert following is not None
+    assert len(following[0]) == 3
+
+
+def test_lowered_replicas_stay_in_different_zones() -> None:
+    """Of two replicas in one zone and one in another, one of the two goes."""
+    nodes = [make_node("node-1", zone="a"), make_node("node-2", zone="a"), make_node("node-3", zone="b")]
+    target = planned(nodes, bucket_map=(("node-1", "node-2", "node-3"),) * 6).target_map
+    assert all("node-3" in row for row in target or ())

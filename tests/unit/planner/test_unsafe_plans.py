@@ -1,0 +1,92 @@
+"""A plan that breaks a safety rule is not carried out for that group, and says which rule."""
+
+import pytest
+
+from colocation.model.plan import Drop, GroupPlan, Move, Plan
+from colocation.model.snapshot import Clone, Limits, Snapshot
+from colocation.planner import plan, without_violations
+from tests.property.worlds import GIB, NOW, make_group, make_snapshot
+
+from .cases import SIX, nodes_of
+
+OTHERS = SIX[1:]
+
+
+def snapshot_of(**limits: object) -> Snapshot:
+    """A stable group on three nodes, an empty fourth one, and a second group that nothing is wrong with."""
+    group = make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6)
+    other = make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6, name="other")
+    return make_snapshot(nodes_of(1, 2, 3, 4), group, other, limits=Limits.model_validate(limits))
+
+
+def move(bucket: int, to: str, source: str | None = "node-1") -> Move:
+    return Move(bucket=bucket, source=source, to=to, kind="balance", reason="Balancing", bytes=GIB)
+
+
+def drop(node: str, bucket: int = 0) -> Drop:
+    return Drop(bucket=bucket, node=node, reason="not needed")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        pytest.param({"next_map": (("node-1", "node-1"), *OTHERS)}, "two replicas on one node", id="twice-on-a-node"),
+        pytest.param({"next_map": (("node-1", "node-4"), *OTHERS)}, "does not hold it complete", id="break-first"),
+        pytest.param({"next_map": (("node-1",), *OTHERS)}, "from 2 to 1 live replicas", id="fewer-replicas"),
+        pytest.param({"next_map": SIX[:3]}, "has 3 buckets, not 6", id="fewer-buckets"),
+        pytest.param({"drops": (drop("node-1"),)}, "which is in its map", id="drop-of-the-map"),
+        pytest.param({"moves": (move(0, "node-5"),), "start_now": (0,)}, "which is not live", id="to-no-node"),
+        pytest.param({"moves": (move(0, "node-4"),), "start_now": (0, 0)}, "start twice", id="twice"),
+        pytest.param(
+            {"moves": tuple(move(bucket, "node-4") for bucket in range(3)), "start_now": (0, 1, 2)},
+            "3 clones to node node-4 at one time, 2 allowed",
+            id="too-many-for-the-node",
+        ),
+    ],
+)
+def test_an_unsafe_plan_is_not_carried_out(mistake: dict[str, object], message: str) -> None:
+    """Each mistake stops its group, with the bucket and the broken rule; the other group goes on."""
+    snapshot = snapshot_of()
+    right = plan(snapshot)
+    wrong = right.groups[0].model_copy(update={"next_map": None, "start_now": (), "drops": (), "moves": (), **mistake})
+    checked = without_violations(snapshot, Plan(groups=(wrong, *right.groups[1:])))
+    stopped = checked.groups[0]
+    assert stopped.stalled is not None
+    assert stopped.stalled.reason == "UnsafePlan"
+    assert message in stopped.stalled.message
+    assert does_nothing(stopped)
+    assert checked.groups[1] == right.groups[1]
+
+
+def test_a_full_disk_stops_all_groups_that_would_write_to_it() -> None:
+    """Room is shared: no group may count on it alone."""
+    snapshot = snapshot_of(maxConcurrentClonesPerNode=10)
+    full = snapshot.nodes[3].model_copy(update={"capacity_bytes": 100 * GIB, "free_bytes": 11 * GIB})
+    snapshot = snapshot.model_copy(update={"nodes": (*snapshot.nodes[:3], full)})
+    starting = {"moves": (move(0, "node-4"),), "start_now": (0,), "next_map": None, "drops": ()}
+    wrong = Plan(groups=tuple(group.model_copy(update=starting) for group in plan(snapshot).groups))
+    stopped = without_violations(snapshot, wrong).groups
+    assert [group.stalled is not None and "lacks room" in group.stalled.message for group in stopped] == [True, True]
+
+
+def test_a_clone_under_way_is_not_started_again() -> None:
+    """Two Jobs must never write the same files."""
+    clone = Clone(namespace="shop", group="sales", bucket=0, source="node-1", to="node-4", since=NOW)
+    snapshot = snapshot_of().model_copy(update={"clones": (clone,)})
+    starting = {"moves": (move(0, "node-4"),), "start_now": (0,), "next_map": None, "drops": ()}
+    right = plan(snapshot)
+    wrong = Plan(groups=(right.groups[0].model_copy(update=starting), right.groups[1]))
+    stalled = without_violations(snapshot, wrong).groups[0].stalled
+    assert stalled is not None
+    assert "twice" in stalled.message
+
+
+def test_a_safe_plan_is_left_as_it_is() -> None:
+    """The check costs nothing but its time."""
+    snapshot = snapshot_of()
+    right = plan(snapshot)
+    assert without_violations(snapshot, right) is right
+
+
+def does_nothing(group: GroupPlan) -> bool:
+    return group.next_map is None and not (group.start_now or group.drops or group.cancel)

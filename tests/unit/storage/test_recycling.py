@@ -1,0 +1,99 @@
+"""Dropped tables wait in the bin, come back whole, or go for good."""
+
+import json
+
+import pytest
+
+from colocation.storage import recycling
+from colocation.storage.errors import InvalidPath, ManifestMissing
+from colocation.storage.inventory import Inventory
+from colocation.storage.paths import table_path
+from colocation.storage.root import DataRoot
+
+from .conftest import Clock
+from .tables import data_path, make_table, on_disk, publish_table
+
+TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(3)})
+SUCCESSOR = table_path("shop", "orders-99999999")
+
+
+def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
+    """A dropped table is kept for as long as was asked, then its files are gone for good."""
+    publish_table(root, TABLE)
+    inventory = Inventory(root)
+    recycling.recycle(root, inventory, TABLE.path, keep_seconds=100)
+    assert root.tables() == ()
+    name = f"shop.orders-0a1b2c3d.{int(clock.now)}"
+    assert (root.path / ".recycle" / name / data_path(0, partition="o_year=0")).exists()
+    assert json.loads((root.path / ".recycle" / f"{name}.json").read_text()) == {"keepSeconds": 100}
+    clock.now += 99
+    assert recycling.purge_expired(root) == 0
+    clock.now += 1
+    assert recycling.purge_expired(root) == 1
+    assert list((root.path / ".recycle").iterdir()) == []
+    assert root.ledger.entries(TABLE.path) == {}
+
+
+def test_recycling_again_is_no_error(root: DataRoot) -> None:
+    """The second call finds nothing; a table made anew in between is recycled beside the first."""
+    inventory = Inventory(root)
+    publish_table(root, TABLE)
+    recycling.recycle(root, inventory, TABLE.path, 100)
+    recycling.recycle(root, inventory, TABLE.path, 100)
+    assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 1
+
+
+def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(root: DataRoot, clock: Clock) -> None:
+    """Unknown retention errs on the side of keeping."""
+    publish_table(root, TABLE)
+    recycling.recycle(root, Inventory(root), TABLE.path, 0)
+    next((root.path / ".recycle").glob("*.json")).write_text("{")
+    assert recycling.purge_expired(root) == 0
+    clock.now += recycling.DEFAULT_KEEP_SECONDS
+    assert recycling.purge_expired(root) == 1
+
+
+@pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])
+def test_a_dropped_table_comes_back_as_its_successor(root: DataRoot, recycled: bool) -> None:
+    """The same files under the successor's name, found whole after they were verified; the bin is empty."""
+    publish_table(root, TABLE)
+    inventory = Inventory(root)
+    if recycled:
+        recycling.recycle(root, inventory, TABLE.path, 100)
+        assert [one.table for one in recycling.recycled_tables(root)] == [TABLE.path]
+    for _ in range(2):
+        recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    assert root.tables() == (SUCCESSOR,)
+    assert list((root.path / ".recycle").iterdir()) == []
+    report = inventory.table(SUCCESSOR).verify(TABLE.manifest, deep=False)
+    assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
+
+
+def test_a_successor_with_files_keeps_them(root: DataRoot) -> None:
+    """A node that comes late has been repaired meanwhile: what it brings stays in the bin."""
+    publish_table(root, TABLE)
+    inventory = Inventory(root)
+    recycling.recycle(root, inventory, TABLE.path, 100)
+    on_disk(root, SUCCESSOR, "data").mkdir(parents=True)
+    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    assert [one.table for one in recycling.recycled_tables(root)] == [TABLE.path]
+
+
+def test_no_other_table_gets_the_files(root: DataRoot) -> None:
+    """Names and namespaces must be the same."""
+    for namespace, directory in (("shop", "customers-99999999"), ("bank", "orders-99999999")):
+        with pytest.raises(InvalidPath, match="same name"):
+            recycling.restore(root, Inventory(root), TABLE.path, table_path(namespace, directory))
+
+
+def test_schema_of_a_recycled_table(root: DataRoot) -> None:
+    """From its manifest; without it, or with a damaged one, the node is not the one to ask."""
+    publish_table(root, TABLE)
+    recycling.recycle(root, Inventory(root), TABLE.path, 100)
+    schema = recycling.recycled_schema(root, TABLE.path, TABLE.manifest)
+    assert ([column.name for column in schema.columns], schema.bucketed_by, schema.buckets) == (["key"], ("key",), 4)
+    with pytest.raises(ManifestMissing):
+        recycling.recycled_schema(root, TABLE.path, "00" * 32)
+    next((root.path / ".recycle").glob(f"*/manifests/{TABLE.manifest}*")).write_bytes(b"damaged")
+    with pytest.raises(ManifestMissing):
+        recycling.recycled_schema(root, TABLE.path, TABLE.manifest)

@@ -1,0 +1,129 @@
+"""A manifest that was prepared before, for the group as it was then; and what a schedule keeps of a decision."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from colocation.submit import ManifestError, prepare
+from colocation.submit.decision import DEGRADE_REASON
+
+from .applications_under_test import apache_application, sales_group, schedule, spark_application
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+Make = Callable[..., dict[str, Any]]
+
+ALL_KINDS = pytest.mark.parametrize(
+    "make", [pytest.param(spark_application, id="Kubeflow"), pytest.param(schedule, id="schedule"),
+             pytest.param(apache_application, id="Apache")]
+)  # fmt: skip
+
+
+def zone(name: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [name]}]}
+
+
+@ALL_KINDS
+def test_a_group_that_moved_is_followed(make: Make) -> None:
+    """What an earlier preparation added for other nodes is taken out again; nothing of the author's is."""
+    before, after = sales_group(nodes=("node-1", "node-2")), sales_group(nodes=("node-2", "node-3"))
+    assert prepare(prepare(make(), before).application, after) == prepare(make(), after)
+
+
+def test_their_own_affinity_survives_a_move() -> None:
+    """Their terms are paired with the nodes of now; preferences and other affinities stay."""
+    affinity = {"nodeAffinity": {
+        REQUIRED: {"nodeSelectorTerms": [zone("a"), zone("b")]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": zone("a")}],
+    }, "podAntiAffinity": {REQUIRED: []}}  # fmt: skip
+    application = spark_application(executor={"template": {"spec": {"affinity": affinity}}})
+    before, after = sales_group(nodes=("node-1", "node-2")), sales_group(nodes=("node-3",))
+    assert prepare(prepare(application, before).application, after) == prepare(application, after)
+
+
+def test_a_node_that_the_author_names_stays_named() -> None:
+    """It looks like what we add, and is not ours: the group moving away from it is a contradiction."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}
+    application = spark_application(executor={"template": {"spec": {"affinity": affinity}}})
+    once = prepare(application, sales_group()).application
+    assert prepare(once, sales_group()).application == once
+    with pytest.raises(ManifestError, match="node-9"):
+        prepare(once, sales_group(nodes=("node-9",)))
+
+
+@ALL_KINDS
+def test_the_decision_stands_on_the_object(make: Make) -> None:
+    """In the annotation, in EXPLAIN's words."""
+    prepared = prepare(make(), sales_group(stable=False, reason="NodeGone", message="node-2 is gone"))
+    assert prepared.application["metadata"]["annotations"]["colocation.dev/decision"] == (
+        "colocate: false, reason: group is not stable: NodeGone: node-2 is gone"
+    )
+
+
+def test_a_schedule_freezes_no_decision() -> None:
+    """Its runs start at other times: the group as it is then decides, in Spark's session."""
+    prepared = prepare(schedule(), sales_group(stable=False, reason="NodeGone"))
+    assert DEGRADE_REASON not in prepared.application["spec"]["template"]["sparkConf"]
+    assert prepared.decision.colocated is False
+
+
+def test_the_runs_of_a_schedule_are_applications() -> None:
+    """Kubeflow's controller makes a SparkApplication of the template: that is what submit makes of one."""
+    runs = prepare(schedule(), sales_group()).application["spec"]
+    assert runs["template"] == prepare(spark_application(), sales_group()).application["spec"]
+    assert runs["schedule"] == "@daily"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param({"template": spark_application()["spec"]}, "spec lacks schedule", id="no schedule"),
+        pytest.param({"schedule": "@daily"}, "spec.template lacks type", id="no template"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(spec: dict[str, Any], message: str) -> None:
+    """The message names the field by its path."""
+    with pytest.raises(ManifestError, match=message):
+        prepare({**schedule(), "spec": spec}, sales_group())
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"dynamicAllocation": {"enabled": True}}, None, id="Kubeflow's field: its operator says it"),
+        pytest.param({"sparkConf": {"spark.dynamicAllocation.enabled": "true"}}, "true", id="by configuration"),
+        pytest.param({"sparkConf": {"spark.dynamicAllocation.enabled": "true",
+                                    "spark.dynamicAllocation.shuffleTracking.enabled": "false"}}, "false", id="given"),
+        pytest.param({}, None, id="not dynamic"),
+    ],
+)  # fmt: skip
+def test_dynamic_allocation_tracks_shuffle_files(spec: dict[str, Any], expected: str | None) -> None:
+    """Executors come and go on the group's nodes; those with shuffle files stay."""
+    application = prepare(spark_application(**spec), sales_group()).application
+    conf = application["spec"]["sparkConf"]
+    assert conf.get("spark.dynamicAllocation.shuffleTracking.enabled") == expected
+    assert application["spec"]["executor"]["template"]["spec"]["affinity"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        pytest.param({"sparkConf": {"spark.kubernetes.driver.podTemplateFile": "/x"}},
+                     ["'/x'", "spec.driver.template"], id="a template file"),
+        pytest.param({"hadoopConf": {"fs.coloc.impl": "x.Y"}}, ["hadoopConf", "'x.Y'", "ColocFileSystem"],
+                     id="the file system by hadoopConf"),
+    ],
+)  # fmt: skip
+def test_configuration_may_not_undo_the_placement(spec: dict[str, Any], words: list[str]) -> None:
+    """Kubeflow's operator and Spark would prefer one of the two without a word."""
+    with pytest.raises(ManifestError) as refused:
+        prepare(spark_application(**spec), sales_group())
+    assert all(word in str(refused.value) for word in words)
+
+
+def test_their_extensions_and_ours_hold() -> None:
+    """Keys that take a list hold both."""
+    prepared = prepare(spark_application(sparkConf={"spark.plugins": "my.Plugin"}), sales_group())
+    plugins = prepared.application["spec"]["sparkConf"]["spark.plugins"].split(",")
+    assert plugins == ["my.Plugin", "dev.colocation.spark.ColocationPlugin"]

@@ -1,0 +1,103 @@
+"""How applications go on, as the objects of each operator tell it."""
+
+from typing import Any
+
+import pytest
+
+from colocation.submit.status import apache_status, driver_pod_status, kubeflow_status, schedule_status
+
+from .applications_under_test import apache_application, schedule, spark_application
+
+
+def pod(name: str, role: str, created: str = "2026-11-21T00:00:00Z", **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"spark-role": role}, "creationTimestamp": created}, "status": status}
+
+
+def apache(*summaries: str, message: str = "", **spec: Any) -> dict[str, Any]:
+    """An application that went through these states."""
+    states = {str(number): {"currentStateSummary": one, "message": message} for number, one in enumerate(summaries)}
+    status = {"currentState": states[str(len(summaries) - 1)], "stateTransitionHistory": states} if summaries else {}
+    return {**apache_application(**spec), "status": status}
+
+
+@pytest.mark.parametrize(
+    ("states", "phase", "state"),
+    [
+        pytest.param([], "running", "", id="not seen yet"),
+        pytest.param(["Submitted", "RunningHealthy"], "running", "RunningHealthy", id="running"),
+        pytest.param(["RunningHealthy", "Succeeded"], "running", "Succeeded", id="ended, its pods are let go"),
+        pytest.param(["Succeeded", "ResourceReleased"], "succeeded", "Succeeded", id="succeeded"),
+        pytest.param(["Succeeded", "TerminatedWithoutReleaseResources"], "succeeded", "Succeeded", id="pods kept"),
+        pytest.param(["Failed", "ResourceReleased"], "failed", "Failed", id="failed"),
+        pytest.param(["Failed", "ScheduledToRestart"], "running", "ScheduledToRestart", id="tried again"),
+        pytest.param(["Failed", "ScheduledToRestart", "RunningHealthy", "Succeeded", "ResourceReleased"], "succeeded",
+                     "Succeeded", id="the last attempt counts"),
+        pytest.param(["DriverRequested", "DriverStartTimedOut", "TerminatedWithoutReleaseResources"], "failed",
+                     "DriverStartTimedOut", id="never started"),
+        pytest.param([*["Submitted"] * 9, "Succeeded", "Failed", "ResourceReleased"], "failed", "Failed",
+                     id="keys are numbers"),
+    ],
+)  # fmt: skip
+def test_apaches_end_is_told_by_the_state_before_the_last(states: list[str], phase: str, state: str) -> None:
+    """ResourceReleased does not say how the application ended; the history does."""
+    status = apache_status(apache(*states), [])
+    assert (status.phase, status.state) == (phase, state)
+
+
+def test_apaches_failure_has_the_operators_words() -> None:
+    """The message of the state in which it failed."""
+    status = apache_status(apache("SchedulingFailure", "ResourceReleased", message="quota exceeded"), [])
+    assert status.error == "quota exceeded"
+
+
+def test_apaches_pods_are_found_by_label() -> None:
+    """Of several attempts the youngest driver; executors count while they run."""
+    pods = [
+        pod("report-0-driver", "driver"), pod("report-1-driver", "driver", created="2026-11-21T00:05:00Z"),
+        pod("a", "executor", phase="Running"), pod("b", "executor", phase="Pending"),
+    ]  # fmt: skip
+    status = apache_status(apache("RunningHealthy", sparkConf={"spark.executor.instances": "2"}), pods)
+    assert (status.driver_pod, status.executors_running, status.executors_wanted) == ("report-1-driver", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        pytest.param({}, 3, id="fixed"),
+        pytest.param({"executor": {}}, None, id="not said"),
+        pytest.param({"dynamicAllocation": {"enabled": True}}, None, id="dynamic"),
+    ],
+)
+def test_kubeflows_executors_are_counted(spec: dict[str, Any], wanted: int | None) -> None:
+    """How many are wanted is told only where it is fixed."""
+    reported = {"applicationState": {"state": "RUNNING"}, "executorState": {"a": "RUNNING", "b": "PENDING"},
+                "driverInfo": {"podName": "report-driver"}}  # fmt: skip
+    status = kubeflow_status({**spark_application(**spec), "status": reported})
+    assert (status.executors_running, status.executors_wanted, status.driver_pod) == (1, wanted, "report-driver")
+
+
+def test_a_schedule_may_be_replaced_at_any_time() -> None:
+    """It runs nothing itself."""
+    assert schedule_status({**schedule(), "status": {"scheduleState": "Scheduled"}}).ended
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "state", "error"),
+    [
+        pytest.param({"phase": "Pending"}, "running", "Pending", "", id="pending"),
+        pytest.param({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]},
+                     "running", "Pending (ErrImagePull)", "", id="why it does not start"),
+        pytest.param({"phase": "Pending", "containerStatuses": [
+            {"state": {"waiting": {"reason": "ContainerCreating"}}}]}, "running", "Pending", "", id="starting"),
+        pytest.param({"phase": "Succeeded"}, "succeeded", "Succeeded", "", id="succeeded"),
+        pytest.param({"phase": "Failed", "containerStatuses": [
+            {"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}, "failed", "Failed",
+            "the driver ended with exit code 137 (OOMKilled)", id="killed"),
+        pytest.param({"phase": "Failed", "reason": "Evicted", "message": "no memory"}, "failed", "Failed", "no memory",
+                     id="evicted"),
+    ],
+)  # fmt: skip
+def test_a_drivers_pod_tells_how_it_goes(status: dict[str, Any], phase: str, state: str, error: str) -> None:
+    """Where no operator watches, the pod's own status is all there is."""
+    found = driver_pod_status(pod("report-driver", "driver", **status), [], wanted=2)
+    assert (found.phase, found.state, found.error, found.driver_pod) == (phase, state, error, "report-driver")
