@@ -22,18 +22,23 @@ from ..model.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Recovery:
-    """A table that takes over a dropped one's files. ``homeless``: buckets that no live node holds complete."""
+    """A table that takes over a dropped one's files.
+
+    ``homeless``: buckets that no live node holds complete. ``unheard``: nodes whose agent answers and has not yet said
+    what it has of the table: without waiting for it, its files would be cloned instead of taken over.
+    """
 
     table: ObservedTable
     record: RecycledTable
     group: ObservedGroup
     orders: tuple[RestoreTable, ...]
     homeless: tuple[int, ...]
+    unheard: tuple[str, ...]
 
     @property
     def is_whole(self) -> bool:
         """Whether the table may have its snapshot."""
-        return not self.homeless and not self.orders
+        return not self.homeless and not self.orders and not self.unheard
 
     @property
     def refusal(self) -> Refusal:
@@ -58,8 +63,9 @@ def recoveries_of(observation: Observation, snapshot: Snapshot) -> Iterator[Reco
         if found and table.is_recovering and not table.identity.deleting:
             record, group = found
             orders = tuple(_orders(observation, table, record))
-            homeless = tuple(_homeless(observation, reports, as_recovered(table, record), group, ready))
-            yield Recovery(table, record, group, orders, homeless)
+            wanted = as_recovered(table, record)
+            homeless = tuple(_homeless(observation, reports, wanted, group, ready))
+            yield Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
@@ -77,6 +83,13 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
         for directory in record.directories:
             if directory != table.directory and f"{namespace}/{directory}" in lying:
                 yield RestoreTable(node, url, namespace, directory, table.directory)
+
+
+def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
+    for node, url in observation.agent_urls.items():
+        view = observation.agent_views.get(node)
+        if url and view and view.silent_since is None and table.reference not in view.asked:
+            yield node
 
 
 def _has_files(report: AgentReport, namespace: str, directory: str) -> bool:

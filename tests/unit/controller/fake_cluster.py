@@ -36,6 +36,7 @@ from colocation.kube.observation import (
     ObservedTable,
 )
 from colocation.manifests.config_map import SparkConfigMap
+from colocation.kube.recycled import recycled_records, reference_of
 from colocation.manifests.recovered_table import recovered_table
 from colocation.model.agent import AgentReport, BucketReport, RecycledSchema, TableReport
 from colocation.model.clone import CloneSpec
@@ -68,6 +69,7 @@ class FakeCluster:
     specs: dict[str, CloneSpec] = field(default_factory=dict)
     bucket_bytes: dict[str, int] = field(default_factory=dict)
     silent_since: dict[str, datetime] = field(default_factory=dict)
+    last_words: dict[str, AgentView] = field(default_factory=dict)
     dropped: dict[str, DroppedTable] = field(default_factory=dict)
     config_maps: dict[tuple[str, str], SparkConfigMap] = field(default_factory=dict)
     performed: list[Action] = field(default_factory=list)
@@ -83,6 +85,10 @@ class FakeCluster:
     def set_ready(self, name: str, ready: bool) -> None:
         message = "" if ready else "Kubelet stopped posting node status."
         self.nodes[name] = replace(self.nodes[name], ready=ready, ready_changed_at=self.now, not_ready_message=message)
+
+    def set_slow(self, name: str) -> None:
+        """The node's agent answers later than a pass waits: what it said last stands until ``last_words`` forgets it."""
+        self.last_words[name] = self._view(name)
 
     def remove_node(self, name: str) -> None:
         del self.nodes[name], self.disks[name], self.bins[name]
@@ -186,7 +192,7 @@ class FakeCluster:
             nodes=tuple(self.nodes[name] for name in sorted(self.nodes)),
             agents=agents,
             clone_jobs=tuple(self.jobs[name] for name in sorted(self.jobs)),
-            agent_views={name: self._view(name) for name in self.disks},
+            agent_views={name: self.last_words.get(name) or self._view(name) for name in self.disks},
             bucket_bytes=self._known_bytes(),
             dropped_tables=dict(self.dropped),
             namespace_uids={"shop": "12345678-0000"},
@@ -317,7 +323,9 @@ class FakeCluster:
             recycled_directories=tuple(f"shop/{directory}" for directory in self.bins[node]),
         )  # fmt: skip
         silent_since = self.silent_since.get(node)
-        return AgentView(report, (), silent_since or self.now, silent_since)
+        records = recycled_records(self.groups.values())
+        asked = tuple(reference_of(table, records) for table in self.tables.values())
+        return AgentView(report, asked, silent_since or self.now, silent_since)
 
 
 def _complete(size: int) -> BucketReport:

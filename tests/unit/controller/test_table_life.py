@@ -225,6 +225,26 @@ async def test_node_that_was_away_gives_its_files_back_too() -> None:
     assert story.places_of("orders") == story.map_of("sales")
 
 
+async def test_recovery_asks_every_agent_that_answers() -> None:
+    """One that is slow, on a busy machine, has its folder renamed like the others: nothing is cloned."""
+    story = Story()
+    story.cluster.add_group("sales")
+    await story.loaded("orders")
+    places = story.places_of("orders")
+    slow = story.cluster.group().status.nodes[0]
+    story.cluster.set_slow(slow)
+    story.cluster.drop_table("orders")
+    await story.passes()
+    story.cluster.ask_for("orders")
+    await story.passes()
+    assert story.condition("orders", "Accepted")[:2] == ("False", "Recovering")
+    del story.cluster.last_words[slow]
+    await story.passes()
+    assert story.cluster.table("orders").status.snapshot is not None
+    assert story.places_of("orders") == places
+    assert not [one for one in story.cluster.performed if isinstance(one, StartClone)]
+
+
 async def test_recovery_waits_for_the_last_live_replica() -> None:
     """A table without all of its rows is never shown: it says which buckets are missing, and goes on with them."""
     story = Story()
