@@ -162,10 +162,10 @@ TABLE_SPEC_RULES = (
         "+ ']: files are bucketed by it; make a new table'",
     ),
     Rule(
-        "`buckets` stays as it is once it is set.",
-        "!has(oldSelf.buckets) || (has(self.buckets) && self.buckets == oldSelf.buckets)",
-        "'buckets cannot change once it is set: it is %d, and files are bucketed by it; make a new table'"
-        ".format([oldSelf.buckets])",
+        "`buckets` stays as it is once it is set; it may be left out again, which means: as the group says.",
+        "!has(oldSelf.buckets) || !has(self.buckets) || self.buckets == oldSelf.buckets",
+        "'buckets cannot change from %d to %d: files are bucketed by it; make a new table'"
+        ".format([oldSelf.buckets, self.buckets])",
     ),
 )
 

@@ -69,10 +69,10 @@ class ColocatedTableSpec(Frozen):
         (), description="Partition columns; may differ between the tables of a group."
     )
     buckets: int | None = Field(
-        None, ge=1, le=MAX_BUCKETS, description="Optional when the group exists; must then equal the group's."
+        None, ge=1, le=MAX_BUCKETS, description="Must equal the group's. Left out, also later: as the group says."
     )
     replicas: int | None = Field(
-        None, ge=1, le=MAX_REPLICAS, description="Optional when the group exists; must then equal the group's."
+        None, ge=1, le=MAX_REPLICAS, description="Must equal the group's. Left out, also later: as the group says."
     )
     sorted_by: Annotated[tuple[str, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
         (), description="Order of rows within a bucket file; default: the bucket key."
