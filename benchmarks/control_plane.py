@@ -25,7 +25,6 @@ from statistics import quantiles
 from benchmarks.apiserver import ApiServer, Json, running_apiserver
 from benchmarks.fake_agents import FakeAgent, Maps, running_agents
 from benchmarks.operator_process import OPERATOR_USER, SYSTEM, OperatorProcess, running_operator
-from tests.integration.conftest import CRDS
 from tests.integration.installation import self_signed
 
 OUTPUT = Path("build/bench/control_plane.json")
@@ -237,9 +236,7 @@ def measure(size: Size, folder: Path) -> Json:
     where = addresses(size.nodes)
     with ExitStack() as stack:
         server = stack.enter_context(running_apiserver(folder, OPERATOR_USER))
-        applied = server.plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-        assert applied.returncode == 0, applied.stderr
-        server.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        server.plane.serve_crds()
         namespaces = ({"metadata": {"name": name}} for name in (SYSTEM, *size.namespaces))
         server.request_all(("POST", "/api/v1/namespaces", body) for body in namespaces)
         certificate, key = self_signed(folder, "colocation-agent", [])

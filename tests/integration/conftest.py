@@ -1,13 +1,10 @@
 """One bare control plane with our CRDs for all integration tests of a run."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from .control_plane import ControlPlane, running_control_plane
-
-CRDS = Path(__file__).parents[2] / "crds"
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +17,7 @@ def control_plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def cluster(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with the CRDs served."""
-    applied = control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-    assert applied.returncode == 0, applied.stderr
-    waited = control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
-    assert waited.returncode == 0, waited.stderr
+    control_plane.serve_crds()
     return control_plane
 
 

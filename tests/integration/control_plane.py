@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from devcluster import binaries
 
+CRDS = Path(__file__).parents[2] / "crds"
 START_DEADLINE_SECONDS = 60.0
 TOKEN = "integration-tests-administrator"
 
@@ -38,6 +39,12 @@ class ControlPlane:
         """Run kubectl; the caller looks at the exit code."""
         command = [str(binaries.KUBERNETES.program("kubectl")), "--kubeconfig", str(self.kubeconfig), *arguments]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+
+    def serve_crds(self) -> None:
+        """Install our kinds; they are served when this returns."""
+        for command in (("apply", "--server-side"), ("wait", "--for=condition=Established", "--timeout=50s")):
+            done = self.kubectl(*command, "-f", str(CRDS))
+            assert done.returncode == 0, done.stderr
 
 
 @contextmanager

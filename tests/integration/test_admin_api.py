@@ -20,7 +20,6 @@ from colocation.api.openapi import document
 from devcluster import binaries
 from tests.certificates import self_signed
 
-from .conftest import CRDS
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, installed
 from .objects import as_json, group, table
@@ -77,8 +76,7 @@ class AdminApi:
 def plane() -> Iterator[ControlPlane]:
     """A control plane of its own: the operator looks at all namespaces."""
     with running_control_plane() as own:
-        own.kubectl("apply", "--server-side", "-f", str(CRDS))
-        own.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        own.serve_crds()
         for namespace in (NAMESPACE, OTHER, "people"):
             own.kubectl("create", "namespace", namespace)
         yield own

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from .conftest import CRDS
 from .control_plane import ControlPlane, running_control_plane
 from .installation import Installation, installed
 from .objects import JsonObject, as_json, group, table
@@ -25,8 +24,7 @@ ACCEPTED_MESSAGE = 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}
 def plane() -> Iterator[ControlPlane]:
     """A control plane of its own: webhooks concern the whole cluster."""
     with running_control_plane() as own:
-        own.kubectl("apply", "--server-side", "-f", str(CRDS))
-        own.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        own.serve_crds()
         for namespace in (GUARDED, UNGUARDED):
             own.kubectl("create", "namespace", namespace)
         yield own

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from .conftest import CRDS
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, installed
 from .objects import as_json, group, table
@@ -23,8 +22,7 @@ STABLE = "condition=Stable"
 def plane() -> Iterator[ControlPlane]:
     """A control plane of its own: the operator looks at all namespaces."""
     with running_control_plane() as own:
-        own.kubectl("apply", "--server-side", "-f", str(CRDS))
-        own.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        own.serve_crds()
         own.kubectl("create", "namespace", NAMESPACE)
         yield own
 

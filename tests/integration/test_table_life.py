@@ -10,7 +10,6 @@ import pytest
 
 from colocation.model.names import table_directory
 
-from .conftest import CRDS
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, installed
 from .objects import JsonObject, as_json, group, table
@@ -25,8 +24,7 @@ BUCKETS = 3
 def plane() -> Iterator[ControlPlane]:
     """A control plane of its own: the operator looks at all namespaces."""
     with running_control_plane() as own:
-        own.kubectl("apply", "--server-side", "-f", str(CRDS))
-        own.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        own.serve_crds()
         own.kubectl("create", "namespace", SHOP)
         own.kubectl("create", "namespace", LAKE)
         yield own
