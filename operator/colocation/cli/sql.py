@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from ..model.names import LABEL_PRIVATE
 from ..submit import Decision, ManifestError
 from ..submit.jobs import SqlRequest, sql_application
 from .applications import RunOptions, group_view, run, run_options
@@ -103,18 +104,32 @@ def parse_snapshots(words: tuple[str, ...]) -> dict[str, int]:
 
 
 def choose_group(cluster: Cluster, given: str | None) -> str:
-    """The group to run beside: the given one, else the namespace's only one.
+    """The group to run beside: the given one, else the only one that is the namespace's or has tables of it.
+
+    Groups that the operator made for tables in no group count only where there is no other.
 
     Raises:
         ManifestError: there are several, or none.
     """
     if given:
         return given
-    names = [item["metadata"]["name"] for item in cluster.groups()]
+    own = {item["metadata"]["name"]: is_private(item) for item in cluster.groups()}
+    elsewhere = {name for name in map(named_group, cluster.tables()) if "/" in name}
+    names = sorted({name for name, private in own.items() if not private} | elsewhere) or sorted(own)
     if len(names) != 1:
         there = f"there are: {', '.join(names)}" if names else "there is none"
         raise ManifestError(f"namespace {cluster.namespace!r} has {len(names)} groups: choose one by --group; {there}")
-    return str(names[0])
+    return names[0]
+
+
+def named_group(table: Mapping[str, Any]) -> str:
+    """The group that places a table, else the one that it wants, as the table names it."""
+    return str((table.get("status") or {}).get("group") or table["spec"].get("colocateWith") or "")
+
+
+def is_private(group: Mapping[str, Any]) -> bool:
+    """Whether the operator made the group for one table that is in no group."""
+    return (group["metadata"].get("labels") or {}).get(LABEL_PRIVATE) == "true"
 
 
 def render_result(result: Mapping[str, Any], output: SqlFormat) -> str:

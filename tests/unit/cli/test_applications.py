@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from colocation.cli import applications
-from colocation.model.names import LABEL_GROUP
+from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
 
 from ..submit.applications_under_test import schedule, spark_application
 from ..submit.fake_applications import FakeApplications
-from .conftest import FakeCluster, Run, group_object
+from .conftest import FakeCluster, Run, group_object, table_object
 
 LOADED = {
     "table": "orders", "rows": 10, "files": 4, "bytes": 2048, "partitions": 2, "snapshot_id": 3, "replicas_missing": 0,
@@ -319,6 +319,38 @@ def test_sql_needs_to_know_its_group(
     done = run("sql", "select 1")
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def test_sql_leaves_groups_of_single_tables_aside(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """A table that is in no group has one that the operator made; users never chose it."""
+    private = group_object("visits-0badcafe")
+    private["metadata"]["labels"] = {LABEL_PRIVATE: "true"}
+    cluster.groups().append(private)
+    created = kubeflow(result=ROWS)
+    assert run("sql", "select 1").exit_code == 0
+    (application,) = created.objects.values()
+    assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
+
+
+def test_sql_beside_the_only_group_of_a_single_table(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Where no table is in a group, that group is the one to run beside."""
+    cluster.groups()[0]["metadata"]["labels"] = {LABEL_PRIVATE: "true"}
+    kubeflow(result=ROWS)
+    assert run("sql", "select 1").exit_code == 0
+
+
+def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The namespace has no group of its own; its table says whose it is in."""
+    group = group_object()
+    group["metadata"]["namespace"] = "accounts"
+    cluster.groups()[:] = []
+    cluster.tables()[:] = [table_object(colocateWith="accounts/sales")]
+    cluster.group_of = lambda key: group  # type: ignore[method-assign]
+    created = kubeflow(result=ROWS)
+    assert run("sql", "select 1").exit_code == 0
+    (application,) = created.objects.values()
+    labels = application["metadata"]["labels"]
+    assert (labels[LABEL_GROUP], labels[LABEL_GROUP_NAMESPACE]) == ("sales", "accounts")
 
 
 def test_sql_beside_a_chosen_group(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:

@@ -1,5 +1,6 @@
 """``sql.py STATEMENT``: one SQL statement over a namespace's ColocatedTables, by name.
 
+Tables of other namespaces are ``<namespace>.<table>``, where their rights allow it.
 ``EXPLAIN SELECT …`` is answered without running the query: the plan, and the verdict on each join, group-by and window.
 """
 
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from colocation.spark import configure, explain, explain_json, read_metrics, register
 from colocation.spark.configuration import SessionSettings
+from colocation.spark.jobs.namespaces import with_named_namespaces
 from colocation.spark.jobs.result import print_result
 from colocation.spark.table_statement import spark_name
 
@@ -72,16 +74,20 @@ def main(arguments: Sequence[str]) -> None:
     namespace = SessionSettings.of(spark).namespace_or(options.namespace)
     register(spark, namespace, snapshots=dict(options.snapshots))
     spark.catalog.setCurrentDatabase(spark_name(namespace))
-    explained = EXPLAIN.match(options.statement)
-    if explained:
-        result = explain_statement(spark, options.statement[explained.end():])
-    else:
-        result = run_statement(spark, options.statement, with_plan=options.explain)
+    result = with_named_namespaces(lambda: answer(spark, options), lambda other: register(spark, other))
     print_rows(result["columns"], result["rows"], options.output)
     if "explain" in result:
         print(result["explain"])
     print_result(result)
     spark.stop()
+
+
+def answer(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
+    """The result of the statement, or of its explanation."""
+    explained = EXPLAIN.match(options.statement)
+    if explained:
+        return explain_statement(spark, options.statement[explained.end():])
+    return run_statement(spark, options.statement, with_plan=options.explain)
 
 
 def explain_statement(spark: SparkSession, statement: str) -> dict[str, Any]:
