@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ..model.conditions import ConditionType
 from ..model.group import ColocationGroupStatus, UnstableBucket
 from ..model.members import RecycledTable
 from ..model.table import ColocatedTableStatus
@@ -38,7 +39,10 @@ def _group_row(item: dict[str, Any]) -> list[object]:
 @cluster_options
 @output_option
 def tables(target: Target, output: Format) -> None:
-    """The tables: their group, whether it took them, and what is loaded. Dropped ones that can come back have a *."""
+    """The tables: their group, whether it took them, and what is loaded; then why any is refused, moves or waits.
+
+    Dropped ones that can come back have a *.
+    """
     cluster = target.open()
     found = cluster.tables()
     rows = [_table_row(item) for item in found]
@@ -46,7 +50,19 @@ def tables(target: Target, output: Format) -> None:
         rows += [_recycled_row(group, record) for group, record in recycled_in(cluster.namespace, cluster.groups())]
     key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
     header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
-    write(found, columns(header, rows), output)
+    matters = list(_open_matters(found))
+    write(found, "\n".join([columns(header, rows), *([""] if matters else []), *matters]), output)
+
+
+def _open_matters(tables: list[dict[str, Any]]) -> Iterator[str]:
+    """A line in the operator's words for each table that is refused, moves, or waits."""
+    for item in tables:
+        status = ColocatedTableStatus.model_validate(item.get("status") or {})
+        found = {condition.type: condition for condition in status.conditions}
+        moving, ready = found.get(ConditionType.RECONCILING), found.get(ConditionType.READY)
+        matter = moving or (ready if ready and ready.status == "False" else None)
+        if matter:
+            yield f"{item['metadata']['name']}: {matter.reason}: {matter.message}"
 
 
 def recycled_in(namespace: str, groups: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], RecycledTable]]:

@@ -1,9 +1,11 @@
 """Conditions by the kstatus convention; the time of a condition moves only when its status does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from ..kube.actions import PostEvent
+from ..kube.observation import Identity
 from ..kube.parse import format_time
 from ..model.conditions import Condition, ConditionType
 
@@ -36,3 +38,13 @@ def _condition(before: Condition | None, verdict: Verdict, generation: int, now:
         last_transition_time=before.last_transition_time if before and unchanged else format_time(now),
         observed_generation=generation,
     )
+
+
+def stalled_event(
+    kind: str, identity: Identity, before: Iterable[Condition], after: Iterable[Condition]
+) -> Iterator[PostEvent]:
+    """That the operator cannot go on with an object of this kind, when that is new or for another reason."""
+    known = next((one for one in before if one.type == ConditionType.STALLED and one.status == "True"), None)
+    stalled = next((one for one in after if one.type == ConditionType.STALLED and one.status == "True"), None)
+    if stalled and (known is None or known.reason != stalled.reason):
+        yield PostEvent(kind, identity, "Warning", "Stalled", f"{stalled.reason}: {stalled.message}")

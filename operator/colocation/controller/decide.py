@@ -59,7 +59,7 @@ def decide(observation: Observation, evidence: Evidence, settings: Settings, col
     snapshot = evidence.correct(told, observation)
     planned = without_violations(snapshot, plan(snapshot))
     groups = tuple(_facts(observation, membership, snapshot, planned))
-    transfers = list(transfers_of(observation, membership, snapshot, evidence))
+    transfers = list(transfers_of(observation, membership, snapshot, planned, evidence))
     reports = TableReports(observation)
     scopes = [
         Scope("missing groups", tuple(missing_groups(membership))),

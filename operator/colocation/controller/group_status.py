@@ -19,7 +19,7 @@ from ..model.members import GroupMember, RecycledTable
 from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
-from .conditions import Verdict, conditions
+from .conditions import Verdict, conditions, stalled_event
 from .group_id import group_id
 from .members import listed_tables
 
@@ -180,7 +180,7 @@ def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterato
     if before.backends_per_bucket_seq != after.backends_per_bucket_seq and after.backends_per_bucket_seq is not None:
         word = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
         yield _event(group, "Normal", word, _map_change(before, after))
-    yield from _stalled_event(group, after)
+    yield from stalled_event(GROUP_KIND, group.identity, before.conditions, after.conditions)
     yield from _recycled_events(group, after)
 
 
@@ -200,13 +200,6 @@ def _recycled_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iter
         else:
             message = f"table {record.namespace}/{record.name}, dropped at {record.deleted_at}, is purged"
             yield _event(group, "Normal", "TablePurged", message)
-
-
-def _stalled_event(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
-    before = next((one for one in group.status.conditions if one.type == ConditionType.STALLED), None)
-    stalled = next((one for one in after.conditions if one.type == ConditionType.STALLED), None)
-    if stalled and stalled.status == "True" and (before is None or before.reason != stalled.reason):
-        yield _event(group, "Warning", "Stalled", f"{stalled.reason}: {stalled.message}")
 
 
 def _map_change(before: ColocationGroupStatus, after: ColocationGroupStatus) -> str:

@@ -11,7 +11,7 @@ from ..model.names import TABLE_KIND, group_reference
 from ..model.retention import retained_history
 from ..model.schema_check import Refusal, schema_of
 from ..model.table import ColocatedTableStatus
-from .conditions import Verdict, conditions
+from .conditions import Verdict, conditions, stalled_event
 from .group_id import group_id
 from .recoveries import Recovery
 from .transfers import Transfer
@@ -126,7 +126,10 @@ def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
         yield Verdict(ConditionType.READY, False, Reason.NO_MAP, f"group {name} has no map yet")
     yield Verdict(ConditionType.ACCEPTED, True, Reason.ACCEPTED, f"the table is in group {name}")
     if facts.transfer:
-        yield Verdict(ConditionType.RECONCILING, True, Reason.MOVING, facts.transfer.message)
+        reason, message = facts.transfer.reason, facts.transfer.message
+        yield Verdict(ConditionType.RECONCILING, True, reason, message)
+        if facts.transfer.shortage:
+            yield Verdict(ConditionType.STALLED, True, reason, message)
 
 
 def _name(facts: TableFacts) -> str:
@@ -154,6 +157,7 @@ def _events(facts: TableFacts, refusal: Refusal | None, after: ColocatedTableSta
     moving_before = any(one.type == ConditionType.RECONCILING for one in before.conditions)
     if facts.transfer and not moving_before:
         yield _event(table, "Normal", "TableMoveStarted", facts.transfer.message)
+    yield from stalled_event(TABLE_KIND, table.identity, before.conditions, after.conditions)
 
 
 def _accepted_reason(status: ColocatedTableStatus) -> str | None:

@@ -7,19 +7,22 @@ replica is complete there. Until then readers, loaders and repairs keep to the o
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..kube.actions import Action, PostEvent, RemoveClone, StartClone
-from ..kube.clones import SETTLE_SECONDS, retry_at, transfer_name
+from ..kube.clones import SETTLE_SECONDS, progress_of, retry_at, transfer_name
 from ..kube.held import Held, TableReports, held_of_group
 from ..kube.membership import Membership
 from ..kube.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from ..manifests.clone_job import clone_job_name
 from ..model.clone import CloneSource, CloneSpec
+from ..model.conditions import Reason
 from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
+from ..model.plan import Plan
 from ..model.snapshot import Node, Snapshot
 from .evidence import Evidence
+from .transfer_room import reserve, room_left
 
 Replica = tuple[int, str]
 """Bucket, node."""
@@ -30,6 +33,7 @@ class Transfer:
     """A table on its way. ``missing``: the replicas that the new group's map wants and that are not complete.
 
     ``wanted``: how many the map wants. ``is_safe``: nothing of it can be deleted any more on the old group's behalf.
+    ``shortage``: what the new group's disks lack for it; nothing is copied until they have room for all of it.
     """
 
     table: ObservedTable
@@ -40,6 +44,7 @@ class Transfer:
     missing: tuple[Replica, ...]
     wanted: int
     is_safe: bool
+    shortage: str | None = None
 
     @property
     def is_done(self) -> bool:
@@ -47,25 +52,52 @@ class Transfer:
         return self.is_safe and not self.missing and self.target.status.backends_per_bucket_seq is not None
 
     @property
+    def reason(self) -> Reason:
+        """What goes on, in one word."""
+        return Reason.INSUFFICIENT_SPACE if self.shortage else Reason.MOVING
+
+    @property
     def message(self) -> str:
         """What goes on, for people."""
         namespace = self.table.identity.namespace
         origin, target = (group_reference(namespace, group.key) for group in (self.origin, self.target))
         done = self.wanted - len(self.missing)
-        return f"from group {origin}, which places it until then, to group {target}: {done} of {self.wanted} replicas"
+        text = f"from group {origin}, which places it until then, to group {target}: {done} of {self.wanted} replicas"
+        return f"{text}; {self.shortage}" if self.shortage else text
 
 
 def transfers_of(
-    observation: Observation, membership: Membership, snapshot: Snapshot, evidence: Evidence
+    observation: Observation, membership: Membership, snapshot: Snapshot, planned: Plan, evidence: Evidence
 ) -> Iterator[Transfer]:
-    """Every table that moves to another group, in the order of groups and tables."""
+    """Every table that moves to another group, in the order of groups and tables, which is that of their turns.
+
+    ``planned``: what it starts now comes first.
+    """
+    if not membership.arriving:
+        return
     groups, places = {group.key: group for group in observation.groups}, membership.places
     reports = TableReports(observation)
     ready = {node.name for node in snapshot.nodes if node.ready}
+    room, headroom_fraction = room_left(snapshot, planned), snapshot.limits.disk_headroom_fraction
     for key, tables in membership.arriving.items():
         for table in tables:
             origin = groups[places[table.identity.uid]]
-            yield _transfer(observation, reports, evidence, (table, origin, groups[key]), ready)
+            transfer = _transfer(observation, reports, evidence, (table, origin, groups[key]), ready)
+            wanted = _bytes_to_come(observation, transfer, ready)
+            yield replace(transfer, shortage=reserve(room, wanted, headroom_fraction))
+
+
+def _bytes_to_come(observation: Observation, transfer: Transfer, ready: set[str]) -> Counter[str]:
+    """Node -> bytes that clones have yet to begin to write there; a failed clone goes on where it ended."""
+    name, missing = transfer_name(transfer.table.identity.uid), set(transfer.missing)
+    begun = {(job.bucket, job.target): job for job in observation.clone_jobs if job.group == name}
+    wanted: Counter[str] = Counter()
+    for bucket, node in missing:
+        job = begun.get((bucket, node))
+        if node in ready and (job is None or job.phase == "failed"):
+            progress = progress_of(observation, job) if job else None
+            wanted[node] += max(0, transfer.bucket_bytes[bucket] - (progress.bytes_done if progress else 0))
+    return wanted
 
 
 def _transfer(
@@ -122,7 +154,7 @@ class TransferClones:
         most = target.spec.balancing.max_concurrent_clones if target.spec else 0
         for name, (bucket, node) in wanted.items():
             last = jobs.get(name)
-            if running < most and self._may_start(transfer, bucket, node, last):
+            if running < most and not transfer.shortage and self._may_start(node, last):
                 action = self._start(transfer, name, bucket, node, last)
                 if action:
                     running += 1
@@ -147,16 +179,13 @@ class TransferClones:
             return False
         return job.finished_at is None or (self._observation.now - job.finished_at).total_seconds() >= SETTLE_SECONDS
 
-    def _may_start(self, transfer: Transfer, bucket: int, node: str, last: ObservedCloneJob | None) -> bool:
+    def _may_start(self, node: str, last: ObservedCloneJob | None) -> bool:
         if last is not None:
             again_at = retry_at(last)
             if again_at is None or again_at > self._observation.now:
                 return False
         found = self._nodes.get(node)
-        if found is None or not found.ready or self._receiving[node] >= self._limits.max_concurrent_clones_per_node:
-            return False
-        headroom_bytes = found.capacity_bytes * self._limits.disk_headroom_fraction
-        return transfer.bucket_bytes[bucket] <= found.free_bytes - headroom_bytes
+        return found is not None and found.ready and self._receiving[node] < self._limits.max_concurrent_clones_per_node
 
     def _start(
         self, transfer: Transfer, name: str, bucket: int, node: str, last: ObservedCloneJob | None

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from ..manifests.clone_job import clone_job_name
 from ..model.agent import CloneProgress
 from ..model.snapshot import Clone, GroupState
-from .observation import Observation, ObservedCloneJob
+from .held import wanted_bytes
+from .observation import Observation, ObservedCloneJob, ObservedTable
 from .parse import parse_time
 
 FIRST_RETRY_SECONDS = 10
@@ -38,9 +39,13 @@ def transfer_name(uid: str) -> str:
 
 def transfer_clones(observation: Observation) -> tuple[Clone, ...]:
     """The clones of tables that move to another group, as far as they take up the nodes."""
-    names = {transfer_name(table.identity.uid) for table in observation.tables}
-    running = [job for job in observation.clone_jobs if job.group in names and job.phase in ("pending", "running")]
-    return tuple(_clone(observation, job) for job in running)
+    tables = {transfer_name(table.identity.uid): table for table in observation.tables}
+    running = [job for job in observation.clone_jobs if job.group in tables and job.phase in ("pending", "running")]
+    return tuple(_clone(observation, job, _bucket_bytes(observation, tables[job.group], job)) for job in running)
+
+
+def _bucket_bytes(observation: Observation, table: ObservedTable, job: ObservedCloneJob) -> int:
+    return wanted_bytes(observation, table, table.status.buckets or 1).get(job.bucket, 0)
 
 
 def group_uids(observation: Observation) -> dict[tuple[str, str], str]:
@@ -84,7 +89,7 @@ def progress_of(observation: Observation, job: ObservedCloneJob) -> CloneProgres
     return next((one for one in view.report.clones if (one.namespace, one.group, one.bucket) == wanted), None)
 
 
-def _clone(observation: Observation, job: ObservedCloneJob) -> Clone:
+def _clone(observation: Observation, job: ObservedCloneJob, bytes_total: int = 0) -> Clone:
     progress = progress_of(observation, job)
     started_at = job.started_at or job.identity.created_at
     advanced_at = parse_time(progress.updated_at) if progress else None
@@ -96,6 +101,7 @@ def _clone(observation: Observation, job: ObservedCloneJob) -> Clone:
         to=job.target,
         since=max(started_at, advanced_at) if advanced_at else started_at,
         bytes_done=progress.bytes_done if progress else 0,
+        bytes_total=bytes_total,
         failures=job.failures,
         retry_at=retry_at(job),
     )

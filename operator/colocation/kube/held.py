@@ -44,7 +44,7 @@ def held_of_group(
     total, wanting = [0] * buckets, Counter[int]()
     found: dict[str, dict[int, list[ReplicaState]]] = {}
     for table in tables:
-        sizes = _wanted_bytes(observation, table, buckets)
+        sizes = wanted_bytes(observation, table, buckets)
         for bucket, size in sizes.items():
             total[bucket] += size
             wanting[bucket] += 1
@@ -97,7 +97,7 @@ def _lacks_retained(report: TableReport, bucket: int) -> bool:
     return not report.retained_present or bucket in report.retained_missing
 
 
-def _wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -> dict[int, int]:
+def wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -> dict[int, int]:
     """Bytes of the table's buckets that have files.
 
     While no agent with the manifest has answered, the snapshot's bytes are spread evenly: data whose whereabouts are

@@ -83,6 +83,7 @@ class Clone(Frozen):
     to: str
     since: Moment
     bytes_done: int = 0
+    bytes_total: int = Field(0, description="Of a table that moves to another group; a group's own say it themselves.")
     failures: int = Field(0, description="Failed attempts so far.")
     retry_at: Moment | None = Field(None, description="Not before this time, after a failure.")
 

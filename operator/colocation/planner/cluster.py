@@ -114,9 +114,9 @@ class Cluster:
 
     def _remaining_bytes(self, clone: Clone) -> int:
         group = self.groups.get((clone.namespace, clone.group))
-        if group is None or clone.bucket >= len(group.bucket_bytes):
-            return 0
-        return max(0, group.bucket_bytes[clone.bucket] - clone.bytes_done)
+        sizes = group.bucket_bytes if group else ()
+        total = sizes[clone.bucket] if clone.bucket < len(sizes) else clone.bytes_total
+        return max(0, total - clone.bytes_done)
 
     def pool(self, spec: ColocationGroupSpec) -> Pool:
         """The nodes that may take this group's replicas: ready, not drained, selected, of a weight above 0."""

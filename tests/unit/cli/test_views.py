@@ -39,6 +39,32 @@ def test_tables_as_columns(run: Run, cluster: FakeCluster) -> None:
     assert new.split() == ["new", "sales", "-", "k", "-", "-", "-", "-", "-", "-"]
 
 
+@pytest.mark.parametrize(
+    ("conditions", "line"),
+    [
+        pytest.param([("Ready", "True", "Reconciled"), ("Accepted", "True", "Accepted")], None, id="ready"),
+        pytest.param(
+            [("Ready", "False", "SchemaMismatch"), ("Accepted", "False", "SchemaMismatch")],
+            "orders: SchemaMismatch: about Ready", id="refused",
+        ),
+        pytest.param(
+            [("Ready", "True", "Reconciled"), ("Reconciling", "True", "InsufficientSpace")],
+            "orders: InsufficientSpace: about Reconciling", id="waits for room",
+        ),
+    ],
+)  # fmt: skip
+def test_open_matters_of_tables_stand_below(
+    run: Run, cluster: FakeCluster, conditions: list[tuple[str, str, str]], line: str | None
+) -> None:
+    """In the operator's words."""
+    cluster.tables()[0]["status"]["conditions"] = [
+        {"type": kind, "status": status, "reason": reason, "message": f"about {kind}"}
+        for kind, status, reason in conditions
+    ]
+    _, _, *below = run("tables").stdout.splitlines()
+    assert below == ([] if line is None else ["", line])
+
+
 def test_a_table_that_the_operator_refuses_is_shown(run: Run, cluster: FakeCluster) -> None:
     """A spec that cannot be used is listed as it stands."""
     cluster.tables()[0]["spec"] = {"colocateWith": "sales", "bucketedBy": ["no_such_column"], "of": "a newer version"}

@@ -35,8 +35,8 @@ from colocation.kube.observation import (
     ObservedNode,
     ObservedTable,
 )
-from colocation.manifests.config_map import SparkConfigMap
 from colocation.kube.recycled import recycled_records, reference_of
+from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.recovered_table import recovered_table
 from colocation.model.agent import AgentReport, BucketReport, RecycledSchema, TableReport
 from colocation.model.clone import CloneSpec
@@ -68,6 +68,7 @@ class FakeCluster:
     bins: dict[str, dict[str, set[int]]] = field(default_factory=dict)
     specs: dict[str, CloneSpec] = field(default_factory=dict)
     bucket_bytes: dict[str, int] = field(default_factory=dict)
+    free_bytes: dict[str, int] = field(default_factory=dict)
     silent_since: dict[str, datetime] = field(default_factory=dict)
     last_words: dict[str, AgentView] = field(default_factory=dict)
     dropped: dict[str, DroppedTable] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class FakeCluster:
         self.nodes[name] = replace(self.nodes[name], ready=ready, ready_changed_at=self.now, not_ready_message=message)
 
     def set_slow(self, name: str) -> None:
-        """The node's agent answers later than a pass waits: what it said last stands until ``last_words`` forgets it."""
+        """The agent answers later than a pass waits: what it said last stands until ``last_words`` forgets it."""
         self.last_words[name] = self._view(name)
 
     def remove_node(self, name: str) -> None:
@@ -318,7 +319,8 @@ class FakeCluster:
         )  # fmt: skip
         unknown = tuple(f"shop/{directory}" for directory in self.disks[node] if directory not in known)
         report = AgentReport(
-            node=node, revision=str(self._count), capacity_bytes=DISK_BYTES, free_bytes=DISK_BYTES, tables=tables,
+            node=node, revision=str(self._count), capacity_bytes=DISK_BYTES,
+            free_bytes=self.free_bytes.get(node, DISK_BYTES), tables=tables,
             unknown_directories=unknown,
             recycled_directories=tuple(f"shop/{directory}" for directory in self.bins[node]),
         )  # fmt: skip
