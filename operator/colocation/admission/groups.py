@@ -5,6 +5,7 @@ from ..kube.parse import parse_group
 from ..model.conditions import Reason
 from ..model.snapshot import GroupState
 from ..planner.cluster import Cluster
+from ..planner.map_size import too_large
 from ..planner.sequence import sequence_problem
 from ..planner.view import GroupView
 from .known import Known
@@ -23,7 +24,7 @@ def judge_group(review: Review, known: Known) -> Verdict:
     group = parse_group(as_stored(review, review.object))
     if group.spec is None:
         return Verdict.denied(Reason.INVALID_SPEC, f"{group.spec_error}; correct the spec")
-    return _judge_members(group, known) or _judge_sequence(group, known) or Verdict()
+    return _judge_members(group, known) or _judge_map(group, known) or Verdict()
 
 
 def _judge_deletion(review: Review, known: Known) -> Verdict:
@@ -57,15 +58,18 @@ def _judge_members(group: ObservedGroup, known: Known) -> Verdict | None:
     return None
 
 
-def _judge_sequence(group: ObservedGroup, known: Known) -> Verdict | None:
-    """A map set by hand, judged by the planner as its next pass will."""
+def _judge_map(group: ObservedGroup, known: Known) -> Verdict | None:
+    """A map that would be too large, or that is set by hand, judged by the planner as its next pass will."""
     spec = group.spec
-    if spec is None or spec.bucket_sequence is None:
+    if spec is None:
         return None
     namespace, name = group.key
     others = tuple(one for one in known.snapshot.groups if (one.namespace, one.name) != group.key)
     same = next((one for one in known.snapshot.groups if (one.namespace, one.name) == group.key), None)
     changed = same.model_copy(update={"spec": spec}) if same else GroupState(namespace=namespace, name=name, spec=spec)
-    cluster = Cluster(known.snapshot.model_copy(update={"groups": (*others, changed)}))
-    problem = sequence_problem(GroupView(cluster, changed), spec.bucket_sequence)
-    return Verdict.denied(problem.reason, f"bucket {problem.bucket}: {problem.message}") if problem else None
+    view = GroupView(Cluster(known.snapshot.model_copy(update={"groups": (*others, changed)})), changed)
+    if spec.bucket_sequence is not None:
+        problem = sequence_problem(view, spec.bucket_sequence)
+        return Verdict.denied(problem.reason, f"bucket {problem.bucket}: {problem.message}") if problem else None
+    oversize = too_large(view)
+    return Verdict.denied(Reason.INVALID_SPEC, oversize) if oversize else None

@@ -4,4 +4,6 @@ MAX_BUCKETS = 65536
 MAX_REPLICAS = 7
 MAX_KEY_COLUMNS = 16
 MAX_MAP_BYTES = 3 << 18
-"""Of a group's map as JSON: half of what etcd takes for an object, as ``spec.bucketSequence`` may hold it once more."""
+"""Of a group's map as JSON: half of what etcd takes for an object; its tables and all else need the other half."""
+MAX_SEQUENCE_BYTES = MAX_MAP_BYTES // 2
+"""Of a map set by hand, which the object holds twice: in ``spec.bucketSequence`` and, carried out, in the status."""

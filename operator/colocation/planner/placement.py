@@ -9,13 +9,12 @@ from heapq import heappop, heappush
 from zlib import crc32
 
 from colocation.model.conditions import Reason
-from colocation.model.limits import MAX_MAP_BYTES
 
 from .course import Course, too_few_nodes
 from .evening import Problem, solve
+from .map_size import too_large
 from .shares import is_even, whole_shares
 from .view import GroupView, Placement
-from .wording import count_of
 
 
 def place(view: GroupView) -> Course:
@@ -24,25 +23,16 @@ def place(view: GroupView) -> Course:
     if len(view.pool.weights) < view.spec.replicas:
         course.hold_back("place", 0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return course
-    target = new_map(view)
-    size_bytes = sum(len(node) + len('"",') for nodes in target for node in nodes) + len("[],") * len(target)
-    if size_bytes > MAX_MAP_BYTES:
-        course.hold_back("place", 0, Reason.INVALID_SPEC, _too_large(view, size_bytes))
+    oversize = too_large(view)
+    if oversize:
+        course.hold_back("place", 0, Reason.INVALID_SPEC, oversize)
         return course
-    course.target = target
+    course.target = new_map(view)
     _count(view, course.target)
     for bucket, nodes in enumerate(course.target):
         made = [node for node in nodes if view.state(bucket, node) != "complete"]
         course.moves += [view.move(bucket, None, node, "place", Reason.PLACING) for node in made]
     return course
-
-
-def _too_large(view: GroupView, size_bytes: int) -> str:
-    buckets, replicas = count_of(view.spec.buckets, "bucket"), count_of(view.spec.replicas, "replica")
-    return (
-        f"the map of {buckets} with {replicas} each takes {size_bytes} bytes with these nodes' names, and an object of "
-        f"Kubernetes has room for {MAX_MAP_BYTES}; use fewer buckets"
-    )
 
 
 def _count(view: GroupView, placement: Placement) -> None:

@@ -16,6 +16,7 @@ from .course import Course, in_place_moves, replaced, too_few_nodes
 from .evening import Problem, solve
 from .exchange import even_placement
 from .losses import Losses, find_losses, kind_of, reason_of
+from .map_size import too_large
 from .surplus import give_up_surplus
 from .view import GroupView
 
@@ -29,7 +30,7 @@ def repair(view: GroupView) -> Course:
     """The map after all repairs, by the moves that lead to it; the map as it is when there is nothing to repair."""
     course = Course(list(view.map))
     course.moves = in_place_moves(view)
-    losses = find_losses(view, course)
+    losses = _within_size(view, course, find_losses(view, course))
     give_up_surplus(view, course)
     if losses:
         chooser = _Chooser(view, course, losses)
@@ -40,6 +41,16 @@ def repair(view: GroupView) -> Course:
             view.cluster.loads.add(node, 1, view.bytes_of(bucket))
     course.pending = bool(course.moves or course.blocked or losses) or course.target != view.map
     return course
+
+
+def _within_size(view: GroupView, course: Course, losses: Losses) -> Losses:
+    """The losses, without replicas that were not there before when the map would be too large with them."""
+    oversize = too_large(view) if any(None in lost for lost in losses.values()) else None
+    if oversize is None:
+        return losses
+    course.hold_back("place", 0, Reason.INVALID_SPEC, oversize)
+    known = {bucket: [node for node in lost if node is not None] for bucket, lost in losses.items()}
+    return {bucket: lost for bucket, lost in known.items() if lost}
 
 
 class _Chooser:

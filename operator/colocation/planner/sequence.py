@@ -2,11 +2,13 @@
 
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
+from colocation.model.limits import MAX_SEQUENCE_BYTES
 from colocation.model.plan import BucketProblem, MoveKind
 
 from .cluster import Standing
 from .course import Course, in_place_moves, replacements
 from .losses import waiting_message
+from .map_size import map_bytes
 from .view import GroupView
 
 
@@ -23,6 +25,9 @@ def sequence_problem(view: GroupView, sequence: BucketSequence) -> BucketProblem
             # A node that is down for a while keeps its place; one that lost its replicas cannot be a target.
             if view.standing(node) not in (Standing.FIT, Standing.WAITING):
                 return _problem(bucket, f"The backend {node} does not exist or not available")
+    size_bytes = map_bytes(sequence)
+    if size_bytes > MAX_SEQUENCE_BYTES:
+        return _problem(0, f"a map set by hand may take {MAX_SEQUENCE_BYTES} bytes, and this one takes {size_bytes}")
     return None
 
 

@@ -3,7 +3,9 @@
 import pytest
 
 from colocation.admission.groups import judge_group
+from colocation.admission.review import Review
 from colocation.model.conditions import Reason
+from colocation.model.limits import MAX_MAP_BYTES
 
 from .reviews import JsonObject, creation, deletion, group, known, table, update
 
@@ -70,6 +72,20 @@ def test_a_map_set_by_hand_is_judged_by_the_planner(sequence: list[list[str]], m
 def test_harmless_changes_pass(old: JsonObject, new: JsonObject) -> None:
     """Whatever does not take anything from the tables."""
     assert judge_group(update(old, new), known(groups=[old])).allowed
+
+
+@pytest.mark.parametrize(
+    "review",
+    [
+        pytest.param(creation(group("new", buckets=65536, replicas=3)), id="made"),
+        pytest.param(update(group(buckets=40_000), group(buckets=40_000, replicas=3)), id="replicas raised"),
+    ],
+)
+def test_a_map_that_no_object_can_hold_is_refused(review: Review) -> None:
+    """Before it is tried; the message says how many bytes it takes and how many there are."""
+    verdict = judge_group(review, known())
+    assert (verdict.allowed, verdict.reason) == (False, Reason.INVALID_SPEC)
+    assert "with 3 replicas each takes" in verdict.message and f"has room for {MAX_MAP_BYTES}" in verdict.message
 
 
 def test_a_table_is_not_pushed_out_by_a_change() -> None:

@@ -4,6 +4,7 @@ etcd takes 1.5 MiB per object, a ConfigMap holds 1 MiB, Linux takes 131,071 byte
 """
 
 import json
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,22 @@ from colocation.manifests.clone_job import CloneJobSettings, clone_job
 from colocation.manifests.config_map import SparkConfigMap, spark_config_map_data
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.agent import TableReference
+from colocation.model.base import Frozen
 from colocation.model.clone import CloneSource, CloneSpec, spec_from_environment
-from colocation.model.group import CloneCounts, ColocationGroupStatus, UnstableBucket
+from colocation.model.conditions import Condition
+from colocation.model.group import (
+    MAX_ALLOWED_NAMESPACES,
+    MAX_LISTED_UNSTABLE_BUCKETS,
+    BucketSequence,
+    CloneCounts,
+    ColocationGroupSpec,
+    ColocationGroupStatus,
+    UnstableBucket,
+)
+from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
+from colocation.model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
 from colocation.model.table import MAX_RETAINED_SNAPSHOTS, ColocatedTableStatus, Retention, TableSnapshot
+from colocation.planner.map_size import map_bytes
 
 TABLES, PARTITIONS, BUCKETS = 200, 2000, 1000
 ETCD_BYTES = 3 << 19
@@ -25,8 +39,23 @@ SETTINGS = CloneJobSettings(namespace="system", image="registry.example/colocati
 CONDITION_MESSAGE = "m" * 2000
 
 
+UID, TIME = "00000000-0000-0000-0000-000000000000", "2026-11-21T00:00:00Z"
+
+
 def digest(number: int) -> str:
     return f"{number:064x}"
+
+
+LARGE_SNAPSHOT = TableSnapshot(
+    id=10**9, manifest=f"sha256:{digest(1)}", committed_at=TIME, partitions=PARTITIONS, files=PARTITIONS * BUCKETS,
+    rows=10**13, bytes=10**15,
+)  # fmt: skip
+MEMBER: dict[str, Any] = {"namespace": LONG_NAME, "name": LONG_NAME, "uid": UID, "snapshot": LARGE_SNAPSHOT}
+
+
+def stored_bytes(part: Frozen) -> int:
+    """Of a part of an object, as the API server stores it."""
+    return len(json.dumps(part.to_json_dict(), separators=(",", ":")))
 
 
 def clone_spec(retained: int) -> CloneSpec:
@@ -58,28 +87,48 @@ def test_clone_job_of_many_tables(retained: int) -> None:
     assert spec_from_environment(environment) == spec
 
 
-def test_group_with_many_tables_and_problems() -> None:
-    """1,000 buckets of 3 replicas on nodes with long names, all of them unstable."""
+def largest_map(limit_bytes: int) -> BucketSequence:
+    """Of 3 replicas on nodes with long names, just within the limit."""
     nodes = [NODE.format(one) for one in range(50)]
-    rows = (tuple(nodes[(bucket + one) % 50] for one in range(3)) for bucket in range(BUCKETS))
-    problem = UnstableBucket(bucket=0, reason="NodeNotReady", message=CONDITION_MESSAGE, since="2026-11-21T00:00:00Z")
+    row_bytes = map_bytes([nodes[:3]])
+    return tuple(tuple(nodes[(bucket + one) % 50] for one in range(3)) for bucket in range(limit_bytes // row_bytes))
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["map of the operator's", "map set by hand"])
+def test_group_with_the_largest_map_and_many_tables_and_problems(by_hand: bool) -> None:
+    """200 tables and 500 in the recycle bin, all with the longest names, 1,000 ended clones, all buckets unstable."""
+    rows = largest_map(MAX_SEQUENCE_BYTES if by_hand else MAX_MAP_BYTES)
+    problem = UnstableBucket(bucket=0, reason="NodeNotReady", message=CONDITION_MESSAGE, since=TIME)
     status = ColocationGroupStatus(
-        tables=tuple(f"{LONG_NAME}/{number:063d}" for number in range(TABLES)),
-        nodes=tuple(nodes),
-        backends_per_bucket_seq=tuple(rows),
-        unstable_buckets=(problem,) * 20,
-        clones=CloneCounts(counted=("00000000-0000-0000-0000-000000000000",) * 1000),
+        tables=tuple(f"{LONG_NAME}/{number:063d}*" for number in range(TABLES + MAX_RECYCLED_TABLES)),
+        nodes=tuple({node for row in rows for node in row}),
+        backends_per_bucket_seq=rows,
+        unstable_buckets=(problem,) * MAX_LISTED_UNSTABLE_BUCKETS,
+        clones=CloneCounts(counted=(UID,) * 1000),
+        members=tuple(GroupMember(**MEMBER) for _ in range(TABLES)),
+        recycled=tuple(
+            RecycledTable(**MEMBER, deleted_at=TIME, purge_at=TIME, recovery_uids=(UID,))
+            for _ in range(MAX_RECYCLED_TABLES)
+        ),
+        conditions=(Condition(type="Stable", status="False", reason="NodeNotReady", message=CONDITION_MESSAGE),) * 4,
     )
-    assert len(status.model_dump_json()) < ETCD_BYTES / 2  # spec.bucketSequence may hold the map once more
+    spec = ColocationGroupSpec(
+        bucket_key=("bigint",) * 16, buckets=len(rows), replicas=3, bucket_sequence=rows if by_hand else None,
+        allowed_namespaces=tuple(f"{number:063d}" for number in range(MAX_ALLOWED_NAMESPACES)),
+    )  # fmt: skip
+    assert stored_bytes(spec) + stored_bytes(status) < ETCD_BYTES
+
+
+def test_what_a_group_remembers_of_a_table() -> None:
+    """The numbers of docs/how-to/operate.md, at the longest names."""
+    dropped = RecycledTable(**MEMBER, deleted_at=TIME, purge_at=TIME)
+    assert stored_bytes(GroupMember(**MEMBER)) < 600
+    assert stored_bytes(dropped) < 700
 
 
 def test_table_with_many_partitions_and_snapshots() -> None:
     """Partitions and files are counted, not listed; each retained snapshot takes a line."""
-    snapshot = TableSnapshot(
-        id=10**9, manifest=f"sha256:{digest(1)}", committed_at="2026-11-21T00:00:00Z", partitions=PARTITIONS,
-        files=PARTITIONS * BUCKETS, rows=10**13, bytes=10**15,
-    )  # fmt: skip
-    status = ColocatedTableStatus(snapshot=snapshot, history=(snapshot,) * MAX_RETAINED_SNAPSHOTS)
+    status = ColocatedTableStatus(snapshot=LARGE_SNAPSHOT, history=(LARGE_SNAPSHOT,) * MAX_RETAINED_SNAPSHOTS)
     assert len(status.model_dump_json()) < 64_000
 
 

@@ -3,7 +3,11 @@
 from collections import Counter
 from itertools import chain
 
+import pytest
+
+from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
+from colocation.model.limits import MAX_MAP_BYTES
 from tests.property.worlds import make_node
 
 from .cases import SIX, nodes_of, planned
@@ -52,3 +56,18 @@ def test_lowered_replicas_stay_in_different_zones() -> None:
     nodes = [make_node("node-1", zone="a"), make_node("node-2", zone="a"), make_node("node-3", zone="b")]
     target = planned(nodes, bucket_map=(("node-1", "node-2", "node-3"),) * 6).target_map
     assert all("node-3" in row for row in target or ())
+
+
+@pytest.mark.parametrize("size_bytes", [0, 100], ids=["empty", "with files"])
+def test_replicas_are_not_raised_beyond_what_an_object_can_hold(size_bytes: int) -> None:
+    """The map stays as it is and serves; a lost replica is still made good, and the group says what is too large."""
+    buckets = 30_000
+    rows = (("node-1", "node-2"),) * (buckets - 1) + (("node-1", "node-9"),)
+    held, sizes = complete(rows), (size_bytes,) * buckets
+    del held["node-9"]
+    group = planned(nodes_of(1, 2, 3), buckets=buckets, replicas=3, bucket_map=rows, bucket_bytes=sizes, held=held)
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INVALID_SPEC
+    assert f"has room for {MAX_MAP_BYTES}" in group.stalled.message
+    assert [(move.bucket, move.source) for move in group.moves if move.kind == "repair"] == [(buckets - 1, "node-9")]
+    assert {len(row) for row in group.target_map or ()} == {2}

@@ -1,9 +1,13 @@
 """Maps that are asked for: by hand, by other numbers of replicas, by weights, by new groups."""
 
+import json
+
 import pytest
 
 from colocation.model.conditions import Reason
+from colocation.model.limits import MAX_SEQUENCE_BYTES
 from colocation.planner import plan
+from colocation.planner.map_size import map_bytes
 from tests.property.worlds import make_group, make_node, make_snapshot
 
 from .cases import nodes_of, planned
@@ -87,4 +91,16 @@ def test_map_that_no_object_can_hold_is_not_made() -> None:
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INVALID_SPEC
     assert "the map of 65536 buckets with 3 replicas each takes" in group.stalled.message
-    assert planned(nodes, buckets=4096, replicas=3, bucket_map=None).next_map is not None
+    made = planned(nodes, buckets=4096, replicas=3, bucket_map=None).next_map
+    assert made is not None
+    assert map_bytes(made) == len(json.dumps(made, separators=(",", ":"))) - 1
+
+
+def test_a_map_set_by_hand_is_held_twice() -> None:
+    """In the spec and in the status: it may take half as much."""
+    nodes = nodes_of(1, 2)
+    rows = (("node-1", "node-2"),) * 20_000
+    group = planned(nodes, buckets=20_000, bucket_map=None, spec={"bucketSequence": rows})
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INVALID_BUCKET_SEQUENCE
+    assert f"may take {MAX_SEQUENCE_BYTES} bytes, and this one takes {map_bytes(rows)}" in group.stalled.message
