@@ -49,7 +49,7 @@ def _within_size(view: GroupView, course: Course, losses: Losses) -> Losses:
     if oversize is None:
         return losses
     course.hold_back("place", 0, Reason.INVALID_SPEC, oversize)
-    known = {bucket: [node for node in lost if node is not None] for bucket, lost in losses.items()}
+    known: Losses = {bucket: [node for node in lost if node is not None] for bucket, lost in losses.items()}
     return {bucket: lost for bucket, lost in known.items() if lost}
 
 
