@@ -172,7 +172,7 @@ def test_tables_without_rows_and_without_group(
     register(session, catalog=catalog)
     for table, verdict in (
         ("empty", "colocate: true"),
-        ("loose", "colocate: false, reason: Tables are not in the same group: the table is in no group"),
+        ("loose", "colocate: false, reason: Tables are not in the same group: shop.loose is in no group"),
     ):
         query = session.sql(f"SELECT o_key FROM orders LEFT JOIN {table} ON o_key = e_key")
         assert verdict in explain(query)

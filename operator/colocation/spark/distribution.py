@@ -7,7 +7,7 @@ and what redistributes them on the way.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .decision import INCONSISTENT, NO_GROUP
+from .decision import INCONSISTENT, NO_GROUP, SESSION_DISABLED
 from .plan_tree import INTERNAL_SHUFFLES, PARTITION_MERGES, Expression, PlanNode, Scan
 
 TRANSFORMED = "Src column hash been transformed by expr"
@@ -83,10 +83,11 @@ def why_not_together(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: T
 def obstacle(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: Tables, what: str) -> str:
     """What tables and keys have against colocation, whatever the plan does; empty when nothing."""
     leaves = _leaves(inputs)
+    hidden = _hidden_buckets(leaves, tables)
     return (
         _foreign_rows(leaves, tables)
-        or _hidden_buckets(leaves, tables)
-        or _different_groups(leaves, tables)
+        or (hidden if hidden == SESSION_DISABLED else _different_groups(leaves, tables))
+        or hidden
         or _keys_reason(inputs, keys, tables, what)
     )
 

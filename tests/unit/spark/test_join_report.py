@@ -204,6 +204,23 @@ def test_the_plan_counts_not_what_was_registered_since() -> None:
     assert report.colocate
 
 
+@pytest.mark.parametrize(("group", "reason", "verdict"), [
+    pytest.param("", "the table is in no group",
+                 "Tables are not in the same group: shop.lines is in no group, shop.orders is in shop/sales",
+                 id="no group"),
+    pytest.param("shop/stock", "group is not stable: NodeGone",
+                 "Tables are not in the same group: shop.lines is in shop/stock, shop.orders is in shop/sales",
+                 id="another that is not stable"),
+    pytest.param("", "Session disabled", "Session disabled", id="session disabled"),
+])  # fmt: skip
+def test_what_stays_wrong_is_said_first(group: str, reason: str, verdict: str) -> None:
+    """Tables of different groups are named, whatever else hides their buckets; the session's switch is above all."""
+    lines = replace(TABLES["shop/lines-2"], group=group, bucketed=False, reason=reason)
+    unbucketed = replace(LINES, scan=replace(LINES.scan, bucketed=False))
+    [report] = report_joins(on_key(shuffled(ORDERS), shuffled(unbucketed)), {**TABLES, "shop/lines-2": lines})
+    assert report.reason == verdict
+
+
 def test_cached_rows_keep_their_buckets() -> None:
     """A cached bucketed scan joins as the scan does; a shuffle inside the cache counts."""
     cached = PlanNode("InMemoryTableScan", (ORDERS,), aliases={61: 1}, reused=True)
