@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,12 +74,14 @@ def apply_tables(*, down_tolerance_seconds: int) -> None:
     kubectl("patch", "colocationgroup", GROUP, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
 
 
-def load(table: str, data: Path, *, source: str = "", select: str = "", mode: str = "overwrite") -> dict[str, Any]:
+def load(table: str, data: Path, *, source: str = "", select: str = "", mode: str = "overwrite",
+         namespace: str = NAMESPACE, options: Sequence[str] = ()) -> dict[str, Any]:
     """``colocation load`` a table from one of TPC-H's files (default: that of its name); returns what it reported."""
     application = yaml.safe_load((EXAMPLES / "applications" / "load.yaml").read_text())
+    application["metadata"]["namespace"] = namespace
     _set_input_folder(application, data)
     command = [COLOCATION, "load", table, "--from", f"/tpch/{source or table}.parquet",
-               "--select", select or SELECT[table], "--mode", mode, "-n", NAMESPACE, "--application", "-"]
+               "--select", select or SELECT[table], "--mode", mode, "-n", namespace, "--application", "-", *options]
     return result_of(run(command, stdin=yaml.safe_dump(application)).stdout)
 
 

@@ -1,0 +1,134 @@
+"""What is read beside the newest rows of one group: an older snapshot, a table in no group, tables of two namespaces.
+
+The tables of this story are made of TPC-H's orders; those of the group stay as they are.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from colocation.model.names import LABEL_PRIVATE
+from demo import story, workload
+from demo.shell import COLOCATION, kubectl, kubectl_json, run
+from demo.waiting import wait_until
+
+from .conftest import Loaded
+
+pytestmark = pytest.mark.e2e
+
+ALONE, ELSEWHERE = "visits", "clicks"
+LAKE = "lake"
+SELECT = "o_orderkey as v_orderkey, o_orderdate as v_date"
+NO_BROADCAST = ("--set", "spark.sql.autoBroadcastJoinThreshold=-1")
+WAIT_SECONDS = 180
+
+
+@pytest.fixture(scope="module")
+def visits(loaded: Loaded) -> Iterator[Loaded]:
+    """A table in no group, loaded twice."""
+    apply_table(ALONE, workload.NAMESPACE, "")
+    kubectl("wait", "--for=condition=Ready", f"ct/{ALONE}", "-n", workload.NAMESPACE, "--timeout=60s")
+    for _ in range(2):
+        workload.load(ALONE, loaded.folder, source="orders", select=SELECT, mode="append")
+    yield loaded
+    kubectl("delete", "ct", ALONE, "-n", workload.NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def lake(loaded: Loaded) -> Iterator[Loaded]:
+    """Another namespace, which TPC-H's group lets in, with a table and an account that may read both namespaces."""
+    apply_access(LAKE)
+    subject = f"--serviceaccount={LAKE}:spark"
+    role = ("create", "rolebinding", f"{LAKE}-reads", "--clusterrole=colocation-user", subject)
+    kubectl("apply", "-f", "-", stdin=kubectl(*role, "-n", workload.NAMESPACE, "--dry-run=client", "-o", "yaml"))
+    allow(LAKE)
+    apply_table(ELSEWHERE, LAKE, f"{workload.NAMESPACE}/{workload.GROUP}")
+    kubectl("wait", "--for=condition=Ready", f"ct/{ELSEWHERE}", "-n", LAKE, "--timeout=60s")
+    yield loaded
+    kubectl("delete", "ct", ELSEWHERE, "-n", LAKE)
+    wait_until("the other namespace has left", lambda: not members_of(LAKE), deadline_seconds=WAIT_SECONDS)
+    allow()
+
+
+def test_an_older_snapshot_and_a_table_in_no_group(visits: Loaded) -> None:
+    """The first snapshot's rows are joined, with a shuffle, and the verdict says why."""
+    rows = visits.oracle.row_count("orders")
+    statement = f"SELECT count(*) FROM orders JOIN {ALONE} ON o_orderkey = v_orderkey"
+    older = query(statement, "-n", workload.NAMESPACE, "--snapshot", f"{ALONE}=1", *NO_BROADCAST)
+    assert older["rows"] == [[rows]]
+    assert status(ALONE, workload.NAMESPACE)["snapshot"]["rows"] == 2 * rows
+    [join] = older["joins"]
+    assert join["colocate"] is False and older["exchanges"] > 0
+    assert join["reason"].startswith("Tables are not in the same group: ")
+    assert f"{workload.NAMESPACE}.{ALONE} is in no group" in join["reason"]
+
+
+def test_its_own_group_goes_when_it_is_taken_into_another(visits: Loaded) -> None:
+    """The private group served it until its files were on the other group's nodes."""
+    [private] = private_groups()
+    apply_table(ALONE, workload.NAMESPACE, workload.GROUP)
+    wait_until("in the group", lambda: status(ALONE, workload.NAMESPACE).get("group") == workload.GROUP,
+               deadline_seconds=WAIT_SECONDS)
+    wait_until(f"{private} is gone", lambda: not private_groups(), deadline_seconds=WAIT_SECONDS)
+    story.wait_for_stable(WAIT_SECONDS)
+
+
+def test_namespaces_join_without_a_spark_operator(lake: Loaded) -> None:
+    """Loaded and joined by ``--direct`` in a namespace that no Spark operator watches, with a table of another."""
+    rows = lake.oracle.row_count("orders")
+    loading = {"source": "orders", "select": SELECT, "namespace": LAKE}
+    assert workload.load(ELSEWHERE, lake.folder, **loading, options=("--direct",))["rows"] == rows
+    statement = f"SELECT count(*) FROM {ELSEWHERE} JOIN {workload.NAMESPACE}.orders ON v_orderkey = o_orderkey"
+    joined = query(statement, "-n", LAKE, "--direct", *NO_BROADCAST)
+    assert joined["rows"] == [[rows]]
+    assert (joined["exchanges"], joined["remote_bytes"]) == (0, 0)
+    assert [join["colocate"] for join in joined["joins"]] == [True]
+
+
+def apply_table(name: str, namespace: str, group: str) -> None:
+    """``kubectl apply`` a table of orders' keys and dates."""
+    spec = {"colocateWith": group, "buckets": 8, "replicas": 2, "bucketedBy": ["v_orderkey"], "columns": [
+        {"name": "v_orderkey", "type": "bigint"}, {"name": "v_date", "type": "date"}]}
+    body = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocatedTable",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
+
+
+def apply_access(namespace: str) -> None:
+    """The example's namespace and rights for Spark, under another name."""
+    for file in ("1-namespace.yaml", "2-access.yaml"):
+        text = (workload.EXAMPLES / file).read_text()
+        kubectl("apply", "-f", "-", stdin=text.replace(workload.NAMESPACE, namespace))
+
+
+def allow(*namespaces: str) -> None:
+    """Which other namespaces' tables TPC-H's group takes."""
+    patch = json.dumps({"spec": {"allowedNamespaces": list(namespaces)}})
+    kubectl("patch", "cg", workload.GROUP, "-n", workload.NAMESPACE, "--type=merge", "-p", patch)
+
+
+def members_of(namespace: str) -> list[str]:
+    """The group's tables of another namespace that are not dropped."""
+    names: list[str] = workload.group_status()["tables"]
+    return [name for name in names if name.startswith(f"{namespace}/") and not name.endswith("*")]
+
+
+def private_groups() -> list[str]:
+    """Groups that the operator made for tables in no group."""
+    names = kubectl("get", "cg", "-n", workload.NAMESPACE, "-l", LABEL_PRIVATE, "-o", "name")
+    return names.split()
+
+
+def status(table: str, namespace: str) -> dict[str, Any]:
+    """The table's status."""
+    found: dict[str, Any] = kubectl_json("get", "ct", table, "-n", namespace).get("status", {})
+    return found
+
+
+def query(statement: str, *options: str) -> dict[str, Any]:
+    """What ``colocation sql`` prints as JSON: rows, verdicts on joins, exchanges, bytes."""
+    found: dict[str, Any] = json.loads(run([COLOCATION, "sql", statement, "-o", "json", *options]).stdout)
+    return found
