@@ -14,7 +14,6 @@ from ..model.names import (
     TABLE_PLURAL,
     config_map_of,
 )
-from ..submit.errors import no_such_group
 from .errors import HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 
 Json = dict[str, Any]
@@ -77,18 +76,26 @@ class Cluster:
         self._objects.patch_namespaced_custom_object(API_GROUP, API_VERSION, namespace, GROUP_PLURAL, name, patch)
 
     def group_of(self, key: tuple[str, str]) -> Json:
-        """One group by (namespace, name), also of another namespace.
+        """One group by (namespace, name), also of another namespace, of which one need not see more.
 
         Raises:
-            CommandFailed: there is none; the message lists those that there are.
+            CommandFailed: there is none, or one may not see it.
         """
-        if key[0] == self.namespace:
-            return self.group(key[1])
-        there = [item for item in self.groups_everywhere() if item["metadata"]["namespace"] == key[0]]
-        found = next((item for item in there if item["metadata"]["name"] == key[1]), None)
-        if found is None:
-            raise CommandFailed(no_such_group(key[1], key[0], (item["metadata"]["name"] for item in there)))
-        return found
+        namespace, name = key
+        if namespace == self.namespace:
+            return self.group(name)
+        try:
+            found = self._objects.get_namespaced_custom_object(API_GROUP, API_VERSION, namespace, GROUP_PLURAL, name)
+        except ApiException as error:
+            if error.status == HTTP_NOT_FOUND:
+                raise CommandFailed(f"there is no group {name!r} in namespace {namespace!r}") from error
+            if error.status == HTTP_FORBIDDEN:
+                raise CommandFailed(
+                    f"you may not see group {name!r} in namespace {namespace!r}: ask for the ClusterRole "
+                    "colocation-view there"
+                ) from error
+            raise
+        return cast("Json", found)
 
     def spark_config_map(self, group: tuple[str, str]) -> Json | None:
         """What the operator keeps in this namespace of a group (namespace, name); None when it has not made it yet."""

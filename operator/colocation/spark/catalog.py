@@ -200,7 +200,10 @@ class KubernetesCatalog:
             if status == HTTP_NOT_FOUND:
                 raise NotInCatalog(f"{subject} does not exist") from error
             if status == HTTP_FORBIDDEN:
-                raise NotAllowed(f"{subject}: not allowed ({error}); ask for a Role that allows it") from error
+                raise NotAllowed(
+                    f"{subject}: this account may not see or change it; ask for ClusterRole colocation-user in that "
+                    "namespace (colocation-view is enough for a group of another one)"
+                ) from error
             if status == HTTP_CONFLICT:
                 raise WriteConflict(f"{subject} was changed by someone else") from error
             raise
