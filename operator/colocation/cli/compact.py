@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ..submit.jobs import CompactRequest, compact_application
+from ..submit.jobs import CompactRequest
 from .applications import RunOptions, run_options
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
@@ -25,9 +25,7 @@ def compact(
 ) -> None:
     """Merge TABLE's files: one sorted file for each bucket of each partition. Rows stay as they are; loads go on."""
     wanted = CompactRequest(table=table, partitions=partitions)
-    TableJob(job, options, target, output).run(
-        table, lambda group, base: compact_application(wanted, group, base), describe_compaction
-    )
+    TableJob(job, options, target, output).run(wanted, describe_compaction)
 
 
 def describe_compaction(table: str, result: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..submit.jobs import DropPartitionsRequest, drop_partitions_application
+from ..submit.jobs import DropPartitionsRequest
 from .applications import RunOptions, run_options
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
@@ -30,9 +30,7 @@ def drop_partitions(
     if not partitions:
         raise click.UsageError("no partition is given: name at least one by --partition COLUMN=VALUE")
     wanted = DropPartitionsRequest(table=table, partitions=partitions)
-    TableJob(job, options, target, output).run(
-        table, lambda group, base: drop_partitions_application(wanted, group, base), describe_drop
-    )
+    TableJob(job, options, target, output).run(wanted, describe_drop)
 
 
 def describe_drop(table: str, result: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import click
 
-from ..submit.jobs import LoadMode, LoadRequest, load_application
+from ..submit.jobs import LoadMode, LoadRequest
 from .applications import RunOptions, run_options
 from .compact import describe_compaction
 from .job_options import JobOptions, job_options
@@ -53,9 +53,7 @@ def load(
 ) -> None:
     """Load rows into TABLE: bucketed, sorted, sent to its replicas, and committed as a whole or not at all."""
     wanted = LoadRequest(table=table, **request)
-    TableJob(job, options, target, output).run(
-        table, lambda group, base: load_application(wanted, group, base), describe_load
-    )
+    TableJob(job, options, target, output).run(wanted, describe_load)
 
 
 def describe_load(table: str, result: Mapping[str, Any]) -> str:

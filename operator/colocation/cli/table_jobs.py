@@ -8,7 +8,7 @@ import click
 
 from ..model.names import group_reference, private_group_name
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
-from ..submit import GroupView
+from ..submit.jobs import TableRequest, table_application
 from .applications import RunOptions, group_view, print_result, run
 from .job_options import JobOptions
 from .options import Target
@@ -31,17 +31,11 @@ class TableJob:
     target: Target
     output: Format
 
-    def run(
-        self,
-        table: str,
-        make: Callable[[GroupView, Json | None], Json],
-        describe: Callable[[str, Mapping[str, Any]], str],
-    ) -> None:
+    def run(self, request: TableRequest, describe: Callable[[str, Mapping[str, Any]], str]) -> None:
         """Run the program beside the nodes that hold the table, and print what it did.
 
         Args:
-            table: the ColocatedTable's name.
-            make: the SparkApplication for a group, on top of the user's base application.
+            request: what to do with which table.
             describe: the driver's result for people.
 
         Raises:
@@ -50,14 +44,15 @@ class TableJob:
         """
         base = self.job.base()
         cluster = self.target.open()
-        group = group_view(cluster, placed_by(cluster.table(table)))
-        finished = run(cluster, make(group, base), group, self.options, announce=False)
+        group = group_view(cluster, placed_by(cluster.table(request.table)))
+        application = table_application(request, group, base)
+        finished = run(cluster, application, group, self.options, announce=False)
         if self.options.dry_run:
             return
         if self.output != "text":
             write(finished.to_report(), "", self.output)
         elif finished.outcome and finished.outcome.result:
-            click.echo(describe(table, finished.outcome.result))
+            click.echo(describe(request.table, finished.outcome.result))
             print_result(finished.outcome.result)
 
 

@@ -7,7 +7,7 @@ The programs lie in the Spark image under /opt/colocation/jobs; they print their
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -29,10 +29,19 @@ QUOTES = "'`\""
 LoadMode = Literal["append", "overwrite", "overwrite-partitions"]
 
 
-class LoadRequest(Frozen):
-    """``colocation load``: read ``path``, or what the format's options (``key=value``) say, and load the rows."""
+class TableRequest(Frozen):
+    """What a program is to do with one table."""
 
     table: str
+
+    def arguments(self, namespace: str) -> list[str]:
+        """The program's command line."""
+        return [self.table, "--namespace", namespace]
+
+
+class LoadRequest(TableRequest):
+    """``colocation load``: read ``path``, or what the format's options (``key=value``) say, and load the rows."""
+
     path: str | None = None
     format: str = "parquet"
     options: tuple[str, ...] = ()
@@ -40,21 +49,18 @@ class LoadRequest(Frozen):
     mode: LoadMode = "append"
 
     def arguments(self, namespace: str) -> list[str]:
-        """The program's command line."""
-        words = [self.table, "--namespace", namespace, *([] if self.path is None else ["--from", self.path])]
+        words = [*super().arguments(namespace), *([] if self.path is None else ["--from", self.path])]
         words += ["--format", self.format, "--mode", self.mode, *(f"--option={option}" for option in self.options)]
         return [*words, "--select", *split_expressions(self.select)] if self.select else words
 
 
-class CompactRequest(Frozen):
+class CompactRequest(TableRequest):
     """``colocation compact``: merge a table's files; ``partitions`` as folders are named, none = all."""
 
-    table: str
     partitions: tuple[str, ...] = ()
 
     def arguments(self, namespace: str) -> list[str]:
-        """The program's command line."""
-        return [self.table, "--namespace", namespace, *(f"--partition={partition}" for partition in self.partitions)]
+        return [*super().arguments(namespace), *(f"--partition={partition}" for partition in self.partitions)]
 
 
 class DropPartitionsRequest(CompactRequest):
@@ -103,37 +109,32 @@ def split_expressions(text: str) -> list[str]:
     return expressions
 
 
-def load_application(request: LoadRequest, group: GroupView, base: Mapping[str, Any] | None = None) -> Json:
-    """The SparkApplication of a load, on top of ``base`` (its image, accounts, volumes, resources, configuration).
+class Program(NamedTuple):
+    """A file in the image, how its applications' names begin, and how many executors it has work for."""
+
+    file: str
+    name: str
+    most_executors: int | None = None
+
+
+PROGRAMS: Mapping[type[TableRequest], Program] = {
+    LoadRequest: Program("load.py", "load"),
+    CompactRequest: Program("compact.py", "compact"),
+    DropPartitionsRequest: Program("drop_partitions.py", "drop-partitions", most_executors=1),  # its driver does it all
+}
+
+
+def table_application(request: TableRequest, group: GroupView, base: Mapping[str, Any] | None = None) -> Json:
+    """The SparkApplication of a request, on top of ``base`` (image, accounts, volumes, resources, configuration).
 
     Raises:
         ManifestError: ``base`` is no SparkApplication, or names a program of its own.
     """
-    return _job("load.py", f"load-{request.table}", request.arguments(group.namespace), group, base)
-
-
-def compact_application(
-    request: CompactRequest, group: GroupView, base: Mapping[str, Any] | None = None
-) -> Json:
-    """The SparkApplication of a compaction, on top of ``base``.
-
-    Raises:
-        ManifestError: ``base`` is no SparkApplication, or names a program of its own.
-    """
-    return _job("compact.py", f"compact-{request.table}", request.arguments(group.namespace), group, base)
-
-
-def drop_partitions_application(
-    request: DropPartitionsRequest, group: GroupView, base: Mapping[str, Any] | None = None
-) -> Json:
-    """The SparkApplication that drops partitions, on top of ``base``; its driver does it all, so it has one executor.
-
-    Raises:
-        ManifestError: ``base`` is no SparkApplication, or names a program of its own.
-    """
+    program = PROGRAMS[type(request)]
     arguments = request.arguments(group.namespace)
-    application = _job("drop_partitions.py", f"drop-partitions-{request.table}", arguments, group, base)
-    application["spec"]["executor"]["instances"] = 1
+    application = _job(program.file, f"{program.name}-{request.table}", arguments, group, base)
+    if program.most_executors:
+        application["spec"]["executor"]["instances"] = program.most_executors
     return application
 
 

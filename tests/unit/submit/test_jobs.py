@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from colocation.submit import ManifestError, prepare
-from colocation.submit.jobs import LoadRequest, SqlRequest, load_application, split_expressions, sql_application
+from colocation.submit.jobs import (
+    CompactRequest,
+    DropPartitionsRequest,
+    LoadRequest,
+    SqlRequest,
+    TableRequest,
+    split_expressions,
+    sql_application,
+    table_application,
+)
 
 from .applications_under_test import sales_group
 
@@ -18,12 +27,30 @@ def base(**spec: Any) -> dict[str, Any]:
 
 def test_a_load_runs_the_images_program() -> None:
     """The arguments are those of the image's load.py."""
-    spec = load_application(ORDERS, sales_group())["spec"]
+    spec = table_application(ORDERS, sales_group())["spec"]
     assert spec["mainApplicationFile"] == "local:///opt/colocation/jobs/load.py"
     assert spec["arguments"] == [
         "orders", "--namespace", "shop", "--from", "s3a://lake/orders", "--format", "parquet", "--mode", "overwrite",
         "--select", "*", "year(day) as y",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("request_type", "program", "name", "executors"),
+    [
+        pytest.param(LoadRequest, "load.py", "load-orders-", 7, id="load"),
+        pytest.param(CompactRequest, "compact.py", "compact-orders-", 7, id="compact"),
+        pytest.param(DropPartitionsRequest, "drop_partitions.py", "drop-partitions-orders-", 1, id="drop partitions"),
+    ],
+)
+def test_each_request_has_its_program(
+    request_type: type[TableRequest], program: str, name: str, executors: int
+) -> None:
+    """By the request's type; partitions are dropped by the driver alone, whatever the base says."""
+    application = table_application(request_type(table="orders"), sales_group(), base(executor={"instances": 7}))
+    assert application["metadata"]["generateName"] == name
+    assert application["spec"]["mainApplicationFile"].rpartition("/")[2] == program
+    assert application["spec"]["executor"]["instances"] == executors
 
 
 def test_a_statement_is_never_taken_for_an_option() -> None:
@@ -34,7 +61,7 @@ def test_a_statement_is_never_taken_for_an_option() -> None:
 
 def test_a_job_can_be_submitted_as_it_is() -> None:
     """Without a base the application is complete: prepare takes it, with one executor per node of the group."""
-    application = prepare(load_application(ORDERS, sales_group()), sales_group()).application
+    application = prepare(table_application(ORDERS, sales_group()), sales_group()).application
     assert application["metadata"]["generateName"] == "load-orders-"
     assert application["spec"]["image"] == "spark:installed"
     assert application["spec"]["driver"]["serviceAccount"] == "spark"
@@ -48,7 +75,7 @@ def test_the_base_application_decides_all_but_the_program() -> None:
         driver={"serviceAccount": "etl", "memory": "4g"}, executor={"instances": 7},
     )  # fmt: skip
     theirs["metadata"] = {"name": "nightly", "labels": {"team": "lake"}}
-    application = load_application(ORDERS, sales_group(), theirs)
+    application = table_application(ORDERS, sales_group(), theirs)
     assert application["metadata"]["name"] == "nightly"
     assert application["metadata"]["labels"] == {"team": "lake", "colocation.dev/group": "sales"}
     spec = application["spec"]
@@ -76,7 +103,7 @@ def test_settings_of_the_statement_win_over_the_base() -> None:
 def test_a_base_that_cannot_be_one_is_refused(theirs: dict[str, Any], message: str) -> None:
     """The message says what the base holds."""
     with pytest.raises(ManifestError, match=message):
-        load_application(ORDERS, sales_group(), theirs)
+        table_application(ORDERS, sales_group(), theirs)
 
 
 @pytest.mark.parametrize(

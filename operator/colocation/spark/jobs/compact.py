@@ -9,15 +9,13 @@ from dataclasses import asdict
 from pyspark.sql import SparkSession
 
 from colocation.spark import compact, configure
-from colocation.spark.jobs.partitions import add_partition_argument
+from colocation.spark.jobs.command_line import add_partition_argument, job_parser
 from colocation.spark.jobs.result import print_result
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line; exits with status 2 when it is wrong."""
-    parser = argparse.ArgumentParser(prog="compact.py", description="Merge the files of a ColocatedTable.")
-    parser.add_argument("table", help="name of the ColocatedTable")
-    parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
+    parser = job_parser("compact.py", "Merge the files of a ColocatedTable.")
     add_partition_argument(parser, required=False)
     return parser.parse_args(arguments)
 

@@ -8,15 +8,13 @@ from dataclasses import asdict
 from pyspark.sql import SparkSession
 
 from colocation.spark import configure, drop_partitions
-from colocation.spark.jobs.partitions import add_partition_argument
+from colocation.spark.jobs.command_line import add_partition_argument, job_parser
 from colocation.spark.jobs.result import print_result
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line; exits with status 2 when it is wrong."""
-    parser = argparse.ArgumentParser(prog="drop_partitions.py", description="Drop partitions of a ColocatedTable.")
-    parser.add_argument("table", help="name of the ColocatedTable")
-    parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
+    parser = job_parser("drop_partitions.py", "Drop partitions of a ColocatedTable.")
     add_partition_argument(parser, required=True)
     return parser.parse_args(arguments)
 

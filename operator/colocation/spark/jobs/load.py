@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import configure, load
 from colocation.spark.changes import MODES
+from colocation.spark.jobs.command_line import job_parser
 from colocation.spark.jobs.result import print_result
 
 CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
@@ -18,9 +19,7 @@ CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line; exits with status 2 when it is wrong."""
-    parser = argparse.ArgumentParser(prog="load.py", description="Load rows into a ColocatedTable.")
-    parser.add_argument("table", help="name of the ColocatedTable")
-    parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
+    parser = job_parser("load.py", "Load rows into a ColocatedTable.")
     parser.add_argument("--from", dest="path", default=None, help="path or URL that Spark can read")
     parser.add_argument("--format", default="parquet", help="parquet, csv, json or any other format of Spark")
     parser.add_argument("--option", type=_option, action="append", default=[], metavar="KEY=VALUE",

@@ -1,8 +1,16 @@
-"""``--partition`` of the jobs that work on some of a table's partitions."""
+"""What the command lines of the jobs on one table have in common."""
 
 import argparse
 
 from colocation.spark.partition_path import parse_partition
+
+
+def job_parser(program: str, description: str) -> argparse.ArgumentParser:
+    """``TABLE [--namespace N]``."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("table", help="name of the ColocatedTable")
+    parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
+    return parser
 
 
 def add_partition_argument(parser: argparse.ArgumentParser, *, required: bool) -> None:
