@@ -8,6 +8,7 @@ import click
 from ..model.conditions import ConditionType
 from ..model.group import ColocationGroupStatus, UnstableBucket
 from ..model.members import RecycledTable
+from ..model.names import group_reference
 from ..model.table import ColocatedTableStatus
 from .options import Target, cluster_options, output_option
 from .output import Format, columns, size, write
@@ -47,7 +48,8 @@ def tables(target: Target, output: Format) -> None:
     found = cluster.tables()
     rows = [_table_row(item) for item in found]
     if output == "text":
-        rows += [_recycled_row(group, record) for group, record in recycled_in(cluster.namespace, cluster.groups())]
+        dropped = recycled_in(cluster.namespace, cluster.groups_everywhere())
+        rows += [_recycled_row(group, record) for group, record in dropped]
     key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
     header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
     matters = list(_open_matters(found))
@@ -78,7 +80,9 @@ def _recycled_row(group: dict[str, Any], record: RecycledTable) -> list[object]:
     counts: list[object] = [None] * 5
     if loaded:
         counts = [loaded.id, loaded.partitions, loaded.files, loaded.rows, size(loaded.bytes)]
-    return [f"{record.name}*", group["metadata"]["name"], None, None, None, *counts]
+    metadata = group["metadata"]
+    reference = group_reference(record.namespace, (metadata["namespace"], metadata["name"]))
+    return [f"{record.name}*", reference, None, None, None, *counts]
 
 
 def _table_row(item: dict[str, Any]) -> list[object]:

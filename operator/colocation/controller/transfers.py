@@ -61,8 +61,10 @@ class Transfer:
         """What goes on, for people."""
         namespace = self.table.identity.namespace
         origin, target = (group_reference(namespace, group.key) for group in (self.origin, self.target))
-        done = self.wanted - len(self.missing)
-        text = f"from group {origin}, which places it until then, to group {target}: {done} of {self.wanted} replicas"
+        text = f"from group {origin}, which places it until then, to group {target}"
+        if self.target.status.backends_per_bucket_seq is None:
+            return f"{text}, which has no map yet"
+        text = f"{text}: {self.wanted - len(self.missing)} of {self.wanted} replicas"
         return f"{text}; {self.shortage}" if self.shortage else text
 
 

@@ -65,6 +65,21 @@ def test_open_matters_of_tables_stand_below(
     assert below == ([] if line is None else ["", line])
 
 
+def test_dropped_tables_are_listed_also_those_of_a_group_elsewhere(run: Run, cluster: FakeCluster) -> None:
+    """With their mark, and the group as the table named it; another namespace's dropped tables are not ours."""
+
+    def dropped(namespace: str, name: str) -> dict[str, str]:
+        times = {"deletedAt": "2026-11-21T00:00:00Z", "purgeAt": "2026-11-22T00:00:00Z"}
+        return {"namespace": namespace, "name": name, "uid": f"uid-of-{name}", **times}
+
+    cluster.groups()[0]["status"]["recycled"] = [dropped("shop", "old"), dropped("lake", "theirs")]
+    elsewhere = group_object(recycled=[dropped("shop", "lent")])
+    elsewhere["metadata"]["namespace"] = "lake"
+    cluster.groups().append(elsewhere)
+    _, _, old, lent = run("tables").stdout.splitlines()
+    assert (old.split()[:2], lent.split()[:2]) == (["old*", "sales"], ["lent*", "lake/sales"])
+
+
 def test_a_table_that_the_operator_refuses_is_shown(run: Run, cluster: FakeCluster) -> None:
     """A spec that cannot be used is listed as it stands."""
     cluster.tables()[0]["spec"] = {"colocateWith": "sales", "bucketedBy": ["no_such_column"], "of": "a newer version"}

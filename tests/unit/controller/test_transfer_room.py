@@ -68,3 +68,16 @@ async def test_two_moves_do_not_share_the_same_room() -> None:
         assert story.condition("customers", "Reconciling")[1] == "Moving"
         assert story.condition("orders", "Reconciling")[1] == "InsufficientSpace"
     assert {one.spec.tables[0].directory.partition("-")[0] for one in clones(story.cluster)} == {"customers"}
+
+
+async def test_move_to_a_group_without_a_map_says_so() -> None:
+    """There is nothing to count yet; why it has none stands in the group's own status."""
+    story = await two_groups()
+    story.cluster.add_table("empty")
+    await story.passes(2)
+    story.cluster.add_group("wide", replicas=5)
+    story.cluster.edit_table("empty", colocateWith="wide")
+    await story.passes(2)
+    message = "from group sales, which places it until then, to group wide, which has no map yet"
+    assert story.condition("empty", "Reconciling") == ("True", "Moving", message)
+    assert story.cluster.table("empty").status.group == "sales"
