@@ -38,7 +38,7 @@ from colocation.kube.observation import (
 from colocation.kube.recycled import recycled_records, reference_of
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.recovered_table import recovered_table
-from colocation.model.agent import AgentReport, BucketReport, RecycledSchema, TableReport
+from colocation.model.agent import AgentReport, BucketReport, CloneProgress, RecycledSchema, TableReport
 from colocation.model.clone import CloneSpec
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.names import config_map_of
@@ -69,6 +69,7 @@ class FakeCluster:
     specs: dict[str, CloneSpec] = field(default_factory=dict)
     bucket_bytes: dict[str, int] = field(default_factory=dict)
     free_bytes: dict[str, int] = field(default_factory=dict)
+    progress: dict[str, CloneProgress] = field(default_factory=dict)
     silent_since: dict[str, datetime] = field(default_factory=dict)
     last_words: dict[str, AgentView] = field(default_factory=dict)
     dropped: dict[str, DroppedTable] = field(default_factory=dict)
@@ -321,7 +322,7 @@ class FakeCluster:
         report = AgentReport(
             node=node, revision=str(self._count), capacity_bytes=DISK_BYTES,
             free_bytes=self.free_bytes.get(node, DISK_BYTES), tables=tables,
-            unknown_directories=unknown,
+            unknown_directories=unknown, clones=(self.progress[node],) if node in self.progress else (),
             recycled_directories=tuple(f"shop/{directory}" for directory in self.bins[node]),
         )  # fmt: skip
         silent_since = self.silent_since.get(node)

@@ -1,6 +1,7 @@
 """Tables that move to nodes without room for them: nothing is copied, and what is short is said everywhere alike."""
 
 from colocation.kube.actions import PostEvent, StartClone
+from colocation.model.agent import CloneProgress
 
 from .fake_cluster import DISK_BYTES, FakeCluster
 from .test_table_life import Story, two_groups
@@ -54,6 +55,25 @@ async def test_every_node_that_is_short_is_named() -> None:
     await story.passes(1)
     message = story.condition("orders", "Stalled")[2]
     assert "node node-3 is to take" in message and "has room for 0, node node-4 is to take" in message
+
+
+async def test_failed_clone_needs_room_for_the_rest_only() -> None:
+    """What it has copied lies on the disk already, and the next attempt goes on with it."""
+    story = await two_groups()
+    story.cluster.edit_table("orders", colocateWith="stock")
+    while not any(job.target == "node-3" for job in story.cluster.jobs.values()):
+        await story.operator.reconcile_once()
+    failed = next(job for job in story.cluster.jobs.values() if job.target == "node-3")
+    story.cluster.end_clones(succeed=False)
+    leave_room(story, "node-3", wanted_bytes(story, "orders", "node-3") - 80)
+    await story.operator.reconcile_once()
+    assert story.condition("orders", "Reconciling")[1] == "InsufficientSpace"
+    story.cluster.progress["node-3"] = CloneProgress(
+        namespace=failed.group_namespace, group=failed.group, bucket=failed.bucket, bytes_done=80, bytes_total=100,
+        updated_at="2026-11-21T00:00:00Z",
+    )  # fmt: skip
+    await story.operator.reconcile_once()
+    assert story.condition("orders", "Reconciling")[1] == "Moving"
 
 
 async def test_two_moves_do_not_share_the_same_room() -> None:
