@@ -12,17 +12,17 @@ import yaml
 
 from colocation.model.names import LABEL_PRIVATE
 from demo import story, workload
-from demo.shell import COLOCATION, kubectl, kubectl_json, run
+from demo.shell import kubectl, kubectl_json
 from demo.waiting import wait_until
 
 from .conftest import Loaded
+from .statements import NO_BROADCAST, query
 
 pytestmark = pytest.mark.e2e
 
 ALONE, ELSEWHERE = "visits", "clicks"
 LAKE = "lake"
 SELECT = "o_orderkey as v_orderkey, o_orderdate as v_date"
-NO_BROADCAST = ("--set", "spark.sql.autoBroadcastJoinThreshold=-1")
 WAIT_SECONDS = 180
 
 
@@ -125,10 +125,4 @@ def private_groups() -> list[str]:
 def status(table: str, namespace: str) -> dict[str, Any]:
     """The table's status."""
     found: dict[str, Any] = kubectl_json("get", "ct", table, "-n", namespace).get("status", {})
-    return found
-
-
-def query(statement: str, *options: str) -> dict[str, Any]:
-    """What ``colocation sql`` prints as JSON: rows, verdicts on joins, exchanges, bytes."""
-    found: dict[str, Any] = json.loads(run([COLOCATION, "sql", statement, "-o", "json", *options]).stdout)
     return found

@@ -16,6 +16,7 @@ from demo.shell import COLOCATION, kubectl, kubectl_json, run
 from demo.waiting import wait_until
 
 from .conftest import Loaded
+from .statements import NO_BROADCAST, command, query
 
 pytestmark = pytest.mark.e2e
 
@@ -24,9 +25,8 @@ OWN_GROUP = "returns"
 SELECT = "o_orderkey as r_orderkey, o_orderdate as r_date"
 COUNT = "SELECT count(*) FROM returned"
 COUNT_JOINED = "SELECT count(*) FROM orders JOIN returned ON o_orderkey = r_orderkey"
-NO_BROADCAST = ("--set", "spark.sql.autoBroadcastJoinThreshold=-1")
 WAIT_SECONDS = 180
-SQL = (COLOCATION, "sql", "-n", workload.NAMESPACE, "--group", workload.GROUP)
+BESIDE = ("-n", workload.NAMESPACE, "--group", workload.GROUP)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_a_table_makes_its_group_and_moves_to_another(returned: Loaded) -> None:
     apply_table(workload.GROUP)
     wait_until("in the other group", lambda: status().get("group") == workload.GROUP, deadline_seconds=WAIT_SECONDS)
     story.wait_for_stable(WAIT_SECONDS)
-    result = query(COUNT_JOINED, *NO_BROADCAST)
+    result = query(COUNT_JOINED, *BESIDE, *NO_BROADCAST)
     assert result["rows"] == [[returned.oracle.row_count("orders")]]
     assert (result["exchanges"], result["remote_bytes"]) == (0, 0)
     assert [join["colocate"] for join in result["joins"]] == [True]
@@ -58,7 +58,7 @@ def test_loads_add_up_and_compact_merges(returned: Loaded) -> None:
     workload.load(TABLE, returned.folder, source="orders", select=SELECT, mode="append")
     appended = status()["snapshot"]
     assert (appended["files"], appended["rows"]) == (2 * first["files"], 2 * rows)
-    run([COLOCATION, "compact", TABLE, "-n", workload.NAMESPACE])
+    command("compact", TABLE, "-n", workload.NAMESPACE)
     compacted = status()["snapshot"]
     assert (compacted["files"], compacted["rows"]) == (first["files"], 2 * rows)
     assert count(COUNT) == 2 * rows
@@ -114,12 +114,6 @@ def every_bucket_has(replicas: int) -> bool:
     return all(len(nodes) == replicas for nodes in workload.bucket_map())
 
 
-def query(statement: str, *options: str) -> dict[str, Any]:
-    """What ``colocation sql`` prints as JSON: rows, verdicts on joins, exchanges, bytes."""
-    found: dict[str, Any] = json.loads(run([*SQL, statement, "-o", "json", *options]).stdout)
-    return found
-
-
 def count(statement: str) -> int:
     """The one number that is the answer."""
-    return int(query(statement)["rows"][0][0])
+    return int(query(statement, *BESIDE)["rows"][0][0])

@@ -8,12 +8,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from colocation.model.group import ColocationGroupSpec
+from colocation.model.retention import SnapshotNotFound
 from colocation.model.table import Column, TableSnapshot
 from colocation.spark import count_exchanges, explain, explain_json, load, read_snapshot, refresh, register
 from colocation.spark.agents import NoAgentAnswers
 from colocation.spark.catalog import GroupObject
 from colocation.spark.jobs.namespaces import with_named_namespaces
-from colocation.spark.registration import SnapshotNotFound
 from tests.spark.conftest import BUCKETS, add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog

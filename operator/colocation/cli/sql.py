@@ -9,6 +9,8 @@ from typing import Any, Literal
 import click
 
 from ..model.names import LABEL_PRIVATE
+from ..model.retention import SnapshotNotFound, find_snapshot
+from ..model.table import ColocatedTableStatus
 from ..submit import Decision, ManifestError
 from ..submit.jobs import SqlRequest, sql_application
 from .applications import RunOptions, group_view, run, run_options
@@ -63,6 +65,7 @@ def sql(
     base = job.base()
     cluster = target.open()
     group = group_view(cluster, choose_group(cluster, request["group"]))
+    check_snapshots(cluster, request["sql"].snapshots)
     application = sql_application(request["sql"], group, base)
     finished = run(cluster, application, group, options, announce=False)
     if options.dry_run or not options.wait:
@@ -101,6 +104,20 @@ def parse_snapshots(words: tuple[str, ...]) -> dict[str, int]:
             raise click.UsageError(f"--snapshot takes TABLE=ID, for example orders=3, given {word!r}")
         chosen[table] = int(snapshot)
     return chosen
+
+
+def check_snapshots(cluster: Cluster, chosen: Mapping[str, int]) -> None:
+    """Look at the tables before an application is started for nothing.
+
+    Raises:
+        CommandFailed: there is no such table, or it does not keep such a snapshot.
+    """
+    for table, snapshot in chosen.items():
+        status = ColocatedTableStatus.model_validate(cluster.table(table).get("status") or {})
+        try:
+            find_snapshot(f"{cluster.namespace}.{table}", status, snapshot)
+        except SnapshotNotFound as error:
+            raise CommandFailed(str(error)) from error
 
 
 def choose_group(cluster: Cluster, given: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from colocation.model.table import TableSnapshot
+from colocation.model.retention import SnapshotNotFound, find_snapshot
 
 from .agents import NoAgentAnswers
 from .catalog import Catalog, KubernetesCatalog, NotAllowed, NotInCatalog, TableObject
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 REQUESTS_KEY = "colocation.requests"
 """Session configuration: what was registered, so that ``refresh`` can do it again."""
-
-
-class SnapshotNotFound(ValueError):
-    """No such snapshot is kept of the table; the message lists those that are."""
 
 
 @dataclass(frozen=True)
@@ -119,30 +115,12 @@ def read_snapshot(
     namespace = settings.namespace_or(namespace)
     catalog = catalog or KubernetesCatalog()
     found = catalog.get_table(namespace, table)
-    snapshot = find_snapshot(found, snapshot_id)
+    snapshot = find_snapshot(f"{namespace}.{table}", found.status, snapshot_id)
     registrar = Registrar(spark, settings)
     registrar.create_database(namespace)
     with Groups(catalog, namespace, settings, registrar.files) as groups:
         alias = f"{table}__snapshot_{snapshot_id}"
         return spark.table(registrar.register_snapshot(found, snapshot, groups, alias).name)
-
-
-def find_snapshot(table: TableObject, snapshot_id: int) -> TableSnapshot:
-    """A snapshot that the table keeps, the current one included.
-
-    Raises:
-        SnapshotNotFound: listing those that it keeps.
-    """
-    current = table.status.snapshot
-    kept = ((current,) if current else ()) + table.status.history
-    for snapshot in kept:
-        if snapshot.id == snapshot_id:
-            return snapshot
-    there = ", ".join(f"{snapshot.id} ({snapshot.committed_at})" for snapshot in kept) or "none, nothing was loaded yet"
-    raise SnapshotNotFound(
-        f"table {table.namespace}.{table.name} keeps no snapshot {snapshot_id}; it keeps: {there}. "
-        "How long is said by spec.retention"
-    )
 
 
 def _requests(spark: "SparkSession") -> dict[str, _Request]:
@@ -201,7 +179,7 @@ def _register_one(
     registrar: Registrar, table: TableObject, groups: Groups, snapshots: Mapping[str, int]
 ) -> RegisteredTable:
     if table.name in snapshots:
-        snapshot = find_snapshot(table, snapshots[table.name])
+        snapshot = find_snapshot(f"{table.namespace}.{table.name}", table.status, snapshots[table.name])
         return registrar.register_snapshot(table, snapshot, groups, alias=table.name)
     return registrar.register(table, groups)
 

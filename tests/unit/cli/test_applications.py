@@ -294,6 +294,17 @@ def test_sql_prints_all_as_json(run: Run, cluster: FakeCluster, kubeflow: Kubefl
     assert json.loads(run("sql", "select 1", "-o", "json").stdout) == ROWS
 
 
+def test_sql_knows_the_snapshots(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """One that is not kept fails at once, in the words of the program, and starts nothing."""
+    created = kubeflow(result=ROWS)
+    assert run("sql", "select 1", "--snapshot", "orders=3").exit_code == 0
+    done = run("sql", "select 1", "--snapshot", "orders=2")
+    assert done.exit_code == 1
+    assert "table shop.orders keeps no snapshot 2; it keeps: 3 (2026-11-21T00:00:00Z)" in done.stderr
+    assert run("sql", "select 1", "--snapshot", "nothing=1").exit_code == 1
+    assert len(created.objects) == 1
+
+
 def test_sql_settings_reach_the_application(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """--set may be repeated, and a value may hold an equals sign."""
     created = kubeflow(result=ROWS)
