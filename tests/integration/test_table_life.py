@@ -18,6 +18,8 @@ from .test_operator import until as wait_until
 DEADLINE_SECONDS = 60
 SHOP, LAKE = "shop", "lake"
 BUCKETS = 3
+STOCK = {"buckets": BUCKETS, "bucketSequence": [["node-2", "node-3"]] * BUCKETS, "deletionPolicy": "Retain"}
+"""It stays while its only table is in no group."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
     with installed(plane, tmp_path_factory.mktemp("life"), nodes=3) as one:
         one.start_operator()
         create(one, group("sales", buckets=BUCKETS, bucketSequence=[["node-1", "node-2"]] * BUCKETS))
-        create(one, group("stock", buckets=BUCKETS, bucketSequence=[["node-2", "node-3"]] * BUCKETS))
+        create(one, group("stock", **STOCK))
         for name in ("orders", "customers"):
             create(one, table(name))
             one.wait("ct", name, SHOP, "condition=Ready")
