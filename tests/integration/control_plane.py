@@ -21,6 +21,7 @@ from devcluster import binaries
 
 CRDS = Path(__file__).parents[2] / "crds"
 START_DEADLINE_SECONDS = 60.0
+KUBECTL_DEADLINE_SECONDS = 120
 TOKEN = "integration-tests-administrator"
 
 
@@ -38,11 +39,13 @@ class ControlPlane:
     def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl; the caller looks at the exit code."""
         command = [str(binaries.KUBERNETES.program("kubectl")), "--kubeconfig", str(self.kubeconfig), *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, check=False, timeout=KUBECTL_DEADLINE_SECONDS
+        )
 
     def serve_crds(self) -> None:
         """Install our kinds; they are served when this returns."""
-        for command in (("apply", "--server-side"), ("wait", "--for=condition=Established", "--timeout=50s")):
+        for command in (("apply", "--server-side"), ("wait", "--for=condition=Established", "--timeout=90s")):
             done = self.kubectl(*command, "-f", str(CRDS))
             assert done.returncode == 0, done.stderr
 

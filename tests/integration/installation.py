@@ -50,7 +50,7 @@ class Installation:
         """An object, or a list of them."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
-    def wait(self, kind: str, name: str, namespace: str, condition: str, seconds: int = 30) -> None:
+    def wait(self, kind: str, name: str, namespace: str, condition: str, seconds: int = 90) -> None:
         """Until the condition (``jsonpath=…`` or ``condition=…``) holds."""
         self.kubectl(
             "wait", kind, name, "--namespace", namespace, f"--for={condition}", f"--timeout={seconds}s"
@@ -79,7 +79,7 @@ class Installation:
         """End the operator; its exit code."""
         assert self.operator is not None
         self.operator.send_signal(how)
-        code = self.operator.wait(30)
+        code = self.operator.wait(60)
         self.operator = None
         return code
 

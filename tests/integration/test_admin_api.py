@@ -282,8 +282,8 @@ def test_examples_of_the_documentation_work_as_they_stand(api: AdminApi, tmp_pat
 
 
 def follow_map(installation: Installation, rows: list[list[str]]) -> None:
-    """Play the Job controller until the group's map is the one that was set."""
-    for _ in range(10):
+    """Play the Job controller until the group's map is the one that was set, for a minute or more."""
+    for _ in range(30):
         found = installation.get("cg", "sales", "-n", NAMESPACE)["status"]
         assert found["stable"]
         if [set(row) for row in found["backendsPerBucketSeq"]] == [set(row) for row in rows]:

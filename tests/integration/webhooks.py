@@ -59,7 +59,7 @@ def add_spark_kinds(installation: Installation) -> None:
 def await_spark_kinds(installation: Installation) -> None:
     """Until they are served. (Right after their creation ``kubectl wait`` stumbles over a CRD without conditions.)"""
     for name in ("sparkapplications.sparkoperator.k8s.io", f"sparkapplications.{APACHE_GROUP}"):
-        installation.kubectl("wait", f"crd/{name}", "--for=condition=Established", "--timeout=30s")
+        installation.kubectl("wait", f"crd/{name}", "--for=condition=Established", "--timeout=90s")
 
 
 def _apache_crd() -> JsonObject:
