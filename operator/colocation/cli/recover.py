@@ -31,7 +31,8 @@ POLL_SECONDS = 0.5
 def recover(table: str, wait_seconds: float, target: Target, output: Format) -> None:
     """Bring a dropped table back from the recycle bin: the same files, snapshot and rows.
 
-    Of several dropped tables of that name, the one that was dropped last. `colocation tables` lists them with a *.
+    Of several dropped tables of that name, the one with rows that was dropped last. `colocation tables` lists them
+    with a *.
     """
     cluster = target.open()
     group, record = _dropped(cluster, table)
@@ -50,7 +51,7 @@ def _dropped(cluster: Cluster, table: str) -> tuple[dict[str, Any], RecycledTabl
     found = list(recycled_in(cluster.namespace, cluster.groups_everywhere()))
     named = [(group, record) for group, record in found if record.name == table]
     if named:
-        return max(named, key=lambda pair: pair[1].deleted_at)
+        return max(named, key=lambda pair: (pair[1].snapshot is not None, pair[1].deleted_at))
     if cluster.find_table(table) is not None:
         raise CommandFailed(f"table {cluster.namespace}/{table} exists; there is nothing to recover")
     names = ", ".join(sorted({f"{record.name}*" for _, record in found})) or "none"

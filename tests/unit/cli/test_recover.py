@@ -32,6 +32,18 @@ def test_asks_and_waits(run: Run, cluster: FakeCluster, monkeypatch: pytest.Monk
     assert cluster.groups()[0]["metadata"]["annotations"] == REQUEST
 
 
+def test_a_table_that_was_never_loaded_is_not_in_the_way(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made anew under the name and dropped again, it has nothing that anybody could want back."""
+    empty = {"uid": "ffffffff-0000", "snapshot": None, "deletedAt": "2026-11-21T01:00:00Z"}
+    dropped(cluster)
+    cluster.groups()[0]["status"]["recycled"].append(RECORD | empty)
+    monkeypatch.setattr(cluster, "on_annotation", lambda: cluster.tables().append(table_object()))
+    assert run("recover", "orders").exit_code == 0
+    assert cluster.groups()[0]["metadata"]["annotations"] == REQUEST
+
+
 def test_refusal_of_the_operator_is_told(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes the annotation away and says why in an event."""
     dropped(cluster)
