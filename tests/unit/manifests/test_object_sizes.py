@@ -94,14 +94,13 @@ def largest_map(limit_bytes: int) -> BucketSequence:
     return tuple(tuple(nodes[(bucket + one) % 50] for one in range(3)) for bucket in range(limit_bytes // row_bytes))
 
 
-@pytest.mark.parametrize("by_hand", [False, True], ids=["map of the operator's", "map set by hand"])
-def test_group_with_the_largest_map_and_many_tables_and_problems(by_hand: bool) -> None:
+def fullest_group(by_hand: bool) -> tuple[ColocationGroupSpec, ColocationGroupStatus]:
     """200 tables and 500 in the recycle bin, all with the longest names, 1,000 ended clones, all buckets unstable."""
     rows = largest_map(MAX_SEQUENCE_BYTES if by_hand else MAX_MAP_BYTES)
     problem = UnstableBucket(bucket=0, reason="NodeNotReady", message=CONDITION_MESSAGE, since=TIME)
     status = ColocationGroupStatus(
         tables=tuple(f"{LONG_NAME}/{number:063d}*" for number in range(TABLES + MAX_RECYCLED_TABLES)),
-        nodes=tuple({node for row in rows for node in row}),
+        nodes=tuple(sorted({node for row in rows for node in row})),
         backends_per_bucket_seq=rows,
         unstable_buckets=(problem,) * MAX_LISTED_UNSTABLE_BUCKETS,
         clones=CloneCounts(counted=(UID,) * 1000),
@@ -116,7 +115,13 @@ def test_group_with_the_largest_map_and_many_tables_and_problems(by_hand: bool) 
         bucket_key=("bigint",) * 16, buckets=len(rows), replicas=3, bucket_sequence=rows if by_hand else None,
         allowed_namespaces=tuple(f"{number:063d}" for number in range(MAX_ALLOWED_NAMESPACES)),
     )  # fmt: skip
-    assert stored_bytes(spec) + stored_bytes(status) < ETCD_BYTES
+    return spec, status
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["map of the operator's", "map set by hand"])
+def test_group_with_the_largest_map_and_many_tables_and_problems(by_hand: bool) -> None:
+    """With room for what the API server adds; tests/integration stores such groups."""
+    assert sum(map(stored_bytes, fullest_group(by_hand))) < 0.95 * ETCD_BYTES
 
 
 def test_what_a_group_remembers_of_a_table() -> None:
