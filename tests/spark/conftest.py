@@ -87,11 +87,16 @@ def add_table(
     key: list[str],
     partitioned_by: tuple[str, ...] = (),
     group: str = GROUP,
+    sorted_by: tuple[str, ...] = (),
 ) -> LoadResult:
     """Make a table of a DataFrame's schema and load the DataFrame into it."""
     columns = tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in rows.schema.fields)
     spec = ColocatedTableSpec(
-        colocate_with=group, columns=columns, bucketed_by=tuple(key), partitioned_by=partitioned_by
+        colocate_with=group,
+        columns=columns,
+        bucketed_by=tuple(key),
+        partitioned_by=partitioned_by,
+        sorted_by=sorted_by,
     )
     catalog.add_table(name, spec, str(uuid.uuid4()))
     return load(rows, name, catalog=catalog)

@@ -1,75 +1,24 @@
 """Sorted files are trusted: no sort where a bucket's files give the order, and the answers that Spark's sorts give."""
 
-import math
-from collections.abc import Iterator
-
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from colocation.spark import load, register
-from tests.spark.conftest import add_table, stable_group
+from colocation.spark import register
 from tests.spark.loopback import LoopbackAgents
+from tests.spark.sorted_tables import IN_ORDER, MERGED, both_answers, load_events, registered
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
 
-TRUST = "spark.colocation.trustSortedFiles"
-ADAPTIVE = "spark.sql.adaptive.enabled"
-
-EVENTS = """
-SELECT if(id % 13 = 0, NULL, id % 97) AS k, CAST(id % 5 AS INT) AS day, id AS n, concat('é', id % 7) AS word,
-       CASE id % 5 WHEN 0 THEN 0.0D WHEN 1 THEN -0.0D WHEN 2 THEN double('NaN') WHEN 3 THEN NULL ELSE 1.5D END AS real
-FROM range({first}, {last})
-"""
-
-MERGED = "files merged"
-IN_ORDER = "files in order"
-
 
 @pytest.fixture(scope="module")
 def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
-    """Tables of the same rows: in one file per bucket, in several loads, in partitions, and in both."""
-    catalog = stable_group(agents)
-    whole = application.sql(EVENTS.format(first=0, last=600))
-    add_table(catalog, "single", whole, ["k"])
-    add_table(catalog, "daily", whole, ["k"], ("day",))
-    for name, partitions in (("appended", ()), ("both", ("day",))):
-        add_table(catalog, name, application.sql(EVENTS.format(first=0, last=200)), ["k"], partitions)
-        for first in (200, 400):
-            load(application.sql(EVENTS.format(first=first, last=first + 200)), name, catalog=catalog)
-    return catalog
+    return load_events(application, agents)
 
 
 @pytest.fixture(params=["true", "false"], ids=["adaptive", "static"])
-def session(spark: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A session with the tables registered, with adaptive execution and without it."""
-    spark.conf.set(ADAPTIVE, request.param)
-    register(spark, catalog=tables)
-    spark.catalog.setCurrentDatabase("shop")
-    return spark
-
-
-def plan_of(rows: DataFrame) -> str:
-    """The plan that was executed; of an adaptive one, the final part."""
-    text: str = rows._jdf.queryExecution().executedPlan().toString()
-    return text.split("+- == Initial Plan ==")[0]
-
-
-def answer(rows: DataFrame) -> list[str]:
-    return sorted(repr(tuple("NaN" if isinstance(v, float) and math.isnan(v) else v for v in row))
-                  for row in rows.collect())  # fmt: skip
-
-
-def both_answers(session: SparkSession, statement: str) -> tuple[str, list[str], list[str]]:
-    """The plan and answer of a statement, and its answer with all of Spark's sorts."""
-    session.conf.set(TRUST, "true")
-    trusting = session.sql(statement)
-    found = answer(trusting)
-    session.conf.set(TRUST, "false")
-    sorting = session.sql(statement)
-    expected = answer(sorting)
-    assert "SortedBucketScan" not in plan_of(sorting)
-    return plan_of(trusting), found, expected
+def session(spark: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
+    return registered(spark, tables, request.param)
 
 
 @pytest.mark.parametrize(("left", "right", "on", "how"), [

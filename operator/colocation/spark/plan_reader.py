@@ -20,6 +20,7 @@ _WRAPPERS = {
     "ResultQueryStageExec": "plan",
     "CommandResultExec": "commandPhysicalPlan",
     "SortedBucketScanExec": "scan",
+    "SortedAggregateExec": "plain",
     "ReusedExchangeExec": "child",
     "ReusedSubqueryExec": "child",
 }

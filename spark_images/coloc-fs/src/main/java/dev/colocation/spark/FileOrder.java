@@ -3,6 +3,7 @@ package dev.colocation.spark;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -45,9 +46,9 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * @param leading positions of partition columns in the relation's partition schema
  * @param merged columns of the scan by which files of the same leading values are merged, should there be several
- * @param merging whether a bucket has several files of the same leading values
+ * @param together how many files of the same leading values a bucket has at most
  */
-record FileOrder(List<Integer> leading, List<AttributeReference> merged, boolean merging) {
+record FileOrder(List<Integer> leading, List<AttributeReference> merged, long together) {
   /** So many files are read side by side at most; each holds its columns of one row group in memory. */
   static final int MAX_MERGED_FILES = 64;
 
@@ -57,6 +58,11 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, boolean
   private static final Set<DataType> ORDERED_TYPES = Set.of(
       BooleanType$.MODULE$, ByteType$.MODULE$, ShortType$.MODULE$, IntegerType$.MODULE$, LongType$.MODULE$,
       DateType$.MODULE$, TimestampType$.MODULE$, TimestampNTZType$.MODULE$, StringType$.MODULE$, BinaryType$.MODULE$);
+
+  /** Whether files are read side by side. */
+  boolean merging() {
+    return together > 1;
+  }
 
   /** The order's files, when the table's manifest says that they are sorted so; empty when nothing is known. */
   static Optional<FileOrder> of(FileSourceScanExec scan, List<AttributeReference> wanted) {
@@ -83,14 +89,25 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, boolean
     return withFiles(scan, positions, merged);
   }
 
+  /** The same for rows that only have to be sorted by these columns, whichever of them comes first. */
+  static Optional<FileOrder> inAnyOrder(FileSourceScanExec scan, List<AttributeReference> wanted) {
+    if (!ColocPath.isRootOf(scan.relation()) || scan.relation().bucketSpec().isEmpty()) {
+      return Optional.empty();
+    }
+    List<String> inFiles = lowerCase(
+        CollectionConverters.asJava(scan.relation().bucketSpec().get().sortColumnNames()), List.of());
+    // Partition columns are found at no place, -1, so they come first; what is no sort column does, too, and is refused.
+    return of(scan, wanted.stream().sorted(Comparator.comparing(column -> inFiles.indexOf(name(column)))).toList());
+  }
+
   private static Optional<FileOrder> withFiles(
       FileSourceScanExec scan, List<Integer> leading, List<AttributeReference> merged) {
     if (merged.isEmpty()) {
-      return Optional.of(new FileOrder(leading, merged, false));
+      return Optional.of(new FileOrder(leading, merged, 1));
     }
     StructType partitionSchema = scan.relation().partitionSchema();
     Map<List<Object>, long[]> sets = new HashMap<>();
-    boolean merging = false;
+    long together = 1;
     for (PartitionedFile file : scan.selectedPartitions().toPartitionArray()) {
       Option<Object> bucket = BucketingUtils.getBucketId(file.toPath().getName());
       if (bucket.isEmpty()) {
@@ -101,12 +118,12 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, boolean
       long[] set = sets.computeIfAbsent(key, absent -> new long[2]);
       set[0]++;
       set[1] += file.length();
-      merging |= set[0] > 1;
+      together = Math.max(together, set[0]);
       if (set[0] > MAX_MERGED_FILES || set[0] > 1 && set[1] > MAX_MERGED_BYTES) {
         return Optional.empty();
       }
     }
-    return Optional.of(new FileOrder(leading, merged, merging));
+    return Optional.of(new FileOrder(leading, merged, together));
   }
 
   /** The file's values of the leading partition columns. */
@@ -145,7 +162,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, boolean
     return columns.stream().map(column -> column.toLowerCase(Locale.ROOT)).filter(column -> !without.contains(column)).toList();
   }
 
-  private static boolean isOrdered(DataType type) {
+  /** Whether values of this type are sorted in files as in a query. */
+  static boolean isOrdered(DataType type) {
     return ORDERED_TYPES.contains(type) || type instanceof DecimalType;
   }
 

@@ -19,20 +19,20 @@ record OrderedBucket(FilePartition scanned, List<PartitionedFile[]> sets) implem
   private static final long serialVersionUID = 1L;
 
   /** Every partition of a scan with its files in order, one by one. */
-  static Partition[] inOrder(Partition[] scanned, Comparator<PartitionedFile> order) {
+  static OrderedBucket[] inOrder(Partition[] scanned, Comparator<PartitionedFile> order) {
     return all(scanned, order, (one, other) -> false);
   }
 
   /** Every partition of a scan with its files in order; those that the order does not tell apart make a set. */
-  static Partition[] inSets(Partition[] scanned, Comparator<PartitionedFile> order) {
+  static OrderedBucket[] inSets(Partition[] scanned, Comparator<PartitionedFile> order) {
     return all(scanned, order, (one, other) -> order.compare(one, other) == 0);
   }
 
-  private static Partition[] all(
+  private static OrderedBucket[] all(
       Partition[] scanned, Comparator<PartitionedFile> order, BiPredicate<PartitionedFile, PartitionedFile> together) {
     return Arrays.stream(scanned)
         .map(partition -> of((FilePartition) partition, order, together))
-        .toArray(Partition[]::new);
+        .toArray(OrderedBucket[]::new);
   }
 
   private static OrderedBucket of(

@@ -166,7 +166,7 @@ public final class SortedBucketScanExec extends SparkPlan {
     List<AttributeReference> merged = order.merged().stream()
         .map(column -> (AttributeReference) canonical.output().apply(positionOf(column, columns)))
         .toList();
-    return new SortedBucketScanExec((FileSourceScanExec) canonical, new FileOrder(order.leading(), merged, order.merging()));
+    return new SortedBucketScanExec((FileSourceScanExec) canonical, new FileOrder(order.leading(), merged, order.together()));
   }
 
   private static int positionOf(AttributeReference column, List<Attribute> columns) {

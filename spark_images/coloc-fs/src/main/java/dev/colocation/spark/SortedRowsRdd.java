@@ -4,9 +4,7 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.NoSuchElementException;
-import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
-import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -18,43 +16,26 @@ import org.apache.spark.sql.execution.metric.SQLMetric;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
-import scala.reflect.ClassTag$;
 
 /** Rows of each bucket's files: sets of files one after the other, the files of a set merged. */
-final class SortedRowsRdd extends RDD<InternalRow> {
+final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
   private static final long serialVersionUID = 1L;
 
-  private final transient Partition[] buckets;
-  private final FileScanRDD scan;
   private final Seq<SortOrder> rowOrder;
   private final Seq<Attribute> columns;
-  private final SQLMetric count;
 
   SortedRowsRdd(
-      FileScanRDD scan, Comparator<PartitionedFile> fileOrder, Seq<SortOrder> rowOrder, Seq<Attribute> columns, SQLMetric count) {
-    super(scan, ClassTag$.MODULE$.apply(InternalRow.class));
-    this.scan = scan;
-    this.rowOrder = rowOrder;
-    this.count = count;
-    this.columns = columns;
-    buckets = rowOrder.isEmpty()
+      FileScanRDD scan, Comparator<PartitionedFile> fileOrder, Seq<SortOrder> rowOrder, Seq<Attribute> columns,
+      SQLMetric rows) {
+    super(scan, InternalRow.class, rowOrder.isEmpty()
         ? OrderedBucket.inOrder(scan.partitions(), fileOrder)
-        : OrderedBucket.inSets(scan.partitions(), fileOrder);
+        : OrderedBucket.inSets(scan.partitions(), fileOrder), rows);
+    this.rowOrder = rowOrder;
+    this.columns = columns;
   }
 
   @Override
-  public Partition[] getPartitions() {
-    return buckets;
-  }
-
-  @Override
-  public Seq<String> getPreferredLocations(Partition split) {
-    return scan.preferredLocations(((OrderedBucket) split).scanned());
-  }
-
-  @Override
-  public Iterator<InternalRow> compute(Partition split, TaskContext context) {
-    OrderedBucket bucket = (OrderedBucket) split;
+  Iterator<InternalRow> read(OrderedBucket bucket, TaskContext context) {
     return new Rows(bucket, context);
   }
 
@@ -94,12 +75,12 @@ final class SortedRowsRdd extends RDD<InternalRow> {
         throw new NoSuchElementException("all rows of bucket " + bucket.index() + " were read");
       }
       advanced = false;
-      count.add(1);
+      rows().add(1);
       return merge.row();
     }
 
     private RowStream open(PartitionedFile file) {
-      return new RowStream(scan.compute(bucket.partition(file), context), prefixes);
+      return new RowStream(scan().compute(bucket.partition(file), context), prefixes);
     }
   }
 
