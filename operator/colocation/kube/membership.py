@@ -4,10 +4,12 @@ A table is placed by the group that its status names, whatever its spec says by 
 not carried out yet, never makes its files homeless. Source: seed 000, "Modifying Table Group Properties".
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..model.conditions import Reason
+from ..model.members import MAX_TABLES
 from ..model.names import group_key, private_group_name
 from ..model.schema_check import Refusal, check_member, check_newcomer, check_schema
 from .observation import Observation, ObservedGroup, ObservedTable
@@ -51,12 +53,17 @@ def memberships(observation: Observation) -> Membership:
     orphans: dict[GroupKey, list[ObservedTable]] = {}
     refusals: dict[str, Refusal] = {}
     wanted: dict[str, GroupKey] = {}
+    places = {table.identity.uid: _placed_by(groups, table) for table in observation.tables}
+    taken = Counter(current.key for current in places.values() if current is not None)
     for table in sorted(observation.tables, key=_age):
-        uid, current = table.identity.uid, _placed_by(groups, table)
+        uid, current = table.identity.uid, places[table.identity.uid]
         key = _wanted_key(groups, table)
         if key is not None:
             wanted[uid] = key
         refusal = _refusal(groups, table, current, key)
+        if refusal is None and key in groups and (current is None or current.key != key):
+            refusal = _refusal_by_full_group(key, taken[key])
+            taken[key] += refusal is None
         if refusal is not None:
             refusals[uid] = refusal
         elif key is not None and key not in groups:
@@ -144,6 +151,14 @@ def refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool
     if table.status.group is not None:
         return check_newcomer(name, group.spec, spec, table.status)
     return check_schema(name, group.spec, spec)
+
+
+def _refusal_by_full_group(key: GroupKey, tables: int) -> Refusal | None:
+    """A group takes no more tables than its status can remember; those that it has stay."""
+    if tables < MAX_TABLES:
+        return None
+    message = f"group {key[1]} has {tables} tables, and a group can have {MAX_TABLES}; name another in colocateWith"
+    return Refusal(reason=Reason.GROUP_FULL, message=message)
 
 
 def _refusal_of_foreign(table: ObservedTable, key: GroupKey) -> Refusal | None:

@@ -63,6 +63,7 @@ class Reason(StrEnum):
     SCHEMA_MISMATCH = "SchemaMismatch"
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
     PRIVATE_GROUP = "PrivateGroup"
+    GROUP_FULL = "GroupFull"
     RECOVERING = "Recovering"
     PURGED = "Purged"
     MOVING = "Moving"

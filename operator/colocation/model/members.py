@@ -9,6 +9,8 @@ from .base import Observed
 from .names import table_directory
 from .table import Compaction, Retention, TableSnapshot
 
+MAX_TABLES = 1000
+"""Of a group: its status remembers some 600 bytes of each, and etcd takes 1.5 MiB for the object."""
 MAX_RECYCLED_TABLES = 500
 """Kept in a group's status; of more, the first dropped are forgotten: they are purged, and cannot be recovered."""
 

@@ -109,3 +109,20 @@ def test_group_made_anew_with_another_schema_places_no_old_files() -> None:
     found = memberships(Observation(NOW, groups=(group("sales", buckets=4),), tables=(orders,)))
     assert found.members["shop", "sales"] == ()
     assert "same bucket num: 2 should be 4" in found.refusals[orders.identity.uid].message
+
+
+def test_full_group_keeps_its_tables_and_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a new table nor one of another group; of two that come at once the older is in; who leaves makes room."""
+    monkeypatch.setattr("colocation.kube.membership.MAX_TABLES", 2)
+    groups = (group("sales"), group("stock"))
+    first, moving, new = placed("first", "sales", "sales"), placed("moving", "stock", "sales"), table("new")
+    older = replace(new, identity=replace(new.identity, name="older", uid="older", created_at=NOW - seconds(9)))
+    found = memberships(Observation(NOW, groups=groups, tables=(new, moving, older, first)))
+    assert {one.identity.name for one in found.members["shop", "sales"]} == {"first", "older"}
+    assert found.arriving == {}
+    assert {refusal.reason for refusal in found.refusals.values()} == {Reason.GROUP_FULL}
+    assert set(found.refusals) == {moving.identity.uid, new.identity.uid}
+    assert "group sales has 2 tables, and a group can have 2" in found.refusals[new.identity.uid].message
+
+    alone = memberships(Observation(NOW, groups=groups, tables=(moving, first)))
+    assert alone.arriving == {("shop", "sales"): (moving,)}
