@@ -15,7 +15,7 @@ from .installation import SYSTEM, Installation, installed
 from .objects import JsonObject, as_json, group, table
 from .test_operator import until as wait_until
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 100
 SHOP, LAKE = "shop", "lake"
 BUCKETS = 3
 STOCK = {"buckets": BUCKETS, "bucketSequence": [["node-2", "node-3"]] * BUCKETS, "deletionPolicy": "Retain"}
