@@ -1,5 +1,6 @@
 """The real operator as a process, with a ServiceAccount of its own, and what it costs."""
 
+import math
 import os
 import re
 import signal
@@ -55,17 +56,24 @@ class OperatorProcess:
         fields = self._file("stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def pass_milliseconds(self) -> tuple[float, float]:
-        """(median, 99th percentile) of the passes so far: the upper ends of the histogram's buckets that hold them."""
+    def pass_milliseconds(self) -> tuple[float | None, float | None]:
+        """(median, 99th percentile) of the passes so far: the upper ends of the histogram's buckets that hold them.
+
+        None: in the last bucket, which has no upper end.
+        """
         with urllib.request.urlopen(f"http://127.0.0.1:{self._health_port}/metrics") as answer:
             buckets = [(float(end), float(count)) for end, count in _BUCKET.findall(answer.read().decode())]
         total = buckets[-1][1]
         median, high = (next(end for end, count in buckets if count >= total * part) for part in (0.5, 0.99))
-        return median * 1000, high * 1000
+        return _milliseconds(median), _milliseconds(high)
 
     def _file(self, name: str) -> Path:
         assert self._process is not None
         return Path(f"/proc/{self._process.pid}/{name}")
+
+
+def _milliseconds(seconds: float) -> float | None:
+    return seconds * 1000 if math.isfinite(seconds) else None
 
 
 @contextmanager
