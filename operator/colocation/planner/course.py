@@ -28,7 +28,9 @@ class Course:
     at_once: bool = False
 
     def block(self, bucket: int, reason: Reason, message: str) -> None:
-        self.blocked.append(BucketProblem(bucket=bucket, reason=reason, message=message))
+        problem = BucketProblem(bucket=bucket, reason=reason, message=message)
+        if problem not in self.blocked[-1:]:  # a bucket may lack several replicas for the same reason
+            self.blocked.append(problem)
 
     def hold_back(self, kind: MoveKind, bucket: int, reason: Reason, message: str) -> None:
         """Start no move of this kind, and say why; the first cause is the one that the group reports."""

@@ -165,13 +165,14 @@ def test_a_clone_that_does_not_advance_is_reported_and_not_started_again() -> No
 
 
 def test_too_few_nodes_start_nothing_and_say_so() -> None:
-    """Three replicas, two nodes left: nothing moves, nothing is dropped, the group is stalled."""
-    bucket_map = (("node-1", "node-2", "node-3"),) * 2
-    group = planned(nodes_of(1, 2), buckets=2, replicas=3, bucket_map=bucket_map)
+    """Four replicas, two nodes left: nothing moves, nothing is dropped, the group is stalled, each bucket says it once."""
+    bucket_map = (("node-1", "node-2", "node-3", "node-4"),) * 2
+    group = planned(nodes_of(1, 2), buckets=2, replicas=4, bucket_map=bucket_map)
     assert (group.moves, group.next_map, group.drops) == ((), None, ())
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_NODES
-    assert group.stalled.message == "3 replicas need as many nodes that may hold them; there are 2"
+    assert group.stalled.message == "4 replicas need as many nodes that may hold them; there are 2"
+    assert [problem.bucket for problem in group.blocked] == [0, 1]
 
 
 def test_a_new_group_without_enough_nodes_gets_no_map() -> None:
