@@ -24,7 +24,7 @@ test: check test-java test-unit test-spark-versions test-e2e  ## everything that
 
 test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' programs, built once
 	@$(PYTHON) -m devcluster build
-	@$(PYTHON) -m pytest tests -m "not e2e" --ignore tests/simulation
+	@$(PYTHON) -m pytest tests -m "not e2e" --ignore tests/simulation -n 2 --dist loadfile
 	@$(PYTHON) -m pytest tests/simulation -n 2
 
 test-java: setup
