@@ -165,7 +165,7 @@ def test_a_clone_that_does_not_advance_is_reported_and_not_started_again() -> No
 
 
 def test_too_few_nodes_start_nothing_and_say_so() -> None:
-    """Four replicas, two nodes left: nothing moves, nothing is dropped, the group is stalled, each bucket says it once."""
+    """Four replicas, two nodes left: nothing moves, nothing is dropped; each bucket says once why."""
     bucket_map = (("node-1", "node-2", "node-3", "node-4"),) * 2
     group = planned(nodes_of(1, 2), buckets=2, replicas=4, bucket_map=bucket_map)
     assert (group.moves, group.next_map, group.drops) == ((), None, ())
