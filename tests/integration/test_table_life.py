@@ -73,6 +73,11 @@ def status_of(installation: Installation, kind: str, name: str) -> JsonObject:
     return installation.get(kind, name, "-n", SHOP).get("status", {})
 
 
+def accepted_condition(installation: Installation, name: str) -> JsonObject:
+    """The table's condition ``Accepted``."""
+    return next(one for one in status_of(installation, "ct", name)["conditions"] if one["type"] == "Accepted")
+
+
 def colocation(installation: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command, as a user runs it."""
     command = [sys.executable, "-c", "from colocation.cli.main import main; main()", *arguments]
@@ -132,12 +137,25 @@ def test_change_that_does_not_fit_is_refused_with_both_values(installation: Inst
     create(installation, group("wide", buckets=4, deletionPolicy="Retain"))
     edit(installation, "orders", colocateWith="wide")
     installation.wait("ct", "orders", SHOP, "condition=Accepted=false")
-    accepted = next(one for one in status_of(installation, "ct", "orders")["conditions"] if one["type"] == "Accepted")
+    accepted = accepted_condition(installation, "orders")
     assert accepted["reason"] == "SchemaMismatch"
     assert "3 should be 4, as in group wide" in accepted["message"]
     assert status_of(installation, "ct", "orders")["group"] == "stock"
     edit(installation, "orders", colocateWith="stock")
     installation.wait("ct", "orders", SHOP, "condition=Accepted")
+
+
+def test_columns_that_files_do_not_fit_are_refused(installation: Installation) -> None:
+    """By the operator, as there is no webhook here; what was accepted before is remembered over its restart."""
+    columns = installation.get("ct", "customers", "-n", SHOP)["spec"]["columns"]
+    other = [{**one, "type": "string"} if one["name"] == "o_tags" else one for one in columns]
+    edit(installation, "customers", columns=other)
+    installation.wait("ct", "customers", SHOP, "condition=Accepted=false")
+    accepted = accepted_condition(installation, "customers")
+    assert accepted["reason"] == "InvalidSpec"
+    assert "column o_tags has type array<string> and should be string" in accepted["message"]
+    edit(installation, "customers", columns=columns)
+    installation.wait("ct", "customers", SHOP, "condition=Accepted")
 
 
 def test_table_in_no_group_keeps_its_files(installation: Installation) -> None:
@@ -229,7 +247,8 @@ def test_replaced_snapshots_go_when_their_time_is_over(installation: Installatio
     new = {**now, "id": 2, "committedAt": "2999-01-01T00:00:00Z"}
     patch = as_json({"status": {"snapshot": new, "history": [old]}})
     installation.kubectl("patch", "ct", "customers", "-n", SHOP, "--subresource=status", "--type=merge", "-p", patch)
-    until(lambda: status_of(installation, "ct", "customers")["observedGeneration"] >= 2)
+    generation = installation.get("ct", "customers", "-n", SHOP)["metadata"]["generation"]
+    until(lambda: status_of(installation, "ct", "customers")["observedGeneration"] == generation)
     assert [one["id"] for one in status_of(installation, "ct", "customers")["history"]] == [0]
     patch = as_json({"status": {"snapshot": {**new, "committedAt": now["committedAt"]}}})
     installation.kubectl("patch", "ct", "customers", "-n", SHOP, "--subresource=status", "--type=merge", "-p", patch)

@@ -17,7 +17,8 @@ from .recoveries import Recovery
 from .transfers import Transfer
 
 WRITTEN_FIELDS = {
-    *("observed_generation", "accepted", "group", "group_id", "buckets", "replicas", "history", "conditions"),
+    *("observed_generation", "accepted", "group", "group_id"),
+    *("buckets", "replicas", "columns", "history", "conditions"),
 }
 """What the operator writes; the snapshot is the loaders', but for that of a table that is brought back."""
 
@@ -100,6 +101,8 @@ def _status(observation: Observation, facts: TableFacts, refusal: Refusal | None
         "group": None,
         "group_id": None,
     }
+    if refusal is None and table.spec:
+        update["columns"] = table.spec.columns
     if facts.recovery and facts.recovery.is_whole:
         update["snapshot"] = facts.recovery.record.snapshot
     if before.snapshot and table.spec:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..model.conditions import Reason
 from ..model.members import MAX_TABLES
 from ..model.names import group_key, private_group_name
-from ..model.schema_check import Refusal, check_member, check_newcomer, check_schema
+from ..model.schema_check import Refusal, check_columns, check_member, check_newcomer, check_schema
 from .observation import Observation, ObservedGroup, ObservedTable
 
 GroupKey = tuple[str, str]
@@ -124,6 +124,10 @@ def _refusal(
         return Refusal(reason=Reason.INVALID_SPEC, message=f"{table.spec_error}; correct the spec")
     if table.is_recovering:
         return _refusal_of_recovery(groups, table)
+    if table.status.snapshot and table.status.columns:
+        refused = check_columns(table.status.columns, table.spec.columns)
+        if refused:
+            return refused
     group = groups.get(key)
     if group is None:
         return _refusal_of_foreign(table, key)

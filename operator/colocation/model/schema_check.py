@@ -4,10 +4,13 @@ Source: seed 000, "Principle" and "Usage"; order and wording of Doris' ``Colocat
 bucket columns, type per position, replica count. Names of columns are not compared; partitions may differ.
 """
 
+from collections.abc import Sequence
+
 from .base import Frozen
 from .conditions import Reason
 from .group import ColocationGroupSpec
-from .table import ColocatedTableSpec, ColocatedTableStatus
+from .schema_evolution import refused_change
+from .table import ColocatedTableSpec, ColocatedTableStatus, Column
 
 
 class Refusal(Frozen):
@@ -42,6 +45,18 @@ def check_newcomer(
 ) -> Refusal | None:
     """As ``check_schema``, for a table that comes from another group: its files are bucketed already."""
     return check_schema(group_name, group, _as_loaded(table, status))
+
+
+def check_columns(accepted: Sequence[Column], wanted: Sequence[Column]) -> Refusal | None:
+    """Whether files that fit the columns ``accepted`` fit ``wanted``, too; None when they do."""
+    problems = refused_change(accepted, wanted)
+    if problems is None:
+        return None
+    message = (
+        f"columns cannot change like this while the table has files: {problems}; add nullable columns, or rename one "
+        "and give its first name as storedAs"
+    )
+    return Refusal(reason=Reason.INVALID_SPEC, message=message)
 
 
 def _as_loaded(table: ColocatedTableSpec, status: ColocatedTableStatus) -> ColocatedTableSpec:

@@ -173,6 +173,7 @@ class ColocatedTableStatus(Observed):
     group_id: str | None = Field(None, description="Id of the group that places the table.")
     buckets: int | None = Field(None, description="Buckets of the table's files: of the group that took it.")
     replicas: int | None = Field(None, description="Replicas that the spec, or else the group, said at that time.")
+    columns: tuple[Column, ...] = Field((), description="Those that were accepted last; files that are there fit them.")
     snapshot: TableSnapshot | None = None
     history: tuple[TableSnapshot, ...] = Field(
         (), description="Replaced snapshots that can still be read, the newest first."

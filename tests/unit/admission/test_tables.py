@@ -11,6 +11,7 @@ from .reviews import JsonObject, creation, deletion, group, known, table, update
 
 SNAPSHOT = {"id": 1, "manifest": "sha256:0", "committedAt": "2026-11-21T00:00:00Z"}
 COLUMNS = table()["spec"]["columns"]
+LOADED = {"snapshot": SNAPSHOT, "columns": COLUMNS}
 
 REFUSED = [
     pytest.param(table("new", buckets=4), Reason.SCHEMA_MISMATCH, "same bucket num: 4 should be 2", id="buckets"),
@@ -99,10 +100,10 @@ def test_a_table_may_not_turn_to_a_group_with_another_schema() -> None:
 @pytest.mark.parametrize(
     ("status", "columns", "message"),
     [
-        pytest.param({"snapshot": SNAPSHOT}, COLUMNS[:1], "column day (date) is there and is no longer", id="gone"),
-        pytest.param({"snapshot": SNAPSHOT}, [*COLUMNS, {"name": "n", "type": "int", "nullable": False}],
+        pytest.param(LOADED, COLUMNS[:1], "column day (date) is there and is no longer", id="gone"),
+        pytest.param(LOADED, [*COLUMNS, {"name": "n", "type": "int", "nullable": False}],
                      "column n (int) is new and would have to be nullable", id="new, not nullable"),
-        pytest.param({}, COLUMNS[:1], "", id="no files yet"),
+        pytest.param({"columns": COLUMNS}, COLUMNS[:1], "", id="no files yet"),
     ],
 )  # fmt: skip
 def test_columns_of_loaded_tables_change_by_the_loads_rules(

@@ -90,6 +90,29 @@ async def test_table_moves_to_another_group(restarting: bool) -> None:
     assert {"TableMoveStarted", "TableMoved"} <= set(story.cluster.events())
 
 
+async def test_columns_that_files_do_not_fit_are_refused() -> None:
+    """Whether the webhook is there or not; the table stays whole, and is well again when they are changed back."""
+    story = Story()
+    story.cluster.add_group("sales")
+    await story.loaded("orders")
+    key = {"name": "k", "type": "bigint"}
+    story.cluster.edit_table("orders", columns=[key, {"name": "n", "type": "int"}])
+    await story.passes(2)
+    assert story.cluster.table("orders").status.accepted
+    story.cluster.edit_table("orders", columns=[key, {"name": "n", "type": "string"}])
+    await story.passes(2)
+    status, reason, message = story.condition("orders", "Accepted")
+    assert (status, reason) == ("False", "InvalidSpec")
+    assert "column n has type int and should be string" in message
+    story.cluster.remove_node(story.cluster.group().status.nodes[0])
+    await story.passes(12)
+    assert story.cluster.group().status.stable
+    assert story.places_of("orders") == story.map_of("sales")
+    story.cluster.edit_table("orders", columns=[key, {"name": "n", "type": "int"}])
+    await story.passes(2)
+    assert story.cluster.table("orders").status.accepted
+
+
 async def test_change_that_does_not_fit_changes_nothing() -> None:
     """The table stays in its group, is repaired there, and says what it should be."""
     story = await two_groups()
