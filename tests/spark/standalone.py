@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.integration.control_plane import dying_with_us
+
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_HOST = "127.0.0.1"
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
@@ -21,7 +23,7 @@ NODE_VARIABLE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME"
 def _start(log: Path, environment: dict[str, str], *command: str) -> subprocess.Popen[bytes]:
     with log.open("wb") as output:
         return subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), *command],
+            dying_with_us([str(SPARK_HOME / "bin" / "spark-class"), *command]),
             env={**os.environ, "SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
