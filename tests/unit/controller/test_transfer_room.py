@@ -4,7 +4,7 @@ from colocation.kube.actions import PostEvent, StartClone
 from colocation.model.agent import CloneProgress
 
 from .fake_cluster import DISK_BYTES, FakeCluster
-from .test_table_life import Story, two_groups
+from .story import Story, two_groups
 
 BUCKETS, BUCKET_BYTES = 4, 100
 HEADROOM_BYTES = DISK_BYTES // 10 + 1
