@@ -19,6 +19,7 @@ from .errors import CommandFailed
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options
 from .output import columns
+from .table_jobs import placed_by
 
 SqlFormat = Literal["table", "json", "csv"]
 
@@ -131,17 +132,12 @@ def choose_group(cluster: Cluster, given: str | None) -> str:
     if given:
         return given
     own = {item["metadata"]["name"]: is_private(item) for item in cluster.groups()}
-    elsewhere = {name for name in map(named_group, cluster.tables()) if "/" in name}
+    elsewhere = {name for name in map(placed_by, cluster.tables()) if "/" in name}
     names = sorted({name for name, private in own.items() if not private} | elsewhere) or sorted(own)
     if len(names) != 1:
         there = f"there are: {', '.join(names)}" if names else "there is none"
         raise ManifestError(f"namespace {cluster.namespace!r} has {len(names)} groups: choose one by --group; {there}")
     return names[0]
-
-
-def named_group(table: Mapping[str, Any]) -> str:
-    """The group that places a table, else the one that it wants, as the table names it."""
-    return str((table.get("status") or {}).get("group") or table["spec"].get("colocateWith") or "")
 
 
 def is_private(group: Mapping[str, Any]) -> bool:
