@@ -25,8 +25,53 @@ class TableReference(Frozen):
         return (*((self.manifest,) if self.manifest else ()), *self.retained_manifests)
 
 
+class AskedTable(Frozen):
+    """A table as the operator asks an agent about it: what the agent should hold, and the epoch of deletions there.
+
+    ``map_version`` is that of the map of the group that places the table, whose uid is ``group_uid``.
+    """
+
+    reference: TableReference
+    uid: str
+    group_uid: str | None = None
+    map_version: int = 0
+
+
 class InventoryRequest(Frozen):
-    tables: tuple[TableReference, ...] = ()
+    """One question of the operator's conversation with an agent, which the agent remembers by ``session``.
+
+    Question ``number`` is question ``base`` with ``changed`` tables put in and ``removed`` ones taken out; without
+    a ``base``, ``changed`` is all that is asked about. An agent that does not remember ``base`` answers 409
+    ``UnknownQuestion``, and is asked in full. ``term`` is that of the operator's Lease: an agent takes no question and
+    no order of an older term than the newest one that it has heard.
+    """
+
+    term: int = Field(0, ge=0)
+    session: str = ""
+    number: int = Field(0, ge=0)
+    base: int | None = None
+    changed: tuple[AskedTable, ...] = ()
+    removed: tuple[str, ...] = Field((), description="'<namespace>/<directory>' that are not asked about any more.")
+    wait_seconds: float = Field(
+        0, ge=0, le=300, description="How long the answer may be held while it is the one that the caller has."
+    )
+
+
+class DeletionProof(Frozen):
+    """What a deletion was decided on. The agent carries it out only while all of it still holds there.
+
+    ``instance`` and ``not_after_seconds`` are of the report that it was decided from: the agent's process, and the
+    moment on that process's own clock (``AgentReport.uptime_seconds``) at which the order is void, so that no wall
+    clock counts. ``term``: of the operator that gave it. ``table_uid``, ``group_uid`` and ``map_version`` must be those
+    of the newest question that the agent was asked about the table.
+    """
+
+    instance: str
+    not_after_seconds: float
+    term: int
+    table_uid: str
+    group_uid: str | None = None
+    map_version: int = 0
 
 
 class BucketReport(Observed):
@@ -68,15 +113,26 @@ class CloneProgress(Observed):
 
 
 class AgentReport(Observed):
-    """Everything that one agent holds and has verified. ``revision`` changes whenever any of it changes."""
+    """What one agent holds and has verified. ``revision`` changes whenever any of it changes.
+
+    ``tables`` answers for the tables of the question; without ``is_full`` only those that changed since the revision
+    that the caller has. ``instance`` names the agent's process, ``uptime_seconds`` is its own clock, ``term`` the
+    newest that it has heard of.
+    """
 
     node: str
     revision: str
+    instance: str = ""
+    uptime_seconds: float = 0.0
+    term: int = 0
     capacity_bytes: int
     free_bytes: int
     active_transfers: int = 0
+    is_full: bool = True
     tables: tuple[TableReport, ...] = ()
-    unknown_directories: tuple[str, ...] = Field((), description="'<namespace>/<table>-<uid8>' of no wanted table.")
+    unknown_directories: tuple[str, ...] = Field(
+        (), description="'<namespace>/<table>-<uid8>' that lie here and that the question does not name."
+    )
     recycled_directories: tuple[str, ...] = Field((), description="'<namespace>/<directory>' in the recycle bin.")
     clones: tuple[CloneProgress, ...] = ()
 
@@ -99,12 +155,14 @@ class VerifyRequest(Frozen):
 class CollectRequest(Frozen):
     """Remove the data files and manifests that none of ``manifests`` names and that are older than the grace."""
 
-    manifests: tuple[str, ...]
+    manifests: tuple[str, ...] = Field(min_length=1)
     grace_seconds: int = Field(ge=0)
+    proof: DeletionProof
 
 
 class RecycleRequest(Frozen):
     keep_seconds: int = Field(ge=0)
+    proof: DeletionProof
 
 
 class RestoreRequest(Frozen):
@@ -121,6 +179,27 @@ class RecycledSchema(Observed):
     partitioned_by: tuple[str, ...] = ()
     sorted_by: tuple[str, ...] = ()
     buckets: int
+
+
+class ManifestSummary(Observed):
+    """A manifest that lies in a table's folder: enough to make the table again. ``modified_at``: RFC 3339, display."""
+
+    sha256: str
+    table: str
+    uid: str
+    snapshot_id: int
+    partitions: int
+    files: int
+    rows: int
+    bytes: int
+    modified_at: str
+    table_schema: RecycledSchema
+
+
+class FolderManifests(Observed):
+    """The readable manifests of one table's folder, the newest snapshot first."""
+
+    manifests: tuple[ManifestSummary, ...] = ()
 
 
 class Removed(Observed):

@@ -57,6 +57,11 @@ class Reason(StrEnum):
     WITHIN_DOWN_TOLERANCE = "WithinDownTolerance"
     INVALID_BUCKET_SEQUENCE = "InvalidBucketSequence"
     UNSAFE_PLAN = "UnsafePlan"
+    TARGET_FAILING = "TargetFailing"
+    TOO_MANY_DELETIONS = "TooManyDeletions"
+    INTERNAL_ERROR = "InternalError"
+    # unknown: the verdict is older than the operator's last sign of life
+    OPERATOR_SILENT = "OperatorSilent"
     # tables
     ACCEPTED = "Accepted"
     NO_GROUP = "NoGroup"
@@ -68,6 +73,8 @@ class Reason(StrEnum):
     PURGED = "Purged"
     MOVING = "Moving"
     INVALID_SPEC = "InvalidSpec"
+    INVALID_STATUS = "InvalidStatus"
+    MANIFEST_MISSING = "ManifestMissing"
     GROUP_IN_USE = "GroupInUse"
     # objects as a whole
     RECONCILED = "Reconciled"

@@ -103,6 +103,15 @@ class CloneCounts(Observed):
     counted: tuple[str, ...] = Field((), description="Uids of the ended Jobs that the counts include already.")
 
 
+class FailingTargetStatus(Observed):
+    """A node on which clones of the group failed again and again."""
+
+    node: str
+    failures: int = Field(description="Failed attempts in a row.")
+    retry_at: str = Field(description="It takes no clone before this time; RFC 3339, UTC.")
+    message: str = Field("", description="How the last attempt failed.")
+
+
 class ColocationGroupStatus(Observed):
     observed_generation: int | None = Field(None, description="The generation of the spec that this status is about.")
     group_id: str | None = Field(None, description="Id in the cluster: the namespace's short uid, a dot, a number.")
@@ -126,6 +135,9 @@ class ColocationGroupStatus(Observed):
     unstable_buckets: tuple[UnstableBucket, ...] = Field((), description="The first 20 buckets that are not stable.")
     unstable_bucket_count: int | None = Field(None, description="How many buckets are not stable.")
     clones: CloneCounts | None = None
+    failing_targets: tuple[FailingTargetStatus, ...] = Field(
+        (), description="Nodes that are left out as targets of clones for a growing time."
+    )
     members: tuple[GroupMember, ...] = Field(
         (), description="What the operator has to know of a table that is dropped while it is away."
     )

@@ -39,6 +39,11 @@ LABEL_NAME = "app.kubernetes.io/name"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 APP_NAME = "colocation-operator"
 
+LEASE_NAME = APP_NAME
+"""Of the Lease by which one operator leads; in the operator's own namespace."""
+LEASE_DURATION_SECONDS = 40
+LEASE_RENEW_SECONDS = 10
+
 DEFAULT_DATA_ROOT = "/var/lib/colocation"
 INCOMING_DIRECTORY = ".incoming"
 RECYCLE_DIRECTORY = ".recycle"

@@ -46,9 +46,18 @@ class Node(Frozen):
     not_ready_reason: str | None = None
     not_ready_message: str = ""
     drain: bool = False
+    schedulable: bool = Field(True, description="False: cordoned or tainted; it keeps what it has, and takes no more.")
     capacity_bytes: int = Field(0, ge=0)
     free_bytes: int = Field(0, ge=0)
     labels: dict[str, str] = {}
+
+
+class FailingTarget(Frozen):
+    """A node on which clones of a group failed again and again: it takes none before ``retry_at``."""
+
+    failures: int = Field(ge=1)
+    retry_at: Moment
+    cause: str = ""
 
 
 class GroupState(Frozen):
@@ -57,7 +66,10 @@ class GroupState(Frozen):
     ``map`` is None for a new group. ``bucket_bytes[b]``: bytes of bucket b of all tables, one replica; missing
     entries are 0. ``held[node][bucket]``: the state of that node's files of the bucket, over all tables (absent =
     holds nothing). A bucket of 0 bytes has nothing to hold: every live node is complete.
-    ``unstable_since[bucket]``: when the bucket was first seen unstable.
+    ``unstable_since[bucket]``: when the bucket was first seen unstable. ``unconfirmed[node]``: buckets that were
+    complete there before the last commit (or before this operator began), and of which the agent has not spoken since,
+    for less than the grace: ``held`` does not say complete, but the verdict takes them so, and nothing is cloned for
+    them yet; no deletion and no change of the map may rest on them. ``failing_targets``: by node.
     """
 
     namespace: str
@@ -66,6 +78,8 @@ class GroupState(Frozen):
     map: BucketSequence | None = None
     bucket_bytes: tuple[int, ...] = ()
     held: dict[str, dict[int, ReplicaState]] = {}
+    unconfirmed: dict[str, tuple[int, ...]] = {}
+    failing_targets: dict[str, FailingTarget] = {}
     unstable_since: dict[int, Moment] = {}
     marked_unstable: str | None = Field(None, description="Who marked the group unstable by hand, and why.")
 
