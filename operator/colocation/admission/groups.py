@@ -4,10 +4,8 @@ from ..kube.observation import ObservedGroup
 from ..kube.parse import parse_group
 from ..model.conditions import Reason
 from ..model.snapshot import GroupState
-from ..planner.cluster import Cluster
-from ..planner.map_size import too_large
-from ..planner.sequence import sequence_problem
-from ..planner.view import GroupView
+from ..planner.placement import sequence_problem, too_large
+from ..planner.view import Cluster, GroupView
 from .known import Known
 from .objects import as_stored
 from .review import Review, Verdict

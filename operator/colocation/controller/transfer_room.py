@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
-from ..planner.cluster import Cluster, Room
-from ..planner.wording import listed
+from ..planner.status import listed
+from ..planner.view import Cluster, Room
 
 
 def room_left(snapshot: Snapshot, planned: Plan) -> Room:
