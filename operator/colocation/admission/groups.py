@@ -1,11 +1,11 @@
 """A ColocationGroup that is made, changed or deleted: what would become of its tables, and of its map?"""
 
-from ..kube.observation import ObservedGroup
-from ..kube.parse import parse_group
 from ..model.conditions import Reason
 from ..model.snapshot import GroupState
 from ..planner.placement import sequence_problem, too_large
 from ..planner.view import Cluster, GroupView
+from ..state.observation import ObservedGroup
+from ..state.parse import parse_group
 from .known import Known
 from .objects import as_stored
 from .review import Review, Verdict
