@@ -78,7 +78,8 @@ class GroupPlan(Frozen):
     it succeeds leaves in the same step. ``drops``: replicas safe to delete now, against the *current* map.
     ``cancel``: indexes into the snapshot's clones that are no longer wanted. ``blocked``: why buckets cannot be moved
     now; ``stalled``: the cause that keeps the group from its target until somebody acts, or a failing node is tried
-    again. ``expected``: of previews only.
+    again. ``expected``: of previews only. ``is_judged`` False: the planner failed, and nothing is known; ``stable`` and
+    ``reason`` are then no verdict, and the last one stands.
     """
 
     namespace: str
@@ -97,6 +98,7 @@ class GroupPlan(Frozen):
     stalled: BucketProblem | None = None
     evenness: Evenness | None = None
     expected: Expectation | None = None
+    is_judged: bool = True
 
 
 class Plan(Frozen):
