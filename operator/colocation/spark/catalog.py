@@ -29,6 +29,9 @@ from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Tab
 HTTP_FORBIDDEN = 403
 HTTP_NOT_FOUND = 404
 HTTP_CONFLICT = 409
+HTTP_SERVER_ERROR = 500
+PASSING_FAILURES = (408, 429)
+"""Beside server errors: request timeout, too many requests."""
 REQUEST_TIMEOUT_SECONDS = 30
 PAGE_OBJECTS = 500
 
@@ -44,7 +47,11 @@ class NotAllowed(Exception):
 
 
 class WriteConflict(Exception):
-    """The object was changed by someone else since it was read, or the answer was lost."""
+    """The object was changed by someone else since it was read; this write did nothing."""
+
+
+class NoAnswer(Exception):
+    """The API server failed, or did not answer: what was asked of it may have been done, or may still be."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,10 @@ class AgentAddresses:
 
 
 class Catalog(Protocol):
-    """What the library asks of the cluster. All methods raise ``NotInCatalog`` for what does not exist."""
+    """What the library asks of the cluster.
+
+    All methods raise ``NotInCatalog`` for what does not exist, and ``NoAnswer``.
+    """
 
     def list_tables(self, namespace: str) -> TableList:
         """All tables of a namespace."""
@@ -124,7 +134,8 @@ class Catalog(Protocol):
         """Set ``status.snapshot`` and ``status.history`` if the table is still as it was read.
 
         Raises:
-            WriteConflict: it is not and nothing was changed, or no answer came: read the table to know.
+            WriteConflict: it is not, and nothing was changed.
+            NoAnswer: it may have been done: read the table to know.
         """
 
 
@@ -174,16 +185,12 @@ class KubernetesCatalog:
                 "history": [replaced.to_json_dict() for replaced in history],
             },
         }
-        subject = f"ColocatedTable {table.namespace}/{table.name}"
-        try:
-            self._call(
-                subject,
-                self._objects.patch_namespaced_custom_object_status,
-                API_GROUP, API_VERSION, table.namespace, TABLE_PLURAL, table.name, body,
-                _content_type="application/merge-patch+json",
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise WriteConflict(f"{subject}: the API server's answer was lost: {error}") from error
+        self._call(
+            f"ColocatedTable {table.namespace}/{table.name}",
+            self._objects.patch_namespaced_custom_object_status,
+            API_GROUP, API_VERSION, table.namespace, TABLE_PLURAL, table.name, body,
+            _content_type="application/merge-patch+json",
+        )
 
     def _get(self, plural: str, namespace: str, name: str, kind: str) -> KubernetesObject:
         return self._call(
@@ -206,7 +213,12 @@ class KubernetesCatalog:
                 ) from error
             if status == HTTP_CONFLICT:
                 raise WriteConflict(f"{subject} was changed by someone else") from error
+            if not status or status >= HTTP_SERVER_ERROR or status in PASSING_FAILURES:
+                reason = getattr(error, "reason", None) or error
+                raise NoAnswer(f"{subject}: the API server answered {status or 'nothing'}: {reason}") from error
             raise
+        except urllib3.exceptions.HTTPError as error:
+            raise NoAnswer(f"{subject}: the API server's answer was lost: {error}") from error
 
 
 def parse_table(item: KubernetesObject) -> TableObject:

@@ -10,6 +10,7 @@ from kubernetes.client import ApiException
 from colocation.model.table import TableSnapshot
 from colocation.spark.catalog import (
     KubernetesCatalog,
+    NoAnswer,
     NotAllowed,
     NotInCatalog,
     WriteConflict,
@@ -71,12 +72,15 @@ def test_the_commit_carries_its_precondition() -> None:
         (ApiException(status=409), WriteConflict),
         (ApiException(status=404), NotInCatalog),
         (ApiException(status=403), NotAllowed),
-        (ApiException(status=500), ApiException),
-        (urllib3.exceptions.ProtocolError("cut"), WriteConflict),
+        (ApiException(status=422), ApiException),
+        *[(ApiException(status=status), NoAnswer) for status in (0, 408, 429, 500, 502, 503, 504)],
+        (urllib3.exceptions.ProtocolError("cut"), NoAnswer),
+        (urllib3.exceptions.ReadTimeoutError(None, "/", "timed out"), NoAnswer),
+        (urllib3.exceptions.MaxRetryError(None, "/", None), NoAnswer),
     ],
 )
 def test_errors_of_a_commit(raised: Exception, expected: type[Exception]) -> None:
-    """A conflict and a lost answer both mean: read the table again."""
+    """A conflict says that nothing was done; a server error, a time-out or a lost connection says nothing at all."""
 
     def patch(*_: Any, **__: Any) -> None:
         raise raised
