@@ -144,6 +144,7 @@ class Operator:
     def _may_act(self) -> bool:
         """Asked before every action, and so a sign that the loop advances."""
         self._advanced_at = time.monotonic()
+        self.metrics.leading.set(self.leadership.is_leading)
         return self.leadership.is_leading
 
     async def _run(self) -> None:
@@ -190,6 +191,7 @@ class Operator:
 
     async def _show(self, result: PassResult) -> None:
         """Tell of a pass: metrics, snapshot, admin API."""
+        self.metrics.last_pass.set_to_current_time()
         new, self.last, self.last_pass_at = result is not self.last, result, self._now()
         self.metrics.show(result)
         if new:
