@@ -1,13 +1,16 @@
 """The operator's settings: one environment variable each, read once at the start."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from ..logs import LogFormat
 from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
 from ..model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from ..model.snapshot import Limits
+from ..reconcile.policy import Policy
 
 PREFIX = "COLOCATION_"
 
@@ -46,8 +49,9 @@ class Settings(Frozen):
     admin_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: plain HTTP, on loopback only.")
     webhook_port: int = Field(9443, ge=1, le=65535)
     webhook_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: no webhooks are served.")
-    log_level: str = "INFO"
-    pod_name: str = Field("operator", description="Who says it in Events.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: LogFormat = Field("text", description="text, or json: one object a line.")
+    pod_name: str = Field("", description="Who holds the Lease, and speaks in Events; empty outside of a pod.")
 
     @property
     def limits(self) -> Limits:
@@ -58,6 +62,17 @@ class Settings(Frozen):
             max_concurrent_clones_per_node=self.max_concurrent_clones_per_node,
             disk_headroom_fraction=self.disk_headroom_fraction,
             clone_deadline_seconds=self.clone_deadline_seconds,
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """What decisions need of them."""
+        return Policy(
+            limits=self.limits,
+            agent_grace_seconds=self.agent_grace_seconds,
+            garbage_grace_seconds=self.garbage_grace_seconds,
+            data_root=self.data_root,
+            spark_image=self.spark_image or None,
         )
 
     @property
