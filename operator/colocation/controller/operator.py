@@ -22,6 +22,7 @@ from ..kube.inventories import Inventories
 from ..kube.orders import AgentOrders, inventory_client, order_client
 from ..kube.reader import JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
+from ..model.freshness import CURRENT, Freshness
 from .clock import SteadyClock, wall_clock
 from .leadership import Leadership
 from .metrics import Metrics
@@ -134,7 +135,15 @@ class Operator:
             snapshot=self.last.decision.snapshot,
             data_root=self._settings.data_root,
             spark_image=self._settings.spark_image or None,
+            freshness=self._freshness(),
         )
+
+    def _freshness(self) -> Freshness:
+        """Whether the verdicts that the groups hold are still this operator's."""
+        if self.leadership.is_leading:
+            return CURRENT
+        since = self.leadership.renewed_at
+        return Freshness(message=f"the operator that answers does not lead (its Lease was renewed at {since})")
 
     def take(self, resource: Resource, body: JsonObject, deleted: bool = False) -> None:
         """Hear of an object; a change that matters wakes the next pass."""

@@ -12,6 +12,7 @@ import urllib3
 from pydantic import ValidationError
 
 from colocation.model.conditions import ConditionType
+from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.names import (
     API_GROUP,
@@ -25,6 +26,7 @@ from colocation.model.names import (
     table_directory,
 )
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot, placing_group
+from colocation.sign_of_life import OperatorLife
 
 HTTP_FORBIDDEN = 403
 HTTP_NOT_FOUND = 404
@@ -107,9 +109,10 @@ class TableList:
 
 @dataclass(frozen=True)
 class AgentAddresses:
-    """Ready agents' URLs by node, from the ConfigMap ``<group>-spark``."""
+    """What the ConfigMap ``<group>-spark`` tells: ready agents' URLs by node, and whether the operator lives."""
 
     urls: dict[str, str]
+    freshness: Freshness = CURRENT
 
 
 class Catalog(Protocol):
@@ -128,7 +131,10 @@ class Catalog(Protocol):
         """One group, named as tables of ``namespace`` do: ``<name>``, or ``<other namespace>/<name>``."""
 
     def get_agents(self, namespace: str, group: str) -> AgentAddresses:
-        """The agents that readers and loaders of a group's tables in ``namespace`` may talk to."""
+        """The agents that readers and loaders of a group's tables in ``namespace`` may talk to.
+
+        Also whether the operator's verdict on the group holds.
+        """
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         """Set ``status.snapshot`` and ``status.history`` if the table is still as it was read.
@@ -148,6 +154,7 @@ class KubernetesCatalog:
         kubernetes.config.load_config()
         self._objects = kubernetes.client.CustomObjectsApi()
         self._core = kubernetes.client.CoreV1Api()
+        self._operator_life = OperatorLife(self._objects)
         self._api_error: type[Exception] = kubernetes.client.ApiException
 
     def list_tables(self, namespace: str) -> TableList:
@@ -175,7 +182,8 @@ class KubernetesCatalog:
         config_map = self._call(
             f"ConfigMap {namespace}/{name}", self._core.read_namespaced_config_map, name, namespace
         )
-        return AgentAddresses(urls=json.loads((config_map.data or {}).get("agents.json", "{}")))
+        data = config_map.data or {}
+        return AgentAddresses(json.loads(data.get("agents.json", "{}")), self._operator_life.freshness(data))
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         body = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colocation.agentclient import Credentials, Timeouts
+from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.schema_evolution import refused_change
 from colocation.model.spark_types import canonical_type
 from colocation.model.table import TableSnapshot
@@ -73,10 +74,11 @@ class RegisteredTable:
 
 @dataclass(frozen=True)
 class Group:
-    """A group and its agents."""
+    """A group, its agents, and whether the operator's verdict on it holds."""
 
     object: GroupObject
     agents: Agents
+    freshness: Freshness
 
 
 class Groups(contextlib.AbstractContextManager["Groups"]):
@@ -99,13 +101,14 @@ class Groups(contextlib.AbstractContextManager["Groups"]):
     def _open(self, reference: str) -> Group | None:
         try:
             group = self._catalog.get_group(self._namespace, reference)
-            urls = self._catalog.get_agents(self._namespace, reference).urls
+            told = self._catalog.get_agents(self._namespace, reference)
         except NotInCatalog:
             return None
-        self._files.tell_group(self._namespace, reference, group, urls)
+        self._files.tell_group(self._namespace, reference, group, told.urls)
         credentials = Credentials(self._settings.token_file, self._settings.ca_file)
         timeouts = Timeouts(retry_deadline_seconds=self._settings.retry_seconds)
-        return Group(group, self._stack.enter_context(Agents(urls, credentials, timeouts)))
+        agents = self._stack.enter_context(Agents(told.urls, credentials, timeouts))
+        return Group(group, agents, told.freshness)
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
@@ -188,6 +191,7 @@ class Registrar:
             in_group.object.status if in_group else None,
             table.refusal,
             _inconsistency(manifest, in_group.object) if in_group else None,
+            in_group.freshness if in_group else CURRENT,
         )
         registered = RegisteredTable(
             name=f"{self._catalog.database}.{spark_name(alias)}",
