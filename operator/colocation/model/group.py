@@ -20,7 +20,8 @@ class Relocation(Frozen):
 
     enabled: bool = Field(True, description="Replace the replicas of lost nodes.")
     down_tolerance_seconds: int = Field(
-        1800, ge=0, le=MAX_SECONDS, description="How long a node may be down before its replicas are made anew elsewhere."
+        1800, ge=0, le=MAX_SECONDS,
+        description="How long a node may be down before its replicas are made anew elsewhere.",
     )
 
 

@@ -1,7 +1,7 @@
 """Kubernetes' JSON objects -> the observation's types.
 
 Invariant: no parser raises, whatever the object holds. What cannot be understood is a value with a message
-(``spec_error``, ``status_error``), so that one object's fault harms that object only. Metadata that is missing is empty.
+(``spec_error``, ``status_error``), so that one object's fault harms that object only. Missing metadata is empty.
 """
 
 from collections.abc import Collection, Iterator, Mapping

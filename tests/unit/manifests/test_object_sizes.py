@@ -26,7 +26,13 @@ from colocation.model.group import (
 )
 from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
 from colocation.model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
-from colocation.model.table import COLUMNS_DIGEST_DIGITS, MAX_RETAINED_SNAPSHOTS, ColocatedTableStatus, Retention, TableSnapshot
+from colocation.model.table import (
+    COLUMNS_DIGEST_DIGITS,
+    MAX_RETAINED_SNAPSHOTS,
+    ColocatedTableStatus,
+    Retention,
+    TableSnapshot,
+)
 from colocation.planner.map_size import map_bytes
 
 TABLES, PARTITIONS, BUCKETS = 200, 2000, 1000

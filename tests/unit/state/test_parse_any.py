@@ -21,7 +21,7 @@ Json = Any
 
 TEXTS = st.one_of(
     st.text(max_size=8),
-    st.sampled_from(["soon", "2026-11-21T00:00:00", "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00", "x", "-1"]),
+    st.sampled_from(["soon", "2026-11-21T00:00:00", "0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00", "-1"]),
 )
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), TEXTS, st.sampled_from([2**53, 2**63, -1, 10**400, 10**9])
@@ -206,7 +206,9 @@ def test_jobs_made_by_others(change: tuple[str, str, str], found: int | None) ->
         pytest.param({"taints": [{"key": "gpu", "effect": "NoExecute"}]}, False, id="tainted, evicting"),
         pytest.param({"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}, True, id="a preference"),
         pytest.param({"taints": [{"key": "disk", "effect": "NoSchedule"}]}, True, id="tolerated"),
-        pytest.param({"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]}, True, id="not ready"),
+        pytest.param(
+            {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]}, True, id="not ready"
+        ),
         pytest.param(
             {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]}, True, id="unreachable"
         ),
