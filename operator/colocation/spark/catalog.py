@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from colocation.model.conditions import ConditionType
 from colocation.model.freshness import CURRENT, Freshness
-from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, namespace_refusal
 from colocation.model.names import (
     API_GROUP,
     API_VERSION,
@@ -97,6 +97,10 @@ class GroupObject:
     name: str
     spec: ColocationGroupSpec
     status: ColocationGroupStatus
+
+    def refusal(self, namespace: str) -> str:
+        """Why tables of a namespace may not be in it, whatever their status says; empty when they may."""
+        return namespace_refusal((self.namespace, self.name), self.spec.allowed_namespaces, namespace)
 
 
 @dataclass(frozen=True)

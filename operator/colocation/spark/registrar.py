@@ -189,7 +189,7 @@ class Registrar:
         decision = decide(
             self._switches,
             in_group.object.status if in_group else None,
-            table.refusal,
+            table.refusal or (in_group.object.refusal(table.namespace) or None if in_group else None),
             _inconsistency(manifest, in_group.object) if in_group else None,
             in_group.freshness if in_group else CURRENT,
         )
