@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from .base import Frozen, Observed
 from .conditions import Reason
 from .names import LEASE_NAME
-from .times import parse_rfc3339
+from .times import parse_time
 
 SIGN_OF_LIFE_KEY = "operator.json"
 """Of the ConfigMap ``<group>-spark``."""
@@ -75,10 +75,9 @@ def judge_freshness(renew_time: str, valid_seconds: float, now: datetime, witnes
         now: the time, with a zone; the API server's own where it is known.
         witness: what was read, for the message.
     """
-    try:
-        renewed_at = parse_rfc3339(renew_time)
-    except ValueError as error:
-        return Freshness(message=f"{witness} does not say when the operator was last alive: {error}")
+    renewed_at = parse_time(renew_time)
+    if renewed_at is None:
+        return Freshness(message=f"{witness} does not say when the operator was last alive: {renew_time!r} is no time")
     ahead_seconds = (renewed_at - now).total_seconds()
     if ahead_seconds > ALLOWED_SKEW_SECONDS:
         return Freshness(

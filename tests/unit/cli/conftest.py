@@ -96,7 +96,7 @@ def group_object(name: str = "sales", **status: Any) -> dict[str, Any]:
 def table_object(name: str = "orders", **changes: Any) -> dict[str, Any]:
     """A ColocatedTable of the group, loaded once."""
     counts = {"partitions": 2, "files": 4, "rows": 10, "bytes": 2048}
-    snapshot = {"id": 3, "manifest": "sha256:0", "committedAt": "2026-11-21T00:00:00Z", **counts}
+    snapshot = {"id": 3, "manifest": f"sha256:{0:064x}", "committedAt": "2026-11-21T00:00:00Z", **counts}
     return {
         "metadata": {"name": name, "namespace": "shop", "uid": "0badcafe-0", "resourceVersion": "1"},
         "spec": {"colocateWith": "sales", "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], **changes},

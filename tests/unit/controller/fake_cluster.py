@@ -46,7 +46,7 @@ from colocation.state.recycled import recycled_records, reference_of
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 DISK_BYTES = 1 << 40
-MANIFEST = "m" * 64
+MANIFEST = "d" * 64
 
 
 class Crash(BaseException):
