@@ -6,12 +6,13 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import urllib3
 from pydantic import ValidationError
 
-from colocation.model.conditions import ConditionType
+from colocation.model.base import Frozen
+from colocation.model.conditions import ConditionType, Reason
 from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, namespace_refusal
 from colocation.model.names import (
@@ -36,8 +37,10 @@ PASSING_FAILURES = (408, 429)
 """Beside server errors: request timeout, too many requests."""
 REQUEST_TIMEOUT_SECONDS = 30
 PAGE_OBJECTS = 500
+MAX_SHOWN_PROBLEMS = 3
 
 KubernetesObject = dict[str, Any]
+Part = TypeVar("Part", bound=Frozen)
 
 
 class NotInCatalog(Exception):
@@ -46,6 +49,14 @@ class NotInCatalog(Exception):
 
 class NotAllowed(Exception):
     """The API server does not let this ServiceAccount or user do that."""
+
+
+class RequestRefused(Exception):
+    """The API server refuses a request for another reason, such as a name that no object can have."""
+
+
+class InvalidObject(ValueError):
+    """An object, or its status, cannot be understood; the message begins with the reason."""
 
 
 class WriteConflict(Exception):
@@ -228,22 +239,44 @@ class KubernetesCatalog:
             if not status or status >= HTTP_SERVER_ERROR or status in PASSING_FAILURES:
                 reason = getattr(error, "reason", None) or error
                 raise NoAnswer(f"{subject}: the API server answered {status or 'nothing'}: {reason}") from error
-            raise
+            said = getattr(error, "body", None) or getattr(error, "reason", None)
+            raise RequestRefused(f"{subject}: the API server answered {status}: {said}") from error
         except urllib3.exceptions.HTTPError as error:
             raise NoAnswer(f"{subject}: the API server's answer was lost: {error}") from error
 
 
 def parse_table(item: KubernetesObject) -> TableObject:
-    """A ColocatedTable as the API server gives it."""
+    """A ColocatedTable as the API server gives it.
+
+    Whoever loads tables may write their status, and tables are older or newer than this version: nothing is trusted.
+
+    Raises:
+        InvalidObject: its spec (``InvalidSpec``) or status (``InvalidStatus``) cannot be understood.
+    """
     metadata = item["metadata"]
+    name = f"{metadata['namespace']}.{metadata['name']}"
     return TableObject(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
-        spec=ColocatedTableSpec.model_validate(item["spec"]),
-        status=ColocatedTableStatus.model_validate(item.get("status") or {}),
+        spec=_parse(ColocatedTableSpec, item.get("spec"), Reason.INVALID_SPEC, f"the spec of table {name}"),
+        status=_parse(
+            ColocatedTableStatus, item.get("status") or {}, Reason.INVALID_STATUS, f"the status of table {name}"
+        ),
     )
+
+
+def _parse(kind: type[Part], given: object, reason: Reason, what: str) -> Part:
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, one['loc'])) or 'all of it'}: {one['msg']}"
+            for one in error.errors(include_url=False, include_input=False, include_context=False)
+        ]
+        shown = "; ".join(problems[:MAX_SHOWN_PROBLEMS]).encode("ascii", "backslashreplace").decode()
+        raise InvalidObject(f"{reason}: {what} cannot be understood: {shown}; correct it") from error
 
 
 def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
@@ -252,17 +285,24 @@ def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
     for item in items:
         try:
             tables.append(parse_table(item))
-        except ValidationError as error:
+        except InvalidObject as error:
             unreadable[item["metadata"]["name"]] = str(error)
     return TableList(tuple(sorted(tables, key=lambda table: table.name)), unreadable)
 
 
 def parse_group(item: KubernetesObject) -> GroupObject:
-    """A ColocationGroup as the API server gives it."""
+    """A ColocationGroup as the API server gives it.
+
+    Raises:
+        InvalidObject: its spec (``InvalidSpec``) or status (``InvalidStatus``) cannot be understood.
+    """
     metadata = item["metadata"]
+    name = f"{metadata['namespace']}/{metadata['name']}"
     return GroupObject(
         namespace=metadata["namespace"],
         name=metadata["name"],
-        spec=ColocationGroupSpec.model_validate(item["spec"]),
-        status=ColocationGroupStatus.model_validate(item.get("status") or {}),
+        spec=_parse(ColocationGroupSpec, item.get("spec"), Reason.INVALID_SPEC, f"the spec of group {name}"),
+        status=_parse(
+            ColocationGroupStatus, item.get("status") or {}, Reason.INVALID_STATUS, f"the status of group {name}"
+        ),
     )

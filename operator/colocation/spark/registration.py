@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
+from pyspark.errors import PySparkException
 
+from colocation.model.conditions import Reason
 from colocation.model.retention import SnapshotNotFound, find_snapshot
 
 from .agents import NoAgentAnswers
-from .catalog import Catalog, KubernetesCatalog, NotAllowed, NotInCatalog, TableObject
+from .catalog import Catalog, KubernetesCatalog, NoAnswer, NotAllowed, NotInCatalog, RequestRefused, TableObject
 from .configuration import SessionSettings
 from .registrar import Groups, RegisteredTable, Registrar
 from .session_catalog import ForeignTable
@@ -28,6 +30,9 @@ LOG = logging.getLogger(__name__)
 REQUESTS_KEY = "colocation.requests"
 """Session configuration: what was registered, so that ``refresh`` can do it again."""
 
+EXPECTED_FAILURES = (
+    NotInCatalog, NotAllowed, RequestRefused, NoAgentAnswers, ForeignTable, ValueError, PySparkException,
+)
 DATABASE_NAME = re.compile(r"\w+", re.ASCII)
 
 
@@ -169,8 +174,6 @@ def _register_all(
     registrar: Registrar, groups: Groups, namespace: str, request: _Request, catalog: Catalog
 ) -> list[RegisteredTable]:
     """Whatever can be registered; tables that no longer exist leave the session."""
-    from pyspark.errors import PySparkException
-
     listed = catalog.list_tables(namespace)
     found = {table.name for table in listed.tables}
     for name in sorted(set(request.snapshots) - found):
@@ -184,10 +187,13 @@ def _register_all(
             continue
         try:
             registered.append(_register_one(registrar, table, groups, request.snapshots))
-        except SnapshotNotFound:
-            raise
-        except (NotInCatalog, NotAllowed, NoAgentAnswers, ForeignTable, ValueError, PySparkException) as error:
+        except (SnapshotNotFound, NoAnswer):
+            raise  # what the caller asked for; what is no fault of one table
+        except EXPECTED_FAILURES as error:
             failures[table.name] = str(error)
+        except Exception as error:  # its objects and manifest are written by others: its fault hinders no other table
+            LOG.warning("table %s.%s", namespace, table.name, exc_info=True)
+            failures[table.name] = f"{Reason.INTERNAL_ERROR}: {type(error).__name__}: {error}"
     registrar.forget_others({table.name for table in registered})
     for name, reason in failures.items():
         LOG.warning("table %s.%s was not registered: %s", namespace, name, reason)
