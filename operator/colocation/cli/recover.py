@@ -13,9 +13,9 @@ import click
 from ..model.conditions import ConditionType, Reason
 from ..model.members import RecycledTable
 from ..model.names import RECOVER_PREFIX
+from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus, TableSnapshot
 from ..model.times import parse_time
-from ..state.salvage import salvage
 from .cluster import Cluster
 from .errors import CommandFailed
 from .options import Target, cluster_options, output_option

@@ -11,8 +11,8 @@ from ..model.freshness import CURRENT, SIGN_OF_LIFE_KEY, Freshness
 from ..model.group import ColocationGroupStatus, UnstableBucket
 from ..model.members import RecycledTable
 from ..model.names import group_reference
+from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus
-from ..state.salvage import salvage
 from .cluster import Cluster
 from .errors import HTTP_FORBIDDEN
 from .options import Target, cluster_options, output_option

@@ -26,7 +26,15 @@ from colocation.model.names import (
     private_group_name,
     table_directory,
 )
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot, placing_group
+from colocation.model.problems import problems_of
+from colocation.model.salvage import salvage
+from colocation.model.table import (
+    MAX_COUNT,
+    ColocatedTableSpec,
+    ColocatedTableStatus,
+    TableSnapshot,
+    placing_group,
+)
 from colocation.sign_of_life import OperatorLife
 
 HTTP_FORBIDDEN = 403
@@ -37,7 +45,6 @@ PASSING_FAILURES = (408, 429)
 """Beside server errors: request timeout, too many requests."""
 REQUEST_TIMEOUT_SECONDS = 30
 PAGE_OBJECTS = 500
-MAX_SHOWN_PROBLEMS = 3
 
 KubernetesObject = dict[str, Any]
 Part = TypeVar("Part", bound=Frozen)
@@ -69,7 +76,13 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class TableObject:
-    """A ColocatedTable as it was at ``resource_version``."""
+    """A ColocatedTable as it was at ``resource_version``.
+
+    Attributes:
+        status: of one that cannot be understood, what can.
+        status_error: what is wrong with the rest; empty = nothing.
+        lost_id: the id of a snapshot that is part of that rest, as far as it says one.
+    """
 
     namespace: str
     name: str
@@ -77,6 +90,8 @@ class TableObject:
     resource_version: str
     spec: ColocatedTableSpec
     status: ColocatedTableStatus
+    status_error: str = ""
+    lost_id: int = 0
 
     @property
     def directory(self) -> str:
@@ -90,12 +105,35 @@ class TableObject:
         return group_reference(self.namespace, key) if key[1] else private_group_name(self.name, self.uid)
 
     @property
+    def last_id(self) -> int:
+        """The largest id that a snapshot of it had; 0 = none."""
+        listed = (self.status.snapshot, *self.status.history)
+        return max([self.lost_id, *(snapshot.id for snapshot in listed if snapshot is not None)])
+
+    def check_status(self) -> None:
+        """Refuse to rely on a status that somebody spoiled.
+
+        Raises:
+            InvalidObject: saying what is wrong with it, and how to mend it.
+        """
+        if self.status_error:
+            raise InvalidObject(
+                f"{Reason.INVALID_STATUS}: the status of table {self.namespace}.{self.name} cannot be understood: "
+                f"{self.status_error}; restore it, or load all of the table anew with mode overwrite"
+            )
+
+    @property
     def refusal(self) -> str | None:
-        """Why the operator refused it, or that it has not judged it yet; None when it is accepted."""
+        """Why the operator refused it, or that it has not judged it yet; None when it is accepted.
+
+        A status that somebody spoiled is no refusal: the next load may mend it.
+        """
         if self.status.accepted:
             return None
         for condition in self.status.conditions:
             if condition.type == ConditionType.ACCEPTED:
+                if condition.reason == Reason.INVALID_STATUS:
+                    return None
                 return f"{condition.reason}: {condition.message}"
         return "the operator has not accepted it yet"
 
@@ -251,32 +289,36 @@ def parse_table(item: KubernetesObject) -> TableObject:
     Whoever loads tables may write their status, and tables are older or newer than this version: nothing is trusted.
 
     Raises:
-        InvalidObject: its spec (``InvalidSpec``) or status (``InvalidStatus``) cannot be understood.
+        InvalidObject: its spec cannot be understood (``InvalidSpec``).
     """
     metadata = item["metadata"]
     name = f"{metadata['namespace']}.{metadata['name']}"
+    status, status_error = salvage(ColocatedTableStatus, item.get("status"))
     return TableObject(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
         spec=_parse(ColocatedTableSpec, item.get("spec"), Reason.INVALID_SPEC, f"the spec of table {name}"),
-        status=_parse(
-            ColocatedTableStatus, item.get("status") or {}, Reason.INVALID_STATUS, f"the status of table {name}"
-        ),
+        status=status,
+        status_error=status_error,
+        lost_id=_lost_id(item.get("status")) if status_error else 0,
     )
 
 
+def _lost_id(status: object) -> int:
+    """The id of a snapshot of which something else cannot be understood; 0 = it says none that can be counted on."""
+    snapshot = status.get("snapshot") if isinstance(status, dict) else None
+    number = snapshot.get("id") if isinstance(snapshot, dict) else None
+    return number if type(number) is int and 0 < number < MAX_COUNT // 2 else 0
+
+
 def _parse(kind: type[Part], given: object, reason: Reason, what: str) -> Part:
+    part = "spec" if reason == Reason.INVALID_SPEC else "status"
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, one['loc'])) or 'all of it'}: {one['msg']}"
-            for one in error.errors(include_url=False, include_input=False, include_context=False)
-        ]
-        shown = "; ".join(problems[:MAX_SHOWN_PROBLEMS]).encode("ascii", "backslashreplace").decode()
-        raise InvalidObject(f"{reason}: {what} cannot be understood: {shown}; correct it") from error
+        raise InvalidObject(f"{reason}: {what} cannot be understood: {problems_of(error, part)}; correct it") from error
 
 
 def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
@@ -284,7 +326,9 @@ def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
     tables, unreadable = [], {}
     for item in items:
         try:
-            tables.append(parse_table(item))
+            table = parse_table(item)
+            table.check_status()
+            tables.append(table)
         except InvalidObject as error:
             unreadable[item["metadata"]["name"]] = str(error)
     return TableList(tuple(sorted(tables, key=lambda table: table.name)), unreadable)

@@ -136,6 +136,7 @@ def read_snapshot(
     namespace = settings.namespace_or(namespace)
     catalog = catalog or KubernetesCatalog()
     found = catalog.get_table(namespace, table)
+    found.check_status()
     snapshot = find_snapshot(f"{namespace}.{table}", found.status, snapshot_id)
     before = _requests(spark).get(namespace)
     registrar = Registrar(spark, settings, namespace, before.database if before else "")
@@ -204,6 +205,7 @@ def _register_all(
 def _register_one(
     registrar: Registrar, table: TableObject, groups: Groups, snapshots: Mapping[str, int]
 ) -> RegisteredTable:
+    table.check_status()
     if table.name in snapshots:
         snapshot = find_snapshot(f"{table.namespace}.{table.name}", table.status, snapshots[table.name])
         return registrar.register_snapshot(table, snapshot, groups, alias=table.name)

@@ -109,7 +109,7 @@ class SessionCatalog:
         except (PySparkException, Py4JJavaError):
             if self._spark.conf.get(CATALOG_KIND, "in-memory") != "in-memory":
                 raise
-            LOG.warning("database %s is made in %s, gone with this driver", self.database, fallback_folder, exc_info=True)
+            LOG.warning("database %s is made in %s", self.database, fallback_folder, exc_info=True)
             self._spark.sql(f"{statement} LOCATION '{fallback_folder}'")
 
     def find(self, name: str) -> CatalogEntry | None:

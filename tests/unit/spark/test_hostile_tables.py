@@ -63,7 +63,8 @@ def test_a_committed_time_without_a_zone_is_named() -> None:
     """The message says which field of which table."""
     bad = {"snapshot": GOOD, "history": [{**GOOD, "committedAt": "2026-11-21T04:00:00"}]}
     message = parse_tables([item("bad", status=bad)]).unreadable["bad"]
-    assert "history.0.committedAt: Value error, allowed is a time of RFC 3339 with a time zone" in message
+    assert 'status.history.0.committedAt is "2026-11-21T04:00:00": allowed is a time of RFC 3339 with a' in message
+    assert message.endswith("restore it, or load all of the table anew with mode overwrite")
 
 
 def test_a_spec_that_is_missing_or_newer_is_named_too() -> None:
