@@ -68,8 +68,9 @@ def test_table_stays_where_it_is_until_it_may_go(wanted: str, spec: dict[str, ob
     """A change of colocateWith is checked against the group that it names; refused or not, the old group places it."""
     orders = placed("orders", "sales", wanted, **spec)
     groups = (
-        remembering(group("sales"), orders), group("stock"), group("wide", buckets=4), group("strings", bucketKey=["string"]),
-        replace(group("lone"), private=True), foreign("vault", ["treasury"]), foreign("open", ["*"]),
+        remembering(group("sales"), orders), group("stock"), group("wide", buckets=4),
+        group("strings", bucketKey=["string"]), replace(group("lone"), private=True), foreign("vault", ["treasury"]),
+        foreign("open", ["*"]),
     )  # fmt: skip
     found = memberships(Observation(NOW, groups=groups, tables=(orders,)))
     assert found.members["shop", "sales"] == (orders,)
