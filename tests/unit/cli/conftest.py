@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from colocation.cli import options
 from colocation.cli.errors import CommandFailed
 from colocation.cli.main import main
+from colocation.model.freshness import CURRENT, Freshness
 
 Run = Callable[..., Result]
 
@@ -24,6 +25,7 @@ class FakeCluster:
         self.config_map: dict[str, Any] | None = {
             "data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}
         }
+        self.fresh = CURRENT
         self._objects = {"group": groups, "table": tables}
 
     def groups(self) -> list[dict[str, Any]]:
@@ -43,6 +45,9 @@ class FakeCluster:
 
     def spark_config_map(self, group: tuple[str, str]) -> dict[str, Any] | None:
         return self.config_map
+
+    def freshness(self, config_map: dict[str, Any]) -> Freshness:
+        return self.fresh
 
     def set_drain(self, node: str, drain: bool) -> None:
         self.drained[node] = drain

@@ -49,7 +49,7 @@ DISK_BYTES = 1 << 40
 MANIFEST = "d" * 64
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """The operator dies; nobody in it may catch this."""
 
 
