@@ -9,10 +9,12 @@ from datetime import timedelta
 
 from ..model.group import ColocationGroupSpec
 from ..model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
-from ..model.names import group_key, group_reference
+from ..model.names import group_reference
 from ..state.membership import GroupKey, Membership
 from ..state.observation import Observation, ObservedGroup, ObservedTable
 from ..state.parse import format_time, parse_time
+from ..state.placement import TableMemory, claims
+from ..state.recycled import is_heir
 from .recovery import is_lost
 
 NEWS = timedelta(seconds=60)
@@ -26,7 +28,10 @@ RECYCLED_MARK = "*"
 def next_members(observation: Observation, membership: Membership, group: ObservedGroup) -> tuple[GroupMember, ...]:
     """The tables that the group places; and those that have just left, until their next group remembers them."""
     leaving = membership.leaving
-    members = [member_of(table, table.identity.uid in leaving) for table in membership.members[group.key]]
+    members = [
+        member_of(table, table.identity.uid in leaving, membership.memories.get(table.identity.uid))
+        for table in membership.members[group.key]
+    ]
     known = {member.uid for member in members}
     groups, places = {one.key: one for one in observation.groups}, membership.places
     live = {table.identity.uid: table for table in observation.tables}
@@ -35,12 +40,13 @@ def next_members(observation: Observation, membership: Membership, group: Observ
         if before.uid in known or before.uid not in live or place is None:
             continue
         if all(member.uid != before.uid for member in groups[place].status.members):
-            members.append(member_of(live[before.uid], leaving=True))
+            members.append(member_of(live[before.uid], True, membership.memories.get(before.uid)))
     return tuple(sorted(members, key=lambda member: (member.name, member.namespace)))
 
 
-def member_of(table: ObservedTable, leaving: bool) -> GroupMember:
-    """What is remembered of a table."""
+def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = None) -> GroupMember:
+    """What is remembered of a table; without ``memory``, what its status says."""
+    memory = memory or TableMemory(table.status.replicas, "", table.status.snapshot)
     settings: dict[str, object] = {}
     if table.spec is not None:
         settings = {
@@ -53,7 +59,9 @@ def member_of(table: ObservedTable, leaving: bool) -> GroupMember:
         namespace=identity.namespace,
         name=identity.name,
         uid=identity.uid,
-        snapshot=table.status.snapshot,
+        snapshot=memory.snapshot,
+        replicas=memory.replicas,
+        columns_digest=memory.columns_digest,
         leaving=leaving,
         **settings,
     )
@@ -66,10 +74,14 @@ def next_recycled(observation: Observation, group: ObservedGroup) -> tuple[Recyc
     for table in observation.tables:
         if table.recovers:
             heirs.setdefault(table.recovers, []).append(table)
+
+    def heirs_of(record: RecycledTable) -> list[ObservedTable]:
+        return [table for table in heirs.get(record.uid, ()) if is_heir(table, record)]
+
     kept = [
-        _with_heirs(record, heirs.get(record.uid, ()))
+        _with_heirs(record, heirs_of(record))
         for record in group.status.recycled
-        if record.uid not in live and _is_kept(observation, group, record, heirs.get(record.uid, ()))
+        if record.uid not in live and _is_kept(observation, group, record, heirs_of(record))
     ]
     known = {record.uid for record in group.status.recycled}
     dropped = [
@@ -85,12 +97,12 @@ def _unnoticed(observation: Observation, group: ObservedGroup) -> Iterator[Group
     """Tables that were placed here and dropped before the group had taken notice of them."""
     known = {member.uid for member in group.status.members}
     last_seen = (*observation.tables, *(dropped.table for dropped in observation.dropped_tables.values()))
-    known |= {table.recovers for table in last_seen if table.recovers}  # it was noticed, and came back
+    came_back = {(one.recovers, one.identity.namespace, one.identity.name) for one in last_seen if one.recovers}
     for uid, dropped in observation.dropped_tables.items():
         table = dropped.table
-        if uid in known or not table.status.group or observation.now - dropped.dropped_at > NEWS:
-            continue
-        if group_key(table.identity.namespace, table.status.group) == group.key:
+        if (uid, table.identity.namespace, table.identity.name) in came_back:
+            continue  # it was noticed
+        if uid not in known and observation.now - dropped.dropped_at <= NEWS and claims(group, table):
             yield member_of(table, leaving=False)
 
 

@@ -16,7 +16,7 @@ from ..model.snapshot import Snapshot
 from ..state.held import TableReports, held_of_group
 from ..state.observation import Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
-from ..state.recycled import as_recovered, recycled_records
+from ..state.recycled import as_recovered, record_of, recycled_records
 from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
 
@@ -59,7 +59,7 @@ def recoveries_of(observation: Observation, snapshot: Snapshot) -> Iterator[Reco
     reports = TableReports(observation)
     ready = {node.name for node in snapshot.nodes if node.ready}
     for table in observation.tables:
-        found = records.get(table.recovers or "")
+        found = record_of(table, records)
         if found and table.is_recovering and not table.identity.deleting:
             record, group = found
             orders = tuple(_orders(observation, table, record))

@@ -17,8 +17,25 @@ def reference_of(
     table: ObservedTable, records: Mapping[str, tuple[RecycledTable, ObservedGroup]]
 ) -> TableReference:
     """The table as agents are asked about it: one that is brought back, with the manifest that it is to have."""
-    found = records.get(table.recovers or "")
+    found = record_of(table, records)
     return as_recovered(table, found[0]).reference if found and table.is_recovering else table.reference
+
+
+def record_of(
+    table: ObservedTable, records: Mapping[str, tuple[RecycledTable, ObservedGroup]]
+) -> tuple[RecycledTable, ObservedGroup] | None:
+    """The dropped table that this one brings back, and the group that remembers it.
+
+    Only a table of the same namespace and name takes over a dropped one's files, whatever its annotation says.
+    """
+    found = records.get(table.recovers or "")
+    return found if found and is_heir(table, found[0]) else None
+
+
+def is_heir(table: ObservedTable, record: RecycledTable) -> bool:
+    """Whether the table was made to bring back this dropped one."""
+    identity = table.identity
+    return (table.recovers, identity.namespace, identity.name) == (record.uid, record.namespace, record.name)
 
 
 def as_recovered(table: ObservedTable, record: RecycledTable) -> ObservedTable:
