@@ -105,6 +105,8 @@ class AgentApi:
     ) -> tuple[Access, Handler]:
         node = self._node
         match (request.method, *action):
+            case "GET", "manifests":
+                return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
             case "POST", "collect":

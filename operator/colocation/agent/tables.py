@@ -4,6 +4,7 @@ from aiohttp import web
 
 from colocation.model.agent import TableReport, VerifyRequest
 from colocation.storage import recycling
+from colocation.storage.folder_manifests import folder_manifests
 from colocation.storage.paths import TablePath
 
 from .bodies import answer_of, check_digests, parsed_body
@@ -28,6 +29,11 @@ async def recycled_schema(node: NodeState, table: TablePath, manifest: str) -> w
     """The schema of a dropped table."""
     check_digests((manifest,))
     return answer_of(await node.run(recycling.recycled_schema, node.root, table, manifest))
+
+
+async def manifests(node: NodeState, table: TablePath) -> web.Response:
+    """The readable manifests of a table's folder, in its place or in the recycle bin."""
+    return answer_of(await node.run(folder_manifests, node.root, table))
 
 
 async def status(node: NodeState) -> web.Response:

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
-from colocation.model.table_manifest import MANIFEST_DIRECTORY, decode_manifest
+from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYTES, decode_manifest
 
 from .errors import InvalidPath, ManifestMissing, NotHeld
+from .folder_manifests import schema_of
 from .folders import FILE_MODE, names_in, open_regular_file
 from .inventory import Inventory
 from .paths import TablePath, is_namespace, is_table_directory
@@ -114,17 +115,11 @@ def recycled_schema(root: DataRoot, table: TablePath, manifest: str) -> Recycled
                 root.folder((RECYCLE_DIRECTORY, one.name, MANIFEST_DIRECTORY)) as folder,
                 os.fdopen(open_regular_file(folder, f"{manifest}.json.zst"), "rb") as file,
             ):
-                found = decode_manifest(file.read(), manifest)
+                found = decode_manifest(file.read(MAX_MANIFEST_BYTES), manifest)
         except (NotHeld, InvalidPath, ValueError) as error:
             _log.warning("recycled %s: %s", one.name, error)
             continue
-        return RecycledSchema(
-            columns=found.columns,
-            bucketed_by=found.bucketed_by,
-            partitioned_by=found.partitioned_by,
-            sorted_by=found.sorted_by,
-            buckets=found.buckets,
-        )
+        return schema_of(found)
     raise ManifestMissing(f"manifest {manifest} of {table} is not in the recycle bin of this node; ask another one")
 
 
