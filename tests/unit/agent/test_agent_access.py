@@ -23,6 +23,7 @@ CALLS: dict[str, Call] = {
     "verify": lambda client: client.verify(*TABLE.path, TABLE.manifest),
     "inventory": lambda client: client.inventory(InventoryRequest()),
     "status": lambda client: client.status(),
+    "manifests": lambda client: client.manifests(*TABLE.path),
     "delete": lambda client: client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 0, PROOF),
     "collect": lambda client: client.collect(*TABLE.path, (TABLE.manifest,), 0, PROOF),
     "recycle": lambda client: client.recycle(*TABLE.path, 0, PROOF),

@@ -70,6 +70,14 @@ def test_wrong_requests(agent: AgentThread, method: str, target: str, body: byte
     assert (response.status, response.reason) == (400, reason)
 
 
+def test_manifests_of_a_folder(loaded: AgentThread) -> None:
+    """What a lost table can be made from again; nothing of a table that is not here."""
+    with loaded.client() as client:
+        [found] = client.manifests(*TABLE.path).manifests
+        assert (found.sha256, found.files, found.table) == (TABLE.manifest, 2, "orders")
+        assert client.manifests("shop", "orders-99999999").manifests == ()
+
+
 def test_verify_needs_its_manifest(loaded: AgentThread) -> None:
     """Without the manifest it is not known what is wanted."""
     with loaded.client() as client:
