@@ -17,8 +17,8 @@ from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
 from ..model.snapshot import Node, Snapshot
-from ..planner.cluster import Cluster, Room
-from ..planner.wording import listed
+from ..planner.status import listed
+from ..planner.view import Cluster, Room
 from ..state.clone_jobs import SETTLE_SECONDS, progress_of, retry_at, transfer_name
 from ..state.held import Held, TableReports, held_of_group
 from ..state.membership import Membership
