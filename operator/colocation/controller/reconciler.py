@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from ..kube.errors import ClusterError, StaleDecision
-from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
+from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap, WriteGroupStatus
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
@@ -134,12 +134,25 @@ class Reconciler:
                 logger.log(level, "%s: %s not done: %s", scope.name, type(action).__name__, error)
                 if isinstance(action, PostEvent):
                     continue  # an event that is lost harms nobody
+                if isinstance(action, WriteGroupStatus):
+                    await self._fall_back(scope, action, performed)
                 return error
             performed.append(action)
             if isinstance(action, WriteConfigMap):
                 self._config_maps[_config_map_key(action)] = action
                 self._doubtful.discard(_config_map_key(action))
         return None
+
+    async def _fall_back(self, scope: Scope, action: WriteGroupStatus, performed: list[Action]) -> None:
+        """Write less of a status that was refused."""
+        for fallback in action.fallbacks:
+            try:
+                await self._writer.perform(fallback)
+            except ClusterError as error:
+                logger.warning("%s: %s not done either: %s", scope.name, type(fallback).__name__, error)
+            else:
+                performed.append(fallback)
+                return
 
     def _begin_config_maps(self, decision: Decision) -> None:
         """Forget those that are not wanted any more."""

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from ..model.agent import TableReference
 from ..model.names import group_key
+from ..model.schema_check import Refusal
 from .membership import GroupKey, Membership
 from .observation import DroppedTable, Observation, ObservedGroup, ObservedTable, TableKey
 from .recycled import Records, live_manifests, recycled_records, reference_of
@@ -16,11 +17,15 @@ class TableIndex:
     Args:
         observation: the cluster.
         membership: which tables are in which group.
+        faults: table uid -> why nothing can be made of what its status says.
     """
 
-    def __init__(self, observation: Observation, membership: Membership) -> None:
+    def __init__(
+        self, observation: Observation, membership: Membership, faults: Mapping[str, Refusal] | None = None
+    ) -> None:
         self.observation = observation
         self.membership = membership
+        self.faults: Mapping[str, Refusal] = faults or {}
         self.groups: Mapping[GroupKey, ObservedGroup] = {group.key: group for group in observation.groups}
         self.by_uid: Mapping[str, ObservedTable] = {table.identity.uid: table for table in observation.tables}
         self.places: Mapping[str, GroupKey] = membership.places
@@ -79,4 +84,8 @@ class TableIndex:
 
     def live_manifests(self, table: ObservedTable) -> tuple[str, ...]:
         """All manifests of the table whose files stay; empty: nothing of it may be deleted."""
-        return live_manifests(table, self.records)
+        return () if table.identity.uid in self.faults else live_manifests(table, self.records)
+
+    def sound(self, tables: Iterable[ObservedTable]) -> tuple[ObservedTable, ...]:
+        """Those that are not at fault: what counts for their group's state."""
+        return tuple(table for table in tables if table.identity.uid not in self.faults)

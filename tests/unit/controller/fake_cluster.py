@@ -23,6 +23,7 @@ from colocation.reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    MarkGroupUnstable,
     PostEvent,
     RecycleTable,
     RemoveClone,
@@ -225,8 +226,13 @@ class FakeCluster:
                 self.groups.pop((group.namespace, group.name), None)
             case WriteGroupStatus(identity, status):
                 current = self._current(self.groups, identity)
-                parsed = ColocationGroupStatus.model_validate(status)
+                merged = {**current.status.to_json_dict(), **status}
+                parsed = ColocationGroupStatus.model_validate(merged)
                 self.groups[current.key] = replace(current, status=parsed, identity=self._touched(identity))
+            case MarkGroupUnstable(identity, status):
+                found = self.groups[identity.namespace, identity.name]
+                parsed = ColocationGroupStatus.model_validate({**found.status.to_json_dict(), **status})
+                self.groups[found.key] = replace(found, status=parsed, identity=self._touched(found.identity))
             case WriteTableStatus(identity, status):
                 table = self._current(self.tables, identity)
                 merged = {**table.status.to_json_dict(), **status}
