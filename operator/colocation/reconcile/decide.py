@@ -50,7 +50,7 @@ class Scope:
 class Decision:
     """What a pass found and wants done.
 
-    ``is_waiting``: tables are on their way, or being brought back. ``errors``: scope -> what deciding about it raised;
+    ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone. ``errors``: scope -> what deciding about it raised;
     the group or table says so itself (``InternalError``), and all others are decided about as ever.
     """
 
@@ -100,8 +100,10 @@ class _Pass:
             *_single("collect", collect_actions(self.index, grace_seconds) if collect else ()),
         ]
         wanted = tuple(scope for scope in scopes if scope.actions)
-        is_waiting = bool(transfers) or any(table.is_recovering for table in self.observation.tables)
-        return Decision(self.snapshot, self.plan, wanted, is_waiting, self.containment.errors)
+        errors = self.containment.errors
+        is_waiting = bool(transfers or errors) or any(table.is_recovering for table in self.observation.tables)
+        is_waiting = is_waiting or any(group.unconfirmed for group in self.snapshot.groups)
+        return Decision(self.snapshot, self.plan, wanted, is_waiting, errors)
 
     def _recycled(self, group: ObservedGroup) -> tuple[RecycledTable, ...]:
         found = self.containment.run(group_scope(group), lambda: next_recycled(self.index, self.reports, group))
