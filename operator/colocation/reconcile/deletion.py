@@ -91,8 +91,8 @@ def collect_actions(observation: Observation, grace_seconds: int) -> Iterator[Co
         url = urls.get(node)
         if url is None or view.report is None or view.silent_since is not None:
             continue
-        for held in view.report.tables:
-            table = tables.get((held.namespace, held.directory))
+        for key, held in view.tables.items():
+            table = tables.get(key)
             if table is not None and held.surplus_bytes > 0:
                 manifests = table.reference.live_manifests
                 yield CollectGarbage(node, url, held.namespace, held.directory, manifests, grace_seconds)

@@ -7,14 +7,13 @@ the new table says whose data it takes over, the group remembers under which nam
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..model.agent import AgentReport, TableReport
 from ..model.conditions import Reason
 from ..model.members import RecycledTable
 from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.held import TableReports, held_of_group
-from ..state.observation import Observation, ObservedGroup, ObservedTable
+from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
 from ..state.recycled import as_recovered, recycled_records
 from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
@@ -77,7 +76,7 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
         url = urls.get(node)
         if url is None or view.report is None or view.silent_since is not None:
             continue
-        if _has_files(view.report, namespace, table.directory):
+        if _has_files(view, namespace, table.directory):
             continue  # what a late node brings is not needed any more
         lying = {*view.report.recycled_directories, *view.report.unknown_directories}
         for directory in record.directories:
@@ -88,13 +87,13 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
 def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
     for node, url in observation.agent_urls.items():
         view = observation.agent_views.get(node)
-        if url and view and view.silent_since is None and table.reference not in view.asked:
+        if url and view and view.silent_since is None and not observation.has_heard(view, table):
             yield node
 
 
-def _has_files(report: AgentReport, namespace: str, directory: str) -> bool:
-    tables = [one for one in report.tables if (one.namespace, one.directory) == (namespace, directory)]
-    return any(held.files_held for one in tables for held in one.buckets.values())
+def _has_files(view: AgentView, namespace: str, directory: str) -> bool:
+    found = view.tables.get((namespace, directory))
+    return found is not None and any(held.files_held for held in found.buckets.values())
 
 
 def _homeless(
@@ -135,20 +134,17 @@ def is_lost(
 
 
 def _lacks_a_bucket(observation: Observation, group: ObservedGroup, table: ObservedTable) -> bool:
-    """Whether all agents speak of the table, and there is a bucket of which none of them has anything."""
+    """Whether all agents were heard of the table, and there is a bucket of which none of them has anything."""
     for view in observation.agent_views.values():
-        found = next((one for one in view.report.tables if _is_about(one, table)), None) if view.report else None
-        if found is None or (found.surplus_bytes and not found.manifest_present):
-            return False  # nobody has asked it yet, or it cannot say of which buckets its files are
+        if not observation.has_heard(view, table):
+            return False
+        found = view.tables.get((table.identity.namespace, table.directory))
+        if found is not None and found.surplus_bytes and not found.manifest_present:
+            return False  # it cannot say of which buckets its files are
     buckets = group.spec.buckets if group.spec else 0
     bucket_bytes, held = held_of_group(observation, TableReports(observation), (table,), buckets)
     found_somewhere = {bucket for states in held.values() for bucket in states}
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
-
-
-def _is_about(report: TableReport, table: ObservedTable) -> bool:
-    asked = table.reference
-    return (report.namespace, report.directory, report.manifest) == (asked.namespace, asked.directory, asked.manifest)
 
 
 def request_actions(observation: Observation, group: ObservedGroup) -> Iterator[Action]:

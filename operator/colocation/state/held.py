@@ -5,10 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from ..model.agent import ReplicaState, TableReport
 from ..model.group import BucketSequence
-from .observation import Observation, ObservedTable
+from .observation import Observation, ObservedTable, TableKey
 
-TableKey = tuple[str, str]
-"""(namespace, directory)."""
 Held = dict[str, dict[int, ReplicaState]]
 """Node -> bucket -> state; absent = nothing held."""
 
@@ -19,9 +17,9 @@ class TableReports:
     def __init__(self, observation: Observation) -> None:
         self._reports: dict[TableKey, list[tuple[str, TableReport]]] = {}
         for node, view in observation.agent_views.items():
-            for report in view.report.tables if view.report else ():
+            for key, report in view.tables.items():
                 if report.buckets:
-                    self._reports.setdefault((report.namespace, report.directory), []).append((node, report))
+                    self._reports.setdefault(key, []).append((node, report))
 
     def of(self, table: ObservedTable) -> Iterable[tuple[str, TableReport]]:
         """(node, report) of every agent that has something to say of the table."""

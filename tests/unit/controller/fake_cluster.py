@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from colocation.kube.errors import ClusterError, StaleDecision
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.recovered_table import recovered_table
-from colocation.model.agent import AgentReport, BucketReport, CloneProgress, RecycledSchema, TableReport
+from colocation.model.agent import AgentReport, AskedTable, BucketReport, CloneProgress, RecycledSchema, TableReport
 from colocation.model.clone import CloneSpec
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.names import config_map_of
+from colocation.model.members import RecycledTable
+from colocation.model.names import config_map_of, group_key
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
 from colocation.reconcile.actions import (
     Action,
@@ -199,6 +200,8 @@ class FakeCluster:
             dropped_tables=dict(self.dropped),
             namespace_uids={"shop": "12345678-0000"},
             ca_certificate="PEM",
+            started_at=START,
+            tables_seen_at={table.identity.uid: table.identity.created_at for table in self.tables.values()},
         )
 
     # ClusterWriter
@@ -327,8 +330,17 @@ class FakeCluster:
         )  # fmt: skip
         silent_since = self.silent_since.get(node)
         records = recycled_records(self.groups.values())
-        asked = tuple(reference_of(table, records) for table in self.tables.values())
-        return AgentView(report, asked, silent_since or self.now, silent_since)
+        asked = tuple(self._asked(table, records) for table in self.tables.values())
+        return AgentView.of(report, asked, silent_since or self.now, silent_since)
+
+    def _asked(self, table: ObservedTable, records: dict[str, tuple[RecycledTable, ObservedGroup]]) -> AskedTable:
+        group = self.groups.get(group_key(table.identity.namespace, table.status.group or ""))
+        return AskedTable(
+            reference=reference_of(table, records),
+            uid=table.identity.uid,
+            group_uid=group.identity.uid if group else None,
+            map_version=(group.status.map_version or 0) if group else 0,
+        )
 
 
 def _complete(size: int) -> BucketReport:

@@ -22,7 +22,7 @@ LATER = NOW + seconds(1)
 def told(moment_seconds: float, silent: bool = False) -> AgentView:
     """A report that was asked for so long after NOW."""
     asked_at = NOW + seconds(moment_seconds)
-    return AgentView(view().report, (), asked_at, asked_at if silent else None, asked_at)
+    return replace(view(), answered_at=asked_at, silent_since=asked_at if silent else None, asked_at=asked_at)
 
 
 @pytest.mark.parametrize(
