@@ -159,10 +159,10 @@ class ObservedCloneJob:
 class AgentView:
     """The last word of one node's agent.
 
-    ``report``: the newest answer's header (disk, folders, clones, its process); its ``tables`` are those that had
-    changed, so read ``tables``: all that it has said of the tables that are ``asked``. A table that was asked and is not
-    in ``tables`` is not there. ``answered_at`` is None when it never answered. ``silent_since`` is None while it
-    answers. ``asked_at``: the report was made after this moment; None = after ``answered_at``.
+    ``report``: the newest answer's header (disk, folders, clones, its process); its own ``tables`` are not all.
+    ``tables``: all that it has said of the tables that are ``asked``; one that was asked and is missing is not there.
+    ``answered_at`` is None when it never answered. ``silent_since`` is None while it answers. ``asked_at``: when the
+    question was put that was answered last; None = at ``answered_at``.
     """
 
     report: AgentReport | None = None
