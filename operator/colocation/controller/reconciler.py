@@ -88,6 +88,7 @@ class Reconciler:
         self._doubtful: set[tuple[str, str]] = set()
         self._last: PassResult | None = None
         self._evidence = Evidence()
+        self._performed: tuple[Action, ...] = ()
         self._rewrites_left = MAX_REWRITES
 
     def forget_writes(self) -> None:
@@ -102,6 +103,8 @@ class Reconciler:
             ClusterError: the cluster could not be observed.
         """
         observation = await self._reader.observe()
+        self._evidence = self._evidence.ended(self._performed, observation.now)
+        self._performed = ()
         collect = self._is_time_to_collect(observation.now)
         last = self._last
         unchanged = last is not None and observation.version is not None and observation.version == last.version
@@ -116,7 +119,8 @@ class Reconciler:
             error = await self._perform(scope, performed)
             if error is not None:
                 failures[scope.name] = error
-        self._last = PassResult(observation, decision, tuple(performed), failures)
+        self._performed = tuple(performed)
+        self._last = PassResult(observation, decision, self._performed, failures)
         return self._last
 
     async def _perform(self, scope: Scope, performed: list[Action]) -> ClusterError | None:

@@ -7,10 +7,9 @@ from itertools import chain
 from colocation.model.plan import Expectation, GroupPlan, NodeLoad, Plan
 from colocation.model.snapshot import Snapshot
 
-from .cluster import Cluster
 from .invariants import without_violations
 from .planning import plan
-from .view import GroupView
+from .view import Cluster, GroupView
 
 
 def preview(snapshot: Snapshot) -> Plan:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ..manifests.config_map import SparkConfigMap
-from ..model.agent import TableReference
+from ..model.agent import DeletionProof
 from ..model.clone import CloneSpec
 from ..model.group import ColocationGroupSpec
 from ..model.members import RecycledTable
@@ -104,10 +104,21 @@ class RemoveClone:
 
 
 @dataclass(frozen=True)
+class TableDrop:
+    """One table's part of a deletion: ``manifests`` are all whose files are wanted, never none of them."""
+
+    namespace: str
+    directory: str
+    manifests: tuple[str, ...]
+    proof: DeletionProof
+
+
+@dataclass(frozen=True)
 class DropBucket:
     """Delete one bucket's files of all tables of a group on a node, but for those that a load may yet commit.
 
-    Performed only if the group's map still has ``map_version``: the drop was decided against that map.
+    Performed only if the group's map still has ``map_version``: the drop was decided against that map. Each table goes
+    by an order of its own, which the agent carries out only while its proof holds.
     """
 
     group: Identity
@@ -115,7 +126,7 @@ class DropBucket:
     node: str
     url: str
     bucket: int
-    tables: tuple[TableReference, ...]
+    tables: tuple[TableDrop, ...]
     grace_seconds: int
 
 
@@ -128,17 +139,22 @@ class RecycleTable:
     namespace: str
     directory: str
     keep_seconds: int
+    proof: DeletionProof
 
 
 @dataclass(frozen=True)
 class RestoreTable:
-    """Make a dropped table's folder on one node that of the table that brings it back."""
+    """Make a dropped table's folder on one node that of the table that brings it back.
+
+    ``term``: of the operator that orders it.
+    """
 
     node: str
     url: str
     namespace: str
     directory: str
     successor: str
+    term: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,6 +167,7 @@ class CollectGarbage:
     directory: str
     manifests: tuple[str, ...]
     grace_seconds: int
+    proof: DeletionProof
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,19 @@ refused table or a failing group never harms the others.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from ..model.group import ColocationGroupStatus
+from ..model.members import RecycledTable
 from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..planner import plan, without_violations
 from ..state.clone_jobs import group_uids, is_current
 from ..state.held import TableReports
-from ..state.membership import Membership, memberships
+from ..state.index import TableIndex
+from ..state.membership import GroupKey, memberships
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup
 from ..state.snapshot import snapshot_of
 from .actions import Action, WriteGroupStatus
@@ -54,64 +57,64 @@ def decide(observation: Observation, evidence: Evidence, policy: Policy, collect
 
     ``evidence``: how far to trust it. ``collect``: whether it is time to collect garbage.
     """
-    membership = memberships(observation)
+    observation = evidence.trusted(observation)
+    membership, reports = memberships(observation), TableReports(observation)
+    index = TableIndex(observation, membership)
     grace_seconds = policy.garbage_grace_seconds
-    told = snapshot_of(observation, membership, policy.limits, policy.agent_grace_seconds)
-    snapshot = evidence.correct(told, observation)
+    snapshot = snapshot_of(index, reports, policy.limits, policy.agent_grace_seconds)
     planned = without_violations(snapshot, plan(snapshot))
-    groups = tuple(_facts(observation, membership, snapshot, planned))
-    transfers = list(transfers_of(observation, membership, snapshot, planned, evidence))
-    reports = TableReports(observation)
+    recycled = {group.key: next_recycled(index, reports, group) for group in observation.groups}
+    groups = tuple(_facts(index, snapshot, planned, recycled))
+    transfers = list(transfers_of(index, reports, snapshot, planned, evidence))
     scopes = [
         Scope("missing groups", tuple(missing_groups(membership))),
-        *(_group_scope(observation, snapshot, facts, policy) for facts in groups),
+        *(_group_scope(index, snapshot, facts, policy) for facts in groups),
         *_invalid_group_scopes(observation),
-        *_table_scopes(observation, membership, snapshot, transfers),
-        *_transfer_scopes(observation, snapshot, planned, transfers),
-        *(scope for facts in groups for scope in _drop_scopes(observation, evidence, reports, facts, grace_seconds)),
+        *_table_scopes(index, reports, snapshot, transfers),
+        *_transfer_scopes(index, snapshot, planned, transfers),
+        *(scope for facts in groups for scope in _drop_scopes(index, evidence, reports, facts, grace_seconds)),
         *_single("stray clone", stray_clones(observation)),
-        *_single("recycle", recycle_actions(observation)),
-        *_single("collect", collect_actions(observation, grace_seconds) if collect else ()),
+        *_single("recycle", recycle_actions(index, chain.from_iterable(recycled.values()))),
+        *_single("collect", collect_actions(index, grace_seconds) if collect else ()),
     ]
     is_waiting = bool(transfers) or any(table.is_recovering for table in observation.tables)
     return Decision(snapshot, planned, tuple(scope for scope in scopes if scope.actions), is_waiting)
 
 
 def _facts(
-    observation: Observation, membership: Membership, snapshot: Snapshot, planned: Plan
+    index: TableIndex, snapshot: Snapshot, planned: Plan, recycled: Mapping[GroupKey, tuple[RecycledTable, ...]]
 ) -> Iterator[GroupFacts]:
     """The groups that the planner planned."""
-    jobs: dict[tuple[str, str], list[ObservedCloneJob]] = {}
-    uids = group_uids(observation)
-    for job in observation.clone_jobs:
+    jobs: dict[GroupKey, list[ObservedCloneJob]] = {}
+    uids = group_uids(index.observation)
+    for job in index.observation.clone_jobs:
         if is_current(uids, job) and not job.identity.deleting:
             jobs.setdefault((job.group_namespace, job.group), []).append(job)
-    groups = {group.key: group for group in observation.groups}
     for state, group_plan in zip(snapshot.groups, planned.groups, strict=True):
         key = (state.namespace, state.name)
-        recycled = next_recycled(observation, groups[key])
+        group = index.groups[key]
         yield GroupFacts(
-            group=groups[key],
+            group=group,
             spec=state.spec,
             state=state,
             plan=group_plan,
-            tables=membership.members[key],
+            tables=index.membership.members[key],
             jobs=tuple(jobs.get(key, ())),
-            members=next_members(observation, membership, groups[key]),
-            recycled=recycled,
-            delete_after=delete_after(observation, membership, groups[key], state.spec, recycled),
+            members=next_members(index, group),
+            recycled=recycled[key],
+            delete_after=delete_after(index, group, state.spec, recycled[key]),
         )
 
 
-def _group_scope(observation: Observation, snapshot: Snapshot, facts: GroupFacts, policy: Policy) -> Scope:
-    identity = facts.group.identity
+def _group_scope(index: TableIndex, snapshot: Snapshot, facts: GroupFacts, policy: Policy) -> Scope:
+    observation, identity = index.observation, facts.group.identity
     nodes = {node.name: node for node in snapshot.nodes}
     status = next_status(observation, facts, {name for name, node in nodes.items() if node.ready})
     actions = (
         *_status_actions(facts.group, status),
-        *clone_actions(observation, snapshot, facts),
+        *clone_actions(index, snapshot, facts),
         *config_maps(observation, facts, nodes, policy),
-        *request_actions(observation, facts.group),
+        *request_actions(index, facts.group),
         *delete_group(facts, observation.now),
     )
     return Scope(f"group {identity.namespace}/{identity.name}", actions)
@@ -132,11 +135,11 @@ def _status_actions(group: ObservedGroup, status: ColocationGroupStatus) -> Iter
 
 
 def _table_scopes(
-    observation: Observation, membership: Membership, snapshot: Snapshot, transfers: Iterable[Transfer]
+    index: TableIndex, reports: TableReports, snapshot: Snapshot, transfers: Iterable[Transfer]
 ) -> Iterator[Scope]:
-    groups, places = {group.key: group for group in observation.groups}, membership.places
+    observation, membership, groups, places = index.observation, index.membership, index.groups, index.places
     moving = {transfer.table.identity.uid: transfer for transfer in transfers}
-    recoveries = {one.table.identity.uid: one for one in recoveries_of(observation, snapshot)}
+    recoveries = {one.table.identity.uid: one for one in recoveries_of(index, reports, snapshot)}
     for table in observation.tables:
         if table.identity.deleting:
             continue
@@ -156,12 +159,12 @@ def _table_scopes(
 
 
 def _transfer_scopes(
-    observation: Observation, snapshot: Snapshot, planned: Plan, transfers: list[Transfer]
+    index: TableIndex, snapshot: Snapshot, planned: Plan, transfers: list[Transfer]
 ) -> Iterator[Scope]:
     """Clones of tables that move to another group, after those that the groups themselves need."""
     receiving = Counter(clone.to for clone in snapshot.clones if clone.retry_at is None)
     receiving.update(one.moves[index].to for one in planned.groups for index in one.start_now)
-    clones = TransferClones(observation, snapshot, receiving)
+    clones = TransferClones(index, snapshot, receiving)
     for transfer in transfers:
         identity = transfer.table.identity
         yield Scope(f"transfer {identity.namespace}/{identity.name}", tuple(clones.actions(transfer)))
@@ -169,11 +172,11 @@ def _transfer_scopes(
 
 
 def _drop_scopes(
-    observation: Observation, evidence: Evidence, reports: TableReports, facts: GroupFacts, grace_seconds: int
+    index: TableIndex, evidence: Evidence, reports: TableReports, facts: GroupFacts, grace_seconds: int
 ) -> Iterator[Scope]:
     """Drops that are known to be safe now; the others wait for newer reports."""
-    views = observation.agent_views
-    drops = drop_actions(observation, reports, facts, grace_seconds)
+    views = index.observation.agent_views
+    drops = drop_actions(index, reports, facts, grace_seconds)
     allowed = (drop for drop in drops if evidence.allows_drop(facts.group, facts.tables, drop.bucket, views))
     return _single("drop", allowed)
 

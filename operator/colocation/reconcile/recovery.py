@@ -13,9 +13,10 @@ from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.held import TableReports, held_of_group
+from ..state.index import TableIndex
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
-from ..state.recycled import as_recovered, recycled_records
+from ..state.recycled import as_recovered
 from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
 
@@ -52,10 +53,9 @@ class Recovery:
         return "the nodes bring back its files"
 
 
-def recoveries_of(observation: Observation, snapshot: Snapshot) -> Iterator[Recovery]:
+def recoveries_of(index: TableIndex, reports: TableReports, snapshot: Snapshot) -> Iterator[Recovery]:
     """Every table that is being brought back."""
-    records = recycled_records(observation.groups)
-    reports = TableReports(observation)
+    observation, records = index.observation, index.records
     ready = {node.name for node in snapshot.nodes if node.ready}
     for table in observation.tables:
         found = records.get(table.recovers or "")
@@ -81,7 +81,7 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
         lying = {*view.report.recycled_directories, *view.report.unknown_directories}
         for directory in record.directories:
             if directory != table.directory and f"{namespace}/{directory}" in lying:
-                yield RestoreTable(node, url, namespace, directory, table.directory)
+                yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
 def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
@@ -111,7 +111,11 @@ def _homeless(
 
 
 def is_lost(
-    observation: Observation, group: ObservedGroup, record: RecycledTable, heirs: Sequence[ObservedTable]
+    observation: Observation,
+    reports: TableReports,
+    group: ObservedGroup,
+    record: RecycledTable,
+    heirs: Sequence[ObservedTable],
 ) -> bool:
     """Whether none of these tables can get the dropped one's files any more: nodes purged them before they came back.
 
@@ -130,10 +134,12 @@ def is_lost(
         if not folders.isdisjoint((*report.recycled_directories, *report.unknown_directories)):
             return False
     wanted = [as_recovered(heir, record) for heir in heirs]
-    return all(_lacks_a_bucket(observation, group, heir) for heir in wanted)
+    return all(_lacks_a_bucket(observation, reports, group, heir) for heir in wanted)
 
 
-def _lacks_a_bucket(observation: Observation, group: ObservedGroup, table: ObservedTable) -> bool:
+def _lacks_a_bucket(
+    observation: Observation, reports: TableReports, group: ObservedGroup, table: ObservedTable
+) -> bool:
     """Whether all agents were heard of the table, and there is a bucket of which none of them has anything."""
     for view in observation.agent_views.values():
         if not observation.has_heard(view, table):
@@ -142,14 +148,14 @@ def _lacks_a_bucket(observation: Observation, group: ObservedGroup, table: Obser
         if found is not None and found.surplus_bytes and not found.manifest_present:
             return False  # it cannot say of which buckets its files are
     buckets = group.spec.buckets if group.spec else 0
-    bucket_bytes, held = held_of_group(observation, TableReports(observation), (table,), buckets)
+    bucket_bytes, held = held_of_group(observation, reports, (table,), buckets)
     found_somewhere = {bucket for states in held.values() for bucket in states}
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def request_actions(observation: Observation, group: ObservedGroup) -> Iterator[Action]:
+def request_actions(index: TableIndex, group: ObservedGroup) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group."""
-    tables = {(table.identity.namespace, table.identity.name): table for table in observation.tables}
+    observation, tables = index.observation, index.by_name
     for request in sorted(group.recover_requests):
         record = next((one for one in group.status.recycled if one.uid.startswith(request)), None)
         problem = _problem(observation, record, tables)

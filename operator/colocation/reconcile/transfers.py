@@ -17,11 +17,11 @@ from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
 from ..model.snapshot import Node, Snapshot
-from ..planner.cluster import Cluster, Room
-from ..planner.wording import listed
+from ..planner.status import listed
+from ..planner.view import Cluster, Room
 from ..state.clone_jobs import SETTLE_SECONDS, progress_of, retry_at, transfer_name
 from ..state.held import Held, TableReports, held_of_group
-from ..state.membership import Membership
+from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .evidence import Evidence
@@ -71,16 +71,16 @@ class Transfer:
 
 
 def transfers_of(
-    observation: Observation, membership: Membership, snapshot: Snapshot, planned: Plan, evidence: Evidence
+    index: TableIndex, reports: TableReports, snapshot: Snapshot, planned: Plan, evidence: Evidence
 ) -> Iterator[Transfer]:
     """Every table that moves to another group, in the order of groups and tables, which is that of their turns.
 
     ``planned``: what it starts now comes first.
     """
+    observation, membership = index.observation, index.membership
     if not membership.arriving:
         return
-    groups, places = {group.key: group for group in observation.groups}, membership.places
-    reports = TableReports(observation)
+    groups, places = index.groups, index.places
     ready = {node.name for node in snapshot.nodes if node.ready}
     room, headroom_fraction = room_left(snapshot, planned), snapshot.limits.disk_headroom_fraction
     for key, tables in membership.arriving.items():
@@ -132,13 +132,14 @@ class TransferClones:
     """Starts and ends the clone Jobs of all transfers, within the limits that groups and nodes have.
 
     Args:
-        observation: the cluster.
+        index: the tables.
         snapshot: nodes and limits.
         receiving: clones by node that run, or that the plan starts now.
     """
 
-    def __init__(self, observation: Observation, snapshot: Snapshot, receiving: Counter[str]) -> None:
-        self._observation = observation
+    def __init__(self, index: TableIndex, snapshot: Snapshot, receiving: Counter[str]) -> None:
+        self._index = index
+        self._observation = observation = index.observation
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._limits = snapshot.limits
         self._receiving = receiving
@@ -205,7 +206,7 @@ class TransferClones:
             group=transfer_name(uid),
             bucket=bucket,
             target=node,
-            tables=(transfer.table.reference,),
+            tables=(self._index.reference(transfer.table),),
             sources=sources,
             max_bandwidth_mib_per_second=limit / balancing.max_concurrent_clones if limit else None,
         )

@@ -11,7 +11,7 @@ from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
 from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .clone_jobs import clones_of, transfer_clones
 from .held import TableReports, held_of_group
-from .membership import Membership
+from .index import TableIndex
 from .observation import AgentView, Observation, ObservedGroup, ObservedNode
 from .parse import parse_time
 
@@ -19,16 +19,16 @@ BYTES_PER_GIB = 1 << 30
 
 
 def snapshot_of(
-    observation: Observation, membership: Membership, limits: Limits, agent_grace_seconds: float
+    index: TableIndex, reports: TableReports, limits: Limits, agent_grace_seconds: float
 ) -> Snapshot:
     """What the planner decides from.
 
     Groups that are being deleted, or whose spec is not valid, are left out: nothing is done for them.
     ``agent_grace_seconds``: an agent that is silent for less still counts as ready (it restarts).
     """
-    reports = TableReports(observation)
+    observation = index.observation
     groups = tuple(
-        _group_state(observation, reports, membership, group, group.spec)
+        _group_state(index, reports, group, group.spec)
         for group in observation.groups
         if group.spec is not None and not group.identity.deleting
     )
@@ -42,15 +42,12 @@ def snapshot_of(
 
 
 def _group_state(
-    observation: Observation,
-    reports: TableReports,
-    membership: Membership,
-    group: ObservedGroup,
-    spec: ColocationGroupSpec,
+    index: TableIndex, reports: TableReports, group: ObservedGroup, spec: ColocationGroupSpec
 ) -> GroupState:
+    observation, membership = index.observation, index.membership
     tables, rows = membership.members[group.key], group.status.backends_per_bucket_seq
     arriving = membership.arriving.get(group.key, ())
-    if (arriving or tables) and membership.leaving.issuperset(table.identity.uid for table in tables):
+    if (arriving or tables) and index.leaving.issuperset(table.identity.uid for table in tables):
         # All that it places is leaving, or it is empty and tables come to where its map is now: moves would be in vain.
         spec = spec.model_copy(update={"balancing": spec.balancing.model_copy(update={"enabled": False})})
     if rows is None:

@@ -263,7 +263,7 @@ class FakeCluster:
                 spec = ColocatedTableSpec.model_validate(body["spec"])
                 made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)
                 self.tables.setdefault((record.namespace, record.name), made)
-            case RestoreTable(node, _, _, directory, successor):
+            case RestoreTable(node, _, _, directory, successor, _):
                 buckets = self.bins[node].pop(directory, None) or self.disks[node].pop(directory, None)
                 if buckets is not None and successor not in self.disks[node]:
                     self.disks[node][successor] = buckets

@@ -27,7 +27,7 @@ from colocation.model.group import (
 from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
 from colocation.model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
 from colocation.model.table import MAX_RETAINED_SNAPSHOTS, ColocatedTableStatus, Retention, TableSnapshot
-from colocation.planner.map_size import map_bytes
+from colocation.planner.placement import map_bytes
 
 TABLES, PARTITIONS, BUCKETS = 200, 2000, 1000
 ETCD_BYTES = 3 << 19
