@@ -7,11 +7,11 @@ is asked again and held: what changes on the node is heard of within moments, an
 import asyncio
 import contextlib
 import logging
-import random
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from random import Random
 from typing import Protocol
 
 from ..agentclient import AgentError, BadRequest, StaleTerm, UnknownQuestion
@@ -27,6 +27,8 @@ Asked = Mapping[TableKey, AskedTable]
 HOLD_SECONDS = 45.0
 HOLD_JITTER_SECONDS = 5.0
 """Questions to a thousand agents must not all end in the same second."""
+MIN_INTERVAL_SECONDS = 0.5
+"""Between two held questions: an agent that answers them at once must not keep the operator busy."""
 OLD_INTERVAL_SECONDS = 5.0
 """Between two questions to an agent that cannot hold them: one of the release before."""
 FIRST_RETRY_SECONDS = 1.0
@@ -58,7 +60,7 @@ class Surroundings:
     now: Callable[[], datetime]
     term: Callable[[], int]
     listener: Listener
-    random: random.Random = field(default_factory=random.Random)
+    random: Random = field(default_factory=Random)
     first_contacts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_EXCHANGES))
     exchanges: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_EXCHANGES))
 
@@ -86,6 +88,7 @@ class Conversation:
         self._revision: str | None = None
         self._due = True
         self._nudge = asyncio.Event()
+        self._held_at = 0.0
         self._held: asyncio.Task[tuple[int, bytes]] | None = None
         self._is_old = False
 
@@ -157,6 +160,11 @@ class Conversation:
         self._take(answer, wanted, asked_at)
 
     async def _ask_held(self) -> None:
+        loop = asyncio.get_running_loop()
+        await self._pause(self._held_at + MIN_INTERVAL_SECONDS - loop.time())
+        if self._due:
+            return
+        self._held_at = loop.time()
         wanted, asked_at = self.wanted, self._around.now()
         wait_seconds = HOLD_SECONDS + self._around.random.uniform(0.0, HOLD_JITTER_SECONDS)
         question = self._question(wanted, wait_seconds)
@@ -189,7 +197,6 @@ class Conversation:
         return inventory_call(request, self._revision)
 
     async def _exchange_old(self) -> None:
-        self._nudge.clear()
         self._due = False
         wanted, asked_at = self.wanted, self._around.now()
         revision = self._revision if self.view.asked is wanted else None
@@ -197,16 +204,24 @@ class Conversation:
         async with self._around.exchanges:
             answer = await self._around.channel.send(self.url, call, 0.0)
         self._take(answer, wanted, asked_at)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._nudge.wait(), OLD_INTERVAL_SECONDS)
+        await self._pause(OLD_INTERVAL_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait so long, or until there is something new to ask."""
+        self._nudge.clear()
+        if seconds > 0 and not self._due:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._nudge.wait(), seconds)
 
     def _take(self, answer: tuple[int, bytes], wanted: Asked, asked_at: datetime) -> None:
         status, body = answer
-        before = replace(self.view, answered_at=self._around.now(), asked_at=asked_at, silent_since=None)
+        now = self._around.now()
+        before = replace(self.view, answered_at=now, asked_at=asked_at, silent_since=None)
         if status == NOT_MODIFIED:
             if self._revision is None:
                 raise AgentError(status, "UnexpectedAnswer", "nothing has changed since no revision")
-            self._tell(replace(before, asked=wanted, tables=self._kept(wanted)), None)
+            header = _aged(self.view, now)
+            self._tell(replace(before, report=header, asked=wanted, tables=self._kept(wanted)), None)
             return
         report = self._checked(parsed(AgentReport, body))
         said = {key: one for one in report.tables if (key := (one.namespace, one.directory)) in wanted}
@@ -235,3 +250,11 @@ class Conversation:
     def _tell(self, view: AgentView, changed: tuple[TableReport, ...] | None) -> None:
         self.view = view
         self._around.listener.answered(self._node, view, changed)
+
+
+def _aged(view: AgentView, now: datetime) -> AgentReport | None:
+    """The report of an agent that says nothing new: its process is as much older as time has gone by here."""
+    if view.report is None or view.answered_at is None:
+        return view.report
+    passed_seconds = max(0.0, (now - view.answered_at).total_seconds())
+    return view.report.model_copy(update={"uptime_seconds": view.report.uptime_seconds + passed_seconds})

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from random import Random
 
 from ..model.agent import AgentReport, TableReport
 from ..state.observation import AgentView, BucketBytes
@@ -36,6 +37,7 @@ class Inventories:
         term: of this operator's leadership.
         changed: called when an agent says something new after the pass that asked it has gone on.
         heard_term: called when an agent has heard of a newer term.
+        random: of sessions and jitter.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class Inventories:
         changed: Callable[[], None],
         term: Callable[[], int] = lambda: 0,
         heard_term: Callable[[int], None] = lambda term: None,
+        random: Random | None = None,
     ) -> None:
         self.term = term
         self._channel = channel
         self._now = now
         self._changed = changed
         self._heard_term = heard_term
+        self._random = random or Random()
         self._waiting = False
         self._version = 0
         self._views: dict[str, AgentView] = {}
@@ -175,7 +179,7 @@ class Inventories:
 
     def _begin(self, node: str, url: str, wanted: Asked) -> None:
         if self._around is None:
-            self._around = Surroundings(self._channel, self._now, self.term, self)
+            self._around = Surroundings(self._channel, self._now, self.term, self, self._random)
         conversation = Conversation(node, url, self._views[node], wanted, self._around)
         self._conversations[node] = self._by_url[url] = conversation
         self._tasks[node] = asyncio.create_task(conversation.run(), name=f"agent of {node}")

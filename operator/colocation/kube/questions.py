@@ -8,16 +8,14 @@ has changed, so that a commit costs as much as the nodes of its table, and not a
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..model.agent import AskedTable, TableReport
-from ..model.members import RecycledTable
 from ..model.names import group_key
 from ..state.clone_jobs import transfer_name
 from ..state.observation import AgentView, ObservedCloneJob, ObservedGroup, ObservedTable, TableKey, key_of
-from ..state.recycled import recycled_records, reference_of
+from ..state.recycled import Records, recycled_records, reference_of
 from .conversation import Asked
 from .inventories import BytesKey
 
 GroupKey = tuple[str, str]
-Records = Mapping[str, tuple[RecycledTable, ObservedGroup]]
 _Keys = dict[TableKey, None]
 """An ordered set: passes are deterministic."""
 
@@ -212,7 +210,7 @@ class Questions:
             self._reshaped[node] = None
         for node, view in views.items():
             before = self._views.get(node, AgentView())
-            if before.report is not view.report:
+            if _paths(before) is not _paths(view):
                 self._list(node, before, view)
         self._views = dict(views)
 
@@ -275,9 +273,12 @@ def _group_named_by(table: ObservedTable) -> GroupKey:
     return group_key(table.identity.namespace, table.status.group) if table.status.group else _NO_GROUP
 
 
+def _paths(view: AgentView) -> tuple[str, ...]:
+    return view.report.unknown_directories if view.report else ()
+
+
 def _listed(view: AgentView) -> _Keys:
-    paths = view.report.unknown_directories if view.report else ()
-    return {(namespace, directory): None for namespace, _, directory in (path.partition("/") for path in paths)}
+    return {(namespace, directory): None for namespace, _, directory in (path.partition("/") for path in _paths(view))}
 
 
 def _is_something(report: TableReport | None) -> bool:
