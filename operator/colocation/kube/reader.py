@@ -204,5 +204,5 @@ class LiveCluster:
 
 
 def _namespace_of(body: JsonObject) -> object:
-    metadata = body.get("metadata")
+    metadata = body.get("metadata") if isinstance(body, dict) else None
     return metadata.get("namespace") if isinstance(metadata, dict) else None
