@@ -162,10 +162,10 @@ class ObservedCloneJob:
 class AgentView:
     """The last word of one node's agent.
 
-    ``report``: the newest answer's header (disk, folders, clones, its process); its ``tables`` are those that had
-    changed, so read ``tables``: all that it has said of the tables that are ``asked``. A table that was asked and is not
-    in ``tables`` is not there. ``answered_at`` is None when it never answered. ``silent_since`` is None while it
-    answers. ``asked_at``: the report was made after this moment; None = after ``answered_at``.
+    ``report``: the newest answer's header (disk, folders, clones, its process); its own ``tables`` are not all.
+    ``tables``: all that it has said of the tables that are ``asked``; one that was asked and is missing is not there.
+    ``answered_at`` is None when it never answered. ``silent_since`` is None while it answers. ``asked_at``: when the
+    question was put that was answered last; None = at ``answered_at``.
     """
 
     report: AgentReport | None = None
@@ -249,7 +249,7 @@ class Observation:
         if asked is not None:
             return asked.reference == table.reference
         seen_at = self.tables_seen_at.get(table.identity.uid) or self.started_at
-        if view.report is None or (seen_at is not None and not view.is_newer_than(seen_at)):
+        if view.report is None or seen_at is None or not view.is_newer_than(seen_at):
             return False
         return f"{table.identity.namespace}/{table.directory}" not in view.report.unknown_directories
 

@@ -201,6 +201,8 @@ class FakeCluster:
             dropped_tables=dict(self.dropped),
             namespace_uids={"shop": "12345678-0000"},
             ca_certificate="PEM",
+            started_at=START,
+            tables_seen_at={table.identity.uid: table.identity.created_at for table in self.tables.values()},
         )
 
     # ClusterWriter
