@@ -50,8 +50,9 @@ class Scope:
 class Decision:
     """What a pass found and wants done.
 
-    ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone. ``errors``: scope -> what deciding about it raised;
-    the group or table says so itself (``InternalError``), and all others are decided about as ever.
+    ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone.
+    ``errors``: scope -> what deciding about it raised; the group or table says so itself (``InternalError``), and all
+    others are decided about as ever.
     """
 
     snapshot: Snapshot
