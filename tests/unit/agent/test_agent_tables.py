@@ -3,13 +3,13 @@
 import pytest
 
 from colocation.agentclient import AgentError, NotFound
-from colocation.model.agent import InventoryRequest, Removed
+from colocation.model.agent import InventoryRequest
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread
 
 TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
-REQUEST = InventoryRequest(tables=(TABLE.reference,))
+REQUEST = InventoryRequest(changed=(TABLE.asked,))
 
 
 @pytest.fixture
@@ -31,55 +31,11 @@ def test_inventory(loaded: AgentThread) -> None:
     assert {bucket: state.state for bucket, state in report.tables[0].buckets.items()} == {0: "complete", 1: "complete"}
 
 
-def test_inventory_is_304_until_something_changes(loaded: AgentThread) -> None:
-    """A quiet node answers without a body; a lost file, another question and a new table change the revision."""
-    with loaded.client() as client:
-        first = client.inventory(REQUEST)
-        assert client.inventory(REQUEST, first.revision) is None
-        assert client.inventory(InventoryRequest(), first.revision) is not None
-        on_disk(loaded.settings.data_root, TABLE.path, data_path(0)).unlink()
-        second = client.inventory(REQUEST, first.revision)
-        assert second.tables[0].buckets[0].state is None
-        assert second.revision != first.revision
-
-
-def test_unknown_directories_are_reported(loaded: AgentThread) -> None:
-    """Folders of tables that nobody wants any more."""
-    with loaded.client() as client:
-        assert client.inventory(InventoryRequest()).unknown_directories == ("shop/orders-0a1b2c3d",)
-
-
-def test_a_restart_keeps_the_revision(loaded: AgentThread) -> None:
-    """The revision is made of what is held, so a restarted agent answers 304 as well."""
-    with loaded.client() as client:
-        revision = client.inventory(REQUEST).revision
-    loaded.stop()
-    again = AgentThread(loaded.settings.data_root, loaded.pki, loaded.authorizer).start()
-    try:
-        with again.client() as client:
-            assert client.inventory(REQUEST, revision) is None
-    finally:
-        again.stop()
-
-
 def test_status_has_no_tables(loaded: AgentThread) -> None:
     """Disk and transfers only."""
     with loaded.client() as client:
         report = client.status()
     assert (report.tables, report.active_transfers, report.clones) == ((), 0, ())
-
-
-def test_deletions(loaded: AgentThread) -> None:
-    """A bucket, garbage, the table: each says what it freed, and nothing the second time."""
-    with loaded.client() as client:
-        assert client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 60) == Removed(files=1, bytes=7)
-        assert client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 60) == Removed(files=0, bytes=0)
-        assert client.collect(*TABLE.path, (TABLE.manifest,), 0) == Removed(files=0, bytes=0)
-        client.recycle(*TABLE.path, 60)
-        client.recycle(*TABLE.path, 60)
-        with pytest.raises(NotFound):
-            client.head_file(*TABLE.path, data_path(1))
-        assert client.inventory(InventoryRequest()).unknown_directories == ()
 
 
 @pytest.mark.parametrize(
@@ -88,14 +44,21 @@ def test_deletions(loaded: AgentThread) -> None:
         pytest.param("POST", "/v1/inventory", b"{", "InvalidBody", id="no JSON"),
         pytest.param("POST", "/v1/inventory", b'{"table": []}', "InvalidBody", id="unknown field"),
         pytest.param(
-            "POST", "/v1/inventory", b'{"tables": [{"namespace": "..", "directory": "x"}]}', "InvalidPath", id="escape"
+            "POST", "/v1/inventory", b'{"tables": [{"namespace": 1, "directory": "x"}]}', "InvalidBody", id="old form"
         ),
         pytest.param(
             "POST", "/v1/tables/shop/orders-0a1b2c3d/verify", b'{"manifest": "../../x"}', "InvalidDigest", id="digest"
         ),
         pytest.param(
-            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": [], "graceSeconds": -1}', "InvalidBody",
-            id="negative grace",
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": ["00"], "graceSeconds": -1}',
+            "InvalidBody", id="negative grace, no proof",
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": []}', "NoLiveManifests", id="collect all"
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/0/drop", b'{"manifests": []}', "NoLiveManifests",
+            id="drop all",
         ),
         pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/-1/drop", b"", "InvalidBucket", id="bucket"),
         pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/65536/drop", b"", "InvalidBucket", id="above"),
@@ -107,13 +70,19 @@ def test_wrong_requests(agent: AgentThread, method: str, target: str, body: byte
     assert (response.status, response.reason) == (400, reason)
 
 
-def test_verify_and_collect_need_their_manifest(loaded: AgentThread) -> None:
-    """Without the manifest it is not known what is wanted, so nothing is verified or deleted."""
+def test_manifests_of_a_folder(loaded: AgentThread) -> None:
+    """What a lost table can be made from again; nothing of a table that is not here."""
+    with loaded.client() as client:
+        [found] = client.manifests(*TABLE.path).manifests
+        assert (found.sha256, found.files, found.table) == (TABLE.manifest, 2, "orders")
+        assert client.manifests("shop", "orders-99999999").manifests == ()
+
+
+def test_verify_needs_its_manifest(loaded: AgentThread) -> None:
+    """Without the manifest it is not known what is wanted."""
     with loaded.client() as client:
         with pytest.raises(AgentError, match="ManifestMissing"):
             client.verify(*TABLE.path, "00" * 32)
-        with pytest.raises(AgentError, match="ManifestMissing"):
-            client.collect(*TABLE.path, ("00" * 32,), 0)
         assert client.verify(*TABLE.path, TABLE.manifest).buckets[0].state == "complete"
 
 
