@@ -102,7 +102,7 @@ def test_an_interruption_anywhere_can_be_repeated(
 
 
 def test_what_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed fsync the kernel takes the pages for written: a clone that went on would publish lost bytes (D4)."""
+    """After a failed fsync the kernel takes the pages for written: whoever went on would publish lost bytes (D4)."""
 
     def fail(_descriptor: int) -> None:
         raise OSError(5, "Input/output error")
