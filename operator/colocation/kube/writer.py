@@ -25,6 +25,7 @@ from ..reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    MarkGroupUnstable,
     PostEvent,
     RecycleTable,
     RemoveClone,
@@ -76,6 +77,9 @@ class LiveWriter:
                 await self._api.delete(GROUPS, group.namespace, group.name, group.uid, group.resource_version)
             case WriteGroupStatus(group, status):
                 await self._write_status(GROUPS, group, dict(status))
+            case MarkGroupUnstable(group, status):
+                patch = {"metadata": {"uid": group.uid}, "status": dict(status)}
+                self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch, "status"))
             case WriteTableStatus(table, status):
                 await self._write_status(TABLES, table, dict(status))
             case StartClone():

@@ -1,7 +1,9 @@
 """Balance: evenness by weight, by the fewest replica moves, then the fewest bytes; first per group, then over all.
 
 Runs when nothing is lost or damaged. A replica on a live node that may no longer hold it (selector, weight 0) has to
-leave. No bucket comes to lie in fewer zones than before; that is a limit on the moves, not a reason for some.
+leave. A node that is cordoned, tainted or failing as a target keeps what it has and takes no more: its share is kept
+for it in groups that it holds replicas of, and it counts for nothing in others. No bucket comes to lie in fewer zones
+than before; that is a limit on the moves, not a reason for some.
 
 Each group is even when every node holds its share rounded down or up; which way is free. A new group uses that freedom
 for the light nodes. When nodes are added later, groups that are even by themselves have no reason to move, and a
@@ -22,7 +24,7 @@ from .evenness.min_cost_flow import EvennessProblem
 from .evenness.shares import Shares, is_even
 from .status import listed
 from .transitions import MovePlan, replaced, replacements, too_few_nodes
-from .view import Cluster, GroupKey, GroupView, Placement, Pool, Standing
+from .view import NOBODY, Cluster, GroupKey, GroupView, Placement, Pool, Standing
 
 TOLERANCE = 0.05
 """Of a node's fair load; at least `LEAST_TOLERANCE` replicas."""
@@ -37,24 +39,53 @@ def balance(view: GroupView) -> MovePlan:
     if not view.spec.balancing.enabled or limits.disable_colocate_balance:
         _say_disabled(view, move_plan, leaving)
         return move_plan
-    if len(view.pool.weights) < view.spec.replicas:
+    if len(view.takers) + len(view.keepers) < view.spec.replicas or not view.takers:
         for bucket in _buckets_on(view, leaving):
             move_plan.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return move_plan
-    if is_balanced(view.pool, view.spec, Counter(chain.from_iterable(view.map))):
+    if is_balanced(view.pool, view.spec, Counter(chain.from_iterable(view.map)), view.failing):
         return move_plan
     move_plan.target = _even_map(view)
+    for bucket, nodes in enumerate(move_plan.target):
+        if not leaving.isdisjoint(nodes):
+            move_plan.stall(bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
     move_plan.moves = replacements(view, move_plan.target, "balance", Reason.BALANCING)
     _check_room(view, move_plan)
     return move_plan
 
 
-def is_balanced(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str]) -> bool:
-    """Whether the group is even by weight alone, or as even as one that spreads over the zones can be."""
-    if is_even(pool.shares(spec.buckets, spec.replicas), counts, pool.weights):
+def is_balanced(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str], failing: frozenset[str] = NOBODY) -> bool:
+    """Whether the group is even by weight alone, or as even as one that spreads over the zones can be.
+
+    A group that is even over all its nodes is left alone, whoever of them is cordoned or ``failing``: that alone moves
+    nothing. Otherwise it is even when those that may take replicas have none to take.
+    """
+    everyone = frozenset(pool.unschedulable)
+    if _is_even(pool, spec, counts, pool.weights | pool.unschedulable if everyone else pool.weights, everyone, NOBODY):
         return True
-    by_weight = pool.shares(spec.buckets, spec.replicas, by_weight_alone=True)
-    return bool(pool.zones) and is_even(by_weight, counts, pool.weights)
+    if not everyone and not failing:
+        return False
+    keepers = frozenset((everyone | failing) & counts.keys())
+    takers = {node: weight for node, weight in pool.weights.items() if node not in failing}
+    return _is_even(pool, spec, counts, takers, keepers, failing - keepers)
+
+
+def _is_even(
+    pool: Pool,
+    spec: ColocationGroupSpec,
+    counts: Counter[str],
+    takers: dict[str, float],
+    keepers: frozenset[str],
+    left_out: frozenset[str],
+) -> bool:
+    only_keep = keepers - takers.keys()
+    size = spec.buckets, spec.replicas
+    if is_even(pool.shares(*size, keepers=keepers, left_out=left_out), counts, takers, only_keep):
+        return True
+    if not pool.zones:
+        return False
+    by_weight = pool.shares(*size, by_weight_alone=True, keepers=keepers, left_out=left_out)
+    return is_even(by_weight, counts, takers, only_keep)
 
 
 def _say_disabled(view: GroupView, move_plan: MovePlan, leaving: set[str]) -> None:
@@ -71,17 +102,18 @@ def _buckets_on(view: GroupView, nodes: set[str]) -> list[int]:
 
 
 def _even_map(view: GroupView) -> Placement:
-    weights, replicas = view.pool.weights, view.spec.replicas
+    weights, replicas = view.takers, view.spec.replicas
     zones = {node: view.zone(node) for node in sorted({*chain.from_iterable(view.map), *weights})}
     return list(
         nearest_even_map(
             tuple(view.map),
             tuple(sorted(weights, key=view.cluster.loads.of)),
-            view.pool.shares(len(view.map), replicas, by_weight_alone=True),
+            view.shares(by_weight_alone=True),
             tuple(zones.items()),
             tuple(view.bytes_of(bucket) for bucket in range(len(view.map))),
             tuple(replicas - len({zones[node] for node in nodes}) for nodes in view.map),
             frozenset(view.begun.items()),
+            view.keepers,
         )
     )
 
@@ -95,6 +127,7 @@ def nearest_even_map(
     bucket_bytes: tuple[int, ...],
     spare: tuple[int, ...],
     begun: frozenset[tuple[tuple[int, str], bool]],
+    keepers: frozenset[str],
 ) -> BucketSequence:
     """The even map nearest to ``rows``; remembered, as moving the data takes many passes that all plan the same."""
     problem = EvennessProblem(
@@ -105,6 +138,7 @@ def nearest_even_map(
         bucket_bytes=list(bucket_bytes),
         spare=list(spare),
         begun=dict(begun),
+        keepers=keepers,
     )
     return tuple(in_order(old, new) for old, new in zip(rows, even_placement(problem), strict=True))
 
@@ -170,12 +204,12 @@ class CrossGroupBalance:
 
     def _move_one(self, view: GroupView, node: str, sign: int) -> None:
         """Let the group give the node one replica, or take one from it, if it stays even by itself."""
-        shares = view.pool.shares(len(view.map), view.spec.replicas).bounds
-        if node not in view.pool.weights or node not in shares:
+        shares = view.shares().bounds
+        if node not in shares or (sign < 0 and node not in view.takers):
             return
         counts = Counter(chain.from_iterable(view.map))
         givers = [node] if sign > 0 else list(counts)
-        takers = list(view.pool.weights) if sign > 0 else [node]
+        takers = [name for name in view.takers if name in shares] if sign > 0 else [node]
         givers = [name for name in givers if name in shares and counts[name] - 1 >= shares[name][0]]
         takers = [name for name in takers if counts[name] + 1 <= shares[name][1]]
         found = self._best_exchange(view, set(givers), takers)
@@ -186,7 +220,7 @@ class CrossGroupBalance:
         """Whether balance would leave the group alone after the move: else it would move it back."""
         after = counts + Counter({taker: 1})
         after[giver] -= 1
-        return is_balanced(view.pool, view.spec, +after)
+        return is_balanced(view.pool, view.spec, +after, view.failing)
 
     def _best_exchange(self, view: GroupView, givers: set[str], takers: list[str]) -> tuple[int, str, str] | None:
         """The bucket, giver and taker: of what is begun, else from the fullest giver to the emptiest taker."""

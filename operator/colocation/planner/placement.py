@@ -135,8 +135,10 @@ def sequence_problem(view: GroupView, sequence: BucketSequence) -> BucketProblem
         if actual != expected or len(nodes) != expected:
             return _problem(bucket, f"Invalid backend num per bucket. expected: {expected}, actual: {actual}")
         for node in nodes:
-            # A node that is down for a while keeps its place; one that lost its replicas cannot be a target.
-            if view.standing(node) not in (Standing.FIT, Standing.WAITING):
+            # A node that is down or cordoned for a while keeps its place; one that lost its replicas is no target.
+            standing = view.standing(node)
+            keeps = standing is Standing.WAITING or (standing is Standing.KEEPING and view.group.map is not None)
+            if standing is not Standing.FIT and not keeps:
                 return _problem(bucket, f"The backend {node} does not exist or not available")
     size_bytes = map_bytes(sequence)
     if size_bytes > MAX_SEQUENCE_BYTES:

@@ -129,7 +129,7 @@ def _group_plan(candidate: Candidate) -> GroupPlan:
 
 
 def evenness(counts: Counter[str], pool: Pool) -> float:
-    """Most minus least replicas per unit of weight over the nodes that may take replicas.
+    """Most minus least replicas per unit of weight over the nodes that may take replicas, or keep some.
 
     Weights are divided by their mean, so that the unit is replicas of a node of mean weight; 1 or less is even when
     all weights are equal.
@@ -138,7 +138,7 @@ def evenness(counts: Counter[str], pool: Pool) -> float:
         return 0.0
     if pool.are_weights_equal and counts.keys() <= pool.weights.keys():
         return float(max(counts.values(), default=0) - least_of(counts, pool.weights))
-    weights = pool.weights
+    weights = pool.weights | {node: weight for node, weight in pool.unschedulable.items() if counts[node]}
     loads = [count / weights[node] for node, count in counts.items() if node in weights]
     least = min(loads) if len(loads) == len(weights) else 0.0
     return (max(loads, default=0.0) - least) * pool.mean_weight
@@ -155,18 +155,21 @@ def needs_nothing(cluster: Cluster, group: GroupState) -> bool:
     if len(group.map) != spec.buckets or cluster.clones.get((group.namespace, group.name)):
         return False
     pool = cluster.pool(spec)
-    if len(pool.weights) < spec.replicas or not _all_complete(group, pool):
+    if not _all_complete(group, pool):
         return False
     if cluster.limits.disable_colocate_balance or not spec.balancing.enabled:
         return True
     counts = Counter(chain.from_iterable(group.map))
-    return is_balanced(pool, spec, counts)
+    failing = (node for node, target in group.failing_targets.items() if cluster.now < target.retry_at)
+    return is_balanced(pool, spec, counts, frozenset(failing))
 
 
 def _all_complete(group: GroupState, pool: Pool) -> bool:
-    """Whether every replica of the map is complete on a fit node, and no node holds another one."""
+    """Whether every replica of the map is complete on a node that may hold it, and no node holds another one."""
     assert group.map is not None
     fit, held, sizes, replicas = pool.weights, group.held, group.bucket_bytes, group.spec.replicas
+    if pool.unschedulable:
+        fit = fit | pool.unschedulable
     empty: dict[int, str] = {}
     found = 0
     for bucket, nodes in enumerate(group.map):

@@ -1,7 +1,9 @@
 """Which moves may start now: repairs before balance, fewest live replicas first, within all limits.
 
 Limits: clones per group, clones per node (as a target, and separately as a source), room on the target's disk. Clones
-in flight count and are not started twice; a failed one waits for its time.
+in flight count and are not started twice; a failed one waits for its time. A node on which a group's clones failed
+again and again takes none before its time, and then one at a time. A cordoned or tainted node takes only what makes its
+own replicas whole.
 """
 
 from collections import Counter
@@ -11,9 +13,9 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Move
 from colocation.model.snapshot import Clone
 
-from .status import count_of, timestamp
-from .transitions import MovePlan
-from .view import Cluster, GroupView
+from .status import count_of, failing_message, timestamp
+from .transitions import CORDONED, MovePlan
+from .view import Cluster, GroupView, Standing
 
 ORDER = {"repair": 0, "place": 1, "drain": 2, "balance": 3}
 
@@ -42,6 +44,7 @@ class Starter:
         self.per_node = cluster.limits.max_concurrent_clones_per_node
         self.per_group: Counter[tuple[str, str]] = Counter()
         self.receiving: Counter[str] = Counter()
+        self.receiving_of_group: Counter[tuple[str, str, str]] = Counter()
         self.sending: Counter[str] = Counter()
         views = {candidate.view.key: candidate.view for candidate in candidates}
         for clone in cluster.snapshot.clones:
@@ -55,6 +58,7 @@ class Starter:
     def _count(self, namespace: str, group: str, to: str) -> None:
         self.per_group[namespace, group] += 1
         self.receiving[to] += 1
+        self.receiving_of_group[namespace, group, to] += 1
 
     def _source(self, view: GroupView, bucket: int, to: str) -> str | None:
         """The live replica that the fewest clones read from; without a whole one, a node that holds part of the bucket:
@@ -77,19 +81,20 @@ class Starter:
 
     def _may_start(self, candidate: Candidate, move: Move) -> bool:
         view, move_plan = candidate.view, candidate.move_plan
-        if move.kind in move_plan.held_back or view.is_complete(move.bucket, move.to):
+        if move.kind in move_plan.held_back or view.is_presumed_complete(move.bucket, move.to):
             return False
         if move.to not in self.cluster.ready:
             move_plan.block(
                 move.bucket, Reason.NODE_NOT_READY, f"node {move.to}, which is to take the bucket, is not ready"
             )
             return False
-        if not self._may_try(view, move_plan, move):
+        if not self._may_take(view, move_plan, move) or not self._may_try(view, move_plan, move):
             return False
         source = self._source(view, move.bucket, move.to)
         if source is None:
-            move_plan.block(move.bucket, Reason.NO_LIVE_REPLICA, f"no live node holds the bucket; node {move.to} waits")
-            move_plan.stalled = move_plan.stalled or move_plan.blocked[-1]
+            if any(view.is_unconfirmed(move.bucket, node) for node in view.group.unconfirmed):
+                return False  # it is heard of again within the grace
+            move_plan.stall(move.bucket, Reason.NO_LIVE_REPLICA, f"no live node holds the bucket; node {move.to} waits")
             return False
         full = (
             self.per_group[view.key] >= view.spec.balancing.max_concurrent_clones
@@ -109,11 +114,20 @@ class Starter:
         missing = move.bytes - self.room.available_bytes(move.to)
         if missing > 0:
             message = f"node {move.to} is {missing:.0f} bytes short of the {move.bytes} of the bucket"
-            move_plan.block(move.bucket, Reason.INSUFFICIENT_SPACE, message)
-            move_plan.stalled = move_plan.stalled or move_plan.blocked[-1]
+            move_plan.stall(move.bucket, Reason.INSUFFICIENT_SPACE, message)
             return False
         self.room.take(move.to, move.bytes)
         return True
+
+    def _may_take(self, view: GroupView, move_plan: MovePlan, move: Move) -> bool:
+        """Whether the target takes clones; one on which the last ones failed takes one at a time, and not too soon."""
+        if view.standing(move.to) is Standing.KEEPING and move.to not in view.map[move.bucket]:
+            move_plan.block(move.bucket, Reason.INSUFFICIENT_NODES, f"node {move.to} is {CORDONED}; the bucket waits")
+            return False
+        if move.to in view.failing:
+            move_plan.stall(move.bucket, Reason.TARGET_FAILING, failing_message(view, [move.to]))
+            return False
+        return move.to not in view.group.failing_targets or not self.receiving_of_group[(*view.key, move.to)]
 
     def _may_try(self, view: GroupView, move_plan: MovePlan, move: Move) -> bool:
         """False while a clone of this replica runs, or failed and has to wait."""

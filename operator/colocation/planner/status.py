@@ -4,6 +4,8 @@ A bucket is stable when every node of its map is live and holds it complete, and
 group has replicas. A group is stable when all its buckets are and nobody marked it unstable. Stability goes with the
 first pass that sees a loss: queries must not go to a replica that is away (StarRocks#71502).
 
+A replica that was complete when its agent was last heard counts as complete for a short grace (`unconfirmed`).
+
 The checks below run in order; the first that fails gives a replica's reason. The most severe reason of all gives the
 group's (order of `colocation.model.conditions.Reason`).
 """
@@ -51,6 +53,17 @@ def check_node_ready(view: GroupView, bucket: int, node: str) -> Finding | None:
     return reason, f"{subject} is not ready{since}{detail}"
 
 
+def failing_message(view: GroupView, nodes: Iterable[str]) -> str:
+    """Why these nodes take no clones of the group now, and when they are tried again."""
+    sentences = []
+    for node in nodes:
+        target = view.group.failing_targets[node]
+        cause = f": {target.cause}" if target.cause else ""
+        failures, again = count_of(target.failures, "clone"), timestamp(target.retry_at)
+        sentences.append(f"{failures} to node {node} failed{cause}; it is tried again at {again}")
+    return "; ".join(sentences)
+
+
 def waiting_message(view: GroupView, node: str) -> str:
     """Why the replicas of a node that is down stay where they are."""
     since = timestamp(view.cluster.nodes[node].not_ready_since or view.cluster.now)
@@ -59,7 +72,7 @@ def waiting_message(view: GroupView, node: str) -> str:
 
 
 def check_replica_whole(view: GroupView, bucket: int, node: str) -> Finding | None:
-    if view.is_complete(bucket, node):
+    if view.is_presumed_complete(bucket, node):
         return None
     if is_balancing(view, bucket):
         return Reason.BALANCING, f"node {node} is still receiving the bucket"

@@ -10,12 +10,17 @@ Safety invariants (checked by `colocation.planner.invariants`):
 """
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Drop, Move, MoveKind
 
-from .status import check_replica_whole, count_of, is_balancing
+from .status import check_replica_whole, count_of, is_balancing, listed
 from .view import GroupView, Placement, Standing
+
+CORDONED = "cordoned or tainted"
+
+LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 
 
 @dataclass(slots=True)
@@ -40,17 +45,32 @@ class MovePlan:
         if problem not in self.blocked[-1:]:  # a bucket may lack several replicas for the same reason
             self.blocked.append(problem)
 
+    def stall(self, bucket: int, reason: Reason, message: str) -> None:
+        """Say why the bucket cannot be moved; the first cause is the one that the group reports."""
+        self.block(bucket, reason, message)
+        self.stalled = self.stalled or self.blocked[-1]
+
     def hold_back(self, kind: MoveKind, bucket: int, reason: Reason, message: str) -> None:
         """Start no move of this kind, and say why; the first cause is the one that the group reports."""
         self.held_back.add(kind)
-        self.block(bucket, reason, message)
-        self.stalled = self.stalled or self.blocked[-1]
+        self.stall(bucket, reason, message)
 
 
 def too_few_nodes(view: GroupView) -> str:
     """What to say when a bucket's replicas find no other nodes."""
-    wanted, able = count_of(view.spec.replicas, "replica"), len(view.pool.weights)
-    return f"{wanted} need as many nodes that may hold them; there are {able}"
+    holders = set(chain.from_iterable(view.map))
+    able = len(view.pool.weights) + len(holders.intersection(view.pool.unschedulable))
+    wanted = count_of(view.spec.replicas, "replica")
+    message = f"{wanted} need as many nodes that may hold them; there are {able}"
+    return "; ".join([message, *unschedulable_nodes(view)])
+
+
+def unschedulable_nodes(view: GroupView) -> list[str]:
+    """A sentence about the nodes that would do but for being cordoned or tainted; none when there are none."""
+    nodes = sorted(view.pool.unschedulable)
+    if not nodes:
+        return []
+    return [f"{'node' if len(nodes) == 1 else 'nodes'} {listed(nodes)} {'is' if len(nodes) == 1 else 'are'} {CORDONED}"]
 
 
 def in_place_moves(view: GroupView) -> list[Move]:
@@ -90,9 +110,6 @@ def replaced(nodes: tuple[str, ...], source: str | None, to: str) -> tuple[str, 
     return (*nodes, to)
 
 
-LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
-
-
 def next_map(view: GroupView, move_plan: MovePlan) -> Placement:
     """The map as it may be written now: all moves that are complete, each with the replica that it succeeds."""
     if move_plan.at_once and not move_plan.held_back:
@@ -106,7 +123,7 @@ def next_map(view: GroupView, move_plan: MovePlan) -> Placement:
         surplus = [node for node in nodes if node not in move_plan.target[bucket] and (bucket, node) not in arriving]
         kept = tuple(node for node in nodes if node not in surplus)
         safe = len(kept) >= view.spec.replicas and all(view.is_complete(bucket, node) for node in kept)
-        if surplus and (safe or not any(view.is_complete(bucket, node) for node in surplus)):
+        if surplus and (safe or not any(view.is_presumed_complete(bucket, node) for node in surplus)):
             result[bucket] = kept
     return result
 
@@ -150,9 +167,11 @@ def _is_unwanted(view: GroupView, move_plan: MovePlan, bucket: int, to: str) -> 
     if any(move.bucket == bucket and move.to == to for move in move_plan.moves):
         return False
     clone = view.clones[bucket, to][1]
+    if view.is_unconfirmed(bucket, to):
+        return False
     if to in view.map[bucket]:
         # A running one ends by itself; one that waits for another attempt, or for a lost node, would wait for ever.
         return clone.retry_at is not None or view.standing(to) in LOST_FOR_GOOD
     # Balance is not planned while repairs are pending; what it has begun goes on as long as its target may hold it.
     began_to_balance = clone.source is not None and clone.source in move_plan.target[bucket]
-    return not (move_plan.pending and began_to_balance and to in view.pool.weights)
+    return not (move_plan.pending and began_to_balance and to in view.takers)

@@ -67,11 +67,26 @@ class DeleteGroup:
 
 
 @dataclass(frozen=True)
-class WriteGroupStatus:
-    """Merge ``status`` into the group's, if nobody wrote the group since it was read."""
+class MarkGroupUnstable:
+    """Merge ``status``, a few fields that call the group unstable, into its status, whoever has written it meanwhile.
+
+    Only the group's uid is a precondition: that a group is stable must not stand because a write was overtaken.
+    """
 
     group: Identity
     status: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class WriteGroupStatus:
+    """Merge ``status`` into the group's, if nobody wrote the group since it was read.
+
+    When it fails, ``fallbacks`` are tried in turn, up to the first that succeeds; the write still counts as failed.
+    """
+
+    group: Identity
+    status: Mapping[str, object]
+    fallbacks: "tuple[WriteGroupStatus | MarkGroupUnstable, ...]" = ()
 
 
 @dataclass(frozen=True)
@@ -198,6 +213,7 @@ Action = (
     | CreateTable
     | EndRecoverRequest
     | DeleteGroup
+    | MarkGroupUnstable
     | WriteGroupStatus
     | WriteTableStatus
     | StartClone

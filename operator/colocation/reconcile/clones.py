@@ -48,7 +48,7 @@ def _start(
         group=facts.group.identity.name,
         bucket=move.bucket,
         target=move.to,
-        tables=tuple(wanted for table in facts.tables if (wanted := index.reference(table)).manifest),
+        tables=tuple(wanted for table in index.sound(facts.tables) if (wanted := index.reference(table)).manifest),
         sources=sources,
         max_bandwidth_mib_per_second=limit / facts.spec.balancing.max_concurrent_clones if limit else None,
     )

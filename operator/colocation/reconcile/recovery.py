@@ -6,17 +6,19 @@ the new table says whose data it takes over, the group remembers under which nam
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..model.conditions import Reason
 from ..model.members import RecycledTable
 from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
+from ..state.containment import Containment, table_scope
 from ..state.held import TableReports, held_of_group
 from ..state.index import TableIndex
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
-from ..state.recycled import as_recovered
+from ..state.recycled import as_recovered, record_of
 from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
 
@@ -53,18 +55,32 @@ class Recovery:
         return "the nodes bring back its files"
 
 
-def recoveries_of(index: TableIndex, reports: TableReports, snapshot: Snapshot) -> Iterator[Recovery]:
+def recoveries_of(
+    index: TableIndex, reports: TableReports, snapshot: Snapshot, containment: Containment
+) -> Iterator[Recovery]:
     """Every table that is being brought back."""
-    observation, records = index.observation, index.records
     ready = {node.name for node in snapshot.nodes if node.ready}
-    for table in observation.tables:
-        found = records.get(table.recovers or "")
+    for table in index.observation.tables:
+        found = record_of(table, index.records)
         if found and table.is_recovering and not table.identity.deleting:
-            record, group = found
-            orders = tuple(_orders(observation, table, record))
-            wanted = as_recovered(table, record)
-            homeless = tuple(_homeless(observation, reports, wanted, group, ready))
-            yield Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
+            part = partial(_recovery, index.observation, reports, table, found, ready)
+            recovery = containment.run(table_scope(table), part)
+            if recovery:
+                yield recovery
+
+
+def _recovery(
+    observation: Observation,
+    reports: TableReports,
+    table: ObservedTable,
+    found: tuple[RecycledTable, ObservedGroup],
+    ready: set[str],
+) -> Recovery:
+    record, group = found
+    wanted = as_recovered(table, record)
+    homeless = tuple(_homeless(observation, reports, wanted, group, ready))
+    orders = tuple(_orders(observation, table, record))
+    return Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
@@ -104,7 +120,7 @@ def _homeless(
     ready: set[str],
 ) -> Iterator[int]:
     buckets = group.spec.buckets if group.spec else 0
-    bucket_bytes, held = held_of_group(observation, reports, (table,), buckets, None)
+    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), buckets, None)
     for bucket, size in enumerate(bucket_bytes):
         if size and not any(states.get(bucket) == "complete" for node, states in held.items() if node in ready):
             yield bucket
@@ -148,7 +164,7 @@ def _lacks_a_bucket(
         if found is not None and found.surplus_bytes and not found.manifest_present:
             return False  # it cannot say of which buckets its files are
     buckets = group.spec.buckets if group.spec else 0
-    bucket_bytes, held = held_of_group(observation, reports, (table,), buckets)
+    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), buckets)
     found_somewhere = {bucket for states in held.values() for bucket in states}
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 

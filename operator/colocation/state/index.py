@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import chain
 
 from ..model.agent import TableReference
+from ..model.members import RecycledTable
 from ..model.names import group_key
+from ..model.schema_check import Refusal
 from .membership import GroupKey, Membership
 from .observation import DroppedTable, Observation, ObservedGroup, ObservedTable, TableKey
-from .recycled import Records, live_manifests, recycled_records, reference_of
+from .recycled import Records, is_heir, live_manifests, recycled_records, reference_of
 
 
 class TableIndex:
@@ -16,11 +19,15 @@ class TableIndex:
     Args:
         observation: the cluster.
         membership: which tables are in which group.
+        faults: table uid -> why nothing can be made of what its status says.
     """
 
-    def __init__(self, observation: Observation, membership: Membership) -> None:
+    def __init__(
+        self, observation: Observation, membership: Membership, faults: Mapping[str, Refusal] | None = None
+    ) -> None:
         self.observation = observation
         self.membership = membership
+        self.faults: Mapping[str, Refusal] = faults or {}
         self.groups: Mapping[GroupKey, ObservedGroup] = {group.key: group for group in observation.groups}
         self.by_uid: Mapping[str, ObservedTable] = {table.identity.uid: table for table in observation.tables}
         self.places: Mapping[str, GroupKey] = membership.places
@@ -50,15 +57,20 @@ class TableIndex:
                 found.setdefault(table.recovers, []).append(table)
         return found
 
-    def heirs_of(self, uid: str) -> list[ObservedTable]:
+    def heirs_of(self, record: RecycledTable) -> list[ObservedTable]:
         """The tables that bring a dropped one back, or have done so."""
-        return self._heirs.get(uid, [])
+        return [table for table in self._heirs.get(record.uid, ()) if is_heir(table, record)]
+
+    def has_returned(self, table: ObservedTable) -> bool:
+        """Whether a table, also one that is dropped since, brings this dropped one back or has brought it back."""
+        return (table.identity.uid, table.identity.namespace, table.identity.name) in self._returned
 
     @cached_property
-    def returned(self) -> frozenset[str]:
-        """Uids of dropped tables that some table, also one that is dropped since, brings back or has brought back."""
-        dropped = (one.table.recovers for one in self.observation.dropped_tables.values())
-        return frozenset(self._heirs) | {uid for uid in dropped if uid}
+    def _returned(self) -> frozenset[tuple[str, str, str]]:
+        last_seen = chain(self.observation.tables, (one.table for one in self.observation.dropped_tables.values()))
+        return frozenset(
+            (one.recovers, one.identity.namespace, one.identity.name) for one in last_seen if one.recovers
+        )
 
     @cached_property
     def _dropped(self) -> Mapping[GroupKey, list[DroppedTable]]:
@@ -79,4 +91,8 @@ class TableIndex:
 
     def live_manifests(self, table: ObservedTable) -> tuple[str, ...]:
         """All manifests of the table whose files stay; empty: nothing of it may be deleted."""
-        return live_manifests(table, self.records)
+        return () if table.identity.uid in self.faults else live_manifests(table, self.records)
+
+    def sound(self, tables: Iterable[ObservedTable]) -> tuple[ObservedTable, ...]:
+        """Those that are not at fault: what counts for their group's state."""
+        return tuple(table for table in tables if table.identity.uid not in self.faults)

@@ -73,8 +73,11 @@ class ObservedTable:
 
     @property
     def is_recovering(self) -> bool:
-        """Whether it was made to bring back a dropped table's data, and has not got it yet."""
-        return self.recovers is not None and self.status.snapshot is None
+        """Whether it was made to bring back a dropped table's data, and has not got it yet.
+
+        A table whose status cannot be read may have its snapshot already.
+        """
+        return self.recovers is not None and self.status.snapshot is None and not self.status_error
 
     @cached_property
     def directory(self) -> str:

@@ -3,6 +3,7 @@
 Nodes hold buckets of tables; clone Jobs end when a test says so. Writes check resource versions like the API server.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +24,7 @@ from colocation.reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    MarkGroupUnstable,
     PostEvent,
     RecycleTable,
     RemoveClone,
@@ -47,10 +49,10 @@ from colocation.state.recycled import recycled_records, reference_of
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 DISK_BYTES = 1 << 40
-MANIFEST = "m" * 64
+MANIFEST = "d" * 64
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """The operator dies; nobody in it may catch this."""
 
 
@@ -182,7 +184,7 @@ class FakeCluster:
 
     # ClusterReader
 
-    async def observe(self) -> Observation:
+    async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         self.now += timedelta(microseconds=1)  # time passes between any two looks
         agents = tuple(
             ObservedAgent("colocation", f"agent-{name}", name, "1", name, f"10.0.0.{index}", False)
@@ -227,8 +229,13 @@ class FakeCluster:
                 self.groups.pop((group.namespace, group.name), None)
             case WriteGroupStatus(identity, status):
                 current = self._current(self.groups, identity)
-                parsed = ColocationGroupStatus.model_validate(status)
+                merged = {**current.status.to_json_dict(), **status}
+                parsed = ColocationGroupStatus.model_validate(merged)
                 self.groups[current.key] = replace(current, status=parsed, identity=self._touched(identity))
+            case MarkGroupUnstable(identity, status):
+                found = self.groups[identity.namespace, identity.name]
+                parsed = ColocationGroupStatus.model_validate({**found.status.to_json_dict(), **status})
+                self.groups[found.key] = replace(found, status=parsed, identity=self._touched(found.identity))
             case WriteTableStatus(identity, status):
                 table = self._current(self.tables, identity)
                 merged = {**table.status.to_json_dict(), **status}

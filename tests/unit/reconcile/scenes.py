@@ -99,7 +99,7 @@ def observe(
 
 def quiet_observation(*names: str) -> Observation:
     """Loaded tables of one group, complete on every node of its map."""
-    tables = tuple(settled_table(name) for name in NODES)
+    tables = tuple(settled_table(name) for name in names)
     made = settled_group(tables)
     views = {name: agent_view(made, tables, [held_by(name, one) for one in tables]) for name in NODES}
     return observe(made, tables, views)

@@ -122,10 +122,15 @@ class TransferCounts:
         return self.giving.total() + self.either_moves
 
 
-def count_transfers(counts: Counter[str], takers: list[str], shares: Shares) -> TransferCounts:
-    """The transfers after which no move would be nearer to the shares. Holders that are not takers give up all."""
+def count_transfers(
+    counts: Counter[str], takers: list[str], shares: Shares, keepers: Set[str] = frozenset()
+) -> TransferCounts:
+    """The transfers after which no move would be nearer to the shares.
+
+    Holders that are neither takers nor ``keepers`` give up all; keepers take nothing.
+    """
     transfers = TransferCounts()
-    able = set(takers)
+    able = {*keepers, *takers}
     needs = [(shares.deviation(node, counts[node] + 1), rank, node) for rank, node in enumerate(takers)]
     heapify(needs)
     last_need: int | None = None
@@ -266,8 +271,23 @@ def even_placement(problem: EvennessProblem) -> list[set[str]]:
     Beyond `MOST_STEPS` of work, a placement by the fewest moves is taken without the proof that its bytes are the
     fewest.
     """
-    counts = Counter(chain.from_iterable(problem.holders))
-    transfers = count_transfers(counts, problem.takers, problem.shares)
+    transfers = _transfers_of(problem, problem.holders)
+    found = _least_costly(problem, transfers)
+    return solve(problem) if found is None else found
+
+
+def affordable_placement(problem: EvennessProblem) -> list[set[str]] | None:
+    """`even_placement`; None where that takes more than `MOST_STEPS` of work."""
+    transfers = _transfers_of(problem, problem.holders)
+    if transfers.moves * sum(map(len, problem.holders)) > MOST_STEPS:
+        return None
+    found = _least_costly(problem, transfers)
+    is_costly = problem.size * transfers.moves > MOST_STEPS
+    return solve(problem) if found is None and not is_costly else found
+
+
+def _least_costly(problem: EvennessProblem, transfers: TransferCounts) -> list[set[str]] | None:
+    """The cheapest even placement; None where it takes the flow of the whole problem, or a narrower one is costly."""
     if not transfers.moves:
         return problem.holders
     straight = straight_placement(problem, transfers)
@@ -278,9 +298,15 @@ def even_placement(problem: EvennessProblem) -> list[set[str]]:
     if quick is not None:
         return quick
     narrow = replace(problem, givers=set(transfers.giving) | transfers.either, receivers=transfers.may_take)
-    if straight is not None and narrow.size * transfers.moves > MOST_STEPS:
+    if narrow.size * transfers.moves > MOST_STEPS:
         return straight
     placement = solve(narrow)
     made = sum(len(new - old) for new, old in zip(placement, problem.holders, strict=True))
-    left = count_transfers(Counter(chain.from_iterable(placement)), problem.takers, problem.shares)
-    return placement if made == transfers.moves and not left.moves else solve(problem)
+    return placement if made == transfers.moves and not _transfers_of(problem, placement).moves else None
+
+
+def _transfers_of(problem: EvennessProblem, holders: list[set[str]]) -> TransferCounts:
+    counts = Counter(chain.from_iterable(holders))
+    for node in problem.frozen:
+        del counts[node]
+    return count_transfers(counts, problem.takers, problem.shares, problem.keepers)

@@ -101,8 +101,9 @@ class Network:
 class EvennessProblem:
     """Whose replicas may go where.
 
-    ``holders[b]``: the nodes of bucket b now. ``takers``: nodes that may hold replicas, lightest first; a holder that
-    is not one has to give up all it has. ``spare[b]``: replicas of b that may lie in a zone with another one.
+    ``holders[b]``: the nodes of bucket b now. ``takers``: nodes that may hold replicas, lightest first. ``keepers``
+    give as takers do, and take nothing; ``frozen`` nodes neither give nor take; any other holder has to give up all
+    it has. ``spare[b]``: replicas of b that may lie in a zone with another one.
     ``begun``: (bucket, node) -> whether complete. Narrower problems: ``givers`` alone give replicas up, ``receivers``
     alone take some, replicas (bucket, node) alone are ``movable``; None = all.
     """
@@ -114,6 +115,8 @@ class EvennessProblem:
     bucket_bytes: list[int]
     spare: list[int]
     begun: dict[tuple[int, str], bool] = field(default_factory=dict)
+    keepers: frozenset[str] = frozenset()
+    frozen: frozenset[str] = frozenset()
     givers: set[str] | None = None
     receivers: set[str] | None = None
     movable: set[tuple[int, str]] | None = None
@@ -137,7 +140,7 @@ class EvennessProblem:
         return len(self.holders[bucket]) - len(zones) <= self.spare[bucket]
 
     def may_give(self, bucket: int, node: str) -> bool:
-        if self.givers is not None and node not in self.givers:
+        if node in self.frozen or (self.givers is not None and node not in self.givers):
             return False
         return self.movable is None or (bucket, node) in self.movable
 
@@ -172,8 +175,9 @@ class _PlacementFlow:
     def __init__(self, problem: EvennessProblem) -> None:
         self.problem = problem
         self.costs = _Costs(problem)
-        leaving = set().union(*problem.holders) - set(problem.takers) if problem.holders else set()
-        nodes = [*problem.takers, *sorted(leaving)]
+        others = set().union(*problem.holders) - set(problem.takers) if problem.holders else set()
+        nodes = [*problem.takers, *sorted(others)]
+        self.sharers = {*problem.takers, *(problem.keepers & others)}
         self.vertex = {node: index + 2 for index, node in enumerate(nodes)}
         self.zone_names = sorted({problem.zones.get(node, "") for node in nodes})
         self.zone_index = {zone: index for index, zone in enumerate(self.zone_names)}
@@ -189,7 +193,7 @@ class _PlacementFlow:
 
     def _largest_deviation(self) -> int:
         deviation, buckets = self.problem.shares.deviation, len(self.problem.holders)
-        return 1 + max((abs(deviation(node, n)) for node in self.problem.takers for n in (1, buckets + 1)), default=0)
+        return 1 + max((abs(deviation(node, n)) for node in self.sharers for n in (1, buckets + 1)), default=0)
 
     def solve(self) -> list[set[str]]:
         for bucket, holders in enumerate(self.problem.holders):
@@ -244,10 +248,10 @@ class _PlacementFlow:
                 counts[node] += 1
                 movable[node] += self.problem.may_give(bucket, node)
         most = sum(movable.values())
-        takers, unit = set(self.problem.takers), self.costs.one_deviation
+        unit = self.costs.one_deviation
         receivers = set(self.receivers)
         for node, count in counts.items():
-            if node not in takers:
+            if node not in self.sharers:
                 self.network.add_edge(0, self.vertex[node], count, 0)
                 continue
             deviation = self.problem.shares.deviation
