@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colocation.model.conditions import Reason
+from colocation.model.members import RecycledTable
 from colocation.model.names import private_group_name
 from colocation.reconcile.members import next_recycled
+from colocation.state.held import TableReports
+from colocation.state.index import TableIndex
 from colocation.state.membership import Membership, memberships
 from colocation.state.observation import DroppedTable, Observation, ObservedGroup, ObservedTable
 from colocation.state.parse import parse_table
@@ -212,16 +215,21 @@ def test_bad_status_is_refused_and_the_good_snapshot_named() -> None:
     assert found.members["shop", "sales"] == (forged,)
 
 
+def recycled_of(observation: Observation, of: ObservedGroup) -> tuple[RecycledTable, ...]:
+    index = TableIndex(observation, memberships(observation))
+    return next_recycled(index, TableReports(observation), of)
+
+
 @pytest.mark.parametrize("recovers", [True, False], ids=["of the same name", "of another name"])
 def test_only_a_table_of_the_same_name_takes_over_dropped_files(recovers: bool) -> None:
     """An annotation that anybody writes with another table's uid neither ends nor prolongs its time in the bin."""
     dropped = table("orders", "sales")
     sales = remembering(group("sales"), dropped)
-    recycled = next_recycled(Observation(NOW, groups=(sales,)), sales)
+    recycled = recycled_of(Observation(NOW, groups=(sales,)), sales)
     sales = replace(sales, status=sales.status.model_copy(update={"members": (), "recycled": recycled}))
     heir = replace(table("orders" if recovers else "mine", "sales"), recovers=dropped.identity.uid)
     heir = replace(heir, identity=replace(heir.identity, uid="heir-uid"))
-    left = next_recycled(Observation(NOW, groups=(sales,), tables=(heir,)), sales)
+    left = recycled_of(Observation(NOW, groups=(sales,), tables=(heir,)), sales)
     assert [one.uid for one in left] == ([] if recovers else [dropped.identity.uid])
     assert all(not one.recovery_uids for one in left)
 
@@ -233,4 +241,4 @@ def test_dropped_table_waits_in_no_group_that_it_only_claimed() -> None:
         NOW, groups=(group("sales"), foreign("vault", [])),
         dropped_tables={forged.identity.uid: DroppedTable(forged, NOW)},
     )  # fmt: skip
-    assert [next_recycled(observation, one) for one in observation.groups] == [(), ()]
+    assert [recycled_of(observation, one) for one in observation.groups] == [(), ()]
