@@ -95,12 +95,17 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
 
 
 def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[str, str]:
-    """What each node of the map holds of a bucket."""
+    """What each node of the map holds of a bucket; a replica that waits for its agent's word, as it was before."""
     state = facts.state
     row = state.map[bucket] if state.map and bucket < len(state.map) else ()
     wanted = state.bucket_bytes[bucket] if bucket < len(state.bucket_bytes) else 0
     nothing = "missing" if wanted else "complete"
-    return {node: state.held.get(node, {}).get(bucket, nothing) if node in ready else "down" for node in row}
+
+    def held(node: str) -> str:
+        known = state.held.get(node, {}).get(bucket, nothing)
+        return "complete" if bucket in state.unconfirmed.get(node, ()) else known
+
+    return {node: held(node) if node in ready else "down" for node in row}
 
 
 def _begins_to_leave(facts: GroupFacts) -> bool:
