@@ -137,6 +137,14 @@ def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(
     assert operator.report.tables[0].buckets[0].state is None
 
 
+def test_a_verified_manifest_is_in_use(agent: AgentThread, client: AgentClient) -> None:
+    """A load that has just verified it commits next: no collection takes its files."""
+    root = agent.running.node.root
+    assert not root.was_used_within(TABLE.path, TABLE.manifest, 60)
+    client.verify(*TABLE.path, TABLE.manifest)
+    assert root.was_used_within(TABLE.path, TABLE.manifest, 60)
+
+
 def test_restoring_needs_the_newest_term(operator: Operator) -> None:
     """It deletes nothing, so that is all it needs."""
     with pytest.raises(StaleTerm):

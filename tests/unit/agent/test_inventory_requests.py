@@ -198,7 +198,7 @@ with IncomingFile(root, UPLOADS, "new") as incoming:
     incoming.write(b"new")
     replace_published(root, table_path("shop", sys.argv[2]), sys.argv[3], incoming, incoming.settle())
 """
-    agent.running.node.inventory._look_at = time.monotonic() + 3600  # no look at the folders comes to help
+    agent.running.upkeep._look_pace.__init__(None)  # no look at the folders comes to help
     arguments = [str(agent.settings.data_root), TABLE.path.directory, data_path(0, load="clone")]
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, timeout=60)
 
@@ -342,7 +342,7 @@ def test_the_old_form_is_answered_in_full(agent: AgentThread, operator: Operator
     assert old_form(agent, TABLE.reference, revision=first.revision) is None
     assert old_form(agent, revision=first.revision).unknown_directories == (str(TABLE.path),)
     on_disk(agent.settings.data_root, TABLE.path, data_path(0)).unlink()
-    second = old_form(agent, TABLE.reference, revision=first.revision)
+    second = until(lambda: old_form(agent, TABLE.reference, revision=first.revision))
     assert states(second)[TABLE.path.directory][0] is None
     assert operator.wait(0) is not None
 
