@@ -169,12 +169,23 @@ def _check_room(view: GroupView, move_plan: MovePlan) -> None:
 
 
 class CrossGroupBalance:
-    """Finds the nodes that are out of tolerance, and the moves that bring them within."""
+    """Finds the nodes that are out of tolerance, and the moves that bring them within.
+
+    What is within tolerance if all nodes were schedulable is left alone: a cordon alone moves nothing.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.surplus = {node: cluster.loads.replicas[node] - share for node, share in cluster.fair_loads.items()}
+        self.fair_loads = cluster.usual_fair_loads
+        self.surplus = self._surplus()
+        if cluster.unschedulable and not self.is_within_tolerance():
+            self.fair_loads = cluster.fair_loads
+            self.surplus = self._surplus()
         self.move_plans: dict[GroupKey, MovePlan] = {}
+
+    def _surplus(self) -> dict[str, float]:
+        loads = self.cluster.loads.replicas
+        return {node: loads[node] - share for node, share in self.fair_loads.items()}
 
     def is_within_tolerance(self) -> bool:
         """Whether there is nothing to do."""
@@ -188,7 +199,7 @@ class CrossGroupBalance:
         return self.move_plans
 
     def _tolerance(self, node: str) -> float:
-        return max(LEAST_TOLERANCE, TOLERANCE * self.cluster.fair_loads[node])
+        return max(LEAST_TOLERANCE, TOLERANCE * self.fair_loads[node])
 
     def _beyond(self, sign: int) -> list[str]:
         """Nodes that hold too little (-1) or too much (1), the worst first."""
