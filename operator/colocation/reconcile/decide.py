@@ -126,7 +126,7 @@ class _Pass:
                 scopes = [Scope(name, tuple(said))]
             elif group.spec is None:
                 scopes = [Scope(name, tuple(status_actions(group, invalid_status(self.observation, group))))]
-            elif key in states and name not in self.containment.errors:
+            elif key in states and plans[key].is_judged and name not in self.containment.errors:
                 parts = (group, states[key], plans[key], tuple(self.jobs.get(key, ())))
                 scopes = self.containment.run(name, partial(self._scopes_of_group, *parts))
             yield from [self._failed_group(group)] if scopes is None else scopes
@@ -134,7 +134,8 @@ class _Pass:
     def _failed_group(self, group: ObservedGroup) -> Scope:
         """A group that cannot be decided about is not stable, and says so; nothing else is done for it."""
         name = group_scope(group)
-        message = f"deciding about the group failed: {self.containment.errors.get(name)!r}; the operator's log has more"
+        error = self.containment.errors.get(name) or self.containment.errors.get(f"plan of {name}")
+        message = f"deciding about the group failed: {error!r}; the operator's log has more"
         return Scope(name, tuple(unstable_actions(group, Reason.INTERNAL_ERROR, message, self.observation.now)))
 
     def _jobs_by_group(self) -> dict[GroupKey, list[ObservedCloneJob]]:
