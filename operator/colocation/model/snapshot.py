@@ -28,7 +28,9 @@ class Limits(Frozen):
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
     disk_headroom_fraction: float = Field(0.10, ge=0, lt=1, description="Share of a disk that clones leave free.")
-    clone_deadline_seconds: int = Field(600, ge=1, description="A clone that does not advance for so long is stalled.")
+    clone_deadline_seconds: int = Field(
+        180, ge=1, description="A clone that does not advance for so long is ended, and tried again."
+    )
 
 
 class Node(Frozen):
