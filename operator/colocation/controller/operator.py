@@ -16,12 +16,13 @@ from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
 from ..kube.agent_channel import HttpChannel
-from ..kube.api import GROUPS, Api, Resource
+from ..kube.api import GROUPS, JOBS, PODS, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
 from ..kube.orders import AgentOrders, order_client
-from ..kube.reader import JsonObject, LiveCluster
+from ..kube.own_watches import follow
+from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.freshness import CURRENT, Freshness
 from .clock import SteadyClock, wall_clock
@@ -105,7 +106,11 @@ class Operator:
 
     def start(self) -> None:
         """Begin to take part in the election, and to make passes, in the background."""
-        for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes")):
+        own = (
+            (follow(self._api, one, self._settings.namespace, LABEL_SELECTORS[one], self.take), one.plural)
+            for one in (PODS, JOBS)
+        )
+        for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
