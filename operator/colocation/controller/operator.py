@@ -93,7 +93,9 @@ class Operator:
         )
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
-        self._reconciler = Reconciler(self._cluster, writer, settings, self._may_act, BesideTheLoop())
+        self._reconciler = Reconciler(
+            self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at
+        )
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
         self._tasks: list[asyncio.Task[None]] = []

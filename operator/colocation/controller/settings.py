@@ -35,7 +35,7 @@ class Settings(Frozen):
     disable_colocate_relocate: bool = False
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
-    clone_deadline_seconds: int = Field(600, ge=1)
+    clone_deadline_seconds: int = Field(180, ge=1)
     disk_headroom_fraction: float = Field(0.10, ge=0, lt=1)
     agent_grace_seconds: float = Field(30, ge=0)
     inventory_seconds: float = Field(5, gt=0, description="The longest time between two passes.")

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import chain
 
 from colocation.model.conditions import Reason
-from colocation.model.plan import Evenness, GroupPlan, Plan
+from colocation.model.plan import BucketProblem, Evenness, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
 from .balance import CrossGroupBalance, balance, is_balanced
@@ -15,7 +15,7 @@ from .evenness.shares import least_of
 from .placement import follow_sequence, place, sequence_problem
 from .repair import repair
 from .start import Candidate, Starter, sort_moves, stalled_clone
-from .status import group_status, stable_message
+from .status import Status, group_status, stable_message
 from .transitions import MovePlan, drops, next_map, unwanted_clones
 from .view import Cluster, GroupKey, GroupView, Pool
 
@@ -42,6 +42,88 @@ def plan(snapshot: Snapshot) -> Plan:
             _group_plan(candidates[key]) if key in candidates else _unchanged_plan(cluster, group)
             for key, group in cluster.groups.items()
         )
+    )
+
+
+def plan_contained(snapshot: Snapshot) -> tuple[Plan, dict[GroupKey, Exception]]:
+    """`plan`, but that a group on which it fails does nothing and harms no other; with the failures, to be logged.
+
+    Such a group is stalled, with reason InternalError; its verdict is made apart from its plan (see
+    `GroupPlan.is_judged`). Should groups fail only together, the last of them is left out.
+
+    Raises:
+        Exception: the planner fails even without groups.
+    """
+    try:
+        return plan(snapshot), {}
+    except Exception:  # noqa: BLE001 - the last line of defence: one group's fault must not stop the others
+        failures = {key: error for key, group in _by_key(snapshot).items() if (error := _failure(snapshot, [group]))}
+    sound = [group for key, group in _by_key(snapshot).items() if key not in failures]
+    while (error := _failure(snapshot, sound)) is not None:
+        culprit = _first_to_fail(snapshot, sound)
+        failures[culprit.namespace, culprit.name] = error
+        sound.remove(culprit)
+    planned = {(one.namespace, one.name): one for one in plan(_of_groups(snapshot, sound)).groups}
+    return Plan(
+        groups=tuple(
+            planned[key] if key in planned else _failed_plan(snapshot, group, failures[key])
+            for key, group in _by_key(snapshot).items()
+        )
+    ), failures
+
+
+def _by_key(snapshot: Snapshot) -> dict[GroupKey, GroupState]:
+    return {(group.namespace, group.name): group for group in snapshot.groups}
+
+
+def _of_groups(snapshot: Snapshot, groups: list[GroupState]) -> Snapshot:
+    """All that there is, but for the other groups: their clones count still."""
+    return snapshot.model_copy(update={"groups": tuple(groups)})
+
+
+def _failure(snapshot: Snapshot, groups: list[GroupState]) -> Exception | None:
+    try:
+        plan(_of_groups(snapshot, groups))
+    except Exception as error:
+        if not groups:
+            raise
+        return error
+    return None
+
+
+def _first_to_fail(snapshot: Snapshot, groups: list[GroupState]) -> GroupState:
+    """The last group of a shortest beginning of ``groups`` that fails, by bisection; all of them together do."""
+    works, fails = 0, len(groups)
+    while fails - works > 1:
+        middle = (works + fails) // 2
+        if _failure(snapshot, groups[:middle]) is None:
+            works = middle
+        else:
+            fails = middle
+    return groups[fails - 1]
+
+
+def _failed_plan(snapshot: Snapshot, group: GroupState, error: Exception) -> GroupPlan:
+    message = (
+        f"nothing is done, as the planner failed on this group ({type(error).__name__}: {error}); please report this, "
+        "with the traceback in the operator's log"
+    )
+    problem = BucketProblem(bucket=0, reason=Reason.INTERNAL_ERROR, message=message)
+    try:
+        status = group_status(GroupView(Cluster(_of_groups(snapshot, [group])), group))
+    except Exception:  # noqa: BLE001 - no verdict either; the failure that is reported came first
+        status = Status(False, Reason.INTERNAL_ERROR, message)
+    return GroupPlan(
+        namespace=group.namespace,
+        name=group.name,
+        stable=status.stable,
+        reason=status.reason,
+        message=status.message,
+        unstable_buckets=status.problems,
+        target_map=group.map,
+        blocked=(problem,),
+        stalled=problem,
+        is_judged=status.reason is not Reason.INTERNAL_ERROR,
     )
 
 

@@ -16,7 +16,7 @@ from ..model.members import RecycledTable
 from ..model.plan import GroupPlan, Plan
 from ..model.schema_check import Refusal
 from ..model.snapshot import GroupState, Snapshot
-from ..state.clone_jobs import group_uids, is_current
+from ..state.clone_jobs import group_uids, is_current, transfer_name
 from ..state.confirmation import faults_of
 from ..state.containment import Containment, group_scope, table_scope
 from ..state.held import TableReports
@@ -25,7 +25,7 @@ from ..state.membership import GroupKey, memberships
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.snapshot import snapshot_of
 from .actions import Action
-from .clones import clone_actions
+from .clones import clone_actions, ends_of
 from .config_maps import config_maps
 from .deletion import collect_actions, delete_group, drop_actions, recycle_actions, stray_clones
 from .evidence import Evidence
@@ -82,6 +82,7 @@ class _Pass:
             self.index, self.reports, policy.limits, policy.agent_grace_seconds, self.containment
         )
         self.plan = planned(self.snapshot, self.containment)
+        self.jobs = self._jobs_by_group()
         self.nodes = {node.name: node for node in self.snapshot.nodes}
         self.recycled = {group.key: self._recycled(group) for group in observation.groups}
 
@@ -114,7 +115,6 @@ class _Pass:
     def _scopes_of_groups(self) -> Iterator[Scope]:
         states = {(one.namespace, one.name): one for one in self.snapshot.groups}
         plans = {(one.namespace, one.name): one for one in self.plan.groups}
-        jobs = self._jobs_by_group()
         for group in self.observation.groups:
             if group.identity.deleting:
                 continue
@@ -126,15 +126,16 @@ class _Pass:
                 scopes = [Scope(name, tuple(said))]
             elif group.spec is None:
                 scopes = [Scope(name, tuple(status_actions(group, invalid_status(self.observation, group))))]
-            elif key in states and name not in self.containment.errors:
-                parts = (group, states[key], plans[key], tuple(jobs.get(key, ())))
+            elif key in states and plans[key].is_judged and name not in self.containment.errors:
+                parts = (group, states[key], plans[key], tuple(self.jobs.get(key, ())))
                 scopes = self.containment.run(name, partial(self._scopes_of_group, *parts))
             yield from [self._failed_group(group)] if scopes is None else scopes
 
     def _failed_group(self, group: ObservedGroup) -> Scope:
         """A group that cannot be decided about is not stable, and says so; nothing else is done for it."""
         name = group_scope(group)
-        message = f"deciding about the group failed: {self.containment.errors.get(name)!r}; the operator's log has more"
+        error = self.containment.errors.get(name) or self.containment.errors.get(f"plan of {name}")
+        message = f"deciding about the group failed: {error!r}; the operator's log has more"
         return Scope(name, tuple(unstable_actions(group, Reason.INTERNAL_ERROR, message, self.observation.now)))
 
     def _jobs_by_group(self) -> dict[GroupKey, list[ObservedCloneJob]]:
@@ -144,6 +145,12 @@ class _Pass:
             if is_current(uids, job) and not job.identity.deleting:
                 jobs.setdefault((job.group_namespace, job.group), []).append(job)
         return jobs
+
+    def _arriving_jobs(self, key: GroupKey) -> Iterator[ObservedCloneJob]:
+        """Of the tables that move to the group."""
+        for table in self.index.membership.arriving.get(key, ()):
+            identity = table.identity
+            yield from self.jobs.get((identity.namespace, transfer_name(identity.uid)), ())
 
     def _scopes_of_group(
         self, group: ObservedGroup, state: GroupState, group_plan: GroupPlan, jobs: tuple[ObservedCloneJob, ...]
@@ -160,6 +167,7 @@ class _Pass:
             members=next_members(self.index, group),
             recycled=recycled,
             delete_after=delete_after(self.index, group, state.spec, recycled),
+            ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
         )
         name = group_scope(group)
         status = next_status(self.observation, facts, {one for one, node in self.nodes.items() if node.ready})

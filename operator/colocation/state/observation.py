@@ -143,7 +143,10 @@ class ObservedAgent:
 
 @dataclass(frozen=True)
 class ObservedCloneJob:
-    """A clone Job. ``failures`` counts the failed attempts so far, this one included when it failed."""
+    """A clone Job. ``failures`` counts the failed attempts so far, this one included when it failed.
+
+    ``advanced_at``: since when its phase and bytes are what they are, by the operator's own clock; None = not known.
+    """
 
     identity: Identity
     group_namespace: str
@@ -156,6 +159,7 @@ class ObservedCloneJob:
     started_at: datetime | None
     finished_at: datetime | None
     message: str = ""
+    advanced_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .clone_jobs import clones_of, transfer_clones
 from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
 from .containment import Containment, group_scope
+from .failing_targets import failing_targets_of
 from .held import TableReports, held_of_group
 from .index import TableIndex
 from .observation import AgentView, Observation, ObservedGroup, ObservedNode
@@ -74,6 +75,7 @@ def _group_state(
         bucket_bytes=holdings.bucket_bytes,
         held=holdings.held,
         unconfirmed=unconfirmed_replicas(observation, group.status, holdings.pending),
+        failing_targets=failing_targets_of(group.status.failing_targets, observation.now),
         unstable_since=_unstable_since(group, spec.buckets, observation.now),
         marked_unstable=group.marked_unstable,
     )

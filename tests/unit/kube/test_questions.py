@@ -127,7 +127,7 @@ def test_node_that_leaves_the_map_is_asked_while_it_holds_something(cluster: Clu
     cluster.update(questions)
     cluster.group("sales", "n1", "n3", version=2)
     cluster.update(questions)
-    assert keys(questions) == dict.fromkeys(("n1", "n2", "n3"), {"orders", "lines"})
+    assert keys(questions) == {node: {"orders", "lines"} for node in ("n1", "n2", "n3")}
     del cluster.tables["orders"]
     cluster.update(questions)
     assert keys(questions)["n2"] == {"lines"}
