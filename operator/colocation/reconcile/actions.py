@@ -147,7 +147,10 @@ class DropBucket:
 
 @dataclass(frozen=True)
 class RecycleTable:
-    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist."""
+    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist.
+
+    ``is_explained``: a group remembers that the table was dropped.
+    """
 
     node: str
     url: str
@@ -155,6 +158,7 @@ class RecycleTable:
     directory: str
     keep_seconds: int
     proof: DeletionProof
+    is_explained: bool = True
 
 
 @dataclass(frozen=True)
