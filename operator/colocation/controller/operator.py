@@ -89,7 +89,7 @@ class Operator:
             order_client(credentials), self._inventories.ask_again, self.leadership.hear_term
         )
         self._cluster = LiveCluster(
-            api, settings.namespace, now, self._inventories, access / "ca.crt", self._term
+            api, settings.namespace, now, self._inventories, access / "ca.crt", self._term, settings.taint_keys
         )
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
