@@ -43,6 +43,10 @@ class Settings(Frozen):
     resync_seconds: float = Field(300, gt=0, description="Between full lists of all objects.")
     collect_seconds: float = Field(600, gt=0, description="Between collections of garbage.")
     garbage_grace_seconds: int = Field(21600, ge=0, description="Must exceed the longest load.")
+    unknown_folder_seconds: float = Field(
+        60, ge=0, description="How long a folder without a table, which no group knows to be dropped, waits."
+    )
+    max_unexplained_folders: int = Field(10, ge=0, description="Of these, so many are recycled within an hour.")
     health_port: int = Field(8080, ge=1, le=65535)
     snapshot_port: int = Field(8082, ge=1, le=65535, description="On loopback only.")
     admin_api: bool = Field(True, description="Whether the admin API is served.")
@@ -79,6 +83,8 @@ class Settings(Frozen):
             garbage_grace_seconds=self.garbage_grace_seconds,
             data_root=self.data_root,
             spark_image=self.spark_image or None,
+            unknown_folder_seconds=self.unknown_folder_seconds,
+            max_unexplained_folders=self.max_unexplained_folders,
         )
 
     @property

@@ -14,7 +14,7 @@ from ..state.clone_jobs import transfer_name
 from ..state.observation import AgentView, ObservedCloneJob, ObservedGroup, ObservedTable, TableKey, key_of
 from ..state.recycled import Records, recycled_records, reference_of
 from .conversation import Asked
-from .inventories import BytesKey
+from .manifest_memory import BytesKey
 
 GroupKey = tuple[str, str]
 _Keys = dict[TableKey, None]

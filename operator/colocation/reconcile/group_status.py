@@ -23,6 +23,7 @@ from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, Ob
 from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables
+from .recycling import Withheld
 
 MAX_SHORT_MESSAGE = 1024
 """Characters of a message where the status has to be short."""
@@ -36,6 +37,7 @@ class GroupFacts:
     """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too.
 
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
+    ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
     """
 
@@ -49,6 +51,7 @@ class GroupFacts:
     recycled: tuple[RecycledTable, ...]
     delete_after: str | None
     ends: Mapping[str, EndedClone]
+    withheld: Withheld | None = None
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
@@ -208,6 +211,8 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
     if plan.stalled:
         message = f"bucket {plan.stalled.bucket}: {plan.stalled.message}"
         yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
+    elif facts.withheld:
+        yield Verdict(ConditionType.STALLED, True, Reason.TOO_MANY_DELETIONS, facts.withheld.message)
     else:
         yield Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way")
 
