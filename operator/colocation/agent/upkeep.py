@@ -11,6 +11,7 @@ from colocation.storage import incoming, recycling, upkeep
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
+from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 
 from .metrics import Metrics
@@ -45,15 +46,22 @@ class Task:
 class Upkeep:
     """Runs the steps of ``colocation.storage.upkeep``, each in a thread of its own: a scrub takes days, a sweep less.
 
-    A step that fails is logged and done again when it is next due.
+    A step that fails is logged and done again when it is next due. ``is_wanted``: see ``recycling.Purge``.
     """
 
-    def __init__(self, settings: Settings, root: DataRoot, inventory: Inventory, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        root: DataRoot,
+        inventory: Inventory,
+        metrics: Metrics,
+        is_wanted: Callable[[TablePath], bool],
+    ) -> None:
         self.scanned = threading.Event()
         self._root = root
         self._inventory = inventory
         self._metrics = metrics
-        self._purge = recycling.Purge(root)
+        self._purge = recycling.Purge(root, is_wanted)
         self._stop = threading.Event()
         self._hash_pace = Pace(None, self._stop)
         self._look_pace = Pace(None, self._stop)

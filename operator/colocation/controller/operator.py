@@ -92,11 +92,13 @@ class Operator:
             order_client(credentials), self._inventories.ask_again, self.leadership.hear_term
         )
         self._cluster = LiveCluster(
-            api, settings.namespace, now, self._inventories, access / "ca.crt", self._term
+            api, settings.namespace, now, self._inventories, access / "ca.crt", self._term, settings.taint_keys
         )
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
-        self._reconciler = Reconciler(self._cluster, writer, settings, self._may_act, BesideTheLoop())
+        self._reconciler = Reconciler(
+            self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at
+        )
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
         self._tasks: list[asyncio.Task[None]] = []

@@ -32,6 +32,7 @@ class Settings(Frozen):
     clone_user_id: int = Field(0, ge=0)
     token_directory: str = Field(TOKEN_DIRECTORY, description="With token and ca.crt, to talk to agents.")
     spark_image: str = ""
+    tolerated_taints: str = Field("", description="Keys, separated by commas: Nodes tainted so take new replicas.")
     disable_colocate_relocate: bool = False
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
@@ -69,6 +70,11 @@ class Settings(Frozen):
         )
 
     @property
+    def taint_keys(self) -> frozenset[str]:
+        """Of the taints that are tolerated."""
+        return frozenset(_listed(self.tolerated_taints))
+
+    @property
     def policy(self) -> Policy:
         """What decisions need of them."""
         return Policy(
@@ -88,12 +94,16 @@ class Settings(Frozen):
             namespace=self.namespace,
             image=self.image,
             image_pull_policy=self.image_pull_policy,
-            image_pull_secrets=tuple(filter(None, (name.strip() for name in self.image_pull_secrets.split(",")))),
+            image_pull_secrets=_listed(self.image_pull_secrets),
             service_account=self.clone_service_account,
             ca_config_map=self.ca_config_map,
             data_root=self.data_root,
             user_id=self.clone_user_id,
         )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def settings_from(environment: Mapping[str, str]) -> Settings:

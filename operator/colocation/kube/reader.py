@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ class LiveCluster:
         inventories: the agents' last words.
         ca_path: PEM file of the agents' CA.
         term: of this operator's leadership.
+        tolerated_taints: keys of taints with which Nodes take new replicas all the same.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class LiveCluster:
         inventories: Inventories,
         ca_path: Path,
         term: Callable[[], int] = lambda: 0,
+        tolerated_taints: frozenset[str] = frozenset(),
     ) -> None:
         self._api = api
         self._namespace = namespace
@@ -67,7 +70,7 @@ class LiveCluster:
         self._sightings = Sightings()
         self._groups: Store[ObservedGroup] = Store(parse_group)
         self._tables: Store[ObservedTable] = Store(parse_table)
-        self._nodes: Store[ObservedNode] = Store(parse_node)
+        self._nodes: Store[ObservedNode] = Store(partial(parse_node, tolerated_taints=tolerated_taints))
         self._agents: Store[ObservedAgent] = Store(parse_agent)
         self._jobs: Store[ObservedCloneJob] = Store(parse_clone_job)
         self._dropped: dict[str, DroppedTable] = {}

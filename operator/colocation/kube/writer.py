@@ -218,6 +218,6 @@ class LiveWriter:
                     for owner in action.owners
                 ],
             },
-            "data": spark_config_map_data(action.content),
+            "data": spark_config_map_data(action.content, action.sign),
         }
         await self._api.apply(CONFIG_MAPS, namespace, name, body)

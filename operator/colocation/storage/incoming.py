@@ -74,7 +74,6 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         except (OSError, NoRoom):
             self.discard()  # its pages count as written from now on: whoever resumed it would publish what is not there
             raise
-        self._root.ages.note()
         return LedgerEntry(identity_of(os.fstat(self._descriptor)), self._digest.hexdigest(), self._root.clock())
 
     def discard(self) -> None:

@@ -16,7 +16,7 @@ def upkeep(tmp_path: Path) -> Upkeep:
     """The background work of an agent that has not begun."""
     settings = Settings("node-1", tmp_path, tmp_path, tmp_path)
     root = DataRoot(tmp_path)
-    return Upkeep(settings, root, Inventory(root), Metrics())
+    return Upkeep(settings, root, Inventory(root), Metrics(), lambda _table: False)
 
 
 @pytest.mark.parametrize(

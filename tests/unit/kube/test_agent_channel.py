@@ -196,7 +196,8 @@ async def test_conversation_with_a_real_agent(tmp_path: Path) -> None:
             None, asked["node-1"], [False],
         )  # fmt: skip
         with agent.client() as client:
-            await asyncio.to_thread(client.put_file, "shop", "lines-00000001", "data/part-0_00000.c000.zstd.parquet", b"rows")
+            path = "data/part-0_00000.c000.zstd.parquet"
+            await asyncio.to_thread(client.put_file, "shop", "lines-00000001", path, b"rows")
         await until(lambda: _unknown(inventories) == ("shop/lines-00000001",))
         asked = {"node-1": question(asked_about("orders"), asked_about("lines"))}
         await inventories.ask({"node-1": agent.url}, {"node-1"}, asked)
