@@ -1,0 +1,185 @@
+"""One run: a cluster, users, operators, faults from a seed; then peace, in which all has to become well."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from colocation.kube.api import GROUPS, JOBS
+from colocation.model.conditions import ConditionType
+
+from .api import JsonObject
+from .faults import Faults
+from .operators import SimulatedOperator
+from .users import Users
+from .virtual_time import VirtualLoop
+from .world import World
+
+FAULTS = 30
+SECONDS_BETWEEN_FAULTS = 30.0
+SECONDS_TO_HEAL = 4 * 3600.0
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class Cluster:
+    """A world with its users and operators, on a loop of its own."""
+
+    loop: VirtualLoop
+    world: World
+    users: Users
+    operators: list[SimulatedOperator] = field(default_factory=list)
+
+    @property
+    def faults(self) -> Faults:
+        return Faults(self.world, self.users, self.operators)
+
+    def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run to the end, beside all that happens by itself."""
+        return self.loop.run_until_complete(self._beside(coroutine))
+
+    async def _beside(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        living = self.loop.create_task(self.world.live())
+        acting = self.loop.create_task(coroutine)
+        try:
+            done, _ = await asyncio.wait({living, acting}, return_when=asyncio.FIRST_COMPLETED)
+            if self.world.checks.harm:
+                raise self.world.checks.harm
+            return acting.result() if acting in done else living.result()  # type: ignore[return-value]
+        finally:
+            for task in asyncio.all_tasks(self.loop) - {asyncio.current_task()}:
+                task.cancel()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass; harm that was done meanwhile ends the run."""
+        await asyncio.sleep(seconds)
+        if self.world.checks.harm:
+            raise self.world.checks.harm
+
+    async def until(self, what: Any, seconds: float, step_seconds: float = 5.0) -> bool:
+        """Let time pass until ``what()`` holds; whether it does in time."""
+        end = self.loop.time() + seconds
+        while not what():
+            if self.loop.time() >= end:
+                return False
+            await self.sleep(step_seconds)
+        return True
+
+    def close(self) -> None:
+        """End everything."""
+        for operator in self.operators:
+            operator.kill()
+        self.loop.close()
+
+
+def new_cluster(seed: int, operators: int = 1) -> Cluster:
+    """An empty one."""
+    logging.disable(logging.CRITICAL)
+    loop = VirtualLoop()
+    world = World(loop, Random(seed))
+    cluster = Cluster(loop, world, Users(world))
+    random = world.random
+    cluster.operators = [SimulatedOperator(world, f"operator-{n}", Random(random.random())) for n in range(operators)]
+    return cluster
+
+
+def tell(seed: int) -> World:
+    """The story of a seed.
+
+    Raises:
+        AssertionError: what must never happen did, or all did not become well; with the timeline.
+    """
+    cluster = new_cluster(seed, operators=Random(seed).choice([1, 1, 2]))
+    try:
+        cluster.run(_story(cluster))
+    except AssertionError as error:
+        raise AssertionError("\n".join([f"SEED={seed}: {error}", *map(str, cluster.world.timeline)])) from error
+    finally:
+        cluster.close()
+    return cluster.world
+
+
+async def _story(cluster: Cluster) -> None:
+    world, random = cluster.world, cluster.world.random
+    _set_the_scene(cluster)
+    faults = cluster.faults
+    for _ in range(FAULTS):
+        await cluster.sleep(random.uniform(0, SECONDS_BETWEEN_FAULTS) + faults.pause)
+        faults.pause = 0.0
+        faults.one()
+    world.note("all faults end")
+    faults.heal()
+    cluster.users.give_up_purged()
+    await cluster.sleep(60)
+    for group, record in list(world.records()):
+        cluster.users.ask_back(group, record)
+    if not await cluster.until(lambda: not problems(cluster), SECONDS_TO_HEAL, 20.0):
+        raise AssertionError("not well in the end: " + "; ".join(problems(cluster)))
+    world.checks.everything_is_there()
+
+
+def _set_the_scene(cluster: Cluster) -> None:
+    world, random = cluster.world, cluster.world.random
+    for _ in range(random.randint(3, 5)):
+        world.add_node(random.choice("ab"), {"disks": "fast"} if random.random() < 0.8 else {})
+    for name in ("sales", "parts")[: random.choice([1, 2, 2])]:
+        cluster.users.make_any_group(name)
+    cluster.users.make_any_table("lonely", "")
+    world.network.faults.order_rate = random.choice([0.0, 0.05, 0.3])
+    world.network.faults.slow_rate = random.choice([0.0, 0.05, 0.3])
+    world.kubelet.fail_rate = random.choice([0.0, 0.02, 0.1])
+    world.kubelet.hang_rate = random.choice([0.0, 0.2, 0.6])
+    for operator in cluster.operators:
+        operator.faults.rate = random.choice([0.0, 0.01, 0.05])
+        operator.faults.stale_rate = random.choice([0.0, 0.3])
+        operator.lost_events_rate = random.choice([0.0, 0.0, 0.05])
+        operator.start()
+
+
+def problems(cluster: Cluster) -> list[str]:
+    """What is not well: every group is stable, every committed file whole on just the nodes of the map, nothing runs."""
+    world = cluster.world
+    cluster.users.give_up_purged()
+    found = [f"job {job['metadata']['name']} {job.get('status')}" for job in world.api.peek(JOBS)][:3]
+    for table in world.honest_tables():
+        if not _is_settled(table):
+            found.append(f"table {table['metadata']['name']}: {table['spec']['colocateWith']}, {table.get('status')}")
+    for group in world.api.peek(GROUPS):
+        found += _problems_of_group(world, group)
+    return found
+
+
+def _problems_of_group(world: World, group: JsonObject) -> list[str]:
+    metadata, status = group["metadata"], group.get("status", {})
+    name = f"group {metadata['name']}"
+    if not status.get("stable") and not _has_excuse(group):
+        return [f"{name} is not stable: {status.get('reason')}, {status.get('conditions')}"]
+    rows = status.get("backendsPerBucketSeq") or []
+    found = []
+    for table in world.tables_of((metadata["namespace"], metadata["name"])):
+        for file in world.committed(table):
+            if sorted(world.holders(file)) != sorted(rows[file.bucket]):
+                found.append(f"{name}: {file} is on {world.holders(file)}, the map says {rows[file.bucket]}")
+    return found[:3]
+
+
+def _has_excuse(group: JsonObject) -> bool:
+    """A group that users have put out of order says so."""
+    conditions = {one["type"]: one for one in group.get("status", {}).get("conditions", ())}
+    stable, stalled = conditions.get(ConditionType.STABLE), conditions.get(ConditionType.STALLED)
+    if stable is not None and stable["reason"] in ("MarkedUnstable", "InvalidSpec"):
+        return True
+    return stalled is not None and stalled["status"] == "True" and stalled["reason"] == "InvalidBucketSequence"
+
+
+def _is_settled(table: JsonObject) -> bool:
+    """Whether the table is in the group that it names, or says why not."""
+    status = table.get("status", {})
+    if status.get("accepted") is False:
+        return any(one["type"] == "Accepted" and one["reason"] != "Recovering" for one in status.get("conditions", ()))
+    wanted = table["spec"].get("colocateWith")
+    return bool(status.get("accepted")) and (not wanted or status.get("group") == wanted)
+
+
