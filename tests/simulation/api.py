@@ -98,6 +98,10 @@ class FakeApi:
             after["metadata"] = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
         return self._store(resource, key, after)
 
+    def refuse_status_of(self, group: Key) -> None:
+        """From now on etcd takes no status of this group any more."""
+        self.refused.add((GROUPS, group))
+
     def remove(self, resource: Resource, namespace: str, name: str) -> None:
         body = copy_of(self.objects.get(resource, {}).pop((namespace, name)))
         self.version += 1

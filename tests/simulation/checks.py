@@ -37,8 +37,9 @@ class Checks:
 
     def fail(self, text: str) -> None:
         """Say that harm is done."""
-        self._world.note(f"HARM: {text}")
-        self.harm = self.harm or Harm(text)
+        if self.harm is None:
+            self._world.note(f"HARM: {text}")
+            self.harm = Harm(text)
         raise self.harm
 
     def require(self, is_so: object, text: str) -> None:

@@ -37,13 +37,17 @@ class NetworkFaults:
 
 
 class Network:
-    """Who reaches whom. ``cut``: nodes that operators do not reach. ``mute``: nodes whose answers do not come back."""
+    """Who reaches whom. ``cut``: nodes that operators do not reach. ``mute``: nodes whose answers do not come back.
+
+    ``hold_orders_to``: node -> how many seconds late every order arrives there.
+    """
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self.faults = NetworkFaults()
         self.cut: set[str] = set()
         self.mute: set[str] = set()
+        self.hold_orders_to: dict[str, float] = {}
 
     def is_cut(self, node: str) -> bool:
         """Whether operators hear nothing from the node."""
@@ -78,6 +82,8 @@ class Network:
             raise Unreachable(f"no connection to {url}")
         fate = random.choice(ORDER_FATES) if random.random() < self.faults.order_rate else ""
         later = random.uniform(0, self.faults.latest_seconds)
+        if agent.node in self.hold_orders_to:
+            fate, later = "late", self.hold_orders_to[agent.node]
         if fate:
             self._world.note(f"an order to {agent.node} is {fate}")
         if fate in ("late", "twice"):

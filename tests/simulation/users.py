@@ -160,6 +160,9 @@ class Users:
     def patch_group(self, group: JsonObject, spec: JsonObject) -> None:
         self._world.api.merge(GROUPS, group["metadata"]["namespace"], group["metadata"]["name"], {"spec": spec})
 
+    def patch_table(self, table: JsonObject, spec: JsonObject) -> None:
+        self._world.api.merge(TABLES, table["metadata"]["namespace"], table["metadata"]["name"], {"spec": spec})
+
     def _any_sequence(self, group: JsonObject) -> list[list[str]]:
         nodes, replicas = sorted(self._world.machines), group["spec"]["replicas"]
         count = min(replicas, len(nodes))
@@ -182,8 +185,10 @@ class Users:
         self._world.label(node, LABEL_WEIGHT, self._random.choice([None, "1", "2", "0", "heavy"]))
 
     def drain(self) -> None:
-        node = self._random.choice(sorted(self._world.machines))
-        self._world.label(node, LABEL_DRAIN, self._random.choice(["true", None]))
+        self.drain_node(self._random.choice(sorted(self._world.machines)), self._random.choice([True, False]))
+
+    def drain_node(self, node: str, drain: bool) -> None:
+        self._world.label(node, LABEL_DRAIN, "true" if drain else None)
 
     # Drops and recoveries
 
