@@ -5,13 +5,14 @@ say. What is imitated here is only the work on the disk.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colocation.agent.conversation import Conversation
+from colocation.agent.conversation import Conversation, StaleTerm
 from colocation.agent.orders import Order
-from colocation.agent.question import Question
+from colocation.agent.question import Question, UnknownQuestion
 from colocation.model.agent import (
     AgentReport,
     CloneProgress,
@@ -68,7 +69,7 @@ class AgentProcess:
         self.conversation.instance = f"{disk.node}.{number}"
         self._revision = 1
         self._known: dict[str, _Known] = {}
-        self._told: _NodePart | None = None
+        self._told: tuple[_NodePart, tuple[str, ...]] | None = None
         self._ring = asyncio.Event()
         self.ends_after_files: int | None = None
         self.is_alive = True
@@ -85,33 +86,40 @@ class AgentProcess:
     # Questions
 
     async def answer(self, request: InventoryRequest, revision: str | None) -> AgentReport | None:
-        """The report, as soon as it differs from that of the revision; None when it does not within the wait."""
+        """The report, as soon as it differs from that of the revision; None when it does not within the wait.
+
+        As `colocation.agent.inventory_requests` does it: a new question is answered at once, a replaced one is refused.
+        """
         taken = self.conversation.take(request)
-        until = self._world.loop.elapsed + request.wait_seconds
+        self.ring()
+        since = self._counter_of(revision)
+        until = self._world.loop.elapsed + (0.0 if taken.is_new else request.wait_seconds)
         while True:
             ring = self._ring
-            if self.conversation.question is not taken.question and taken.is_new:
-                return None
-            report = self.report(taken.question, self._counter_of(revision))
+            report = self.report(taken.question, since)
             left = until - self._world.loop.elapsed
             if report is not None or left <= 0 or not self.is_alive:
                 return report
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await ring.wait()
-            except TimeoutError:
-                return self.report(taken.question, self._counter_of(revision))
+            if self.conversation.question is not taken.question:
+                return self._check_successor(taken.question, since)
 
-    def answer_now(self, request: InventoryRequest, revision: str | None) -> AgentReport | None:
-        """The same without waiting."""
-        taken = self.conversation.take(request)
-        return self.report(taken.question, self._counter_of(revision))
+    def _check_successor(self, question: Question, since: int | None) -> None:
+        """Refuse a question that was replaced, unless all that is missed is the answer to the asker's own newer one."""
+        newest = self.conversation.question
+        if self.conversation.term > question.term:
+            raise StaleTerm(question.term, self.conversation.term)
+        if newest is None or newest.session != question.session or since is None:
+            raise UnknownQuestion("it was replaced by a newer one; ask in full")
 
     def report(self, question: Question, since: int | None) -> AgentReport | None:
         """On the tables of the question that changed after revision ``since``; None when nothing did."""
         part = self._node_part()
-        if part != self._told:
-            self._told = part
+        unknown = tuple(name for name in part.folders if name not in question.tables)
+        if (part, unknown) != self._told:
+            self._told = (part, unknown)
             self._revision += 1
         for key in self._known.keys() - question.tables.keys():
             del self._known[key]
@@ -133,7 +141,7 @@ class AgentProcess:
             free_bytes=self.disk.free_bytes,
             is_full=is_full,
             tables=tuple(one.report for one in self._known.values() if is_full or one.changed_at > (since or 0)),
-            unknown_directories=tuple(name for name in part.folders if name not in question.tables),
+            unknown_directories=unknown,
             recycled_directories=part.recycled,
             clones=part.clones,
         )

@@ -160,7 +160,7 @@ class ApiFaults:
     """How requests of one operator fail.
 
     ``rate``: of requests that fail. ``away``: no request is answered or carried out. ``stale_rate``: of lists that are
-    served from a version of up to ``stale_versions`` before.
+    served from a version of up to ``stale_versions`` before. ``frozen_until``: the process stands still.
     """
 
     rate: float = 0.0
@@ -168,6 +168,11 @@ class ApiFaults:
     stale_rate: float = 0.0
     stale_versions: int = 60
     seconds: tuple[float, float] = (0.005, 0.2)
+    frozen_until: float = 0.0
+
+    def frozen_seconds(self, now: float) -> float:
+        """How much longer the process stands still."""
+        return max(0.0, self.frozen_until - now)
 
 
 @dataclass
@@ -204,7 +209,8 @@ class ApiClient:
         return answer
 
     async def _way(self) -> None:
-        await asyncio.sleep(self.random.uniform(*self.faults.seconds))
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(self.random.uniform(*self.faults.seconds) + self.faults.frozen_seconds(now))
         await self._hang_if_dead()
 
     async def _hang_if_dead(self) -> None:

@@ -128,10 +128,12 @@ class Faults:
 
     def cut_off(self) -> None:
         self._world.network.cut.add(self._any_node())
+        self._world.network.ring()
 
     def mute(self) -> None:
         """Requests arrive, answers do not."""
         self._world.network.mute.add(self._any_node())
+        self._world.network.ring()
 
     def reconnect(self) -> None:
         self._world.network.cut.clear()

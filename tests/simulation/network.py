@@ -1,5 +1,6 @@
 """The way to the agents: slow, cut in one or both directions, with orders that arrive late, twice or half."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from colocation.agent.conversation import StaleOrder, StaleTerm
 from colocation.agent.orders import Order
 from colocation.agent.question import UnknownQuestion
 from colocation.agentclient import AgentError
+from colocation.agentclient.calls import NOT_MODIFIED, Call
 from colocation.agentclient.errors import Unreachable, error_of_response
 from colocation.model.agent import AgentReport, DeletionProof, InventoryRequest, RecycledSchema, Removed
 from colocation.storage.paths import TablePath
@@ -17,9 +19,13 @@ from colocation.storage.paths import TablePath
 from .agents import AgentDied, AgentProcess, ManifestAway
 
 if TYPE_CHECKING:
+    from .api import ApiFaults
     from .world import World
 
 Answer = TypeVar("Answer")
+CONNECT_SECONDS = 2.0
+DEAD_PEER_SECONDS = (5.0, 14.0)
+"""After so long a connection to a machine that is gone ends."""
 ORDER_FATES = ("lost", "late", "twice", "half", "unanswered")
 
 
@@ -47,7 +53,22 @@ class Network:
         self.faults = NetworkFaults()
         self.cut: set[str] = set()
         self.mute: set[str] = set()
+        self._changed = asyncio.Event()
         self.hold_orders_to: dict[str, float] = {}
+
+    def ring(self) -> None:
+        """A connection may have ended."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def next_change(self) -> None:
+        """Wait until a connection may have ended."""
+        await self._changed.wait()
+
+    def is_down(self, node: str) -> bool:
+        """Whether the machine is off, or gone."""
+        machine = self._world.machines.get(node)
+        return machine is None or not machine.is_up
 
     def is_cut(self, node: str) -> bool:
         """Whether operators hear nothing from the node."""
@@ -119,8 +140,61 @@ class Network:
             self._world.note(f"a late order to {agent.node} is carried out")
 
 
+class QuestionChannel:
+    """What ``colocation.kube.agent_channel.HttpChannel`` is to one operator: its questions, which agents may hold."""
+
+    def __init__(self, world: "World", random: Random, operator: str, faults: "ApiFaults") -> None:
+        self._world = world
+        self._random = random
+        self._operator = operator
+        self._faults = faults
+
+    async def send(self, url: str, call: Call, wait_seconds: float) -> tuple[int, bytes]:
+        await asyncio.sleep(self._way_seconds())
+        request = InventoryRequest.model_validate_json(call.body)
+        revision = call.headers.get("If-None-Match", "").strip('"') or None
+        agent = self._world.network.agent_at(url)
+        if agent is None or agent.node in self._world.network.cut:
+            await asyncio.sleep(CONNECT_SECONDS)
+            raise Unreachable(f"no connection to {url}")
+        report = await self._hold(agent, request, revision)
+        self._world.checks.after_order(self._operator, request.term)
+        await asyncio.sleep(self._way_seconds())
+        if report is None:
+            return NOT_MODIFIED, b""
+        return 200, report.model_dump_json(by_alias=True).encode()
+
+    async def _hold(self, agent: AgentProcess, request: InventoryRequest, revision: str | None) -> AgentReport | None:
+        """The answer, unless the connection ends before: at once with the process, later with the network."""
+        network = self._world.network
+        answer = asyncio.ensure_future(agent.answer(request, revision))
+        try:
+            while True:
+                ring = asyncio.ensure_future(network.next_change())
+                await asyncio.wait({answer, ring}, return_when=asyncio.FIRST_COMPLETED)
+                ring.cancel()
+                if agent.node in network.cut | network.mute or network.is_down(agent.node):
+                    await asyncio.sleep(self._random.uniform(*DEAD_PEER_SECONDS))
+                    if agent.node in network.cut | network.mute or network.is_down(agent.node):
+                        raise Unreachable("the connection is dead")
+                if not agent.is_alive:
+                    raise Unreachable("the connection was closed")
+                if answer.done():
+                    return answer.result()
+        except (StaleTerm, UnknownQuestion) as error:
+            raise _answer_of(error) from error
+        finally:
+            answer.cancel()
+
+    def _way_seconds(self) -> float:
+        return self._world.network.way_seconds(self._random) + self._faults.frozen_seconds(self._world.loop.elapsed)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
 class AgentCalls:
-    """The part of ``AgentClient`` that operators use, for one operator and one URL.
+    """The part of ``AgentClient`` by which operators give orders, for one operator and one URL.
 
     Args:
         world: the cluster.
@@ -129,6 +203,7 @@ class AgentCalls:
         operator: its name.
         before_write: told of each order; may kill the operator.
         after_write: told of each order that was carried out.
+        faults: of the operator: it may stand still.
     """
 
     def __init__(
@@ -139,6 +214,7 @@ class AgentCalls:
         operator: str,
         before_write: Callable[[str], bool],
         after_write: Callable[[str], None],
+        faults: "ApiFaults",
     ) -> None:
         self._world = world
         self._random = random
@@ -146,29 +222,10 @@ class AgentCalls:
         self._operator = operator
         self._before_write = before_write
         self._after_write = after_write
+        self._faults = faults
 
     def way_seconds(self) -> float:
-        return self._world.network.way_seconds(self._random)
-
-    def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
-        agent = self._reach()
-        report = _converse(lambda: agent.answer_now(request, revision))
-        self._check_answer(agent)
-        self._world.checks.after_order(self._operator, request.term)
-        return report
-
-    async def ask(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
-        """The same, held until something changes."""
-        agent = self._reach()
-        try:
-            report = await agent.answer(request, revision)
-        except (StaleTerm, UnknownQuestion) as error:
-            raise _answer_of(error) from error
-        if not agent.is_alive:
-            raise Unreachable("the connection was closed")
-        self._check_answer(agent)
-        self._world.checks.after_order(self._operator, request.term)
-        return report
+        return self._world.network.way_seconds(self._random) + self._faults.frozen_seconds(self._world.loop.elapsed)
 
     def drop_bucket(
         self,

@@ -1,39 +1,73 @@
-"""Operators: the real reader, writer, decisions, planner and loop, over the fake API server and agents.
+"""Operators: the real process (loop, election, reader, writer, decisions, planner), over the fake API server and agents.
 
-This file is the seam: whatever the real parts are built from, they are put together here, and nowhere else.
+This file is the seam: what the real process reaches the world by is put in here, and nowhere else.
 """
 
 import asyncio
-import contextlib
-from collections.abc import Callable
-from pathlib import Path
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
-from colocation.controller.reconciler import PassResult, Reconciler
+from colocation.controller import operator as process
+from colocation.controller.clock import SteadyClock
+from colocation.controller.leadership import LEASES, Leadership
+from colocation.controller.operator import Operator
+from colocation.controller.reconciler import PassResult
 from colocation.controller.settings import Settings
-from colocation.kube.api import JOBS, PODS, Resource
-from colocation.kube.errors import ClusterError
-from colocation.kube.events import EventPoster
-from colocation.kube.inventories import Inventories
-from colocation.kube.orders import AgentOrders
-from colocation.kube.reader import LiveCluster
-from colocation.kube.writer import LiveWriter
+from colocation.kube import inventories
+from colocation.kube.api import EVENTS, GROUPS, JOBS, NODES, PODS, TABLES, Resource
+from colocation.kube.conversation import Surroundings
 from colocation.model.conditions import Reason
 
 from .api import ApiClient, ApiFaults, Event
-from .network import AgentCalls
-from .virtual_time import WallClock
+from .network import AgentCalls, QuestionChannel
+from .virtual_time import VirtualLoop, WallClock
 
 if TYPE_CHECKING:
     from .world import World
 
-LEASES = Resource("coordination.k8s.io", "v1", "leases")
-BUSY_INTERVAL_SECONDS = 2.0
-NO_FILE = Path("/nonexistent/ca.crt")
+UNCOUNTED = (EVENTS.plural, LEASES.plural)
+"""Writes of which nothing depends."""
+OWNER: contextvars.ContextVar[object] = contextvars.ContextVar("owner")
+WATCHED = (GROUPS, TABLES, NODES, PODS, JOBS)
 
 
-def settings_for(world: "World") -> Settings:
+class _Time:
+    """In the place of the module ``time``."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.monotonic = loop.time
+
+
+@contextmanager
+def virtual_processes(loop: VirtualLoop, random: Random) -> Iterator[None]:
+    """Operators' processes run in virtual time, and draw lots from the seed."""
+    surroundings = partial(Surroundings, random=random)
+    with patch.object(process, "time", _Time(loop)), patch.object(inventories, "Surroundings", surroundings):
+        yield
+
+
+def follow_tasks(loop: VirtualLoop) -> "dict[asyncio.Task[Any], object]":
+    """Task -> the process that began it: with a process all its tasks end."""
+    owners: dict[asyncio.Task[Any], object] = {}
+
+    def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> "asyncio.Task[Any]":
+        task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+        owner = OWNER.get(None)
+        if owner is not None:
+            owners[task] = owner
+            task.add_done_callback(lambda task: owners.pop(task, None))
+        return task
+
+    loop.set_task_factory(make)
+    return owners
+
+
+def settings_for(world: "World", name: str) -> Settings:
     """What the world promises, as an operator is told it."""
     limits = world.limits
     return Settings(
@@ -44,6 +78,7 @@ def settings_for(world: "World") -> Settings:
         resync_seconds=limits.resync,
         collect_seconds=limits.collect,
         clone_deadline_seconds=120,
+        pod_name=name,
     )
 
 
@@ -85,10 +120,10 @@ class Watch:
 
 
 class SimulatedOperator:
-    """One operator's process; `kill` is what a crash is, `start` what a new pod is.
+    """One operator's pod; `kill` is what a crash is, `start` what a new container is.
 
-    ``writes``: how many writes and orders its processes have begun. ``dies_at``: with this one; ``dies_after``: only
-    when it is carried out.
+    ``writes``: how many writes and orders it has begun. ``dies_at``: with this one; ``dies_after``: only when it is
+    carried out.
     """
 
     def __init__(self, world: "World", name: str, random: Random) -> None:
@@ -101,50 +136,62 @@ class SimulatedOperator:
         self.writes = 0
         self.dies_at: int | None = None
         self.dies_after = False
-        self.restarts_by_itself = True
-        self.last: PassResult | None = None
-        self.passes = 0
-        self.frozen_until = 0.0
-        self._generation = 0
-        self._alive = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self.starts = 0
+        self.process: Operator | None = None
+        self._owner: object = None
 
     @property
     def is_alive(self) -> bool:
-        return self._alive
+        return self.process is not None
+
+    @property
+    def is_leading(self) -> bool:
+        return self.process is not None and self.process.leadership.is_leading
+
+    @property
+    def last(self) -> PassResult | None:
+        """The result of the newest pass."""
+        return self.process.last if self.process else None
 
     def start(self) -> None:
         """A new process, which knows nothing."""
-        self._generation += 1
-        self._alive = True
-        generation = self._generation
-        world = self._world
+        if self.process is not None:
+            return
+        self.starts += 1
+        owner = self._owner = object()
+        world, clock = self._world, SteadyClock(self.wall.now, self._world.loop.time)
         api = ApiClient(
-            world.api, self._random, self.faults, self._before_api_write, self._after_write,
-            is_alive=lambda: self._alive and generation == self._generation,
-        )  # fmt: skip
-        settings = settings_for(world)
-        self._wake = asyncio.Event()
-        now = self.wall.now
-        self._inventories = Inventories(self._connect, now, self._wake.set)
-        orders = AgentOrders(self._connect)  # type: ignore[arg-type]
-        self._cluster = LiveCluster(api, settings.namespace, now, self._inventories, NO_FILE)  # type: ignore[arg-type]
-        events = EventPoster(api, now, self.name)  # type: ignore[arg-type]
-        writer = LiveWriter(api, orders, events, settings.clone_jobs, self._cluster.take)  # type: ignore[arg-type]
-        self._reconciler = Reconciler(self._cluster, writer, settings)
-        self._settings = settings
+            world.api, self._random, self.faults, self._before_api_write, self._after_write, lambda: owner is self._owner
+        )
+        parts = {
+            "SteadyClock": lambda: clock,
+            "wall_clock": self.wall.now,
+            "Leadership": partial(Leadership, monotonic=world.loop.time),
+            "HttpChannel": lambda credentials: QuestionChannel(world, self._random, self.name, self.faults),
+            "order_client": lambda credentials: partial(self._connect, owner),
+        }
+        settings = settings_for(world, self.name)
+        with patch.multiple(process, **parts):
+            self.process = Operator(api, settings, partial(self._failed, owner))  # type: ignore[arg-type]
         self._watch = Watch(world, self._random, self._hear)
         self._watch.lost_rate = self.lost_events_rate
-        self._tasks = [world.loop.create_task(self._run(), name=self.name)]
+        self._check_passes(self.process)
+        contextvars.copy_context().run(self._start_owned, owner)
+
+    def _start_owned(self, owner: object) -> None:
+        OWNER.set(owner)
+        assert self.process is not None  # noqa: S101 - it was just made
+        self.process.start()
 
     def kill(self) -> None:
         """The process ends at once, wherever it is; what it has sent is under way."""
-        if not self._alive:
+        if self.process is None:
             return
-        self._alive = False
+        owner, self._owner, self.process = self._owner, None, None
         self._watch.close()
-        for task in self._tasks:
-            task.cancel()
+        for task, one in list(self._world.task_owners.items()):
+            if one is owner:
+                task.cancel()
         self._world.note(f"{self.name} dies")
 
     def restart(self) -> None:
@@ -154,19 +201,24 @@ class SimulatedOperator:
         self._world.note(f"{self.name} starts")
 
     def freeze(self, seconds: float) -> None:
-        """The process stands still, and goes on later as if nothing had been."""
-        self.frozen_until = self._world.loop.elapsed + seconds
+        """Whatever the process was about to send, it sends later, as if no time had passed."""
+        self.faults.frozen_until = self._world.loop.elapsed + seconds
 
-    def _connect(self, url: str) -> AgentCalls:
-        generation = self._generation
+    def _failed(self, owner: object) -> None:
+        """The process has ended itself; the kubelet starts it again."""
+        if owner is self._owner:
+            self._world.note(f"{self.name} ends itself")
+            self._die()
 
+    def _connect(self, owner: object, url: str) -> AgentCalls:
         def before(name: str) -> bool:
-            return self._alive and generation == self._generation and self._before_write(name)
+            return owner is self._owner and self._before_write(name)
 
-        return AgentCalls(self._world, self._random, url, self.name, before, self._after_write)
+        return AgentCalls(self._world, self._random, url, self.name, before, self._after_write, self.faults)
 
     def _before_api_write(self, name: str) -> None:
-        self._before_write(name)
+        if not any(kind in name for kind in UNCOUNTED):
+            self._before_write(name)
 
     def _before_write(self, name: str) -> bool:
         """Whether the process lives on."""
@@ -178,45 +230,32 @@ class SimulatedOperator:
         return True
 
     def _after_write(self, name: str) -> None:
-        if self.writes == self.dies_at and self.dies_after and self._alive:
+        counted = not any(kind in name for kind in UNCOUNTED)
+        if counted and self.writes == self.dies_at and self.dies_after and self.is_alive:
             self._world.note(f"{self.name} is to die after write {self.writes}: {name}")
             self._die()
 
     def _die(self) -> None:
         self.dies_at = None
         self.kill()
-        if self.restarts_by_itself:
-            self._world.loop.call_later(self._random.uniform(1, 20), self.start)
+        self._world.loop.call_later(self._random.uniform(1, 20), self.start)
 
     def _hear(self, event: Event) -> None:
-        if event.resource in (PODS, JOBS) and event.body["metadata"]["namespace"] != self._settings.namespace:
-            return
-        if event.resource in self._cluster._stores:
-            if self._cluster.take(event.resource, event.body, event.deleted):
-                self._wake.set()
+        if self.process is not None and event.resource in WATCHED:
+            elsewhere = event.resource in (PODS, JOBS) and event.body["metadata"]["namespace"] != "colocation"
+            if not elsewhere:
+                self.process.take(event.resource, event.body, event.deleted)
 
-    async def _run(self) -> None:
-        """The loop of `colocation.controller.operator.Operator`."""
-        loop, resync_at = self._world.loop, 0.0
-        while True:
-            busy = True
-            with contextlib.suppress(ClusterError):
-                if loop.time() >= resync_at:
-                    await self._cluster.resync()
-                    self._reconciler.forget_writes()
-                    resync_at = loop.time() + self._settings.resync_seconds
-                self._wake.clear()
-                self.last = await self._reconciler.reconcile_once()
-                self._check_plans(self.last)
-                busy = self.last.is_busy
-            self.passes += 1
-            with contextlib.suppress(TimeoutError):
-                seconds = BUSY_INTERVAL_SECONDS if busy else self._settings.inventory_seconds
-                await asyncio.wait_for(self._wake.wait(), timeout=seconds)
-            await asyncio.sleep(0.05)
+    def _check_passes(self, operator: Operator) -> None:
+        """The planner makes no plan that its own rules forbid, and no pass fails by an error of ours."""
+        show = operator._show
 
-    def _check_plans(self, last: PassResult) -> None:
-        """The planner makes no plan that its own rules forbid."""
-        for one in last.decision.plan.groups:
-            broken = one.stalled is not None and one.stalled.reason == Reason.UNSAFE_PLAN
-            self._world.checks.require(not broken, f"unsafe plan: {one.stalled}")
+        async def checked(result: PassResult) -> None:
+            for one in result.decision.plan.groups:
+                broken = one.stalled is not None and one.stalled.reason in (Reason.UNSAFE_PLAN, Reason.INTERNAL_ERROR)
+                self._world.checks.require(not broken, f"{one.stalled}")
+            for scope, error in result.failures.items():
+                self._world.checks.require(type(error).__name__ != "InternalError", f"{scope}: {error}")
+            await show(result)
+
+        operator._show = checked  # type: ignore[method-assign]

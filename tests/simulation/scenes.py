@@ -83,8 +83,6 @@ def play(story: Story, nodes: int = 3, operators: int = 1, seed: int = 1) -> Wor
     scene = Scene(cluster)
     for _ in range(nodes):
         cluster.world.add_node("a", {"disks": "fast"})
-    for operator in cluster.operators:
-        operator.start()
     try:
         cluster.run(_to_the_end(story, scene))
     except AssertionError as error:
@@ -95,5 +93,7 @@ def play(story: Story, nodes: int = 3, operators: int = 1, seed: int = 1) -> Wor
 
 
 async def _to_the_end(story: Story, scene: Scene) -> None:
+    for operator in scene.cluster.operators:
+        operator.start()
     await story(scene)
     scene.world.checks.everything_is_there()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from colocation.model.conditions import ConditionType
 
 from .api import JsonObject
 from .faults import Faults
-from .operators import SimulatedOperator
+from .operators import SimulatedOperator, virtual_processes
 from .users import Users
 from .virtual_time import VirtualLoop
 from .world import World
@@ -30,6 +31,7 @@ class Cluster:
     loop: VirtualLoop
     world: World
     users: Users
+    processes: AbstractContextManager[None]
     operators: list[SimulatedOperator] = field(default_factory=list)
 
     @property
@@ -71,6 +73,7 @@ class Cluster:
         """End everything."""
         for operator in self.operators:
             operator.kill()
+        self.processes.__exit__(None, None, None)
         self.loop.close()
 
 
@@ -79,8 +82,10 @@ def new_cluster(seed: int, operators: int = 1) -> Cluster:
     logging.disable(logging.CRITICAL)
     loop = VirtualLoop()
     world = World(loop, Random(seed))
-    cluster = Cluster(loop, world, Users(world))
     random = world.random
+    processes = virtual_processes(loop, Random(random.random()))
+    processes.__enter__()
+    cluster = Cluster(loop, world, Users(world), processes)
     cluster.operators = [SimulatedOperator(world, f"operator-{n}", Random(random.random())) for n in range(operators)]
     return cluster
 

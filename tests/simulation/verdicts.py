@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, NODES
 from colocation.model.names import ANNOTATION_MARKED_UNSTABLE, LEASE_DURATION_SECONDS, LEASE_NAME
 from colocation.state.parse import parse_time
@@ -138,8 +139,6 @@ class Verdicts:
 
     def _is_believed(self) -> bool:
         """Whether readers believe verdicts at this moment: they do until the Lease ends, if there is one."""
-        from .operators import LEASES  # noqa: PLC0415 - operators are made after the world
-
         lease = next((one for one in self._world.api.peek(LEASES) if one["metadata"]["name"] == LEASE_NAME), None)
         if lease is None:
             return True

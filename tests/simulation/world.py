@@ -26,6 +26,7 @@ from .checks import Checks
 from .disks import Disk, File, Manifest, TableKey, files_in
 from .kubelet import Kubelet
 from .network import Network
+from .operators import follow_tasks
 from .verdicts import Verdicts
 from .virtual_time import START, VirtualLoop, WallClock
 
@@ -86,6 +87,7 @@ class World:
         self.limits = Limits()
         self.api_wall = WallClock(loop)
         self.api = FakeApi(self.api_wall.now)
+        self.task_owners = follow_tasks(loop)
         self.machines: dict[str, Machine] = {}
         self.manifests: dict[str, Manifest] = {}
         self.buckets_of: dict[str, int] = {}
@@ -144,8 +146,8 @@ class World:
 
     def _start_process(self, machine: Machine, address: str) -> None:
         machine.agent.is_alive = False
-        machine.agent.ring()
         machine.agent = AgentProcess(self, machine.disk, address, self.number())
+        self.network.ring()
 
     def _ring(self, node: str) -> None:
         if node in self.machines:
@@ -161,7 +163,7 @@ class World:
         if machine.is_up:
             machine.down_since = self.loop.elapsed
             machine.agent.is_alive = False
-            machine.agent.ring()
+            self.network.ring()
 
     def bring_up(self, node: str) -> None:
         machine = self.machines[node]
@@ -175,8 +177,8 @@ class World:
         machine = self.machines[node]
         self.lose(file for file in machine.disk.files() if machine.disk.holds(file))
         machine.agent.is_alive = False
-        machine.agent.ring()
         del self.machines[node]
+        self.network.ring()
         self._remove_agent_pods(node)
         self.api.remove(NODES, "", node)
 
