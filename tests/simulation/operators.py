@@ -18,9 +18,8 @@ from colocation.controller.leadership import LEASES, Leadership
 from colocation.controller.operator import Operator
 from colocation.controller.reconciler import PassResult
 from colocation.controller.settings import Settings
-from colocation.kube import inventories
 from colocation.kube.api import EVENTS, GROUPS, JOBS, NODES, PODS, TABLES, Resource
-from colocation.kube.conversation import Surroundings
+from colocation.kube.inventories import Inventories
 from colocation.model.conditions import Reason
 
 from .api import ApiClient, ApiFaults, Event
@@ -44,10 +43,9 @@ class _Time:
 
 
 @contextmanager
-def virtual_processes(loop: VirtualLoop, random: Random) -> Iterator[None]:
-    """Operators' processes run in virtual time, and draw lots from the seed."""
-    surroundings = partial(Surroundings, random=random)
-    with patch.object(process, "time", _Time(loop)), patch.object(inventories, "Surroundings", surroundings):
+def virtual_processes(loop: VirtualLoop) -> Iterator[None]:
+    """Operators' processes run in virtual time."""
+    with patch.object(process, "time", _Time(loop)):
         yield
 
 
@@ -167,6 +165,7 @@ class SimulatedOperator:
             "SteadyClock": lambda: clock,
             "wall_clock": self.wall.now,
             "Leadership": partial(Leadership, monotonic=world.loop.time),
+            "Inventories": partial(Inventories, random=self._random),
             "HttpChannel": lambda credentials: QuestionChannel(world, self._random, self.name, self.faults),
             "order_client": lambda credentials: partial(self._connect, owner),
         }

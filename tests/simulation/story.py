@@ -83,7 +83,7 @@ def new_cluster(seed: int, operators: int = 1) -> Cluster:
     loop = VirtualLoop()
     world = World(loop, Random(seed))
     random = world.random
-    processes = virtual_processes(loop, Random(random.random()))
+    processes = virtual_processes(loop)
     processes.__enter__()
     cluster = Cluster(loop, world, Users(world), processes)
     cluster.operators = [SimulatedOperator(world, f"operator-{n}", Random(random.random())) for n in range(operators)]
