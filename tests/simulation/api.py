@@ -12,6 +12,7 @@ from colocation.state.parse import format_time
 
 JsonObject = dict[str, Any]
 Key = tuple[str, str]
+MOST_REFUSED_CHARACTERS = 1500
 NOT_CARRIED_OUT = (403, 413, 429)
 PERHAPS_CARRIED_OUT = (0, 500, 504)
 HAVE_STATUS = (GROUPS, TABLES, NODES, JOBS)
@@ -30,7 +31,7 @@ class FakeApi:
     """The store behind all clients.
 
     What is stored is never changed in place, so that events share it; what callers give or get is a copy.
-    ``refused``: objects of which etcd takes no status any more, as they are too large.
+    ``refused``: objects that are almost too large for etcd: it takes only small changes of their status.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -89,7 +90,7 @@ class FakeApi:
         for name_of_field in ("resourceVersion", "uid"):
             if name_of_field in wanted and wanted[name_of_field] != before["metadata"][name_of_field]:
                 raise Conflict(409, f"{resource.plural} {namespace}/{name} has changed")
-        if subresource == "status" and (resource, key) in self.refused:
+        if (resource, key) in self.refused and len(str(patch.get("status"))) > MOST_REFUSED_CHARACTERS:
             raise ApiError(413, "etcdserver: request is too large")
         after = merge_patch(before, self._allowed(resource, patch, subresource))
         if after == before:
@@ -99,7 +100,7 @@ class FakeApi:
         return self._store(resource, key, after)
 
     def refuse_status_of(self, group: Key) -> None:
-        """From now on etcd takes no status of this group any more."""
+        """From now on etcd takes no whole status of this group any more."""
         self.refused.add((GROUPS, group))
 
     def remove(self, resource: Resource, namespace: str, name: str) -> None:
@@ -161,6 +162,7 @@ class ApiFaults:
 
     ``rate``: of requests that fail. ``away``: no request is answered or carried out. ``stale_rate``: of lists that are
     served from a version of up to ``stale_versions`` before. ``frozen_until``: the process stands still.
+    ``told_stale`` is called with every such list.
     """
 
     rate: float = 0.0
@@ -169,6 +171,7 @@ class ApiFaults:
     stale_versions: int = 60
     seconds: tuple[float, float] = (0.005, 0.2)
     frozen_until: float = 0.0
+    told_stale: Callable[[], None] = field(default=lambda: None)
 
     def frozen_seconds(self, now: float) -> float:
         """How much longer the process stands still."""
@@ -243,6 +246,7 @@ class ApiClient:
 
     def _bodies(self, resource: Resource) -> tuple[list[JsonObject], int]:
         if self.random.random() < self.faults.stale_rate:
+            self.faults.told_stale()
             version = max(0, self.server.version - self.random.randint(1, self.faults.stale_versions))
             return self.server.listed_at(resource, version)
         return self.server.all(resource), self.server.version

@@ -7,6 +7,7 @@ An order is judged when it is carried out, against what the API server and the d
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES
 
 from .api import Event
@@ -121,6 +122,8 @@ class Checks:
         """Look at what was written to a group or a table."""
         if event.resource == GROUPS and not event.deleted:
             self._check_map(event.body)
+        if event.resource == LEASES:
+            self._world.verdicts.after_lease_write(event.body)
         if event.resource == TABLES:
             self._note_commit(event.body, event.deleted)
 
@@ -157,7 +160,8 @@ class Checks:
 
     def _is_new(self, file: File) -> bool:
         committed_at = self._world.commits.get(file)
-        is_new = committed_at is not None and self._world.loop.elapsed - committed_at <= NEWS_SECONDS
+        seconds = NEWS_SECONDS + self._world.verdicts.news_delay_seconds
+        is_new = committed_at is not None and self._world.loop.elapsed - committed_at <= seconds
         return is_new or self._is_news(file)
 
     def _note_commit(self, table: dict[str, Any], deleted: bool) -> None:

@@ -43,6 +43,7 @@ class Faults:
         fault = self._random.choice(self.kinds)
         self._world.note(fault.__name__)  # type: ignore[attr-defined]
         fault()
+        self._world.verdicts.look()
 
     def _any_node(self) -> str:
         return self._random.choice(sorted(self._world.machines))
@@ -180,7 +181,10 @@ class Faults:
 
     def freeze_operator(self) -> None:
         """The process stands still for a while and does not know: its Lease may be another's when it goes on."""
-        self._random.choice(self._operators).freeze(self._random.choice([10, 50, 100]))
+        seconds = self._random.choice([10, 50, 100])
+        self._random.choice(self._operators).freeze(seconds)
+        self._world.loop.call_later(seconds + 5, self._world.verdicts.confuse)
+        self._world.verdicts.confuse()
 
     # The end of all
 

@@ -81,7 +81,8 @@ def settings_for(world: "World", name: str) -> Settings:
 
 
 class Watch:
-    """How one operator hears of objects: late, at its own pace per kind, sometimes twice, sometimes not at all.
+    """How one operator hears of objects: first of all that there are, then of changes; late, at its own pace per kind,
+    sometimes twice, sometimes not at all.
 
     ``lost_rate``: of events that never come; the next full list makes up for them.
     """
@@ -95,6 +96,9 @@ class Watch:
         self.lost_rate = 0.0
         self.twice_rate = 0.02
         self.is_open = True
+        for resource in WATCHED:
+            for body in world.api.peek(resource):
+                self._see(Event(resource, body, deleted=False))
         world.api.watchers.append(self._see)
 
     def close(self) -> None:

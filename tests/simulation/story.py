@@ -139,7 +139,10 @@ def _set_the_scene(cluster: Cluster) -> None:
     for operator in cluster.operators:
         operator.faults.rate = random.choice([0.0, 0.01, 0.05])
         operator.faults.stale_rate = random.choice([0.0, 0.3])
+        operator.faults.told_stale = world.verdicts.confuse
         operator.lost_events_rate = random.choice([0.0, 0.0, 0.05])
+        if operator.lost_events_rate:
+            world.verdicts.news_delay_seconds = world.limits.resync + 15
         operator.start()
 
 

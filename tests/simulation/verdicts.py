@@ -6,13 +6,10 @@ turns to false only where something was wrong.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, NODES
-from colocation.model.names import ANNOTATION_MARKED_UNSTABLE, LEASE_DURATION_SECONDS, LEASE_NAME
-from colocation.state.parse import parse_time
+from colocation.model.names import ANNOTATION_MARKED_UNSTABLE, LEASE_DURATION_SECONDS
 
 if TYPE_CHECKING:
     from .world import World
@@ -36,38 +33,60 @@ class _Truth:
 
 
 class Verdicts:
-    """Follows every group. ``hampered_at``: when an operator last could not do its work."""
+    """Follows every group.
+
+    ``hampered_at``: when an operator last could not do its work, or began it: verdicts may be late. ``confused_at``: when
+    it last was told what had been before, or acted on that: verdicts may turn. ``news_delay_seconds``: how much longer
+    news may take, as watches lose events until the next full list.
+    """
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self._truths: dict[str, _Truth] = {}
         self._said: dict[str, bool] = {}
+        self._leader: object = None
+        self._renewed_at: float | None = None
         self.hampered_at = 0.0
-        self.false_false: dict[str, float] = {}
+        self.confused_at = 0.0
+        self.news_delay_seconds = 0.0
 
     def hamper(self) -> None:
         """Something keeps operators from their work at this moment."""
         self.hampered_at = self._world.loop.elapsed
 
+    def confuse(self) -> None:
+        """An operator takes what has been for what is, at this moment."""
+        self.hampered_at = self.confused_at = self._world.loop.elapsed
+
+    def after_lease_write(self, body: dict[str, Any]) -> None:
+        """The Lease was written: its holder lives, or is a new one."""
+        self._renewed_at = self._world.loop.elapsed
+        leader = (body["spec"].get("holderIdentity"), body["spec"].get("leaseTransitions"))
+        if leader != self._leader:
+            self._leader = leader
+            self.hamper()
+
     def look(self) -> None:
         """Compare what the groups say with what is so, now."""
         now = self._world.loop.elapsed
+        if not self._is_believed():
+            self.hamper()
         for body in self._world.api.peek(GROUPS):
             uid = body["metadata"]["uid"]
             truth = self._truths.setdefault(uid, _Truth())
             self._update(truth, self._problem(body), now)
             stable = body.get("status", {}).get("stable")
-            if stable and truth.bad_since is not None and self._is_believed():
+            if stable and truth.bad_since is not None:
                 wrong = now - max(truth.bad_since, self.hampered_at)
                 name = body["metadata"]["name"]
                 self._world.checks.require(
-                    wrong <= FALSE_TRUE_SECONDS, f"group {name} is called stable for {wrong:.0f} s: {truth.why}"
+                    wrong <= FALSE_TRUE_SECONDS + self.news_delay_seconds, f"group {name} is called stable for {wrong:.0f} s: {truth.why}"
                 )
             if stable is False and truth.good_since is not None:
                 wrong = now - max(truth.good_since, self.hampered_at)
                 status = body["status"]
                 self._world.checks.require(
-                    wrong <= FALSE_FALSE_SECONDS,
+                    wrong <= FALSE_FALSE_SECONDS + self.news_delay_seconds,
                     f"group {body['metadata']['name']} is called unstable ({status.get('reason')}: "
                     f"{status.get('unstableBuckets')}) for {wrong:.0f} s, and nothing is wrong",
                 )
@@ -81,10 +100,10 @@ class Verdicts:
         truth = self._truths.get(uid)
         if before and stable is False and truth is not None and self._problem(body) is None:
             now = self._world.loop.elapsed
-            quiet = now - max(truth.bad_at, self.hampered_at)
+            quiet = now - max(truth.bad_at, self.confused_at)
             status = body["status"]
             self._world.checks.require(
-                quiet <= NEWS_SECONDS,
+                quiet <= NEWS_SECONDS + self.news_delay_seconds,
                 f"group {body['metadata']['name']} is called unstable ({status.get('reason')}: "
                 f"{status.get('unstableBuckets')}) after {quiet:.0f} s in which nothing was wrong",
             )
@@ -116,7 +135,9 @@ class Verdicts:
             return "it is gone"
         for table in world.tables_of((metadata["namespace"], metadata["name"])):
             for file in world.committed(table):
-                if world.loop.elapsed - world.commits.get(file, 0.0) <= COMMIT_GRACE_SECONDS:
+                committed_at = world.commits.get(file, 0.0)
+                is_new = world.loop.elapsed - committed_at <= COMMIT_GRACE_SECONDS
+                if is_new and world.losses.get(file, 0.0) <= committed_at:
                     continue
                 row = rows[file.bucket] if file.bucket < len(rows) else ()
                 for node in row:
@@ -138,10 +159,6 @@ class Verdicts:
         return None
 
     def _is_believed(self) -> bool:
-        """Whether readers believe verdicts at this moment: they do until the Lease ends, if there is one."""
-        lease = next((one for one in self._world.api.peek(LEASES) if one["metadata"]["name"] == LEASE_NAME), None)
-        if lease is None:
-            return True
-        renewed_at = parse_time(lease["spec"].get("renewTime"))
-        age = timedelta(seconds=LEASE_DURATION_SECONDS)
-        return renewed_at is not None and self._world.api_wall.now() <= renewed_at + age
+        """Whether readers whose clocks go right believe verdicts now: they do until the Lease ends, if there is one."""
+        age = 0.0 if self._renewed_at is None else self._world.loop.elapsed - self._renewed_at
+        return age <= LEASE_DURATION_SECONDS

@@ -293,7 +293,7 @@ def placing_key(table: JsonObject) -> GroupKey:
     """(namespace, name) of the group that places the table, or is to."""
     metadata = table["metadata"]
     name = table.get("status", {}).get("group") or table["spec"].get("colocateWith")
-    if not name:
+    if not name or not isinstance(name, str):
         return metadata["namespace"], private_group_name(metadata["name"], metadata["uid"])
     return group_key(metadata["namespace"], name)
 
