@@ -1,13 +1,15 @@
 """A Kubernetes API server in memory: resource versions, subresources, preconditions, watches, requests that fail."""
 
 import asyncio
-from collections.abc import Callable
+import bisect
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any
 
-from colocation.kube.api import GROUPS, JOBS, NODES, TABLES, ApiError, Conflict, NotFound, Resource
+from colocation.kube.api import GROUPS, JOBS, NODES, TABLES, ApiError, Conflict, Expired, NotFound, Resource
 from colocation.state.parse import format_time
 
 JsonObject = dict[str, Any]
@@ -39,6 +41,7 @@ class FakeApi:
         self.version = 0
         self.objects: dict[Resource, dict[Key, JsonObject]] = {}
         self.events: list[Event] = []
+        self.news = asyncio.Event()
         self.watchers: list[Callable[[Event], None]] = []
         self.refused: set[tuple[Resource, Key]] = set()
 
@@ -68,6 +71,10 @@ class FakeApi:
                 key = key_of(event.body)
                 found.pop(key, None) if event.deleted else found.__setitem__(key, event.body)
         return [copy_of(body) for _, body in sorted(found.items())], version
+
+    def position_after(self, version: int) -> int:
+        """Of the first event that is newer, among all events."""
+        return bisect.bisect_right(self.events, version, key=lambda event: int(event.body["metadata"]["resourceVersion"]))
 
     def add(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         key = (namespace, body["metadata"]["name"])
@@ -128,8 +135,19 @@ class FakeApi:
 
     def _tell(self, event: Event) -> None:
         self.events.append(event)
+        news, self.news = self.news, asyncio.Event()
+        news.set()
         for watcher in tuple(self.watchers):
             watcher(event)
+
+
+def _label_pairs(selector: str) -> dict[str, str]:
+    return dict(pair.split("=") for pair in selector.split(",") if pair)
+
+
+def _matches(body: JsonObject, namespace: str, labels: dict[str, str]) -> bool:
+    metadata = body["metadata"]
+    return namespace in ("", metadata["namespace"]) and labels.items() <= metadata.get("labels", {}).items()
 
 
 def key_of(body: JsonObject) -> Key:
@@ -171,6 +189,7 @@ class ApiFaults:
     stale_versions: int = 60
     seconds: tuple[float, float] = (0.005, 0.2)
     frozen_until: float = 0.0
+    slowest_watch_seconds: float = 0.5
     told_stale: Callable[[], None] = field(default=lambda: None)
 
     def frozen_seconds(self, now: float) -> float:
@@ -221,25 +240,22 @@ class ApiClient:
         if not self.is_alive():
             await asyncio.get_running_loop().create_future()
 
-    def _fault(self) -> int | None:
+    def _fail_if_away(self) -> None:
         if self.faults.away:
             raise ApiError(0, "no answer from the API server: it is away")
+
+    def _fault(self) -> int | None:
+        self._fail_if_away()
         if self.random.random() >= self.faults.rate:
             return None
         return self.random.choice((*NOT_CARRIED_OUT, *PERHAPS_CARRIED_OUT, 0, 0, 500))
 
     async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[JsonObject], int]:
-        wanted = dict(pair.split("=") for pair in labels.split(",") if pair)
+        wanted = _label_pairs(labels)
 
         def matching() -> tuple[list[JsonObject], int]:
             bodies, version = self._bodies(resource)
-            found = [
-                body
-                for body in bodies
-                if namespace in ("", body["metadata"]["namespace"])
-                and wanted.items() <= body["metadata"].get("labels", {}).items()
-            ]
-            return found, version
+            return [body for body in bodies if _matches(body, namespace, wanted)], version
 
         answer: tuple[list[JsonObject], int] = await self._request(matching)
         return answer
@@ -250,6 +266,34 @@ class ApiClient:
             version = max(0, self.server.version - self.random.randint(1, self.faults.stale_versions))
             return self.server.listed_at(resource, version)
         return self.server.all(resource), self.server.version
+
+    async def watch(self, resource: Resource, namespace: str, labels: str, version: str) -> AsyncIterator[JsonObject]:
+        """Events since the version, late, until the watch ends or breaks; since "" all objects come first."""
+        wanted, loop = _label_pairs(labels), asyncio.get_running_loop()
+        ends_at = loop.time() + self.random.uniform(60, 240)
+        await self._way()
+        self._fail_if_away()
+        if version and self.random.random() < self.faults.rate:
+            raise Expired(410, "too old resource version")
+        seen = len(self.server.events)
+        if not version:
+            for body in self.server.all(resource):
+                if _matches(body, namespace, wanted):
+                    yield {"type": "ADDED", "object": body}
+        else:
+            seen = self.server.position_after(int(version))
+        while loop.time() < ends_at:
+            news = self.server.news
+            for event in self.server.events[seen:]:
+                if event.resource == resource and _matches(event.body, namespace, wanted):
+                    yield {"type": "DELETED" if event.deleted else "MODIFIED", "object": copy_of(event.body)}
+            seen = len(self.server.events)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ends_at - loop.time()):
+                    await news.wait()
+            await asyncio.sleep(self.random.uniform(0.001, self.faults.slowest_watch_seconds))
+            await self._hang_if_dead()
+            self._fail_if_away()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
         answer: JsonObject = await self._request(lambda: self.server.read(resource, namespace, name))

@@ -128,17 +128,14 @@ class Faults:
         self._world.start_agent_pod(self._any_node())
 
     def cut_off(self) -> None:
-        self._world.network.cut.add(self._any_node())
-        self._world.network.ring()
+        self._world.network.cut_off(self._any_node())
 
     def mute(self) -> None:
         """Requests arrive, answers do not."""
-        self._world.network.mute.add(self._any_node())
-        self._world.network.ring()
+        self._world.network.silence(self._any_node())
 
     def reconnect(self) -> None:
-        self._world.network.cut.clear()
-        self._world.network.mute.clear()
+        self._world.network.reconnect()
 
     # Clocks
 

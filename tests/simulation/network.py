@@ -56,6 +56,21 @@ class Network:
         self._changed = asyncio.Event()
         self.hold_orders_to: dict[str, float] = {}
 
+    def cut_off(self, node: str) -> None:
+        """Operators do not reach the node any more."""
+        self.cut.add(node)
+        self.ring()
+
+    def silence(self, node: str) -> None:
+        """What the node answers does not arrive any more."""
+        self.mute.add(node)
+        self.ring()
+
+    def reconnect(self) -> None:
+        """All partitions end."""
+        self.cut.clear()
+        self.mute.clear()
+
     def ring(self) -> None:
         """A connection may have ended."""
         changed, self._changed = self._changed, asyncio.Event()

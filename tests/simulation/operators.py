@@ -18,7 +18,7 @@ from colocation.controller.leadership import LEASES, Leadership
 from colocation.controller.operator import Operator
 from colocation.controller.reconciler import PassResult
 from colocation.controller.settings import Settings
-from colocation.kube.api import EVENTS, GROUPS, JOBS, NODES, PODS, TABLES, Resource
+from colocation.kube.api import EVENTS, GROUPS, NODES, TABLES, Resource
 from colocation.kube.inventories import Inventories
 from colocation.model.conditions import Reason
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 UNCOUNTED = (EVENTS.plural, LEASES.plural)
 """Writes of which nothing depends."""
 OWNER: contextvars.ContextVar[object] = contextvars.ContextVar("owner")
-WATCHED = (GROUPS, TABLES, NODES, PODS, JOBS)
+WATCHED = (GROUPS, TABLES, NODES)
+"""By kopf; the process watches the others itself."""
 
 
 class _Time:
@@ -245,9 +246,7 @@ class SimulatedOperator:
 
     def _hear(self, event: Event) -> None:
         if self.process is not None and event.resource in WATCHED:
-            elsewhere = event.resource in (PODS, JOBS) and event.body["metadata"]["namespace"] != "colocation"
-            if not elsewhere:
-                self.process.take(event.resource, event.body, event.deleted)
+            self.process.take(event.resource, event.body, event.deleted)
 
     def _check_passes(self, operator: Operator) -> None:
         """The planner makes no plan that its own rules forbid, and no pass fails by an error of ours."""

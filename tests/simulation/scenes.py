@@ -13,16 +13,22 @@ from .world import World
 
 Story = Callable[["Scene"], Awaitable[None]]
 MINUTE = 60.0
+MOST_LOADS = 6
 
 
 class Scene:
-    """A cluster with one leading operator, and nothing that goes wrong by itself."""
+    """A cluster with one leading operator, and nothing that goes wrong by itself.
+
+    ``dies_at``: the write at which the operator dies, counted from `count_writes`; ``dies_after``: once it is carried out.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.world: World = cluster.world
         self.users = cluster.users
         self.operator = cluster.operators[0]
+        self.dies_at: int | None = None
+        self.dies_after = False
 
     # Looking
 
@@ -44,10 +50,20 @@ class Scene:
     def is_stable(self, name: str = "sales") -> bool:
         return bool(self.status(name).get("stable"))
 
+    def is_loaded(self, name: str = "orders") -> bool:
+        """Whether the table is there, and has a snapshot."""
+        table = self.world.api.find(TABLES, SHOP, name)
+        return table is not None and bool(table.get("status", {}).get("snapshot"))
+
     def jobs(self) -> list[JsonObject]:
         return self.world.api.peek(JOBS)
 
     # Doing
+
+    def count_writes(self) -> None:
+        """From here on."""
+        self.operator.writes = 0
+        self.operator.dies_at, self.operator.dies_after = self.dies_at, self.dies_after
 
     async def sleep(self, seconds: float) -> None:
         await self.cluster.sleep(seconds)
@@ -62,17 +78,21 @@ class Scene:
         await self.until(lambda: not problems(self.cluster), seconds, 2.0)
 
     async def load(self, change: Change = APPEND, table: str = "orders") -> None:
-        """Load, and wait for the commit."""
-        load = Load(self.world, SHOP, table, change, 0.1)
-        await load.run()
-        assert load.is_committed, self.world.timeline[-1]
+        """Load until it is committed, as a user does."""
+        for _ in range(MOST_LOADS):
+            load = Load(self.world, SHOP, table, change, 0.1)
+            await load.run()
+            if load.is_committed:
+                return
+            await self.sleep(20)
+        raise AssertionError(f"{MOST_LOADS} loads failed; {self.world.timeline[-1]}")
 
     async def make(self, buckets: int = 2, replicas: int = 2, **fields: Any) -> None:
         """Group ``sales`` with table ``orders``, loaded, and all well."""
         retention = fields.pop("retention", {"seconds": 86400, "snapshots": 10})
         self.users.make_group("sales", buckets=buckets, replicas=replicas, **fields)
         self.users.make_table("orders", "sales", retention=retention)
-        await self.until(lambda: self.table().get("status", {}).get("accepted"), MINUTE)
+        await self.until(lambda: self.table().get("status", {}).get("accepted") and self.rows(), 3 * MINUTE)
         await self.load()
         await self.until_well()
 

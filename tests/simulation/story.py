@@ -51,8 +51,10 @@ class Cluster:
                 raise self.world.checks.harm
             return acting.result() if acting in done else living.result()  # type: ignore[return-value]
         finally:
-            for task in asyncio.all_tasks(self.loop) - {asyncio.current_task()}:
+            rest = [task for task in asyncio.all_tasks(self.loop) if task is not asyncio.current_task()]
+            for task in rest:
                 task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass; harm that was done meanwhile ends the run."""

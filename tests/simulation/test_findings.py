@@ -20,7 +20,7 @@ def test_garbage_collection_keeps_the_files_of_a_table_that_is_being_recovered()
         scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
         await scene.sleep(3 * scene.world.limits.garbage_grace)
         scene.world.bring_up(needed)
-        await scene.until(lambda: scene.table()["status"].get("snapshot"), 5 * MINUTE)
+        await scene.until(scene.is_loaded, 5 * MINUTE)
         await scene.until_well()
 
     play(story, nodes=2)
@@ -83,7 +83,7 @@ def test_an_agent_that_falls_silent_is_lost_although_the_clock_is_stepped_back()
 
     async def story(scene: Scene) -> None:
         await scene.make()
-        scene.world.network.cut.add(scene.rows()[0][0])
+        scene.world.network.cut_off(scene.rows()[0][0])
         await scene.sleep(10)
         scene.operator.wall.step_seconds -= 3600
         await scene.until(lambda: not scene.is_stable(), 2 * MINUTE)

@@ -5,11 +5,14 @@ everywhere, a pass takes its interval. Beyond them a verdict must be right in bo
 turns to false only where something was wrong.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colocation.kube.api import GROUPS, NODES
 from colocation.model.names import ANNOTATION_MARKED_UNSTABLE, LEASE_DURATION_SECONDS
+
+from .disks import File
 
 if TYPE_CHECKING:
     from .world import World
@@ -24,12 +27,13 @@ NEWS_SECONDS = 60.0
 
 @dataclass
 class _Truth:
-    """Of one group. ``good_since`` and ``bad_since``: since when it is so, without a break; ``bad_at``: when last."""
+    """Of one group. ``problems``: since when there is each; ``good_since``: since when there is none; ``bad_at``: when
+    there last was one.
+    """
 
+    problems: dict[str, float] = field(default_factory=dict)
     good_since: float | None = None
-    bad_since: float | None = None
     bad_at: float = 0.0
-    why: str = ""
 
 
 class Verdicts:
@@ -74,13 +78,14 @@ class Verdicts:
         for body in self._world.api.peek(GROUPS):
             uid = body["metadata"]["uid"]
             truth = self._truths.setdefault(uid, _Truth())
-            self._update(truth, self._problem(body), now)
+            self._update(truth, set(self._problems(body)), now)
             stable = body.get("status", {}).get("stable")
-            if stable and truth.bad_since is not None:
-                wrong = now - max(truth.bad_since, self.hampered_at)
-                name = body["metadata"]["name"]
+            if stable and truth.problems:
+                why, since = min(truth.problems.items(), key=lambda item: item[1])
+                wrong = now - max(since, self.hampered_at)
                 self._world.checks.require(
-                    wrong <= FALSE_TRUE_SECONDS + self.news_delay_seconds, f"group {name} is called stable for {wrong:.0f} s: {truth.why}"
+                    wrong <= FALSE_TRUE_SECONDS + self.news_delay_seconds,
+                    f"group {body['metadata']['name']} is called stable for {wrong:.0f} s: {why}",
                 )
             if stable is False and truth.good_since is not None:
                 wrong = now - max(truth.good_since, self.hampered_at)
@@ -98,7 +103,7 @@ class Verdicts:
         if stable is not None:
             self._said[uid] = stable
         truth = self._truths.get(uid)
-        if before and stable is False and truth is not None and self._problem(body) is None:
+        if before and stable is False and truth is not None and not any(self._problems(body)):
             now = self._world.loop.elapsed
             quiet = now - max(truth.bad_at, self.confused_at)
             status = body["status"]
@@ -109,41 +114,39 @@ class Verdicts:
             )
 
     @staticmethod
-    def _update(truth: _Truth, problem: str | None, now: float) -> None:
-        if problem is None:
-            truth.good_since = now if truth.good_since is None else truth.good_since
-            truth.bad_since = None
-        else:
-            truth.bad_since = now if truth.bad_since is None else truth.bad_since
-            truth.good_since, truth.bad_at, truth.why = None, now, problem
+    def _update(truth: _Truth, problems: set[str], now: float) -> None:
+        truth.problems = {one: truth.problems.get(one, now) for one in sorted(problems)}
+        if problems:
+            truth.good_since, truth.bad_at = None, now
+        elif truth.good_since is None:
+            truth.good_since = now
 
-    def _problem(self, body: dict[str, Any]) -> str | None:
-        """What is wrong with the group's replicas now; None when nothing is, or only what has just been committed."""
-        world, metadata = self._world, body["metadata"]
+    def _problems(self, body: dict[str, Any]) -> Iterator[str]:
+        """What is wrong with the group's replicas now, but for what has just been committed."""
+        metadata = body["metadata"]
         rows = body.get("status", {}).get("backendsPerBucketSeq")
         if not rows:
-            return "it has no map"
+            yield "it has no map"
+            return
         if ANNOTATION_MARKED_UNSTABLE in metadata.get("annotations", {}):
-            return "it is marked"
-        for node in {node for row in rows for node in row}:
-            problem = self._problem_of_node(node)
-            if problem:
-                return problem
+            yield "it is marked"
         if not all(rows):
-            return "a bucket has no node"
-        if self._world.api.find(GROUPS, metadata["namespace"], metadata["name"]) is None:
-            return "it is gone"
-        for table in world.tables_of((metadata["namespace"], metadata["name"])):
-            for file in world.committed(table):
-                committed_at = world.commits.get(file, 0.0)
-                is_new = world.loop.elapsed - committed_at <= COMMIT_GRACE_SECONDS
-                if is_new and world.losses.get(file, 0.0) <= committed_at:
-                    continue
-                row = rows[file.bucket] if file.bucket < len(rows) else ()
-                for node in row:
-                    if not world.machines[node].disk.holds(file):
-                        return f"{node} has no whole {file}"
-        return None
+            yield "a bucket has no node"
+        nodes = {node for row in rows for node in row}
+        away = {node: problem for node in nodes if (problem := self._problem_of_node(node))}
+        yield from away.values()
+        for table in self._world.tables_of((metadata["namespace"], metadata["name"])):
+            for file in self._world.committed(table):
+                if not self._is_new(file):
+                    row = rows[file.bucket] if file.bucket < len(rows) else ()
+                    here = [node for node in row if node not in away]
+                    yield from (f"{n} has no whole {file}" for n in here if not self._world.machines[n].disk.holds(file))
+
+    def _is_new(self, file: File) -> bool:
+        """Whether it was committed so lately that nobody need know yet where it is, and no fault has taken it since."""
+        committed_at = self._world.commits.get(file, 0.0)
+        is_new = self._world.loop.elapsed - committed_at <= COMMIT_GRACE_SECONDS
+        return is_new and self._world.losses.get(file, 0.0) <= committed_at
 
     def _problem_of_node(self, node: str) -> str | None:
         machine = self._world.machines.get(node)
