@@ -28,6 +28,8 @@ class Faults:
         self._world = world
         self._random = world.random
         self._operators = operators
+        self.pause = 0.0
+        self.staying = ""
         self.kinds: list[Fault] = [
             self.take_down, self.bring_up, self.bring_up, self.delete_node, self.grow, self.damage, self.fill_disk,
             self.empty_disks, self.restart_agent, self.replace_agent, self.cut_off, self.mute, self.reconnect,
@@ -150,8 +152,6 @@ class Faults:
         """Longer than most tolerances and deadlines."""
         self.pause = self._random.choice([60, 180, 400])
 
-    pause = 0.0
-
     # API server and operators
 
     def api_goes_away(self) -> None:
@@ -184,6 +184,22 @@ class Faults:
         self._world.verdicts.confuse()
 
     # The end of all
+
+    def let_one_node_stay_bad(self) -> str:
+        """One node takes no clones for ever, whatever else heals; its name."""
+        node = self._any_node()
+        machine = self._world.machines[node]
+        self.staying = self._random.choice(["sick", "full", "holds_jobs", "cordoned"])
+        self._world.note(f"{node} stays {self.staying} for ever")
+        machine.sick = self.staying == "sick"
+        machine.holds_jobs = self.staying == "holds_jobs"
+        machine.disk.is_full_for_ever = self.staying == "full"
+        if machine.disk.is_full_for_ever:
+            machine.disk.foreign_bytes += machine.disk.free_bytes
+            machine.agent.ring()
+        if self.staying == "cordoned":
+            self._world.api.merge(NODES, "", node, {"spec": {"unschedulable": True}})
+        return node
 
     def heal(self) -> None:
         """All faults end."""

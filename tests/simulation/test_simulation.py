@@ -1,0 +1,32 @@
+"""Seeded faults against the real operator: it never does harm, and when the faults end, all is well again.
+
+The seeds are fixed here; `make simulate` takes new ones. `SEEDS=100-199 pytest tests/simulation/test_simulation.py` runs
+just these.
+"""
+
+import os
+
+import pytest
+
+from .regressions import REGRESSIONS
+from .story import tell
+
+DEFAULT_SEEDS = "0-59"
+
+
+def seeds() -> list[int]:
+    """Those that the environment asks for."""
+    first, _, last = os.environ.get("SEEDS", DEFAULT_SEEDS).partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_no_harm_and_all_well_in_the_end(seed: int) -> None:
+    """Crashes, stale reads, lost answers, two operators, lost nodes, damaged files, full disks, clocks, tenants."""
+    tell(seed)
+
+
+@pytest.mark.parametrize("seed", REGRESSIONS)
+def test_what_was_found_once_stays_mended(seed: int) -> None:
+    """Every seed that ever found something."""
+    tell(seed)
