@@ -18,7 +18,7 @@ _FIELDS = "audit_fields"
 """The attribute of a log record that holds an audit line's fields."""
 
 
-def configure(log_format: str = "text", level: int = logging.INFO, stream: TextIO | None = None) -> None:
+def configure(log_format: str = "text", level: int | str = logging.INFO, stream: TextIO | None = None) -> None:
     """Write all logs of this process to ``stream`` (standard error) in one format.
 
     Raises:

@@ -7,6 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.retention import SnapshotNotFound
 from colocation.model.table import Column, TableSnapshot
@@ -115,7 +116,8 @@ def test_one_table_does_not_hinder_the_others(session: SparkSession, catalog: Fa
 def test_a_group_of_another_namespace(session: SparkSession, catalog: FakeCatalog) -> None:
     """Tables of two namespaces' names for one group join without a shuffle."""
     sales = catalog.groups["sales"]
-    catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", sales.spec, sales.status)
+    spec = sales.spec.model_copy(update={"allowed_namespaces": ("shop",)})
+    catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", spec, sales.status)
     for name in ("orders", "lines"):
         table = catalog.tables[name]
         spec = table.spec.model_copy(update={"colocate_with": "accounts/sales"})
@@ -125,6 +127,10 @@ def test_a_group_of_another_namespace(session: SparkSession, catalog: FakeCatalo
     assert query.collect()[0][0] == 120
     assert count_exchanges(query) == 0
     assert "colocate: true" in explain(query)
+    catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", sales.spec, sales.status)
+    refused = "NamespaceNotAllowed: group accounts/sales allows namespaces [], and this is namespace shop"
+    assert all(refused in table.reason and not table.colocated for table in refresh(session, catalog))
+    assert query.sparkSession.table("shop.orders").count() == 150
 
 
 def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeCatalog) -> None:
@@ -231,3 +237,23 @@ def test_data_that_changed_on_disk_fails_the_query(
         file.write_bytes(content)
     with pytest.raises((PySparkException, Py4JJavaError), match=r"FAILED_READ_FILE"):
         session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
+
+
+def test_a_long_session_hears_that_the_operator_is_silent(session: SparkSession, catalog: FakeCatalog) -> None:
+    """Its joins degrade at the next refresh as beside an unstable group, and come back with the operator."""
+    query = "SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k"
+    message = "the operator has given no sign of life since 2026-11-21T04:00:00Z"
+    catalog.freshness = Freshness(message=message)
+    reason = f"group is not stable: OperatorSilent: {message}"
+    assert {(table.colocated, table.reason) for table in refresh(session, catalog)} == {(False, reason)}
+    assert session.sql(query).collect()[0][0] == 120
+    [join] = explain_json(query, session)["joins"]
+    assert (join["colocate"], join["reason"]) == (False, reason)
+    session.conf.set("spark.colocation.whenUnstable", "colocated")
+    refresh(session, catalog)
+    [join] = explain_json(query, session)["joins"]
+    assert (join["colocate"], join["note"]) == (True, f"{reason}; buckets are read from live replicas")
+    session.conf.unset("spark.colocation.whenUnstable")
+    catalog.freshness = CURRENT
+    refresh(session, catalog)
+    assert [join["colocate"] for join in explain_json(query, session)["joins"]] == [True]

@@ -5,30 +5,41 @@ do no harm: every write carries what it was decided from.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from ..kube.errors import ClusterError, StaleDecision
-from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
+from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap, WriteGroupStatus
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
 from ..state.observation import Observation
+from .audit import audit_action
+from .config_map_writes import ConfigMapWrites
 from .settings import Settings
-
-MAX_REWRITES = 20
-"""ConfigMaps that one pass writes again although it knows nothing else: a pass must not last for seconds."""
+from .strategy import InOrder, Strategy
 
 logger = logging.getLogger(__name__)
+
+
+class NotLeading(ClusterError):
+    """Another operator may lead by now: nothing is done any more."""
+
+
+class InternalError(ClusterError):
+    """An error of ours, which nobody foresaw; the log has its traceback."""
 
 
 class ClusterReader(Protocol):
     """Tells what is known of the cluster; the real one is ``kube.reader``, simulations have their own."""
 
-    async def observe(self) -> Observation:
+    async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         """The cluster now, the clock included.
+
+        ``doubtful``: nodes whose agents have to say again what they hold, from these moments on.
 
         Raises:
             ClusterError: it cannot be told.
@@ -65,6 +76,11 @@ class PassResult:
         return self.is_quiet and (deadline is None or now < deadline)
 
     @property
+    def has_failed(self) -> bool:
+        """Whether something went wrong that trying again at once does not mend."""
+        return any(not isinstance(error, StaleDecision) for error in self.failures.values())
+
+    @property
     def is_busy(self) -> bool:
         """Whether something is under way: the next pass should follow soon."""
         return bool(self.performed or self.failures or self.decision.snapshot.clones)
@@ -77,22 +93,34 @@ class Reconciler:
         reader: what is known of the cluster.
         writer: performs actions.
         settings: of the operator.
+        may_act: asked before every action; False while another operator may lead.
+        strategy: how to use the event loop.
+        signed_at: when this operator's Lease was renewed last, by the wall clock; None = now.
     """
 
-    def __init__(self, reader: ClusterReader, writer: ClusterWriter, settings: Settings) -> None:
+    def __init__(
+        self,
+        reader: ClusterReader,
+        writer: ClusterWriter,
+        settings: Settings,
+        may_act: Callable[[], bool] = lambda: True,
+        strategy: Strategy | None = None,
+        signed_at: Callable[[], datetime | None] = lambda: None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._settings = settings
+        self._may_act = may_act
+        self._strategy = strategy or InOrder()
         self._collect_at: datetime | None = None
-        self._config_maps: dict[tuple[str, str], WriteConfigMap] = {}
-        self._doubtful: set[tuple[str, str]] = set()
+        self._signed_at = signed_at
+        self._config_maps = ConfigMapWrites(settings.namespace)
         self._last: PassResult | None = None
         self._evidence = Evidence()
-        self._rewrites_left = MAX_REWRITES
+        self._performed: tuple[Action, ...] = ()
 
     def forget_writes(self) -> None:
-        """Write again what is not watched (ConfigMaps), lest somebody changed it: some in each of the next passes."""
-        self._doubtful = set(self._config_maps)
+        """Decide anew in the next pass, whether or not anything has changed since this operator wrote it."""
         self._last = None
 
     async def reconcile_once(self) -> PassResult:
@@ -101,62 +129,102 @@ class Reconciler:
         Raises:
             ClusterError: the cluster could not be observed.
         """
-        observation = await self._reader.observe()
+        observation = await self._reader.observe(self._evidence.doubtful)
+        self._evidence = self._evidence.ended(self._performed, observation.now)
+        self._performed = ()
         collect = self._is_time_to_collect(observation.now)
         last = self._last
         unchanged = last is not None and observation.version is not None and observation.version == last.version
-        if last is not None and unchanged and last.is_quiet_at(observation.now) and not (collect or self._doubtful):
+        if last is not None and unchanged and last.is_quiet_at(observation.now) and not collect:
+            await self._renew_config_maps(observation.now)
             return last
-        decision = decide(observation, self._evidence, self._settings.policy, collect)
-        self._begin_config_maps(decision)
-        self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
+        decision = await self._strategy.decide(
+            partial(decide, observation, self._evidence, self._settings.policy, collect)
+        )
+        self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
+        self._evidence = self._evidence.after(observation, _all_actions(decision))
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
-        for scope in decision.scopes:
-            error = await self._perform(scope, performed)
-            if error is not None:
-                failures[scope.name] = error
-        self._last = PassResult(observation, decision, tuple(performed), failures)
+        now = observation.now
+        await self._strategy.perform([self._work(scope, now, performed, failures) for scope in decision.scopes])
+        self._performed = tuple(performed)
+        for name, error in decision.errors.items():
+            logger.error("%s: the decision failed; the others go on", name, exc_info=error)
+        self._last = PassResult(observation, decision, self._performed, failures)
+        await self._renew_config_maps(observation.now)
         return self._last
 
-    async def _perform(self, scope: Scope, performed: list[Action]) -> ClusterError | None:
+    def _work(
+        self, scope: Scope, now: datetime, performed: list[Action], failures: dict[str, ClusterError]
+    ) -> Callable[[], Awaitable[None]]:
+        async def work() -> None:
+            error = await self._perform(scope, now, performed)
+            if error is not None:
+                failures[scope.name] = error
+
+        return work
+
+    async def _perform(self, scope: Scope, now: datetime, performed: list[Action]) -> ClusterError | None:
+        """Do a scope's actions in their order; the error that cut it short, whatever it is."""
         for action in scope.actions:
-            if self._is_written(action):
+            if isinstance(action, WriteConfigMap) and self._config_maps.is_written(action):
                 continue
+            if not self._may_act():
+                return NotLeading(f"{scope.name}: this operator may not act: its Lease ran out")
             try:
-                await self._writer.perform(action)
+                await self._writer.perform(self._signed(action, now))
             except ClusterError as error:
                 level = logging.INFO if isinstance(error, StaleDecision) else logging.WARNING
                 logger.log(level, "%s: %s not done: %s", scope.name, type(action).__name__, error)
                 if isinstance(action, PostEvent):
                     continue  # an event that is lost harms nobody
+                if isinstance(action, WriteGroupStatus):
+                    await self._fall_back(scope, action, performed)
                 return error
+            except Exception as error:  # the last line of defence: one scope's error stays in its scope
+                logger.exception("%s: %s not done", scope.name, type(action).__name__)
+                if isinstance(action, WriteGroupStatus):
+                    await self._fall_back(scope, action, performed)
+                return InternalError(f"{scope.name}: {type(action).__name__}: {error!r}")
+            audit_action(scope.name, action)
             performed.append(action)
             if isinstance(action, WriteConfigMap):
-                self._config_maps[_config_map_key(action)] = action
-                self._doubtful.discard(_config_map_key(action))
+                self._config_maps.wrote(action, now)
         return None
 
-    def _begin_config_maps(self, decision: Decision) -> None:
-        """Forget those that are not wanted any more."""
-        self._rewrites_left = MAX_REWRITES
-        actions = (action for scope in decision.scopes for action in scope.actions)
-        wanted = {_config_map_key(action) for action in actions if isinstance(action, WriteConfigMap)}
-        self._config_maps = {key: action for key, action in self._config_maps.items() if key in wanted}
-        self._doubtful &= wanted
+    async def _fall_back(self, scope: Scope, action: WriteGroupStatus, performed: list[Action]) -> None:
+        """Write less of a status that was refused."""
+        for fallback in action.fallbacks:
+            if not self._may_act():
+                return
+            try:
+                await self._writer.perform(fallback)
+            except ClusterError as error:
+                logger.warning("%s: %s not done either: %s", scope.name, type(fallback).__name__, error)
+            except Exception:  # the last line of defence, as above
+                logger.exception("%s: %s not done either", scope.name, type(fallback).__name__)
+            else:
+                audit_action(scope.name, fallback)
+                performed.append(fallback)
+                return
 
-    def _is_written(self, action: Action) -> bool:
-        """Whether a ConfigMap has this content already: they are not watched, and all groups' would be many writes."""
+    async def _renew_config_maps(self, now: datetime) -> None:
+        """Write some again although they have not changed; nothing waits for it."""
+        for action in self._config_maps.due(now):
+            if not self._may_act():
+                return
+            try:
+                await self._writer.perform(self._signed(action, now))
+            except ClusterError as error:
+                logger.warning("ConfigMap of group %s was not renewed: %s", action.group.name, error)
+                self._config_maps.failed(action, now)
+            else:
+                self._config_maps.wrote(action, now)
+
+    def _signed(self, action: Action, now: datetime) -> Action:
         if not isinstance(action, WriteConfigMap):
-            return False
-        key = _config_map_key(action)
-        known = self._config_maps.get(key)
-        if known is None or (known.content, known.owners) != (action.content, action.owners):
-            return False
-        if key not in self._doubtful or self._rewrites_left == 0:
-            return True
-        self._rewrites_left -= 1
-        return False
+            return action
+        return self._config_maps.signed(action, self._signed_at() or now)
 
     def _is_time_to_collect(self, now: datetime) -> bool:
         due = self._collect_at is None or now >= self._collect_at
@@ -165,6 +233,5 @@ class Reconciler:
         return due
 
 
-def _config_map_key(action: WriteConfigMap) -> tuple[str, str]:
-    """One group has several, in namespaces of their own."""
-    return action.group.uid, action.content.placement.namespace
+def _all_actions(decision: Decision) -> Iterator[Action]:
+    return (action for scope in decision.scopes for action in scope.actions)

@@ -1,9 +1,11 @@
 """The operator's settings: one environment variable each, read once at the start."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from ..logs import LogFormat
 from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
 from ..model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
@@ -33,7 +35,7 @@ class Settings(Frozen):
     disable_colocate_relocate: bool = False
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
-    clone_deadline_seconds: int = Field(600, ge=1)
+    clone_deadline_seconds: int = Field(180, ge=1)
     disk_headroom_fraction: float = Field(0.10, ge=0, lt=1)
     agent_grace_seconds: float = Field(30, ge=0)
     inventory_seconds: float = Field(5, gt=0, description="The longest time between two passes.")
@@ -47,8 +49,9 @@ class Settings(Frozen):
     admin_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: plain HTTP, on loopback only.")
     webhook_port: int = Field(9443, ge=1, le=65535)
     webhook_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: no webhooks are served.")
-    log_level: str = "INFO"
-    pod_name: str = Field("operator", description="Who says it in Events.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: LogFormat = Field("text", description="text, or json: one object a line.")
+    pod_name: str = Field("", description="Who holds the Lease, and speaks in Events; empty outside of a pod.")
 
     @property
     def limits(self) -> Limits:

@@ -1,6 +1,7 @@
 """The Kubernetes API in plain JSON: list, read, create, patch, delete; errors by what callers do about them."""
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,12 @@ from .errors import ClusterError, StaleDecision
 JsonObject = dict[str, Any]
 
 REQUEST_TIMEOUT_SECONDS = 15.0
+WATCH_SECONDS = 300
+"""The API server ends a watch after this."""
+WATCH_SILENCE_SECONDS = 100.0
+"""A watch that dies silently is begun anew; a living one has a bookmark every minute."""
+PAGE_OBJECTS = 500
+MAX_PAGED_ATTEMPTS = 3
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 FIELD_MANAGER = "colocation-operator"
@@ -60,6 +67,10 @@ class Conflict(ApiError, StaleDecision):
     """409: somebody else wrote the object since we read it, or it exists already."""
 
 
+class Expired(ApiError):
+    """410: the API server does not remember the rest of a list any more."""
+
+
 async def connect() -> "Api":
     """Inside a pod by its ServiceAccount, else by the user's kubeconfig."""
     configuration = client.Configuration()
@@ -81,14 +92,63 @@ class Api:
         await self._client.close()
 
     async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[JsonObject], int]:
-        """(objects, resource version of the list); ``labels`` is a label selector."""
+        """(objects, resource version of the list), read in pages; ``labels`` is a label selector.
+
+        A list that takes so long that the API server forgets its beginning is begun anew, at last in one piece.
+        """
         query = [("labelSelector", labels)] if labels else []
-        answer = await self._request("GET", resource.path(namespace), query=query)
-        return answer["items"], int(answer["metadata"]["resourceVersion"])
+        for _ in range(MAX_PAGED_ATTEMPTS):
+            try:
+                return await self._list_pages(resource, namespace, [*query, ("limit", str(PAGE_OBJECTS))])
+            except Expired:
+                continue
+        return await self._list_pages(resource, namespace, query)
+
+    async def _list_pages(
+        self, resource: Resource, namespace: str, query: list[tuple[str, str]]
+    ) -> tuple[list[JsonObject], int]:
+        objects: list[JsonObject] = []
+        page = query
+        while True:
+            answer = await self._request("GET", resource.path(namespace), query=page)
+            try:
+                objects += answer["items"] or []
+                version, more = int(answer["metadata"]["resourceVersion"]), answer["metadata"].get("continue")
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise ApiError(0, f"GET {resource.path(namespace)}: the answer is no list: {error!r}") from error
+            if not more:
+                return objects, version
+            page = [*query, ("continue", more)]
 
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
         """One object, as it stands in etcd now."""
         return await self._request("GET", resource.path(namespace, name))
+
+    async def watch(self, resource: Resource, namespace: str, labels: str, version: str) -> AsyncIterator[JsonObject]:
+        """Watch events since ``version`` until the watch ends; since "" they begin with every object that is there.
+
+        Raises:
+            Expired: the API server does not remember that version any more.
+        """
+        path = resource.path(namespace)
+        query = [
+            ("watch", "true"), ("labelSelector", labels), ("resourceVersion", version),
+            ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(WATCH_SECONDS)),
+        ]  # fmt: skip
+        headers = {"Accept": "application/json"}
+        timeout = aiohttp.ClientTimeout(sock_connect=REQUEST_TIMEOUT_SECONDS, sock_read=WATCH_SILENCE_SECONDS)
+        try:
+            request = await self._client.param_serialize(
+                "GET", path, query_params=query, header_params=headers, auth_settings=["BearerToken"]
+            )
+            answer = await self._client.call_api(*request, _request_timeout=timeout)
+            async with answer.response as response:
+                if response.status >= 300:
+                    raise _error(response.status, f"watch {path}: {_message(await response.read())}")
+                async for line in _lines(response.content.iter_any()):
+                    yield _event(path, line)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiError(0, f"watch {path}: no answer from the API server: {error!r}") from error
 
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         """A new object; Conflict when its name is taken."""
@@ -137,9 +197,36 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiError(0, f"{method} {path}: no answer from the API server: {error!r}") from error
         if response.status < 300:
-            return json.loads(content)
-        kind = {404: NotFound, 409: Conflict}.get(response.status, ApiError)
-        raise kind(response.status, f"{method} {path}: {_message(content)}")
+            try:
+                return json.loads(content)
+            except ValueError as error:
+                raise ApiError(0, f"{method} {path}: the answer is no JSON: {error}") from error
+        raise _error(response.status, f"{method} {path}: {_message(content)}")
+
+
+def _error(status: int, message: str) -> ApiError:
+    return {404: NotFound, 409: Conflict, 410: Expired}.get(status, ApiError)(status, message)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines; aiohttp's own reader refuses long ones, and a Job's is long."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line
+
+
+def _event(path: str, line: bytes) -> JsonObject:
+    try:
+        event: JsonObject = json.loads(line)
+        kind, body = event["type"], event["object"]
+        status = int(body["code"]) if kind == "ERROR" else 0
+    except (ValueError, KeyError, TypeError) as error:
+        raise ApiError(0, f"watch {path}: the answer is no event: {error!r}") from error
+    if kind == "ERROR":
+        raise _error(status, f"watch {path}: {body.get('message')}")
+    return event
 
 
 def _message(content: bytes) -> str:

@@ -25,6 +25,7 @@ from ..reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    MarkGroupUnstable,
     PostEvent,
     RecycleTable,
     RemoveClone,
@@ -76,6 +77,9 @@ class LiveWriter:
                 await self._api.delete(GROUPS, group.namespace, group.name, group.uid, group.resource_version)
             case WriteGroupStatus(group, status):
                 await self._write_status(GROUPS, group, dict(status))
+            case MarkGroupUnstable(group, status):
+                patch = {"metadata": {"uid": group.uid}, "status": dict(status)}
+                self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch, "status"))
             case WriteTableStatus(table, status):
                 await self._write_status(TABLES, table, dict(status))
             case StartClone():
@@ -161,7 +165,12 @@ class LiveWriter:
         def delete_files(agent: AgentClient) -> None:
             for table in action.tables:
                 agent.drop_bucket(
-                    table.namespace, table.directory, action.bucket, table.live_manifests, action.grace_seconds
+                    table.namespace,
+                    table.directory,
+                    action.bucket,
+                    table.manifests,
+                    action.grace_seconds,
+                    table.proof,
                 )
 
         await self._agents.call(action.url, delete_files)
@@ -176,18 +185,22 @@ class LiveWriter:
         if table is not None and table_directory(table.name, table.uid) == action.directory:
             raise StaleDecision(f"table {action.namespace}/{name} exists")
         await self._agents.call(
-            action.url, lambda agent: agent.recycle(action.namespace, action.directory, action.keep_seconds)
+            action.url,
+            lambda agent: agent.recycle(action.namespace, action.directory, action.keep_seconds, action.proof),
         )
 
     async def _restore_table(self, action: RestoreTable) -> None:
         await self._agents.call(
-            action.url, lambda agent: agent.restore(action.namespace, action.directory, action.successor)
+            action.url,
+            lambda agent: agent.restore(action.namespace, action.directory, action.successor, action.term),
         )
 
     async def _collect_garbage(self, action: CollectGarbage) -> None:
         await self._agents.call(
             action.url,
-            lambda agent: agent.collect(action.namespace, action.directory, action.manifests, action.grace_seconds),
+            lambda agent: agent.collect(
+                action.namespace, action.directory, action.manifests, action.grace_seconds, action.proof
+            ),
         )
 
     async def _write_config_map(self, action: WriteConfigMap) -> None:
@@ -205,6 +218,6 @@ class LiveWriter:
                     for owner in action.owners
                 ],
             },
-            "data": spark_config_map_data(action.content),
+            "data": spark_config_map_data(action.content, action.sign),
         }
         await self._api.apply(CONFIG_MAPS, namespace, name, body)

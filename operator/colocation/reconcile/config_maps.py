@@ -37,15 +37,30 @@ def _config_map(
     owners: tuple[Owner, ...],
 ) -> WriteConfigMap:
     identity = facts.group.identity
+    placed = {node for row in facts.map or () for node in row}
     placement = SparkPlacement(
         namespace=namespace,
         group=identity.name,
         group_namespace=None if namespace == identity.namespace else identity.namespace,
-        nodes=tuple(sorted({node for row in facts.map or () for node in row})),
+        nodes=tuple(sorted(placed)),
         data_root=policy.data_root,
         spark_image=policy.spark_image,
     )
-    urls = observation.agent_urls
-    ready = {name: url for name, node in nodes.items() if node.ready and (url := urls.get(name))}
-    content = SparkConfigMap(placement=placement, agent_urls=ready, ca_certificate=observation.ca_certificate)
+    content = SparkConfigMap(
+        placement=placement,
+        agent_urls=_agent_urls(observation, nodes, placed | _readable(facts)),
+        ca_certificate=observation.ca_certificate,
+    )
     return WriteConfigMap(identity, content, owners)
+
+
+def _readable(facts: GroupFacts) -> set[str]:
+    """Nodes that hold whole buckets, on the map or not: Spark may read there."""
+    return {node for node, states in facts.state.held.items() if "complete" in states.values()}
+
+
+def _agent_urls(observation: Observation, nodes: Mapping[str, Node], names: set[str]) -> dict[str, str]:
+    """Of the ready ones. Others' are left out: one agent's restart must not rewrite every group's ConfigMap."""
+    urls = observation.agent_urls
+    ready = (name for name in sorted(names) if name in nodes and nodes[name].ready)
+    return {name: url for name in ready if (url := urls.get(name))}

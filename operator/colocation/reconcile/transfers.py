@@ -9,6 +9,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 
 from ..manifests.clone_job import clone_job_name
 from ..model.clone import CloneSource, CloneSpec
@@ -16,14 +18,18 @@ from ..model.conditions import Reason
 from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
-from ..model.snapshot import Node, Snapshot
-from ..planner.cluster import Cluster, Room
-from ..planner.wording import listed
-from ..state.clone_jobs import SETTLE_SECONDS, progress_of, retry_at, transfer_name
+from ..model.snapshot import FailingTarget, Node, Snapshot
+from ..planner.status import listed
+from ..planner.view import Cluster, Room
+from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, progress_of, retry_at, transfer_name
+from ..state.containment import Containment, table_scope
+from ..state.failing_targets import failing_targets_of
 from ..state.held import Held, TableReports, held_of_group
-from ..state.membership import Membership
+from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.parse import format_time
 from .actions import Action, PostEvent, RemoveClone, StartClone
+from .clones import is_given_up
 from .evidence import Evidence
 
 Replica = tuple[int, str]
@@ -36,6 +42,7 @@ class Transfer:
 
     ``wanted``: how many the map wants. ``is_safe``: nothing of it can be deleted any more on the old group's behalf.
     ``shortage``: what the new group's disks lack for it; nothing is copied until they have room for all of it.
+    ``failing``: why nothing is copied to some of the nodes now.
     """
 
     table: ObservedTable
@@ -47,6 +54,7 @@ class Transfer:
     wanted: int
     is_safe: bool
     shortage: str | None = None
+    failing: str | None = None
 
     @property
     def is_done(self) -> bool:
@@ -56,7 +64,14 @@ class Transfer:
     @property
     def reason(self) -> Reason:
         """What goes on, in one word."""
-        return Reason.INSUFFICIENT_SPACE if self.shortage else Reason.MOVING
+        if self.shortage:
+            return Reason.INSUFFICIENT_SPACE
+        return Reason.TARGET_FAILING if self.failing else Reason.MOVING
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether something is in its way."""
+        return self.shortage is not None or self.failing is not None
 
     @property
     def message(self) -> str:
@@ -67,28 +82,59 @@ class Transfer:
         if self.target.status.backends_per_bucket_seq is None:
             return f"{text}, which has no map yet"
         text = f"{text}: {self.wanted - len(self.missing)} of {self.wanted} replicas"
-        return f"{text}; {self.shortage}" if self.shortage else text
+        return "; ".join(one for one in (text, self.shortage, self.failing) if one)
 
 
 def transfers_of(
-    observation: Observation, membership: Membership, snapshot: Snapshot, planned: Plan, evidence: Evidence
+    index: TableIndex,
+    reports: TableReports,
+    snapshot: Snapshot,
+    planned: Plan,
+    evidence: Evidence,
+    containment: Containment,
 ) -> Iterator[Transfer]:
     """Every table that moves to another group, in the order of groups and tables, which is that of their turns.
 
     ``planned``: what it starts now comes first.
     """
-    if not membership.arriving:
-        return
-    groups, places = {group.key: group for group in observation.groups}, membership.places
-    reports = TableReports(observation)
     ready = {node.name for node in snapshot.nodes if node.ready}
     room, headroom_fraction = room_left(snapshot, planned), snapshot.limits.disk_headroom_fraction
-    for key, tables in membership.arriving.items():
-        for table in tables:
-            origin = groups[places[table.identity.uid]]
-            transfer = _transfer(observation, reports, evidence, (table, origin, groups[key]), ready)
-            wanted = _bytes_to_come(observation, transfer, ready)
-            yield replace(transfer, shortage=reserve(room, wanted, headroom_fraction))
+    for key, tables in index.membership.arriving.items():
+        for table in index.sound(tables):
+            way = (table, index.groups[index.places[table.identity.uid]], index.groups[key])
+            part = partial(_transfer_with_room, index.observation, reports, evidence, way, ready)
+            found = containment.run(table_scope(table), part)
+            if found:
+                transfer, wanted = found
+                shortage = reserve(room, wanted, headroom_fraction)
+                yield replace(transfer, shortage=shortage, failing=_failing(transfer, index.observation.now))
+
+
+def left_out(group: ObservedGroup, now: datetime) -> dict[str, FailingTarget]:
+    """Nodes that take no clones of the group's tables now, as the last ones failed there."""
+    found = failing_targets_of(group.status.failing_targets, now)
+    return {node: target for node, target in found.items() if now < target.retry_at}
+
+
+def _failing(transfer: Transfer, now: datetime) -> str | None:
+    targets = left_out(transfer.target, now)
+    words = [
+        f"{targets[node].failures} clones to node {node} failed: {targets[node].cause}; "
+        f"it is tried again at {format_time(targets[node].retry_at)}"
+        for node in sorted({node for _, node in transfer.missing} & targets.keys())
+    ]
+    return "; ".join(words) or None
+
+
+def _transfer_with_room(
+    observation: Observation,
+    reports: TableReports,
+    evidence: Evidence,
+    way: tuple[ObservedTable, ObservedGroup, ObservedGroup],
+    ready: set[str],
+) -> tuple[Transfer, Counter[str]]:
+    transfer = _transfer(observation, reports, evidence, way, ready)
+    return transfer, _bytes_to_come(observation, transfer, ready)
 
 
 def _bytes_to_come(observation: Observation, transfer: Transfer, ready: set[str]) -> Counter[str]:
@@ -113,7 +159,7 @@ def _transfer(
 ) -> Transfer:
     table, origin, target = way
     rows: BucketSequence = target.status.backends_per_bucket_seq or ()
-    bucket_bytes, held = held_of_group(observation, reports, (table,), max(len(rows), 1), ())
+    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), max(len(rows), 1), ())
     wanted = [(bucket, node) for bucket, row in enumerate(rows) if bucket_bytes[bucket] for node in row]
     missing = [
         (bucket, node) for bucket, node in wanted if node not in ready or held.get(node, {}).get(bucket) != "complete"
@@ -132,33 +178,38 @@ class TransferClones:
     """Starts and ends the clone Jobs of all transfers, within the limits that groups and nodes have.
 
     Args:
-        observation: the cluster.
+        index: the tables.
         snapshot: nodes and limits.
         receiving: clones by node that run, or that the plan starts now.
     """
 
-    def __init__(self, observation: Observation, snapshot: Snapshot, receiving: Counter[str]) -> None:
-        self._observation = observation
+    def __init__(self, index: TableIndex, snapshot: Snapshot, receiving: Counter[str]) -> None:
+        self._index = index
+        self._observation = observation = index.observation
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._limits = snapshot.limits
         self._receiving = receiving
         self._jobs: dict[str, list[ObservedCloneJob]] = {}
-        for job in observation.clone_jobs:
+        for job in filter(is_transfer, observation.clone_jobs):
             self._jobs.setdefault(job.group, []).append(job)
 
-    def actions(self, transfer: Transfer) -> Iterator[Action]:
+    def actions(self, transfer: Transfer) -> tuple[Action, ...]:
         """The Jobs to remove and to start for one table."""
+        return tuple(self._actions(transfer))
+
+    def _actions(self, transfer: Transfer) -> Iterator[Action]:
         uid, target = transfer.table.identity.uid, transfer.target
         jobs = {job.identity.name: job for job in self._jobs.get(transfer_name(uid), ())}
         wanted = {clone_job_name(uid, bucket, node): (bucket, node) for bucket, node in transfer.missing}
         for name, job in jobs.items():
-            if not job.identity.deleting and (name not in wanted or self._has_settled(job)):
+            is_over = self._has_settled(job) or is_given_up(job, target, self._index, self._limits)
+            if not job.identity.deleting and (name not in wanted or is_over):
                 yield RemoveClone(job.identity)
         running = sum(job.phase in ("pending", "running") for job in jobs.values())
         most = target.spec.balancing.max_concurrent_clones if target.spec else 0
         for name, (bucket, node) in wanted.items():
             last = jobs.get(name)
-            if running < most and not transfer.shortage and self._may_start(node, last):
+            if running < most and not transfer.shortage and self._may_start(transfer, node, last):
                 action = self._start(transfer, name, bucket, node, last)
                 if action:
                     running += 1
@@ -170,12 +221,10 @@ class TransferClones:
 
     def strays(self, transfers: list[Transfer]) -> Iterator[RemoveClone]:
         """Jobs of tables that have arrived, or stay where they are."""
-        moving = {transfer.table.identity.uid for transfer in transfers}
-        for table in self._observation.tables:
-            if table.identity.uid not in moving:
-                for job in self._jobs.get(transfer_name(table.identity.uid), ()):
-                    if not job.identity.deleting:
-                        yield RemoveClone(job.identity)
+        moving = {transfer_name(transfer.table.identity.uid) for transfer in transfers}
+        for name, jobs in self._jobs.items():
+            if name not in moving:
+                yield from (RemoveClone(job.identity) for job in jobs if not job.identity.deleting)
 
     def _has_settled(self, job: ObservedCloneJob) -> bool:
         """It has succeeded, and the agent has had the time to find the files."""
@@ -183,7 +232,9 @@ class TransferClones:
             return False
         return job.finished_at is None or (self._observation.now - job.finished_at).total_seconds() >= SETTLE_SECONDS
 
-    def _may_start(self, node: str, last: ObservedCloneJob | None) -> bool:
+    def _may_start(self, transfer: Transfer, node: str, last: ObservedCloneJob | None) -> bool:
+        if node in left_out(transfer.target, self._observation.now):
+            return False
         if last is not None:
             again_at = retry_at(last)
             if again_at is None or again_at > self._observation.now:
@@ -205,7 +256,7 @@ class TransferClones:
             group=transfer_name(uid),
             bucket=bucket,
             target=node,
-            tables=(transfer.table.reference,),
+            tables=(self._index.reference(transfer.table),),
             sources=sources,
             max_bandwidth_mib_per_second=limit / balancing.max_concurrent_clones if limit else None,
         )

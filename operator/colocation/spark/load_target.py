@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from colocation.model.group import BucketSequence
 
-from .catalog import Catalog, GroupObject, NotInCatalog, TableObject
+from .catalog import Catalog, GroupObject, NoAnswer, NotInCatalog, TableObject
 from .upload import majority
 
 POLL_SECONDS = 1.0
@@ -40,8 +40,12 @@ def wait_until_loadable(
         NotReady: it has not within ``wait_seconds``; says what is missing.
     """
     deadline = clock() + wait_seconds
+    target: LoadTarget | str
     while True:
-        target = find_target(catalog, namespace, name)
+        try:
+            target = find_target(catalog, namespace, name)
+        except NoAnswer as error:
+            target = str(error)
         if isinstance(target, LoadTarget):
             return target
         if clock() >= deadline:
@@ -59,6 +63,9 @@ def find_target(catalog: Catalog, namespace: str, name: str) -> LoadTarget | str
         agents = catalog.get_agents(namespace, table.group)
     except NotInCatalog as error:
         return str(error)
+    refusal = group.refusal(namespace)
+    if refusal:
+        return refusal
     buckets = group.status.backends_per_bucket_seq
     if not buckets:
         return f"group {group.name} has no map yet ({group.status.reason or 'the operator has not seen it'})"

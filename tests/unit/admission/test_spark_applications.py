@@ -1,12 +1,14 @@
 """Spark applications under review: a patch makes of them what `colocation submit` makes."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from colocation.admission.review import Verdict
 from colocation.admission.spark_applications import place_application
+from colocation.model.freshness import Freshness
 from colocation.submit import GroupView, prepare
 
 from ..submit.applications_under_test import schedule, spark_application
@@ -43,6 +45,16 @@ def test_the_patch_makes_what_submit_makes(body: JsonObject, status: JsonObject 
     there = group(status=status)
     verdict = place_application(creation(body), known(groups=[there]))
     assert patched(body, verdict) == submitted(body, there)
+
+
+def test_an_operator_that_does_not_lead_takes_no_group_for_stable() -> None:
+    """What the group's status says may be long past."""
+    silent = replace(known(), freshness=Freshness(message="this operator does not lead"))
+    body = spark_application()
+    decision = patched(body, place_application(creation(body), silent))["metadata"]["annotations"]
+    assert decision["colocation.dev/decision"] == (
+        "colocate: false, reason: group is not stable: OperatorSilent: this operator does not lead"
+    )
 
 
 def test_what_was_prepared_is_not_patched() -> None:
@@ -110,14 +122,20 @@ def test_a_generated_name_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "allowed"), [(["shop"], True), (["accounts"], False)], ids=["tables here", "no table here"]
+    ("members", "lets_in", "refusal"),
+    [
+        pytest.param("shop", "shop", "", id="tables here"),
+        pytest.param("accounts", "shop", "group accounts/sales has no table in namespace 'shop'", id="no table here"),
+        pytest.param("shop", "bank", "NamespaceNotAllowed: group accounts/sales allows namespaces [bank]", id="not"),
+    ],
 )
-def test_a_group_of_another_namespace_serves_where_its_tables_are(members: list[str], allowed: bool) -> None:
-    """Only there the operator keeps the ConfigMap that Spark's pods mount."""
+def test_a_group_of_another_namespace_serves_where_its_tables_are(members: str, lets_in: str, refusal: str) -> None:
+    """Only there the operator keeps the ConfigMap that Spark's pods mount, and only while the group allows it."""
     status = {"stable": True, "nodes": ["node-1"],
-              "members": [{"namespace": namespace, "name": "orders", "uid": "1"} for namespace in members]}  # fmt: skip
+              "members": [{"namespace": members, "name": "orders", "uid": "1"}]}  # fmt: skip
     body = spark_application()
     body["metadata"]["labels"]["colocation.dev/group-namespace"] = "accounts"
-    verdict = place_application(creation(body), known(groups=[group(namespace="accounts", status=status)], tables=[]))
-    assert verdict.allowed is allowed
-    assert allowed or "group accounts/sales has no table in namespace 'shop'" in verdict.message
+    there = group(namespace="accounts", status=status, allowedNamespaces=[lets_in])
+    verdict = place_application(creation(body), known(groups=[there], tables=[]))
+    assert verdict.allowed is (not refusal)
+    assert refusal in verdict.message

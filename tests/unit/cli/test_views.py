@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubernetes.client import ApiException
 
+from colocation.cli import options
 from colocation.cli.main import main
+from colocation.model.freshness import Freshness
 
 from .conftest import FakeCluster, Run, group_object, table_object
 
@@ -87,11 +93,82 @@ def test_a_table_that_the_operator_refuses_is_shown(run: Run, cluster: FakeClust
 
 
 def test_a_status_that_cannot_be_read_is_explained(run: Run, cluster: FakeCluster) -> None:
-    """The field is named; there is no traceback."""
-    cluster.groups()[0] = group_object(tables=7)
-    done = run("groups")
-    assert done.exit_code == 1
-    assert "tables: Input should be a valid tuple (given 7)" in done.stderr
+    """The field is named; the other groups and tables are listed as they are."""
+    cluster.groups().append(group_object("broken", tables=7))
+    _, sales, broken, _, matter = run("groups").stdout.splitlines()
+    assert "AllReplicasComplete" in sales
+    assert broken.split()[:7] == ["broken", "2", "2", "bigint", "1", "unknown", "InvalidStatus"]
+    assert matter == "broken: InvalidStatus: status.tables is 7: Input should be a valid tuple"
+    assert f"stable:      unknown: {matter.removeprefix('broken: ')}" in run("show", "broken").stdout
+    lines = {**table_object("lines"), "status": {"snapshot": {"id": "x"}, "accepted": True}}
+    cluster.tables().append(lines)
+    _, orders, bad, _, matter = run("tables").stdout.splitlines()
+    assert (orders.split()[2], bad.split()[:3]) == ("true", ["lines", "sales", "InvalidStatus"])
+    assert matter.startswith('lines: InvalidStatus: status.snapshot.id is "x": Input should be a valid integer')
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["soon", 2**70]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+SNAPSHOT_FIELDS = ("id", "manifest", "committedAt", "partitions", "files", "rows", "bytes")
+STATUSES = JSON | st.fixed_dictionaries(
+    {},
+    optional={
+        "accepted": JSON, "group": JSON, "buckets": JSON, "columns": JSON, "history": JSON, "conditions": JSON,
+        "snapshot": JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(SNAPSHOT_FIELDS, JSON)),
+    },
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(STATUSES)
+def test_no_status_hinders_the_list_of_tables(status: Any) -> None:
+    """Whatever somebody wrote: the table is listed, one that cannot be read with the reason, the others as they are."""
+    hostile = {**table_object("hostile"), "status": status}
+    cluster = FakeCluster([group_object()], [hostile, table_object()])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(options, "Cluster", lambda context, namespace: cluster)
+        done = CliRunner().invoke(main, ["tables"])
+    assert done.exit_code == 0, done.output
+    _, bad, good, *matters = done.stdout.splitlines()
+    assert (bad.split()[0], good.split()[:3]) == ("hostile", ["orders", "sales", "true"])
+    assert ("InvalidStatus" in bad) == any(line.startswith("hostile: InvalidStatus: ") for line in matters)
+
+
+SILENT = Freshness(message="the operator has given no sign of life since 2026-11-21T04:00:00Z")
+
+
+@pytest.fixture
+def silent(cluster: FakeCluster) -> FakeCluster:
+    """The operator of the cluster has died; what it said last stands in the group."""
+    cluster.fresh = SILENT
+    cluster.config_map = {"data": {**cluster.config_map["data"], "operator.json": "{}"}}
+    return cluster
+
+
+def test_groups_of_a_silent_operator_are_unknown(run: Run, silent: FakeCluster) -> None:
+    """Nobody takes back what it said last; programs are told beside the objects."""
+    _, line, _, matter = run("groups").stdout.splitlines()
+    assert line.split()[5:7] == ["unknown", "OperatorSilent"]
+    assert matter == f"OperatorSilent: {SILENT.message}"
+    assert f"stable:      unknown: OperatorSilent: {SILENT.message}" in run("show", "sales").stdout
+    for command in (["groups"], ["show", "sales"]):
+        done = run(*command, "-o", "json")
+        assert (json.loads(done.stdout) is not None, done.stderr) == (True, f"warning: {matter}\n")
+
+
+def test_without_rights_on_config_maps_verdicts_are_taken_as_they_are(
+    run: Run, silent: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are of an operator that writes no sign of life."""
+
+    def forbid(group: object) -> None:
+        raise ApiException(status=403)
+
+    monkeypatch.setattr(silent, "spark_config_map", forbid)
+    assert "AllReplicasComplete" in run("groups").stdout
 
 
 def test_show_says_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluster) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column
+from colocation.spark.catalog import NoAnswer, TableObject
 from colocation.spark.load_target import NotReady, wait_until_loadable
 
 from .fake_catalog import NAMESPACE, FakeCatalog
@@ -44,6 +45,12 @@ def in_no_group(catalog: FakeCatalog) -> None:
     catalog.tables["orders"] = replace(catalog.tables["orders"], spec=spec)
 
 
+def in_a_group_that_does_not_allow_it(catalog: FakeCatalog) -> None:
+    """Whoever may write the table's status may write any group into it."""
+    catalog.change("orders", group="accounts/ledger")
+    catalog.groups["accounts/ledger"] = replace(catalog.groups["sales"], namespace="accounts", name="ledger")
+
+
 def without_an_agent(catalog: FakeCatalog) -> None:
     del catalog.agents["node-3"]
 
@@ -55,6 +62,10 @@ def without_an_agent(catalog: FakeCatalog) -> None:
         (without_map, r"group sales has no map yet \(InsufficientNodes\)"),
         (not_accepted, "the operator has not accepted it yet"),
         (in_no_group, r"ColocationGroup shop/orders-[0-9a-f]{8} does not exist"),
+        (
+            in_a_group_that_does_not_allow_it,
+            r"NamespaceNotAllowed: group accounts/ledger allows namespaces \[\], and this is namespace shop",
+        ),
         (without_an_agent, "bucket 1 lies on nodes node-2, node-3, of which 1 have a ready agent; at least 2 must"),
     ],
 )
@@ -78,3 +89,23 @@ def test_goes_on_as_soon_as_the_operator_is_done() -> None:
 
     target = wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: 0.0, sleep=operator_makes_the_map)
     assert (target.buckets, target.agents) == (MAP, AGENTS)
+
+
+def test_an_api_server_that_is_away_for_a_moment_ends_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows may have been sent by then; when it stays away the error says what it said last."""
+    catalog = ready_catalog()
+    answers = [NoAnswer("503"), NoAnswer("503"), catalog.tables["orders"]]
+
+    def get_table(namespace: str, name: str) -> TableObject:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(catalog, "get_table", get_table)
+    clock = itertools.count()
+    target = wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: next(clock), sleep=lambda _: None)
+    assert target.buckets == MAP
+    answers[:] = [NoAnswer("the API server answered 503")] * 9
+    with pytest.raises(NotReady, match="cannot be loaded after 5 s: the API server answered 503"):
+        wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: next(clock), sleep=lambda _: None)

@@ -30,7 +30,8 @@ def states(report: TableReport) -> dict[int, str | None]:
 
 
 def report_on(inventory: Inventory) -> TableReport:
-    """The report on ``TABLE``."""
+    """The report on ``TABLE``, after a look at its folders."""
+    inventory.table(TABLE.path).look()
     return inventory.report([TABLE.reference])[0]
 
 
@@ -129,7 +130,7 @@ def test_the_scrub_finds_damage_that_nothing_shows(inventory: Inventory, root: D
     upkeep.sweep(inventory)
     assert states(report_on(inventory))[0] == "complete"
     assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0  # not due yet
-    clock.now += 101
+    clock.advance(101)
     assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5  # four files and the manifest
     assert states(report_on(inventory))[0] == "corrupt"
     assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
@@ -212,12 +213,6 @@ def test_verify_needs_the_manifest(inventory: Inventory) -> None:
         inventory.table(TABLE.path).verify("00" * 32, deep=False)
 
 
-def test_unknown_directories(inventory: Inventory) -> None:
-    """Folders of tables that the operator did not name, and only those."""
-    assert inventory.unknown_directories([]) == ("shop/orders-0a1b2c3d",)
-    assert inventory.unknown_directories([TABLE.reference]) == ()
-
-
 def test_a_table_that_vanishes_and_returns(inventory: Inventory, root: DataRoot) -> None:
     """A folder moved away by hand is noticed, and so is its return."""
     report_on(inventory)
@@ -237,7 +232,7 @@ def test_a_file_that_the_disk_cannot_read_is_corrupt(
     def unreadable(*_arguments: object) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
-    clock.now += 101
+    clock.advance(101)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pread", unreadable)
         assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5
@@ -254,7 +249,7 @@ def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, c
     before = file.stat()
     damage(file)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    clock.now += 101
+    clock.advance(101)
     upkeep.scrub_batch(root, inventory, 100, unlimited)
     assert not report_on(inventory).manifest_present
 
@@ -270,5 +265,6 @@ def test_buckets_that_lack_retained_files_are_told(root: DataRoot, inventory: In
     [report] = inventory.report([reference])
     assert (report.retained_present, report.retained_missing) == (True, ())
     on_disk(root, TABLE.path, data_path(1, load="old")).unlink()
+    inventory.table(TABLE.path).look()
     [report] = inventory.report([reference])
     assert (report.retained_present, report.retained_missing) == (True, (1,))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from colocation.manifests.spark_pods import SparkPlacement, render_properties, spark_defaults
+from colocation.model.freshness import Freshness
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.names import config_map_of
 from colocation.submit import GroupView, ManifestError, group_label, prepare
@@ -43,6 +44,20 @@ def test_a_group_that_nobody_judged_is_not_stable(status: dict[str, Any]) -> Non
     assert view.instability == "the operator has not reported on it yet"
 
 
+@pytest.mark.parametrize("stable", [True, False, None])
+def test_a_verdict_of_a_silent_operator_is_no_stable_one(stable: bool | None) -> None:
+    """Whatever it said last: the reason is its silence, the decision degrades as for any unstable group."""
+    silent = Freshness(message="no sign of life since noon")
+    condition = {"type": "Stable", "status": "False", "reason": "NodeGone", "message": "node-2 is gone"}
+    group = group_object(stable=stable, reason="NodeGone", conditions=[condition])
+    view = GroupView.from_objects(group, config_map(spark_image="spark:1"), freshness=silent)
+    assert (view.stable, view.instability) == (False, "OperatorSilent: no sign of life since noon")
+    prepared = prepare(spark_application(), view)
+    reason = "group is not stable: OperatorSilent: no sign of life since noon"
+    assert str(prepared.decision) == f"colocate: false, reason: {reason}"
+    assert prepared.application["spec"]["sparkConf"]["spark.colocation.degradeReason"] == reason
+
+
 def test_properties_survive_the_round_trip() -> None:
     """What the operator writes, the submitter reads."""
     conf = spark_defaults(SparkPlacement(namespace="shop", group="sales", spark_image="spark:1"))
@@ -69,6 +84,19 @@ def test_a_group_of_another_namespace_is_named_by_two_labels() -> None:
     assert group_label({"metadata": {"labels": labels}}) == "accounts/sales"
     group = GroupView.from_status(("accounts", "sales"), ColocationGroupStatus(), "/data", None, "shop")
     assert (group.namespace, group.group_namespace, group.labels) == ("shop", "accounts", labels)
+
+
+@pytest.mark.parametrize(("allowed", "refused"), [([], True), (["bank"], True), (["shop"], False), (["*"], False)])
+def test_a_group_of_another_namespace_allows_applications_as_tables(allowed: list[str], refused: bool) -> None:
+    """In its own namespace no list is asked."""
+    group = {**group_object(stable=True), "spec": {"allowedNamespaces": allowed}}
+    group["metadata"] = {"name": "sales", "namespace": "accounts"}
+    assert GroupView.from_objects(group, config_map(), "accounts").stable
+    if refused:
+        with pytest.raises(ManifestError, match=r"NamespaceNotAllowed: group accounts/sales allows namespaces \["):
+            GroupView.from_objects(group, config_map(), "shop")
+    else:
+        assert GroupView.from_objects(group, config_map(), "shop").group_namespace == "accounts"
 
 
 def test_pods_mount_what_the_operator_keeps_in_their_own_namespace() -> None:
