@@ -1,7 +1,7 @@
 """Agents: processes on nodes that are asked what lies there, and told what to delete.
 
-The rules are the real ones (`colocation.agent.conversation`): which question is the newest, what an order's proof has to
-say. What is imitated here is only the work on the disk.
+The rules are the real ones (`colocation.agent.conversation`): which question is the newest, what an order's proof has
+to say. What is imitated here is only the work on the disk.
 """
 
 import asyncio
@@ -104,7 +104,8 @@ class AgentProcess:
                 async with asyncio.timeout(left):
                     await ring.wait()
             if self.conversation.question is not taken.question:
-                return self._check_successor(taken.question, since)
+                self._check_successor(taken.question, since)
+                return None
 
     def _check_successor(self, question: Question, since: int | None) -> None:
         """Refuse a question that was replaced, unless all that is missed is the answer to the asker's own newer one."""
@@ -166,8 +167,8 @@ class AgentProcess:
         """Delete a bucket's files, but for young ones that no live manifest names."""
         with self.conversation.deletion(order):
             key = (order.table.namespace, order.table.directory)
-            named, old = self._named(key, order.manifests), self.disk.old_files(key, grace_seconds)
-            return self._delete(f for f in self.disk.files_of(key) if f.bucket == order.bucket and (f in named or f in old))
+            doomed = self._named(key, order.manifests) | self.disk.old_files(key, grace_seconds)
+            return self._delete(f for f in self.disk.files_of(key) if f.bucket == order.bucket and f in doomed)
 
     def collect(self, order: Order, grace_seconds: int) -> Removed:
         """Delete the old files and manifests that no live manifest names."""

@@ -67,14 +67,14 @@ class FakeApi:
         """A list as it was: what a replica of the API server that lags behind serves."""
         found: dict[Key, JsonObject] = {}
         for event in self.events:
-            if event.resource == resource and int(event.body["metadata"]["resourceVersion"]) <= version:
+            if event.resource == resource and version_of(event.body) <= version:
                 key = key_of(event.body)
                 found.pop(key, None) if event.deleted else found.__setitem__(key, event.body)
         return [copy_of(body) for _, body in sorted(found.items())], version
 
     def position_after(self, version: int) -> int:
         """Of the first event that is newer, among all events."""
-        return bisect.bisect_right(self.events, version, key=lambda event: int(event.body["metadata"]["resourceVersion"]))
+        return bisect.bisect_right(self.events, version, key=lambda event: version_of(event.body))
 
     def add(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         key = (namespace, body["metadata"]["name"])
@@ -120,7 +120,8 @@ class FakeApi:
     def _allowed(resource: Resource, patch: JsonObject, subresource: str) -> JsonObject:
         if subresource:
             return {subresource: patch.get(subresource, {})}
-        metadata = {name: patch["metadata"][name] for name in ("annotations", "labels") if name in patch.get("metadata", {})}
+        given = patch.get("metadata", {})
+        metadata = {name: given[name] for name in ("annotations", "labels") if name in given}
         rest = {name: part for name, part in patch.items() if name not in ("metadata", "apiVersion", "kind")}
         if resource in HAVE_STATUS:
             rest.pop("status", None)
@@ -148,6 +149,10 @@ def _label_pairs(selector: str) -> dict[str, str]:
 def _matches(body: JsonObject, namespace: str, labels: dict[str, str]) -> bool:
     metadata = body["metadata"]
     return namespace in ("", metadata["namespace"]) and labels.items() <= metadata.get("labels", {}).items()
+
+
+def version_of(body: JsonObject) -> int:
+    return int(body["metadata"]["resourceVersion"])
 
 
 def key_of(body: JsonObject) -> Key:
@@ -201,7 +206,7 @@ class ApiFaults:
 class ApiClient:
     """What `colocation.kube.api.Api` is to the operator, over the fake server.
 
-    ``before_write`` and ``after_write`` are told of each write; they may kill the operator, which hears of nothing then.
+    ``before_write`` and ``after_write`` are told of each write; they may kill the operator, which then hears nothing.
     """
 
     server: FakeApi

@@ -1,4 +1,4 @@
-"""What must hold at every moment, whatever the faults: nothing that is wanted is deleted, no map runs ahead of its data.
+"""What must hold at every moment, whatever the faults: nothing wanted is deleted, no map runs ahead of its data.
 
 An order is judged when it is carried out, against what the API server and the disks hold at that moment. Only what
 *faults* took within the last `NEWS_SECONDS` counts as if it were still there: no operator can know of it yet.
@@ -73,7 +73,7 @@ class Checks:
         others = [node for node in row if node in self._others(disk, file)]
         wanted = len(row) - self._is_news(file)
         self.require(
-            others and len(others) >= wanted or not row,
+            (others and len(others) >= wanted) or not row,
             f"{file} would go from {disk.node}, and of the map's {row} only {others} have it",
         )
 

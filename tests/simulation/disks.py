@@ -223,7 +223,7 @@ class Disk:
         damaged = [file for file in files if file in lying and file in self.damaged]
         state = "corrupt" if damaged else "complete" if len(held) == len(files) else "partial" if held else None
         return BucketReport(
-            state=state,  # type: ignore[arg-type]
+            state=state,
             files_wanted=len(files),
             files_held=len(held),
             bytes_wanted=sum(file.size_bytes for file in files),

@@ -43,7 +43,7 @@ class Faults:
     def one(self) -> None:
         """Any of them."""
         fault = self._random.choice(self.kinds)
-        self._world.note(fault.__name__)  # type: ignore[attr-defined]
+        self._world.note(fault.__name__)
         fault()
         self._world.verdicts.look()
 

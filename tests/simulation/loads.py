@@ -1,7 +1,7 @@
 """Loads in steps, as `colocation.spark` makes them: files to every replica, the manifest, a check, a compare-and-set.
 
-Each step may fail, take long, or be overtaken: by another load, a changed map, a dropped table, a lost answer. A load that
-ends without a commit leaves garbage.
+Each step may fail, take long, or be overtaken: by another load, a changed map, a dropped table, a lost answer. A load
+that ends without a commit leaves garbage.
 """
 
 import asyncio

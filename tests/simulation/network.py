@@ -252,7 +252,8 @@ class AgentCalls:
         proof: DeletionProof,
     ) -> Removed:
         order = Order("drop", TablePath(namespace, directory), proof, manifests, bucket)
-        return self._order(f"drop {directory} bucket {bucket}", order, lambda one: one.drop_bucket(order, grace_seconds))
+        name = f"drop {directory} bucket {bucket}"
+        return self._order(name, order, lambda one: one.drop_bucket(order, grace_seconds))
 
     def collect(
         self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int, proof: DeletionProof

@@ -1,4 +1,4 @@
-"""Operators: the real process (loop, election, reader, writer, decisions, planner), over the fake API server and agents.
+"""Operators: the real process (loop, election, reader, writer, decisions, planner), over fake API server and agents.
 
 This file is the seam: what the real process reaches the world by is put in here, and nowhere else.
 """
@@ -164,9 +164,10 @@ class SimulatedOperator:
         owner = self._owner = object()
         world, clock = self._world, SteadyClock(self.wall.now, self._world.loop.time)
         api = ApiClient(
-            world.api, self._random, self.faults, self._before_api_write, self._after_write, lambda: owner is self._owner
-        )
-        parts = {
+            world.api, self._random, self.faults, self._before_api_write, self._after_write,
+            is_alive=lambda: owner is self._owner,
+        )  # fmt: skip
+        parts: dict[str, Any] = {
             "SteadyClock": lambda: clock,
             "wall_clock": self.wall.now,
             "Leadership": partial(Leadership, monotonic=world.loop.time),
@@ -184,7 +185,7 @@ class SimulatedOperator:
 
     def _start_owned(self, owner: object) -> None:
         OWNER.set(owner)
-        assert self.process is not None  # noqa: S101 - it was just made
+        assert self.process is not None
         self.process.start()
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Short stories without chance, for tests that each show one thing: a quiet cluster, and what is done to it step by step."""
+"""Short stories without chance, for tests that each show one thing: a quiet cluster, and what is done to it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -19,7 +19,7 @@ MOST_LOADS = 6
 class Scene:
     """A cluster with one leading operator, and nothing that goes wrong by itself.
 
-    ``dies_at``: the write at which the operator dies, counted from `count_writes`; ``dies_after``: once it is carried out.
+    ``dies_at``: the write at which the operator dies, counted from `count_writes`; ``dies_after``: once it is done.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Cluster:
-    """A world with its users and operators, on a loop of its own. ``bad_node``: one that never takes a clone any more."""
+    """A world with its users and operators, on a loop of its own. ``bad_node``: one that takes no clone any more."""
 
     loop: VirtualLoop
     world: World
@@ -162,7 +162,7 @@ def _set_the_scene(cluster: Cluster) -> None:
 
 
 def problems(cluster: Cluster) -> list[str]:
-    """What is not well: every group is stable, every committed file whole on just the nodes of the map, nothing runs."""
+    """What is not so: every group is stable, every committed file whole on just the map's nodes, nothing runs."""
     world = cluster.world
     cluster.users.give_up_purged()
     jobs = [] if cluster.bad_node else world.api.peek(JOBS)

@@ -1,8 +1,8 @@
 """The operator dies at each of its writes, one after the other: nothing is lost, and all becomes well.
 
-A scene is played once without a fault, and the operator's writes and orders are counted. Then it is played again for each
-of them: the operator dies just before it is carried out, or just after, and another one takes over. Source of the idea:
-Sieve (OSDI 2022).
+A scene is played once without a fault, and the operator's writes and orders are counted. Then it is played again for
+each of them: the operator dies just before it is carried out, or just after, and another one takes over. Source of the
+idea: Sieve (OSDI 2022).
 """
 
 import functools

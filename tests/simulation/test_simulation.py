@@ -1,7 +1,7 @@
 """Seeded faults against the real operator: it never does harm, and when the faults end, all is well again.
 
-The seeds are fixed here; `make simulate` takes new ones. `SEEDS=100-199 pytest tests/simulation/test_simulation.py` runs
-just these.
+The seeds are fixed here; `make simulate` takes new ones. `SEEDS=100-199 pytest tests/simulation/test_simulation.py`
+runs just these.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What users do to groups and tables: every field of the kinds, moves, drops, recoveries, and what hostile tenants try."""
+"""What users do to groups and tables: all fields, moves, drops, recoveries, and what hostile tenants try."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 SHOP, STOCK = NAMESPACES_OF_TENANTS
 MOST_TABLES = 6
-HOSTILE_VALUES: tuple[Any, ...] = ("x", -1, 10**30, [], {}, [{}], {"manifest": "x"}, "soon", True, "../../etc", 0.5, ["*"])
+HOSTILE_VALUES: tuple[Any, ...] = (
+    "x", -1, 10**30, [], {}, [{}], {"manifest": "x"}, "soon", True, "../../etc", 0.5, ["*"],
+)  # fmt: skip
 HOSTILE_FIELDS = (
     "snapshot", "history", "group", "groupId", "buckets", "replicas", "columns", "accepted", "conditions",
     "observedGeneration",
@@ -82,8 +84,8 @@ class Users:
         number = self._world.number()
         if len(self._world.api.peek(TABLES)) < MOST_TABLES:
             group = self._random.choice(["", f"new-{number}", *names])
-            buckets = {"buckets": 2, "replicas": 2} if group not in names else {}
-            self.make_any_table(f"late-{number}", group, **buckets)
+            fields: JsonObject = {} if group in names else {"buckets": 2, "replicas": 2}
+            self.make_any_table(f"late-{number}", group, SHOP, **fields)
 
     def any_table(self) -> JsonObject | None:
         tables = self._world.api.peek(TABLES)
@@ -146,7 +148,7 @@ class Users:
         if group is None:
             return
         choice = self._random.choice
-        patches = [
+        patches: list[JsonObject] = [
             {"balancing": {"strict": choice([True, False])}},
             {"balancing": {"enabled": choice([True, True, False])}},
             {"relocation": {"downToleranceSeconds": choice([0, 60, 300])}},

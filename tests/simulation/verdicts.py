@@ -39,9 +39,9 @@ class _Truth:
 class Verdicts:
     """Follows every group.
 
-    ``hampered_at``: when an operator last could not do its work, or began it: verdicts may be late. ``confused_at``: when
-    it last was told what had been before, or acted on that: verdicts may turn. ``news_delay_seconds``: how much longer
-    news may take, as watches lose events until the next full list.
+    ``hampered_at``: when an operator last could not do its work, or began it: verdicts may be late. ``confused_at``:
+    when it last was told what had been before, or acted on that: verdicts may turn. ``news_delay_seconds``: how much
+    longer news may take, as watches lose events until the next full list.
     """
 
     def __init__(self, world: "World") -> None:
@@ -139,8 +139,8 @@ class Verdicts:
             for file in self._world.committed(table):
                 if not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
-                    here = [node for node in row if node not in away]
-                    yield from (f"{n} has no whole {file}" for n in here if not self._world.machines[n].disk.holds(file))
+                    here = [self._world.machines[node].disk for node in row if node not in away]
+                    yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))
 
     def _is_new(self, file: File) -> bool:
         """Whether it was committed so lately that nobody need know yet where it is, and no fault has taken it since."""

@@ -8,17 +8,10 @@ import asyncio
 import functools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 Answer = TypeVar("Answer")
-
-
-class Travels(Protocol):
-    """Something far away: a call of it in a thread takes time on its way there and back."""
-
-    def way_seconds(self) -> float:
-        """How long one way takes this time."""
 
 
 class DeadLock(Exception):
@@ -54,7 +47,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.elapsed
 
-    def run_in_executor(self, executor: Any, function: Callable[..., Answer], *args: Any) -> "asyncio.Future[Answer]":
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, function: Callable[..., Answer], *args: Any
+    ) -> "asyncio.Future[Answer]":
         """As a thread would: the function runs at one later moment, and its answer arrives later still.
 
         It runs even if nobody waits for it any more: a request that is sent cannot be called back.
@@ -82,13 +77,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def _way_of(function: Callable[..., Any], args: Any) -> Callable[[], float]:
-    """How long the way is to what the call is about; no time when nothing of it is far away."""
+    """How long the way is to what the call is about (its ``way_seconds``); no time when nothing of it is far away."""
     while isinstance(function, functools.partial):
         args = (*function.args, *args)
         function = function.func
     for one in (getattr(function, "__self__", None), *args):
         if hasattr(one, "way_seconds"):
-            return one.way_seconds  # type: ignore[no-any-return]
+            return one.way_seconds
     return lambda: 0.0
 
 
