@@ -142,15 +142,10 @@ class Reconciler:
         decision = await self._strategy.decide(
             partial(decide, observation, self._evidence, self._settings.policy, collect)
         )
-<<<<<<< HEAD
-        self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
-        self._evidence = self._evidence.after(observation, _all_actions(decision))
-=======
         if decision.withheld and (last is None or last.decision.withheld != decision.withheld):
             logger.warning("%s: %s", Reason.TOO_MANY_DELETIONS, decision.withheld.message)
-        self._begin_config_maps(decision)
-        self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
->>>>>>> core
+        self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
+        self._evidence = self._evidence.after(observation, _all_actions(decision))
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
         now = observation.now
