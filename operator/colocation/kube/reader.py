@@ -1,5 +1,6 @@
 """ClusterReader: what is known of the cluster now, from watch events, full lists and the agents."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -35,6 +36,8 @@ LABEL_SELECTORS: Mapping[Resource, str] = {
     JOBS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={CLONE_COMPONENT}",
 }
 MAX_REMEMBERED_DROPS = 1000
+MAX_READS = 16
+"""Requests to the API server at once."""
 
 
 class LiveCluster:
@@ -191,13 +194,17 @@ class LiveCluster:
         return {**names, **Observation(self._now(), agents=self._agents.objects).agent_urls}
 
     async def _learn_namespaces(self, groups: Iterable[ObservedGroup]) -> None:
-        for namespace in {group.identity.namespace for group in groups} - self._namespace_uids.keys():
-            try:
-                body = await self._api.get(NAMESPACES, "", namespace)
-            except NotFound:
-                continue  # it goes together with its groups
-            self._namespace_uids[namespace] = body["metadata"]["uid"]
-            self._version += 1
+        missing = sorted({group.identity.namespace for group in groups} - self._namespace_uids.keys())
+        for start in range(0, len(missing), MAX_READS):
+            await asyncio.gather(*(self._learn_namespace(one) for one in missing[start : start + MAX_READS]))
+
+    async def _learn_namespace(self, namespace: str) -> None:
+        try:
+            body = await self._api.get(NAMESPACES, "", namespace)
+        except NotFound:
+            return  # it goes together with its groups
+        self._namespace_uids[namespace] = body["metadata"]["uid"]
+        self._version += 1
 
     def _remember_drop_of(self, body: JsonObject) -> None:
         try:

@@ -23,13 +23,13 @@ from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
-from ..state.snapshot import snapshot_of
+from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action
 from .clones import clone_actions, ends_of
 from .config_maps import config_maps
 from .deletion import collect_actions, delete_group, drop_actions, stray_clones
 from .evidence import Evidence
-from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions
+from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions, waiting_status
 from .members import delete_after, next_members, next_recycled
 from .planned import planned
 from .policy import Policy
@@ -135,6 +135,9 @@ class _Pass:
                 scopes = [Scope(name, tuple(said))]
             elif group.spec is None:
                 scopes = [Scope(name, tuple(status_actions(group, invalid_status(self.observation, group))))]
+            elif awaits_files(self.index, group):
+                waiting = waiting_status(self.observation, group, self.recycled[key])
+                scopes = [Scope(name, tuple(status_actions(group, waiting)))]
             elif key in states and plans[key].is_judged and name not in self.containment.errors:
                 parts = (group, states[key], plans[key], tuple(self.jobs.get(key, ())))
                 scopes = self.containment.run(name, partial(self._scopes_of_group, *parts))

@@ -146,6 +146,29 @@ def invalid_status(observation: Observation, group: ObservedGroup) -> Colocation
     )
 
 
+def waiting_status(
+    observation: Observation, group: ObservedGroup, recycled: tuple[RecycledTable, ...]
+) -> ColocationGroupStatus:
+    """The status of a group that gets its first map when the files of its tables, which are made again, are found."""
+    message = "its tables are made again from the files on the nodes, which its map will follow; wait"
+    verdicts = (
+        Verdict(ConditionType.READY, False, Reason.RECOVERING, message),
+        Verdict(ConditionType.STABLE, False, Reason.RECOVERING, message),
+        Verdict(ConditionType.RECONCILING, True, Reason.RECOVERING, message),
+        Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way"),
+    )
+    generation = group.identity.generation
+    return group.status.model_copy(
+        update={
+            "observed_generation": generation,
+            "stable": False,
+            "reason": Reason.RECOVERING.value,
+            "recycled": recycled,
+            "conditions": conditions(group.status.conditions, verdicts, generation, observation.now),
+        }
+    )
+
+
 def _stopped(group: ObservedGroup, reason: Reason, message: str, now: datetime) -> tuple[Condition, ...]:
     """The conditions of a group for which nothing can be done."""
     verdicts = (

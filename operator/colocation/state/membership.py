@@ -115,7 +115,7 @@ class _Sorting:
         if table.status_error:
             return _refusal_of_status(placed)
         if table.is_recovering:
-            return _refusal_of_recovery(is_possible=record_of(table, self._records) is not None)
+            return _refusal_of_recovery(table.adopts is not None or record_of(table, self._records) is not None)
         if table.status.snapshot and (table.status.columns or not placed.columns_are_known):
             refused = _refusal_of_columns(placed, table.spec)
             if refused:
