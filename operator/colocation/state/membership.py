@@ -6,7 +6,7 @@ not carried out yet, never makes its files homeless. Source: seed 000, "Modifyin
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..model.conditions import Reason
@@ -136,8 +136,9 @@ def _is_open(group: ObservedGroup | None, key: GroupKey, table: ObservedTable) -
 
 def _kept_memory(placed: Placement, table: ObservedTable) -> TableMemory:
     """Of a table that is refused. A status that cannot be read is no news of its snapshot."""
-    snapshot = table.status.snapshot or (placed.memory.snapshot if table.status_error else None)
-    return replace(placed.memory, snapshot=snapshot)
+    known = placed.memory
+    snapshot = table.status.snapshot or (known.snapshot if table.status_error else None)
+    return TableMemory(known.replicas, known.columns_digest, snapshot)
 
 
 def _next_memory(placed: Placement, table: ObservedTable, group: ObservedGroup | None) -> TableMemory:
@@ -146,7 +147,7 @@ def _next_memory(placed: Placement, table: ObservedTable, group: ObservedGroup |
     if table.spec is None:
         return kept
     replicas = table.spec.replicas or group.spec.replicas if group and group.spec else kept.replicas
-    return replace(kept, replicas=replicas, columns_digest=table.spec.columns_digest)
+    return TableMemory(replicas, table.spec.columns_digest, kept.snapshot)
 
 
 def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, tuple[ObservedTable, ...]]:

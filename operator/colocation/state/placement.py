@@ -112,8 +112,9 @@ def _remembered(table: ObservedTable, group: ObservedGroup | None, member: Group
     columns_are_known = _columns_are_known(table, memory)
     if table.spec and table.spec.columns_digest == memory.columns_digest:
         update["columns"] = table.spec.columns
-    told = replace(table, status=table.status.model_copy(update=update))
-    return Placement(told, group, True, memory, columns_are_known)
+    if any(getattr(table.status, name) != value for name, value in update.items()):
+        table = replace(table, status=table.status.model_copy(update=update))
+    return Placement(table, group, True, memory, columns_are_known)
 
 
 def _columns_are_known(table: ObservedTable, memory: TableMemory) -> bool:
