@@ -13,7 +13,7 @@ from .worlds import GIB, World, carried_out, make_group, make_node, make_snapsho
 
 WEIGHTS = (1, 1, 1, 2, 3, 0.5)
 BLOCK = 150
-BLOCKS = 12
+BLOCKS = 8
 FOUND = [534, 1667]
 """Seeds of `changed` for which repair without regard to the balance that follows made one replica too many."""
 
@@ -89,7 +89,7 @@ def test_repair_and_balance_together_are_the_optimum_of_both(block: int) -> None
 
 def test_step_by_step_too() -> None:
     """Planned anew at every step, while clones run and end in any order, no replica is made beyond the optimum."""
-    for seed in [*FOUND, *range(300)]:
+    for seed in [*FOUND, *range(150)]:
         world = World(changed(Random(seed)), Random(seed))
         best = optimum(world.snapshot)
         names = {node.name for node in world.snapshot.nodes}
@@ -102,10 +102,10 @@ def test_step_by_step_too() -> None:
 def test_within_the_limits_of_zones() -> None:
     """Buckets that may lie in no fewer zones than their repair can reach: no more than the optimum under that limit."""
     compared = 0
-    for seed in range(900):
+    for seed in range(400):
         snapshot = changed(Random(seed), zones="abcd")
         best = optimum(snapshot, zones=True)
         if best is not None:
             compared += 1
             assert replicas_made(snapshot) <= best, f"seed {seed}"
-    assert compared > 300
+    assert compared > 100

@@ -69,8 +69,9 @@ async def _held(node: NodeState, question: Question, since: int | None, wait_sec
         if now >= not_before or left_seconds <= 0:
             try:
                 report = await node.run_report(node.answers.answer, question, since)
-            except Superseded as error:
-                raise _replaced(node, question) from error
+            except Superseded:
+                _check_replaced(node, question, has_looked)
+                return None
             has_looked = True
             if report is not None or left_seconds <= 0:
                 return report
@@ -79,18 +80,24 @@ async def _held(node: NodeState, question: Question, since: int | None, wait_sec
         else:
             pause_seconds = not_before - now
         await rung_within(ring, min(pause_seconds, left_seconds))
-        newest = node.conversation.question
-        if newest is not question:
-            if has_looked and newest is not None and newest.session == question.session:
-                return None
-            raise _replaced(node, question)
+        if node.conversation.question is not question:
+            _check_replaced(node, question, has_looked)
+            return None
 
 
-def _replaced(node: NodeState, question: Question) -> StaleTerm | UnknownQuestion:
-    """What the caller of a question is told that another one has replaced."""
+def _check_replaced(node: NodeState, question: Question, has_looked: bool) -> None:
+    """Refuse a question that another one has replaced, unless that is of the same session and nothing had changed.
+
+    Raises:
+        StaleTerm: an operator with a newer term asks.
+        UnknownQuestion: nothing can be said of the question.
+    """
+    newest = node.conversation.question
+    if has_looked and newest is not None and newest.session == question.session:
+        return
     if node.conversation.term > question.term:
-        return StaleTerm(question.term, node.conversation.term)
-    return UnknownQuestion(f"question {question.number} was replaced by a newer one; ask in full")
+        raise StaleTerm(question.term, node.conversation.term)
+    raise UnknownQuestion(f"question {question.number} was replaced by a newer one; ask in full")
 
 
 async def _answered_alone(node: NodeState, request: web.Request, single: OldInventoryRequest) -> web.Response:

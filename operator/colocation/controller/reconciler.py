@@ -12,6 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from ..kube.errors import ClusterError, StaleDecision
+from ..model.conditions import Reason
 from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap, WriteGroupStatus
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
@@ -141,6 +142,8 @@ class Reconciler:
         decision = await self._strategy.decide(
             partial(decide, observation, self._evidence, self._settings.policy, collect)
         )
+        if decision.withheld and (last is None or last.decision.withheld != decision.withheld):
+            logger.warning("%s: %s", Reason.TOO_MANY_DELETIONS, decision.withheld.message)
         self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
         self._evidence = self._evidence.after(observation, _all_actions(decision))
         performed: list[Action] = []

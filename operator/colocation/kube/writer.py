@@ -144,8 +144,14 @@ class LiveWriter:
         self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch))
 
     async def _write_status(self, resource: Resource, subject: Identity, status: JsonObject) -> None:
+        """A conflict says that what we know is old: the watch that should have told us may have lost the event."""
         patch = {"metadata": {"resourceVersion": subject.resource_version}, "status": status}
-        self._take(resource, await self._api.patch(resource, subject.namespace, subject.name, patch, "status"))
+        try:
+            written = await self._api.patch(resource, subject.namespace, subject.name, patch, "status")
+        except Conflict:
+            self._take(resource, await self._api.get(resource, subject.namespace, subject.name))
+            raise
+        self._take(resource, written)
 
     async def _start_clone(self, action: StartClone) -> None:
         if action.replaces:

@@ -51,7 +51,7 @@ class Evenness(Frozen):
 class NodeLoad(Frozen):
     """What one node has of a group in its map, before and after the whole plan.
 
-    ``share``: the replicas that it should have by its weight; 0 when it may not take any.
+    ``share``: the replicas that it should have by its weight; 0 when it may neither take any nor keep what it has.
     """
 
     node: str

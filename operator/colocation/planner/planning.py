@@ -25,7 +25,10 @@ def plan(snapshot: Snapshot) -> Plan:
 
     Pure: equal snapshots give equal plans. Groups are in the snapshot's order.
     """
-    cluster = Cluster(snapshot)
+    return _plan(Cluster(snapshot))
+
+
+def _plan(cluster: Cluster) -> Plan:
     candidates: dict[GroupKey, Candidate] = {}
     for key, group in cluster.groups.items():
         if not needs_nothing(cluster, group):
@@ -49,7 +52,7 @@ def plan_contained(snapshot: Snapshot) -> tuple[Plan, dict[GroupKey, Exception]]
     """`plan`, but that a group on which it fails does nothing and harms no other; with the failures, to be logged.
 
     Such a group is stalled, with reason InternalError; its verdict is made apart from its plan (see
-    `GroupPlan.is_judged`). Should groups fail only together, the last of them is left out.
+    `GroupPlan.is_judged`). Of groups that fail only together, none is planned.
 
     Raises:
         Exception: the planner fails even without groups.
@@ -57,33 +60,29 @@ def plan_contained(snapshot: Snapshot) -> tuple[Plan, dict[GroupKey, Exception]]
     try:
         return plan(snapshot), {}
     except Exception:  # noqa: BLE001 - the last line of defence: one group's fault must not stop the others
-        failures = {key: error for key, group in _by_key(snapshot).items() if (error := _failure(snapshot, [group]))}
-    sound = [group for key, group in _by_key(snapshot).items() if key not in failures]
+        groups = {(group.namespace, group.name): group for group in snapshot.groups}
+        failures = _failures(snapshot, list(groups.values()))
+    sound = [group for key, group in groups.items() if key not in failures]
     while (error := _failure(snapshot, sound)) is not None:
-        culprit = _first_to_fail(snapshot, sound)
-        failures[culprit.namespace, culprit.name] = error
-        sound.remove(culprit)
-    planned = {(one.namespace, one.name): one for one in plan(_of_groups(snapshot, sound)).groups}
-    return Plan(
-        groups=tuple(
-            planned[key] if key in planned else _failed_plan(snapshot, group, failures[key])
-            for key, group in _by_key(snapshot).items()
-        )
-    ), failures
+        for culprit in _failing_together(snapshot, sound):
+            failures[culprit.namespace, culprit.name] = error
+            sound.remove(culprit)
+    planned = {(one.namespace, one.name): one for one in _plan(_part(snapshot, sound)).groups}
+    plans = (
+        planned[key] if key in planned else _failed_plan(snapshot, group, failures[key])
+        for key, group in groups.items()
+    )
+    return Plan(groups=tuple(plans)), failures
 
 
-def _by_key(snapshot: Snapshot) -> dict[GroupKey, GroupState]:
-    return {(group.namespace, group.name): group for group in snapshot.groups}
-
-
-def _of_groups(snapshot: Snapshot, groups: list[GroupState]) -> Snapshot:
-    """All that there is, but for the other groups: their clones count still."""
-    return snapshot.model_copy(update={"groups": tuple(groups)})
+def _part(snapshot: Snapshot, groups: list[GroupState]) -> Cluster:
+    """The cluster as if it had these groups alone; the clones of the others count still, and shares are as ever."""
+    return Cluster(snapshot.model_copy(update={"groups": tuple(groups)}), has_several=len(snapshot.groups) > 1)
 
 
 def _failure(snapshot: Snapshot, groups: list[GroupState]) -> Exception | None:
     try:
-        plan(_of_groups(snapshot, groups))
+        _plan(_part(snapshot, groups))
     except Exception as error:
         if not groups:
             raise
@@ -91,16 +90,35 @@ def _failure(snapshot: Snapshot, groups: list[GroupState]) -> Exception | None:
     return None
 
 
-def _first_to_fail(snapshot: Snapshot, groups: list[GroupState]) -> GroupState:
-    """The last group of a shortest beginning of ``groups`` that fails, by bisection; all of them together do."""
-    works, fails = 0, len(groups)
-    while fails - works > 1:
-        middle = (works + fails) // 2
-        if _failure(snapshot, groups[:middle]) is None:
-            works = middle
-        else:
-            fails = middle
-    return groups[fails - 1]
+def _failures(snapshot: Snapshot, groups: list[GroupState]) -> dict[GroupKey, Exception]:
+    """The groups that fail by themselves: every half that fails is looked at by halves."""
+    error = _failure(snapshot, groups)
+    if error is None:
+        return {}
+    if len(groups) < 2:
+        return {(group.namespace, group.name): error for group in groups}
+    middle = len(groups) // 2
+    return _failures(snapshot, groups[:middle]) | _failures(snapshot, groups[middle:])
+
+
+def _failing_together(snapshot: Snapshot, groups: list[GroupState]) -> list[GroupState]:
+    """A smallest set of groups that fails, though no part of it does.
+
+    The last group of the shortest beginning that fails belongs to it; so does the last of the shortest beginning that
+    fails with that one; and so on.
+    """
+    found: list[GroupState] = []
+    while groups and (not found or _failure(snapshot, found) is None):
+        works, fails = 0, len(groups)
+        while fails - works > 1:
+            middle = (works + fails) // 2
+            if _failure(snapshot, [*found, *groups[:middle]]) is None:
+                works = middle
+            else:
+                fails = middle
+        found.append(groups[fails - 1])
+        groups = groups[: fails - 1]
+    return found
 
 
 def _failed_plan(snapshot: Snapshot, group: GroupState, error: Exception) -> GroupPlan:
@@ -110,7 +128,7 @@ def _failed_plan(snapshot: Snapshot, group: GroupState, error: Exception) -> Gro
     )
     problem = BucketProblem(bucket=0, reason=Reason.INTERNAL_ERROR, message=message)
     try:
-        status = group_status(GroupView(Cluster(_of_groups(snapshot, [group])), group))
+        status = group_status(GroupView(_part(snapshot, [group]), group))
     except Exception:  # noqa: BLE001 - no verdict either; the failure that is reported came first
         status = Status(False, Reason.INTERNAL_ERROR, message)
     return GroupPlan(
@@ -155,7 +173,7 @@ def _go_on_to_balance(candidate: Candidate) -> None:
 
 def _balance_across_groups(cluster: Cluster, candidates: dict[GroupKey, Candidate]) -> None:
     """Let groups that need nothing for themselves move a replica for the evenness of all."""
-    if cluster.limits.disable_colocate_balance or len(cluster.groups) < 2:
+    if cluster.limits.disable_colocate_balance or not cluster.has_several:
         return
     across_groups = CrossGroupBalance(cluster)
     if across_groups.is_within_tolerance():

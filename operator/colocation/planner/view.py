@@ -151,10 +151,14 @@ class Room:
 
 
 class Cluster:
-    """Everything about a snapshot that is not about one group alone."""
+    """Everything about a snapshot that is not about one group alone.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    ``has_several``: whether there are several groups, which are even together (see `Shares`).
+    """
+
+    def __init__(self, snapshot: Snapshot, *, has_several: bool | None = None) -> None:
         self.snapshot = snapshot
+        self.has_several = len(snapshot.groups) > 1 if has_several is None else has_several
         self.now = snapshot.now
         self.limits = snapshot.limits
         self.nodes: dict[str, Node] = {node.name: node for node in snapshot.nodes}
@@ -197,9 +201,8 @@ class Cluster:
                 weights[standing][name] = node.weight
                 zones[name] = zone_of(node, spec)
         decisive = len(set(zones.values())) > 1
-        several = len(self.groups) > 1
         fit, waiting, keeping = weights[Standing.FIT], weights[Standing.WAITING], weights[Standing.KEEPING]
-        return Pool(several, fit, waiting, keeping, zones if decisive else {})
+        return Pool(self.has_several, fit, waiting, keeping, zones if decisive else {})
 
     def standing(self, name: str, spec: ColocationGroupSpec) -> Standing:
         """What the node is to a group of this spec."""

@@ -148,7 +148,10 @@ class DropBucket:
 
 @dataclass(frozen=True)
 class RecycleTable:
-    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist."""
+    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist.
+
+    ``is_explained``: a group remembers that the table was dropped.
+    """
 
     node: str
     url: str
@@ -156,6 +159,7 @@ class RecycleTable:
     directory: str
     keep_seconds: int
     proof: DeletionProof
+    is_explained: bool = True
 
 
 @dataclass(frozen=True)

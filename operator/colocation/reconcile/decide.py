@@ -23,17 +23,18 @@ from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
-from ..state.snapshot import snapshot_of
+from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action
 from .clones import clone_actions, ends_of
 from .config_maps import config_maps
-from .deletion import collect_actions, delete_group, drop_actions, recycle_actions, stray_clones
+from .deletion import collect_actions, delete_group, drop_actions, stray_clones
 from .evidence import Evidence
-from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions
+from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions, waiting_status
 from .members import delete_after, next_members, next_recycled
 from .planned import planned
 from .policy import Policy
 from .recovery import Recovery, recoveries_of, request_actions
+from .recycling import Withheld, recycling
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
 
@@ -52,7 +53,7 @@ class Decision:
 
     ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone.
     ``errors``: scope -> what deciding about it raised; the group or table says so itself (``InternalError``), and all
-    others are decided about as ever.
+    others are decided about as ever. ``withheld``: folders that are not recycled, as they would be too many at once.
     """
 
     snapshot: Snapshot
@@ -60,6 +61,7 @@ class Decision:
     scopes: tuple[Scope, ...]
     is_waiting: bool = False
     errors: Mapping[str, Exception] = field(default_factory=dict)
+    withheld: Withheld | None = None
 
 
 def decide(observation: Observation, evidence: Evidence, policy: Policy, collect: bool) -> Decision:
@@ -85,6 +87,8 @@ class _Pass:
         self.jobs = self._jobs_by_group()
         self.nodes = {node.name: node for node in self.snapshot.nodes}
         self.recycled = {group.key: self._recycled(group) for group in observation.groups}
+        records = chain.from_iterable(self.recycled.values())
+        self.recycling = recycling(self.index, records, evidence, policy)
 
     def decision(self, collect: bool) -> Decision:
         """All scopes, those of the groups first."""
@@ -98,7 +102,7 @@ class _Pass:
             *self._scopes_of_tables(transfers),
             *self._transfer_scopes(transfers),
             *_single("stray clone", stray_clones(self.observation)),
-            *_single("recycle", recycle_actions(self.index, chain.from_iterable(self.recycled.values()))),
+            *_single("recycle", self.recycling.actions),
             *_single("collect", collect_actions(self.index, grace_seconds) if collect else ()),
         ]
         wanted = tuple(scope for scope in scopes if scope.actions)
@@ -106,7 +110,12 @@ class _Pass:
         is_waiting = bool(transfers or errors) or any(table.is_recovering for table in self.observation.tables)
         is_waiting = is_waiting or bool(self.evidence.ordered)
         is_waiting = is_waiting or any(group.unconfirmed for group in self.snapshot.groups)
-        return Decision(self.snapshot, self.plan, wanted, is_waiting, errors)
+        is_waiting = is_waiting or self._waits_for_folders()
+        return Decision(self.snapshot, self.plan, wanted, is_waiting, errors, self.recycling.withheld)
+
+    def _waits_for_folders(self) -> bool:
+        """Whether folders without a table lie somewhere, which go with the clock alone."""
+        return any(view.report and view.report.unknown_directories for view in self.observation.agent_views.values())
 
     def _recycled(self, group: ObservedGroup) -> tuple[RecycledTable, ...]:
         found = self.containment.run(group_scope(group), lambda: next_recycled(self.index, self.reports, group))
@@ -126,6 +135,9 @@ class _Pass:
                 scopes = [Scope(name, tuple(said))]
             elif group.spec is None:
                 scopes = [Scope(name, tuple(status_actions(group, invalid_status(self.observation, group))))]
+            elif awaits_files(self.index, group):
+                waiting = waiting_status(self.observation, group, self.recycled[key])
+                scopes = [Scope(name, tuple(status_actions(group, waiting)))]
             elif key in states and plans[key].is_judged and name not in self.containment.errors:
                 parts = (group, states[key], plans[key], tuple(self.jobs.get(key, ())))
                 scopes = self.containment.run(name, partial(self._scopes_of_group, *parts))
@@ -145,6 +157,11 @@ class _Pass:
             if is_current(uids, job) and not job.identity.deleting:
                 jobs.setdefault((job.group_namespace, job.group), []).append(job)
         return jobs
+
+    def _withheld_of(self, group: ObservedGroup) -> Withheld | None:
+        """What is not recycled in the group's namespace."""
+        withheld = self.recycling.withheld
+        return withheld if withheld and group.identity.namespace in withheld.namespaces else None
 
     def _arriving_jobs(self, key: GroupKey) -> Iterator[ObservedCloneJob]:
         """Of the tables that move to the group."""
@@ -167,6 +184,7 @@ class _Pass:
             members=next_members(self.index, group),
             recycled=recycled,
             delete_after=delete_after(self.index, group, state.spec, recycled),
+            withheld=self._withheld_of(group),
             ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
         )
         name = group_scope(group)

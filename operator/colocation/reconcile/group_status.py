@@ -23,6 +23,7 @@ from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, Ob
 from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables
+from .recycling import Withheld
 
 MAX_SHORT_MESSAGE = 1024
 """Characters of a message where the status has to be short."""
@@ -36,6 +37,7 @@ class GroupFacts:
     """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too.
 
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
+    ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
     """
 
@@ -49,6 +51,7 @@ class GroupFacts:
     recycled: tuple[RecycledTable, ...]
     delete_after: str | None
     ends: Mapping[str, EndedClone]
+    withheld: Withheld | None = None
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
@@ -143,6 +146,29 @@ def invalid_status(observation: Observation, group: ObservedGroup) -> Colocation
     )
 
 
+def waiting_status(
+    observation: Observation, group: ObservedGroup, recycled: tuple[RecycledTable, ...]
+) -> ColocationGroupStatus:
+    """The status of a group that gets its first map when the files of its tables, which are made again, are found."""
+    message = "its tables are made again from the files on the nodes, which its map will follow; wait"
+    verdicts = (
+        Verdict(ConditionType.READY, False, Reason.RECOVERING, message),
+        Verdict(ConditionType.STABLE, False, Reason.RECOVERING, message),
+        Verdict(ConditionType.RECONCILING, True, Reason.RECOVERING, message),
+        Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way"),
+    )
+    generation = group.identity.generation
+    return group.status.model_copy(
+        update={
+            "observed_generation": generation,
+            "stable": False,
+            "reason": Reason.RECOVERING.value,
+            "recycled": recycled,
+            "conditions": conditions(group.status.conditions, verdicts, generation, observation.now),
+        }
+    )
+
+
 def _stopped(group: ObservedGroup, reason: Reason, message: str, now: datetime) -> tuple[Condition, ...]:
     """The conditions of a group for which nothing can be done."""
     verdicts = (
@@ -208,6 +234,8 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
     if plan.stalled:
         message = f"bucket {plan.stalled.bucket}: {plan.stalled.message}"
         yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
+    elif facts.withheld:
+        yield Verdict(ConditionType.STALLED, True, Reason.TOO_MANY_DELETIONS, facts.withheld.message)
     else:
         yield Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way")
 

@@ -148,6 +148,9 @@ class ConversationMachine(RuleBasedStateMachine):
         node.ask()
         full = node.in_full()
         assert node.known == {f"{table.namespace}/{table.directory}": table for table in full.tables}
+        assert node.known == {
+            key: node.inventory.report_on(asked.reference).report for key, asked in node.asked.items()
+        }
         assert node.last is not None
         assert (node.last.unknown_directories, node.last.recycled_directories) == (
             full.unknown_directories, full.recycled_directories,
@@ -161,7 +164,7 @@ class ConversationMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-ConversationMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+ConversationMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
 TestConversation = ConversationMachine.TestCase
 
 

@@ -198,7 +198,7 @@ with IncomingFile(root, UPLOADS, "new") as incoming:
     incoming.write(b"new")
     replace_published(root, table_path("shop", sys.argv[2]), sys.argv[3], incoming, incoming.settle())
 """
-    agent.running.upkeep._look_pace.__init__(None)  # no look at the folders comes to help
+    agent.running.upkeep.scanned.clear()  # no look at the folders comes to help
     arguments = [str(agent.settings.data_root), TABLE.path.directory, data_path(0, load="clone")]
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, timeout=60)
 

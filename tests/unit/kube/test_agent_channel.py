@@ -1,6 +1,7 @@
 """The way to agents: TLS by their name, the present token, bounded answers, and conversations with real agents."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -181,6 +182,18 @@ async def test_nobody_there_is_noticed_at_once(server: Server, channel: HttpChan
     await server.start()
 
 
+def test_vanished_peer_ends_its_connections_within_seconds() -> None:
+    """A node without power sends no reset: probes find out while a question is held, and so do sent bytes."""
+    with module._open_socket((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))) as opened:
+        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle, interval, probes = (
+            opened.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle + interval * probes <= 15
+        assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 15_000
+
+
 async def test_conversation_with_a_real_agent(tmp_path: Path) -> None:
     """What is published on the node is heard of; after its process is replaced the conversation goes on."""
     pki = make_pki(tmp_path / "pki")
@@ -196,7 +209,8 @@ async def test_conversation_with_a_real_agent(tmp_path: Path) -> None:
             None, asked["node-1"], [False],
         )  # fmt: skip
         with agent.client() as client:
-            await asyncio.to_thread(client.put_file, "shop", "lines-00000001", "data/part-0_00000.c000.zstd.parquet", b"rows")
+            path = "data/part-0_00000.c000.zstd.parquet"
+            await asyncio.to_thread(client.put_file, "shop", "lines-00000001", path, b"rows")
         await until(lambda: _unknown(inventories) == ("shop/lines-00000001",))
         asked = {"node-1": question(asked_about("orders"), asked_about("lines"))}
         await inventories.ask({"node-1": agent.url}, {"node-1"}, asked)

@@ -4,13 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 
 import pytest
 
+from colocation.agentclient.calls import Call
 from colocation.kube import conversation as conversation_module
 from colocation.kube import inventories as module
 from colocation.kube.inventories import Inventories
-from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest
+from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest, TableReport
 from colocation.state.observation import AgentView, TableKey
 
 from ..state.objects import NOW, seconds
@@ -295,6 +297,37 @@ async def test_agent_of_the_release_before_is_asked_its_way(setting: Setting) ->
     await until(lambda: setting.view.silent_since)
     agent.reachable = True
     await setting.held()
+
+
+async def test_start_waits_while_agents_answer_one_after_another(setting: Setting) -> None:
+    """A thousand agents take a while; a good group must not be called unstable because its agents' turn is later."""
+    agents = {f"https://10.1.0.{number}:8440": FakeAgent(f"n{number}") for number in range(6)}
+    setting.agents.update(agents)
+    order = asyncio.Semaphore(1)
+
+    async def slow(agent: FakeAgent, call: Call, wait_seconds: float) -> tuple[int, bytes]:
+        if wait_seconds:
+            return await FakeAgent.answer(agent, call, wait_seconds)
+        async with order:
+            await asyncio.sleep(0.03)
+        return await FakeAgent.answer(agent, call, wait_seconds)
+
+    for agent in agents.values():
+        agent.answer = partial(slow, agent)  # type: ignore[method-assign]
+    urls = {agent.node: url for url, agent in agents.items()}
+    await setting.inventories.ask(urls, set(urls), {})
+    assert [view.silent_since for view in setting.inventories.views.values()] == [None] * 6
+
+
+async def test_equal_reports_are_one_object(setting: Setting) -> None:
+    """Replicas are equal, and there are millions of them."""
+    setting.agents[OTHER_URL].put("orders")
+    urls = {"node-1": URL, "node-2": OTHER_URL}
+    await setting.inventories.ask(urls, set(urls), dict.fromkeys(urls, question(ORDERS)))
+    first, second = (setting.inventories.views[node].tables[KEY] for node in urls)
+    assert first == second
+    assert first.buckets[0] is second.buckets[0]
+    assert TableReport.model_validate(first.to_json_dict()) == first
 
 
 async def test_bytes_of_buckets_are_remembered_until_they_are_forgotten(setting: Setting) -> None:

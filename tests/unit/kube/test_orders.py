@@ -3,6 +3,8 @@
 import asyncio
 import re
 import threading
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -36,7 +38,7 @@ class Setting:
 
     def connect(self, url: str) -> AgentClient:
         self.clients[url] = FakeClient()
-        return self.clients[url]
+        return cast(AgentClient, self.clients[url])
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def setting(monkeypatch: pytest.MonkeyPatch) -> Setting:
     return Setting()
 
 
-def raising(error: Exception):  # type: ignore[no-untyped-def]
+def raising(error: Exception) -> Callable[[AgentClient], None]:
     def order(client: AgentClient) -> None:
         raise error
 

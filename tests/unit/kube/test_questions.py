@@ -43,8 +43,10 @@ class Cluster:
 
     def table(self, name: str, group: str | None, manifest: str | None = "a" * 64) -> ObservedTable:
         identity = Identity("shop", name, f"{sum(name.encode()):08d}-{name}", "1", 1, NOW)
-        snapshot = TableSnapshot(id=1, manifest=f"sha256:{manifest}", committed_at="2026-11-21T00:00:00Z")
-        status = ColocatedTableStatus(group=group, snapshot=snapshot if manifest else None)
+        snapshot = None
+        if manifest is not None:
+            snapshot = TableSnapshot(id=1, manifest=f"sha256:{manifest}", committed_at="2026-11-21T00:00:00Z")
+        status = ColocatedTableStatus(group=group, snapshot=snapshot)
         self.tables[name] = ObservedTable(identity, TABLE_SPEC, "", status)
         return self.tables[name]
 

@@ -177,6 +177,24 @@ def test_an_unconfirmed_replica_is_stable_and_corrupt_files_are_not() -> None:
     assert not planned(nodes_of(1, 2, 3), held=corrupt, bucket_bytes=sizes, unconfirmed=silent).stable
 
 
+def test_a_successor_that_is_unconfirmed_is_neither_cloned_again_nor_taken_into_the_map() -> None:
+    """The repair was through when a commit came: it waits for the agent, and says nothing of a stall."""
+    rows = (("node-1", "node-9"),)
+    fields = {"buckets": 1, "bucket_map": rows, "bucket_bytes": (GIB,), "unconfirmed": {"node-3": (0,)}}
+    group = planned(nodes_of(1, 2, 3), **fields, held={"node-1": {0: "complete"}})  # type: ignore[arg-type]
+    assert shape(group) == [(0, "node-9", "node-3", "repair")]
+    assert (group.start_now, group.next_map, group.stalled) == ((), None, None)
+
+
+def test_a_replica_whose_only_sources_are_unconfirmed_waits() -> None:
+    """The bucket is not lost: its other node is heard of again soon."""
+    rows = (("node-1", "node-2"),)
+    fields = {"buckets": 1, "bucket_map": rows, "bucket_bytes": (GIB,), "unconfirmed": {"node-1": (0,)}}
+    group = planned(nodes_of(1, 2), **fields, held={})  # type: ignore[arg-type]
+    assert (shape(group), group.start_now) == ([(0, "node-2", "node-2", "repair")], ())
+    assert (group.stalled, group.blocked) == (None, ())
+
+
 def test_no_surplus_replica_leaves_because_of_unconfirmed_ones() -> None:
     """Replicas are lowered while two of three are not heard of: the third is known to be complete, and stays."""
     rows = (("node-1", "node-2", "node-3"),)

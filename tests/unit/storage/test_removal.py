@@ -159,16 +159,18 @@ STEPS = [
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
+@pytest.mark.parametrize("again", [True, False], ids=["put again", "put"])
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_stepped_clock_makes_no_file_old(
-    root: DataRoot, clock: Clock, delete: Deletion, steps: list[tuple[int, int]]
+    root: DataRoot, clock: Clock, delete: Deletion, again: bool, steps: list[tuple[int, int]]
 ) -> None:
     """The files of a load under way stay for the grace, whatever is done to the wall clock before and after."""
     publish_table(root, TABLE)
+    if again:
+        publish(root, TABLE.path, GARBAGE, b"garbage")
     clock.advance(1000)
     (before, _), (_, after) = steps
     clock.step(before)
-    root.ages.note()
     publish(root, TABLE.path, GARBAGE, b"garbage")
     os.utime(on_disk(root, TABLE.path, GARBAGE), (clock.now, clock.now))
     clock.step(after)
