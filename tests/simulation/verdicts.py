@@ -28,7 +28,7 @@ NEWS_SECONDS = 60.0
 @dataclass
 class _Truth:
     """Of one group. ``problems``: since when there is each; ``good_since``: since when there is none; ``bad_at``: when
-    there last was one.
+    there last was one, of files that have just been committed too.
     """
 
     problems: dict[str, float] = field(default_factory=dict)
@@ -79,6 +79,8 @@ class Verdicts:
             uid = body["metadata"]["uid"]
             truth = self._truths.setdefault(uid, _Truth())
             self._update(truth, set(self._problems(body)), now)
+            if any(self._problems(body, with_new_files=True)):
+                truth.bad_at = now
             stable = body.get("status", {}).get("stable")
             if stable and truth.problems:
                 why, since = min(truth.problems.items(), key=lambda item: item[1])
@@ -103,7 +105,7 @@ class Verdicts:
         if stable is not None:
             self._said[uid] = stable
         truth = self._truths.get(uid)
-        if before and stable is False and truth is not None and not any(self._problems(body)):
+        if before and stable is False and truth is not None and not any(self._problems(body, with_new_files=True)):
             now = self._world.loop.elapsed
             quiet = now - max(truth.bad_at, self.confused_at)
             status = body["status"]
@@ -121,8 +123,8 @@ class Verdicts:
         elif truth.good_since is None:
             truth.good_since = now
 
-    def _problems(self, body: dict[str, Any]) -> Iterator[str]:
-        """What is wrong with the group's replicas now, but for what has just been committed."""
+    def _problems(self, body: dict[str, Any], with_new_files: bool = False) -> Iterator[str]:
+        """What is wrong with the group's replicas now; files that have just been committed need not be everywhere."""
         metadata = body["metadata"]
         rows = body.get("status", {}).get("backendsPerBucketSeq")
         if not rows:
@@ -137,7 +139,7 @@ class Verdicts:
         yield from away.values()
         for table in self._world.tables_of((metadata["namespace"], metadata["name"])):
             for file in self._world.committed(table):
-                if not self._is_new(file):
+                if with_new_files or not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
                     yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))

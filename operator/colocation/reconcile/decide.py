@@ -110,12 +110,8 @@ class _Pass:
         is_waiting = bool(transfers or errors) or any(table.is_recovering for table in self.observation.tables)
         is_waiting = is_waiting or bool(self.evidence.ordered)
         is_waiting = is_waiting or any(group.unconfirmed for group in self.snapshot.groups)
-        is_waiting = is_waiting or self._waits_for_folders()
+        is_waiting = is_waiting or self.recycling.is_waiting
         return Decision(self.snapshot, self.plan, wanted, is_waiting, errors, self.recycling.withheld)
-
-    def _waits_for_folders(self) -> bool:
-        """Whether folders without a table lie somewhere, which go with the clock alone."""
-        return any(view.report and view.report.unknown_directories for view in self.observation.agent_views.values())
 
     def _recycled(self, group: ObservedGroup) -> tuple[RecycledTable, ...]:
         found = self.containment.run(group_scope(group), lambda: next_recycled(self.index, self.reports, group))

@@ -47,6 +47,11 @@ def with_history(of: ObservedTable) -> ObservedTable:
     return replace(of, status=of.status.model_copy(update={"history": (older,)}))
 
 
+NOTHING_COMMITTED = replace(
+    ORDERS, status=with_history(ORDERS).status.model_copy(update={"snapshot": None})
+)
+
+
 def recovering(of: ObservedTable, uid: str = "99999999-new") -> tuple[ObservedTable, RecycledTable]:
     """A table that is to bring back the dropped one, and the record of that one."""
     member = member_of(of).model_dump(exclude={"leaving"})
@@ -68,6 +73,7 @@ def test_garbage_of_a_table_that_is_recovered_is_told_from_its_files() -> None:
     "table",
     [
         pytest.param(replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": None})), id="never loaded"),
+        pytest.param(NOTHING_COMMITTED, id="nothing is committed, whatever the history says"),
         pytest.param(replace(ORDERS, status_error="status.history: not a list"), id="status is not readable"),
         pytest.param(recovering(ORDERS)[0], id="to be recovered, and no group remembers what"),
     ],
