@@ -49,7 +49,7 @@ cluster-env: setup  ## exports for a shell: eval "$$(make -s cluster-env)"
 	@$(PYTHON) -m devcluster env && echo 'export PATH="$(CURDIR)/.venv/bin":"$$PATH"'
 
 crds: setup  ## regenerate crds/ from the models, and the chart's copy
-	@$(PYTHON) -m colocation.manifests.crds && scripts/sync-chart-crds
+	@$(PYTHON) -m colocation.schema.crds && scripts/sync-chart-crds
 
 lock:  ## resolve locks/ anew from pyproject.toml
 	@scripts/lock

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
-from colocation.api.openapi import document
+from colocation.admin_api.openapi import document
 from devcluster import binaries
 from tests.certificates import self_signed
 

@@ -9,7 +9,18 @@ import pytest
 from kubernetes.aio import client, config
 
 from colocation.agentclient import AgentClient
-from colocation.kube.actions import (
+from colocation.kube.api import CONFIG_MAPS, EVENTS, GROUPS, JOBS, TABLES, Api, Resource
+from colocation.kube.errors import StaleDecision
+from colocation.kube.events import EventPoster
+from colocation.kube.writer import LiveWriter
+from colocation.manifests.clone_job import CloneJobSettings, clone_job_name
+from colocation.manifests.config_map import SparkConfigMap
+from colocation.manifests.spark_pods import SparkPlacement
+from colocation.model.agent import TableReference
+from colocation.model.clone import CloneSource, CloneSpec
+from colocation.model.group import ColocationGroupSpec
+from colocation.model.names import GROUP_KIND, table_directory
+from colocation.reconcile.actions import (
     CreateGroup,
     DropBucket,
     Owner,
@@ -21,19 +32,8 @@ from colocation.kube.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from colocation.kube.api import CONFIG_MAPS, EVENTS, GROUPS, JOBS, TABLES, Api, Resource
-from colocation.kube.errors import StaleDecision
-from colocation.kube.events import EventPoster
-from colocation.kube.observation import Identity
-from colocation.kube.parse import parse_clone_job, parse_group, parse_identity, parse_table
-from colocation.kube.writer import LiveWriter
-from colocation.manifests.clone_job import CloneJobSettings, clone_job_name
-from colocation.manifests.config_map import SparkConfigMap
-from colocation.manifests.spark_pods import SparkPlacement
-from colocation.model.agent import TableReference
-from colocation.model.clone import CloneSource, CloneSpec
-from colocation.model.group import ColocationGroupSpec
-from colocation.model.names import GROUP_KIND, table_directory
+from colocation.state.observation import Identity
+from colocation.state.parse import parse_clone_job, parse_group, parse_identity, parse_table
 
 from .control_plane import ControlPlane
 from .objects import JsonObject, group, table

@@ -5,10 +5,10 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from colocation.kube.agents import AgentFailure
-from colocation.kube.observation import AgentView, BucketBytes
+from colocation.kube.orders import AgentFailure
 from colocation.model.agent import RecycledSchema, TableReference
 from colocation.model.table import Column
+from colocation.state.observation import AgentView, BucketBytes
 
 from .disks import Disk, files_in
 from .schedule import Turn
@@ -60,7 +60,7 @@ class FakeInventories:
 
 
 class FakeOrders:
-    """What `colocation.kube.agents.AgentOrders` is to the operator."""
+    """What `colocation.kube.orders.AgentOrders` is to the operator."""
 
     def __init__(self, world: "World", random: Random) -> None:
         self._world = world

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from colocation.kube.api import ApiError, Conflict, NotFound, Resource
-from colocation.kube.parse import format_time
+from colocation.state.parse import format_time
 
 from .schedule import Clock, Turn
 

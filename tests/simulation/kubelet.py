@@ -4,8 +4,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from colocation.kube.api import JOBS
-from colocation.kube.parse import format_time
 from colocation.model.clone import CloneSpec
+from colocation.state.parse import format_time
 
 from .disks import Disk, File, files_in
 

@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 from colocation.kube.api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Conflict, NotFound
-from colocation.kube.parse import format_time
 from colocation.model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME, LABEL_ZONE
+from colocation.state.parse import format_time
 
 from .api import FakeApi
 from .checks import Checks

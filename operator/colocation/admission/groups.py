@@ -1,13 +1,13 @@
 """A ColocationGroup that is made, changed or deleted: what would become of its tables, and of its map?"""
 
-from ..kube.observation import ObservedGroup
-from ..kube.parse import parse_group
 from ..model.conditions import Reason
 from ..model.snapshot import GroupState
 from ..planner.cluster import Cluster
 from ..planner.map_size import too_large
 from ..planner.sequence import sequence_problem
 from ..planner.view import GroupView
+from ..state.observation import ObservedGroup
+from ..state.parse import parse_group
 from .known import Known
 from .objects import as_stored
 from .review import Review, Verdict

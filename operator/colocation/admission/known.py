@@ -6,9 +6,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
-from ..kube.membership import Membership, memberships
-from ..kube.observation import Observation, ObservedGroup, ObservedTable
 from ..model.snapshot import Snapshot
+from ..state.membership import Membership, memberships
+from ..state.observation import Observation, ObservedGroup, ObservedTable
 
 Named = TypeVar("Named", ObservedGroup, ObservedTable)
 

@@ -1,8 +1,8 @@
 """A ColocatedTable that is made or changed: would its group take it?"""
 
-from ..kube.parse import parse_table
 from ..model.conditions import Reason
 from ..model.schema_check import schema_of
+from ..state.parse import parse_table
 from .known import Known
 from .objects import as_stored
 from .review import Review, Verdict

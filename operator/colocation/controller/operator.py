@@ -9,16 +9,16 @@ from pathlib import Path
 
 from aiohttp import web
 
+from ..admin_api.application import AdminApi
+from ..admin_api.changes import GroupChanges
+from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
-from ..api.application import AdminApi
-from ..api.changes import GroupChanges
-from ..api.picture import Picture, Pictures
-from ..kube.agents import AgentOrders, inventory_client, order_client
 from ..kube.api import GROUPS, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
+from ..kube.orders import AgentOrders, inventory_client, order_client
 from ..kube.reader import JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from .metrics import Metrics
@@ -66,7 +66,7 @@ class Operator:
         events = EventPoster(api, utc_now, settings.pod_name)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self.take)
         self._reconciler = Reconciler(self._cluster, writer, settings)
-        self._pictures = Pictures()
+        self._passes = Passes()
         self._changes = GroupChanges(api, events.post, utc_now, lambda body: self.take(GROUPS, body))
         self._task: asyncio.Task[None] | None = None
         self._resync_at = 0.0
@@ -87,7 +87,7 @@ class Operator:
 
     def admin_api(self) -> web.Application:
         """The requests of admins."""
-        return AdminApi(self._api, self._pictures, self._changes).application()
+        return AdminApi(self._api, self._passes, self._changes).application()
 
     def admission(self) -> web.Application:
         """The requests of the API server's webhooks."""
@@ -131,7 +131,7 @@ class Operator:
         self.metrics.show(result)
         if new:
             decision = result.decision
-            await self._pictures.show(Picture(result.observation, decision.snapshot, decision.plan))
+            await self._passes.show(LastPass(result.observation, decision.snapshot, decision.plan))
 
     async def _resync_if_due(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from ..kube.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
 from ..kube.errors import ClusterError, StaleDecision
-from ..kube.observation import Observation
-from .deadlines import next_deadline
-from .decide import Decision, Scope, decide
-from .evidence import Evidence
+from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
+from ..reconcile.deadlines import next_deadline
+from ..reconcile.decide import Decision, Scope, decide
+from ..reconcile.evidence import Evidence
+from ..state.observation import Observation
 from .settings import Settings
 
 MAX_REWRITES = 20
@@ -107,7 +107,7 @@ class Reconciler:
         unchanged = last is not None and observation.version is not None and observation.version == last.version
         if last is not None and unchanged and last.is_quiet_at(observation.now) and not (collect or self._doubtful):
             return last
-        decision = decide(observation, self._evidence, self._settings, collect)
+        decision = decide(observation, self._evidence, self._settings.policy, collect)
         self._begin_config_maps(decision)
         self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
         performed: list[Action] = []

@@ -8,6 +8,7 @@ from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
 from ..model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from ..model.snapshot import Limits
+from ..reconcile.policy import Policy
 
 PREFIX = "COLOCATION_"
 
@@ -58,6 +59,17 @@ class Settings(Frozen):
             max_concurrent_clones_per_node=self.max_concurrent_clones_per_node,
             disk_headroom_fraction=self.disk_headroom_fraction,
             clone_deadline_seconds=self.clone_deadline_seconds,
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """What decisions need of them."""
+        return Policy(
+            limits=self.limits,
+            agent_grace_seconds=self.agent_grace_seconds,
+            garbage_grace_seconds=self.garbage_grace_seconds,
+            data_root=self.data_root,
+            spark_image=self.spark_image or None,
         )
 
     @property

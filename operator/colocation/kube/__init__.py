@@ -1,1 +1,1 @@
-"""The operator's only talk to the Kubernetes API and the agents: observe -> Snapshot, apply <- actions."""
+"""The operator's only I/O: the Kubernetes API and the node agents."""

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from ..model.names import APP_NAME, GROUP_API_VERSION
-from .actions import PostEvent
+from ..reconcile.actions import PostEvent
+from ..state.parse import format_time
 from .api import EVENTS, Api, Conflict, JsonObject
-from .parse import format_time
 
 MAX_MESSAGE_LENGTH = 1024
 """The API server refuses longer ones."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..agentclient import AgentError
 from ..model.agent import AgentReport, InventoryRequest, TableReference
-from .observation import AgentView, BucketBytes
+from ..state.observation import AgentView, BucketBytes
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,7 @@ from typing import Any
 
 from ..manifests.clone_job import CLONE_COMPONENT
 from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
-from .api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Api, NotFound, Resource
-from .inventories import Inventories
-from .observation import (
+from ..state.observation import (
     DroppedTable,
     Observation,
     ObservedAgent,
@@ -18,8 +16,10 @@ from .observation import (
     ObservedNode,
     ObservedTable,
 )
-from .parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
-from .recycled import recycled_records, reference_of
+from ..state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
+from ..state.recycled import recycled_records, reference_of
+from .api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Api, NotFound, Resource
+from .inventories import Inventories
 from .store import Store
 
 JsonObject = dict[str, Any]

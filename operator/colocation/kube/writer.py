@@ -17,7 +17,7 @@ from ..model.names import (
     config_map_of,
     table_directory,
 )
-from .actions import (
+from ..reconcile.actions import (
     Action,
     CollectGarbage,
     CreateGroup,
@@ -34,12 +34,12 @@ from .actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from .agents import AgentOrders
+from ..state.observation import Identity
+from ..state.parse import parse_group, parse_identity
 from .api import CONFIG_MAPS, GROUPS, JOBS, TABLES, Api, Conflict, JsonObject, NotFound, Resource
 from .errors import StaleDecision
 from .events import EventPoster
-from .observation import Identity
-from .parse import parse_group, parse_identity
+from .orders import AgentOrders
 
 
 class LiveWriter:

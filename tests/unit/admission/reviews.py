@@ -5,8 +5,8 @@ from typing import Any
 
 from colocation.admission import Known
 from colocation.admission.review import Review, parse_review
-from colocation.kube.parse import parse_group, parse_table
 from colocation.model.snapshot import Limits, Node, Snapshot
+from colocation.state.parse import parse_group, parse_table
 
 JsonObject = dict[str, Any]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -6,7 +6,15 @@ Nodes hold buckets of tables; clone Jobs end when a test says so. Writes check r
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from colocation.kube.actions import (
+from colocation.kube.errors import ClusterError, StaleDecision
+from colocation.manifests.config_map import SparkConfigMap
+from colocation.manifests.recovered_table import recovered_table
+from colocation.model.agent import AgentReport, BucketReport, CloneProgress, RecycledSchema, TableReport
+from colocation.model.clone import CloneSpec
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.model.names import config_map_of
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
+from colocation.reconcile.actions import (
     Action,
     CollectGarbage,
     CreateGroup,
@@ -23,8 +31,7 @@ from colocation.kube.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from colocation.kube.errors import ClusterError, StaleDecision
-from colocation.kube.observation import (
+from colocation.state.observation import (
     AgentView,
     DroppedTable,
     Identity,
@@ -35,14 +42,7 @@ from colocation.kube.observation import (
     ObservedNode,
     ObservedTable,
 )
-from colocation.kube.recycled import recycled_records, reference_of
-from colocation.manifests.config_map import SparkConfigMap
-from colocation.manifests.recovered_table import recovered_table
-from colocation.model.agent import AgentReport, BucketReport, CloneProgress, RecycledSchema, TableReport
-from colocation.model.clone import CloneSpec
-from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.names import config_map_of
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
+from colocation.state.recycled import recycled_records, reference_of
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 DISK_BYTES = 1 << 40

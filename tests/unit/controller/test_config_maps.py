@@ -5,7 +5,7 @@ import pytest
 from colocation.controller import reconciler as module
 from colocation.controller.reconciler import PassResult, Reconciler
 from colocation.controller.settings import Settings
-from colocation.kube.actions import WriteConfigMap
+from colocation.reconcile.actions import WriteConfigMap
 
 from .fake_cluster import FakeCluster
 

@@ -4,7 +4,7 @@ import pytest
 
 from colocation.controller.reconciler import Reconciler
 from colocation.controller.settings import Settings
-from colocation.kube.observation import Observation
+from colocation.state.observation import Observation
 
 from .fake_cluster import Crash, FakeCluster, minutes
 

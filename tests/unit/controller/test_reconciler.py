@@ -4,7 +4,8 @@ import pytest
 
 from colocation.controller.reconciler import Reconciler
 from colocation.controller.settings import Settings
-from colocation.kube.actions import (
+from colocation.model.conditions import Reason
+from colocation.reconcile.actions import (
     DropBucket,
     PostEvent,
     RemoveClone,
@@ -13,7 +14,6 @@ from colocation.kube.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from colocation.model.conditions import Reason
 
 from .fake_cluster import FakeCluster, minutes
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from colocation.kube.actions import StartClone
+from colocation.reconcile.actions import StartClone
 
 from .fake_cluster import minutes
 from .story import Story

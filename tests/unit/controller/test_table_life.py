@@ -2,8 +2,8 @@
 
 import pytest
 
-from colocation.kube.actions import StartClone, WriteConfigMap
 from colocation.model.table import TableSnapshot
+from colocation.reconcile.actions import StartClone, WriteConfigMap
 
 from .fake_cluster import minutes
 from .story import Story, two_groups

@@ -13,7 +13,7 @@ from colocation.kube import inventories as module
 from colocation.kube.inventories import Inventories
 from colocation.model.agent import AgentReport, BucketReport, InventoryRequest, TableReference, TableReport
 
-from .objects import MANIFEST, NOW, seconds
+from ..state.objects import MANIFEST, NOW, seconds
 
 ORDERS = TableReference(namespace="shop", directory="orders-1", manifest=MANIFEST)
 URL = "https://10.0.0.1:8440"

@@ -1,0 +1,1 @@
+"""Observation + Plan -> Actions: what one pass decides, performed by nobody here. Pure."""

@@ -1,0 +1,205 @@
+"""What a pass may do to the cluster, as values: decided by pure code, performed by a writer, replayed by tests.
+
+Every action may be performed twice, by two operators at once, and after any crash: names are deterministic, writes
+carry what they were decided from as a precondition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from ..manifests.config_map import SparkConfigMap
+from ..model.agent import TableReference
+from ..model.clone import CloneSpec
+from ..model.group import ColocationGroupSpec
+from ..model.members import RecycledTable
+from ..state.observation import Identity
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An object with which another one goes."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class CreateGroup:
+    """Make the group that a table names and that is missing; one that exists by then is left alone."""
+
+    namespace: str
+    name: str
+    spec: ColocationGroupSpec
+    private: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """Make the table that brings a dropped one back, with the schema that ``node``'s agent finds in its recycle bin.
+
+    A table of that name that exists by then is left alone.
+    """
+
+    record: RecycledTable
+    directory: str
+    colocate_with: str
+    replicas: int
+    url: str
+
+
+@dataclass(frozen=True)
+class EndRecoverRequest:
+    """Take away the annotation by which a user asked for a dropped table."""
+
+    group: Identity
+    request: str
+
+
+@dataclass(frozen=True)
+class DeleteGroup:
+    """Delete a group that has outlived its last table."""
+
+    group: Identity
+
+
+@dataclass(frozen=True)
+class WriteGroupStatus:
+    """Merge ``status`` into the group's, if nobody wrote the group since it was read."""
+
+    group: Identity
+    status: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class WriteTableStatus:
+    """Merge ``status`` into the table's, if nobody (a loader commits there) wrote the table since it was read."""
+
+    table: Identity
+    status: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class StartClone:
+    """Create the clone Job ``name``, in place of ``replaces``, the Job of the last attempt, if there was one.
+
+    ``source`` is the replica that the new one succeeds; ``failures`` the failed attempts so far.
+    """
+
+    name: str
+    spec: CloneSpec
+    source: str | None
+    failures: int = 0
+    replaces: Identity | None = None
+
+
+@dataclass(frozen=True)
+class RemoveClone:
+    """Delete a clone Job: it has ended and is counted, or is not wanted any more."""
+
+    job: Identity
+
+
+@dataclass(frozen=True)
+class DropBucket:
+    """Delete one bucket's files of all tables of a group on a node, but for those that a load may yet commit.
+
+    Performed only if the group's map still has ``map_version``: the drop was decided against that map.
+    """
+
+    group: Identity
+    map_version: int
+    node: str
+    url: str
+    bucket: int
+    tables: tuple[TableReference, ...]
+    grace_seconds: int
+
+
+@dataclass(frozen=True)
+class RecycleTable:
+    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist."""
+
+    node: str
+    url: str
+    namespace: str
+    directory: str
+    keep_seconds: int
+
+
+@dataclass(frozen=True)
+class RestoreTable:
+    """Make a dropped table's folder on one node that of the table that brings it back."""
+
+    node: str
+    url: str
+    namespace: str
+    directory: str
+    successor: str
+
+
+@dataclass(frozen=True)
+class CollectGarbage:
+    """Remove files of a table on one node that no live manifest names and that are older than the grace."""
+
+    node: str
+    url: str
+    namespace: str
+    directory: str
+    manifests: tuple[str, ...]
+    grace_seconds: int
+
+
+@dataclass(frozen=True)
+class WriteConfigMap:
+    """Make the group's ConfigMap for Spark so, in the namespace of ``content``.
+
+    It goes with its owners: the group, or in another namespace the tables there that are in the group.
+    """
+
+    group: Identity
+    content: SparkConfigMap
+    owners: tuple[Owner, ...]
+
+
+@dataclass(frozen=True)
+class PostEvent:
+    """An Event about a group or a table; the same one again only counts up."""
+
+    kind: str
+    subject: Identity
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+Action = (
+    CreateGroup
+    | CreateTable
+    | EndRecoverRequest
+    | DeleteGroup
+    | WriteGroupStatus
+    | WriteTableStatus
+    | StartClone
+    | RemoveClone
+    | DropBucket
+    | RecycleTable
+    | RestoreTable
+    | CollectGarbage
+    | WriteConfigMap
+    | PostEvent
+)
+
+
+class ClusterWriter(Protocol):
+    """Performs actions; the real one is ``kube.writer``, simulations have their own."""
+
+    async def perform(self, action: Action) -> None:
+        """Do it.
+
+        Raises:
+            ClusterError: it could not be done; the next pass decides anew.
+        """

@@ -1,0 +1,24 @@
+"""When the clock alone makes a pass find something to do: snapshots and dropped tables whose time is over."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from ..state.observation import Observation
+from ..state.parse import parse_time
+
+
+def next_deadline(observation: Observation) -> datetime | None:
+    """The earliest one; None when nothing waits for the clock."""
+    return min(_deadlines(observation), default=None)
+
+
+def _deadlines(observation: Observation) -> Iterator[datetime]:
+    for group in observation.groups:
+        times = [group.status.delete_after, *(record.purge_at for record in group.status.recycled)]
+        yield from (time for text in times if (time := parse_time(text)))
+    for table in observation.tables:
+        if table.status.history and table.status.snapshot and table.spec:
+            newer = (table.status.snapshot, *table.status.history)[len(table.status.history) - 1]
+            replaced_at = parse_time(newer.committed_at)
+            if replaced_at:
+                yield replaced_at + timedelta(seconds=table.spec.retention.seconds)

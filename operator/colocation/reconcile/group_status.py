@@ -1,0 +1,226 @@
+"""Decides what to say of a group: status, conditions, events of its changes."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from ..model.conditions import ConditionType, Reason
+from ..model.group import (
+    MAX_LISTED_UNSTABLE_BUCKETS,
+    BucketSequence,
+    CloneCounts,
+    ColocationGroupSpec,
+    ColocationGroupStatus,
+    UnstableBucket,
+)
+from ..model.members import GroupMember, RecycledTable
+from ..model.names import GROUP_KIND
+from ..model.plan import GroupPlan
+from ..model.snapshot import GroupState
+from ..state.clone_jobs import progress_of
+from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from .actions import PostEvent
+from .conditions import Verdict, conditions, stalled_event
+from .members import listed_tables
+
+
+@dataclass(frozen=True)
+class GroupFacts:
+    """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too.
+
+    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
+    """
+
+    group: ObservedGroup
+    spec: ColocationGroupSpec
+    state: GroupState
+    plan: GroupPlan
+    tables: tuple[ObservedTable, ...]
+    jobs: tuple[ObservedCloneJob, ...]
+    members: tuple[GroupMember, ...]
+    recycled: tuple[RecycledTable, ...]
+    delete_after: str | None
+
+    @property
+    def map(self) -> BucketSequence | None:
+        """The group's map after this pass; one that names no node is none."""
+        following = self.plan.next_map or self.state.map
+        return following if following and any(following) else None
+
+
+def next_status(observation: Observation, facts: GroupFacts, ready: Collection[str]) -> ColocationGroupStatus:
+    """The group's status after this pass, its map included. ``ready``: nodes that can be read now."""
+    group, spec, plan, before = facts.group, facts.spec, facts.plan, facts.group.status
+    new_map = facts.map
+    changed = new_map is not None and (new_map != before.backends_per_bucket_seq or _begins_to_leave(facts))
+    nodes = tuple(sorted({node for row in new_map or () for node in row}))
+    unstable = tuple(
+        UnstableBucket(
+            bucket=one.bucket,
+            reason=one.reason,
+            message=one.message,
+            since=one.since,
+            replicas=_replicas(facts, ready, one.bucket),
+        )
+        for one in plan.unstable_buckets[:MAX_LISTED_UNSTABLE_BUCKETS]
+    )
+    clones = _clone_counts(observation, facts)
+    return ColocationGroupStatus(
+        observed_generation=group.identity.generation,
+        group_id=group_id(observation, group) or before.group_id,
+        stable=plan.stable,
+        reason=plan.reason,
+        dist_cols=", ".join(spec.bucket_key),
+        tables=listed_tables(group, facts.tables, facts.recycled),
+        table_count=len(facts.tables),
+        nodes=nodes,
+        node_count=len(nodes),
+        backends_per_bucket_seq=new_map,
+        map_version=(before.map_version or 0) + 1 if changed else before.map_version,
+        unstable_buckets=unstable,
+        unstable_bucket_count=len(plan.unstable_buckets),
+        clones=clones,
+        members=facts.members,
+        recycled=facts.recycled,
+        delete_after=facts.delete_after,
+        conditions=conditions(
+            before.conditions, _verdicts(facts, clones), group.identity.generation, observation.now
+        ),
+    )
+
+
+def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[str, str]:
+    """What each node of the map holds of a bucket."""
+    state = facts.state
+    row = state.map[bucket] if state.map and bucket < len(state.map) else ()
+    wanted = state.bucket_bytes[bucket] if bucket < len(state.bucket_bytes) else 0
+    nothing = "missing" if wanted else "complete"
+    return {node: state.held.get(node, {}).get(bucket, nothing) if node in ready else "down" for node in row}
+
+
+def _begins_to_leave(facts: GroupFacts) -> bool:
+    """Whether a member is now said to leave: deletions that were decided before must not happen any more."""
+    known = {member.uid for member in facts.group.status.members if member.leaving}
+    return any(member.leaving and member.uid not in known for member in facts.members)
+
+
+def invalid_status(observation: Observation, group: ObservedGroup) -> ColocationGroupStatus:
+    """The status of a group whose spec cannot be understood: nothing is done for it, and it says so."""
+    message = f"{group.spec_error}; correct the spec"
+    verdicts = (
+        Verdict(ConditionType.READY, False, Reason.INVALID_SPEC, message),
+        Verdict(ConditionType.STABLE, False, Reason.INVALID_SPEC, message),
+        Verdict(ConditionType.RECONCILING, False, Reason.INVALID_SPEC, message),
+        Verdict(ConditionType.STALLED, True, Reason.INVALID_SPEC, message),
+    )
+    generation = group.identity.generation
+    return group.status.model_copy(
+        update={
+            "observed_generation": generation,
+            "stable": False,
+            "reason": Reason.INVALID_SPEC.value,
+            "conditions": conditions(group.status.conditions, verdicts, generation, observation.now),
+        }
+    )
+
+
+def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
+    plan = facts.plan
+    yield Verdict(ConditionType.READY, plan.stable, plan.reason, plan.message)
+    yield Verdict(ConditionType.STABLE, plan.stable, plan.reason, plan.message)
+    yield _reconciling(facts, clones)
+    if plan.stalled:
+        message = f"bucket {plan.stalled.bucket}: {plan.stalled.message}"
+        yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
+    else:
+        yield Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way")
+
+
+def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
+    plan = facts.plan
+    if clones.running or plan.start_now:
+        left = f"{len(plan.moves)} replica{'' if len(plan.moves) == 1 else 's'} to make"
+        return Verdict(ConditionType.RECONCILING, True, Reason.CLONING, left)
+    if plan.blocked:
+        first = plan.blocked[0]
+        return Verdict(ConditionType.RECONCILING, True, first.reason, f"bucket {first.bucket}: {first.message}")
+    if facts.group.status.backends_per_bucket_seq is None:
+        return Verdict(ConditionType.RECONCILING, True, Reason.PLACING, "the group gets its first map")
+    if plan.moves or plan.next_map:
+        return Verdict(ConditionType.RECONCILING, True, Reason.WAITING, "the next pass goes on")
+    return Verdict(ConditionType.RECONCILING, False, Reason.RECONCILED, "nothing is left to do")
+
+
+def _clone_counts(observation: Observation, facts: GroupFacts) -> CloneCounts:
+    before = facts.group.status.clones or CloneCounts()
+    running = [job for job in facts.jobs if job.phase in ("pending", "running")]
+    new = [job for job in facts.jobs if job not in running and job.identity.uid not in before.counted]
+    progress = [one for job in running if (one := progress_of(observation, job))]
+    under_way = {(job.bucket, job.target) for job in running}
+    return CloneCounts(
+        pending=sum(move.bytes > 0 and (move.bucket, move.to) not in under_way for move in facts.plan.moves),
+        running=len(running),
+        succeeded=before.succeeded + sum(job.phase == "succeeded" for job in new),
+        failed=before.failed + sum(job.phase == "failed" for job in new),
+        bytes_total=sum(one.bytes_total for one in progress),
+        bytes_done=sum(one.bytes_done for one in progress),
+        counted=tuple(sorted(job.identity.uid for job in facts.jobs if job not in running)),
+    )
+
+
+def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
+    """One Event per change of state."""
+    before = group.status
+    if (before.stable, before.reason) != (after.stable, after.reason):
+        stable = next((one for one in after.conditions if one.type == ConditionType.STABLE), None)
+        message = f"{after.reason}: {stable.message if stable else ''}"
+        yield _event(group, "Normal", "Stable", message) if after.stable else _event(
+            group, "Warning", "Unstable", message
+        )
+    if before.backends_per_bucket_seq != after.backends_per_bucket_seq and after.backends_per_bucket_seq is not None:
+        word = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
+        yield _event(group, "Normal", word, _map_change(before, after))
+    yield from stalled_event(GROUP_KIND, group.identity, before.conditions, after.conditions)
+    yield from _recycled_events(group, after)
+
+
+def _recycled_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:
+    before = {record.uid: record for record in group.status.recycled}
+    for record in after.recycled:
+        if record.uid not in before:
+            message = f"table {record.namespace}/{record.name} waits in the recycle bin until {record.purge_at}"
+            yield _event(group, "Normal", "TableDropped", message)
+    gone = before.keys() - {record.uid for record in after.recycled}
+    loaded = {member.uid for member in after.members if member.snapshot}
+    for uid in sorted(gone):
+        record = before[uid]
+        if uid in loaded or not loaded.isdisjoint(record.recovery_uids):
+            message = f"table {record.namespace}/{record.name} is back from the recycle bin"
+            yield _event(group, "Normal", "TableRecovered", message)
+        else:
+            message = f"table {record.namespace}/{record.name}, dropped at {record.deleted_at}, is purged"
+            yield _event(group, "Normal", "TablePurged", message)
+
+
+def _map_change(before: ColocationGroupStatus, after: ColocationGroupStatus) -> str:
+    rows = after.backends_per_bucket_seq or ()
+    old = before.backends_per_bucket_seq or ()
+    changed = [bucket for bucket, row in enumerate(rows) if bucket >= len(old) or set(old[bucket]) != set(row)]
+    if not old:
+        return f"version {after.map_version}: {len(rows)} buckets on {len(after.nodes)} nodes"
+    return f"version {after.map_version}: buckets {', '.join(map(str, changed[:MAX_LISTED_UNSTABLE_BUCKETS]))} moved"
+
+
+def _event(group: ObservedGroup, kind: str, reason: str, message: str) -> PostEvent:
+    return PostEvent(GROUP_KIND, group.identity, "Warning" if kind == "Warning" else "Normal", reason, message)
+
+
+def group_id(observation: Observation, group: ObservedGroup) -> str | None:
+    """``<first 8 hex digits of the namespace's uid>.<number from the group's uid>``; None before the uid is known.
+
+    The number follows from the uid, so that it needs no counter: two operators give a group one id, and a group that is
+    made anew gets another.
+    """
+    namespace_uid = observation.namespace_uids.get(group.identity.namespace)
+    if namespace_uid is None:
+        return None
+    return f"{namespace_uid[:8]}.{int(group.identity.uid.replace('-', '')[:8], 16)}"

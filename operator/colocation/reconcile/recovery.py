@@ -1,0 +1,204 @@
+"""Decides how dropped tables come back: a table is made from the manifest, takes over the folders, gets its snapshot.
+
+Each step is found again in the objects, so it can be interrupted anywhere: the request is an annotation of the group,
+the new table says whose data it takes over, the group remembers under which names the folders lie.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..model.agent import AgentReport, TableReport
+from ..model.conditions import Reason
+from ..model.members import RecycledTable
+from ..model.names import GROUP_KIND, group_reference, table_directory
+from ..model.schema_check import Refusal
+from ..model.snapshot import Snapshot
+from ..state.held import TableReports, held_of_group
+from ..state.observation import Observation, ObservedGroup, ObservedTable
+from ..state.parse import parse_time
+from ..state.recycled import as_recovered, recycled_records
+from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A table that takes over a dropped one's files.
+
+    ``homeless``: buckets that no live node holds complete. ``unheard``: nodes whose agent answers and has not yet said
+    what it has of the table: without waiting for it, its files would be cloned instead of taken over.
+    """
+
+    table: ObservedTable
+    record: RecycledTable
+    group: ObservedGroup
+    orders: tuple[RestoreTable, ...]
+    homeless: tuple[int, ...]
+    unheard: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the table may have its snapshot."""
+        return not self.homeless and not self.orders and not self.unheard
+
+    @property
+    def refusal(self) -> Refusal:
+        """Why nobody may load the table yet."""
+        return Refusal(reason=Reason.RECOVERING, message=self._message)
+
+    @property
+    def _message(self) -> str:
+        if self.homeless:
+            listed = ", ".join(map(str, self.homeless[:20]))
+            return f"no live node has buckets {listed} complete and verified yet; nodes that are away must come back"
+        return "the nodes bring back its files"
+
+
+def recoveries_of(observation: Observation, snapshot: Snapshot) -> Iterator[Recovery]:
+    """Every table that is being brought back."""
+    records = recycled_records(observation.groups)
+    reports = TableReports(observation)
+    ready = {node.name for node in snapshot.nodes if node.ready}
+    for table in observation.tables:
+        found = records.get(table.recovers or "")
+        if found and table.is_recovering and not table.identity.deleting:
+            record, group = found
+            orders = tuple(_orders(observation, table, record))
+            wanted = as_recovered(table, record)
+            homeless = tuple(_homeless(observation, reports, wanted, group, ready))
+            yield Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
+
+
+def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
+    """To every node that has a folder of the dropped table, once the group remembers the new table's name for it."""
+    if table.identity.uid not in record.recovery_uids:
+        return
+    namespace, urls = record.namespace, observation.agent_urls
+    for node, view in observation.agent_views.items():
+        url = urls.get(node)
+        if url is None or view.report is None or view.silent_since is not None:
+            continue
+        if _has_files(view.report, namespace, table.directory):
+            continue  # what a late node brings is not needed any more
+        lying = {*view.report.recycled_directories, *view.report.unknown_directories}
+        for directory in record.directories:
+            if directory != table.directory and f"{namespace}/{directory}" in lying:
+                yield RestoreTable(node, url, namespace, directory, table.directory)
+
+
+def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
+    for node, url in observation.agent_urls.items():
+        view = observation.agent_views.get(node)
+        if url and view and view.silent_since is None and table.reference not in view.asked:
+            yield node
+
+
+def _has_files(report: AgentReport, namespace: str, directory: str) -> bool:
+    tables = [one for one in report.tables if (one.namespace, one.directory) == (namespace, directory)]
+    return any(held.files_held for one in tables for held in one.buckets.values())
+
+
+def _homeless(
+    observation: Observation,
+    reports: TableReports,
+    table: ObservedTable,
+    group: ObservedGroup,
+    ready: set[str],
+) -> Iterator[int]:
+    buckets = group.spec.buckets if group.spec else 0
+    bucket_bytes, held = held_of_group(observation, reports, (table,), buckets, None)
+    for bucket, size in enumerate(bucket_bytes):
+        if size and not any(states.get(bucket) == "complete" for node, states in held.items() if node in ready):
+            yield bucket
+
+
+def is_lost(
+    observation: Observation, group: ObservedGroup, record: RecycledTable, heirs: Sequence[ObservedTable]
+) -> bool:
+    """Whether none of these tables can get the dropped one's files any more: nodes purged them before they came back.
+
+    Only with proof: its time is over, every agent was asked since then and answers, none has a folder that could still
+    be taken over, and there is a bucket of which no node has anything.
+    """
+    purge_at = parse_time(record.purge_at)
+    if purge_at is None or observation.now < purge_at or not observation.agent_views:
+        return False
+    folders = {f"{record.namespace}/{directory}" for directory in record.directories}
+    folders -= {f"{record.namespace}/{heir.directory}" for heir in heirs}
+    for view in observation.agent_views.values():
+        report = view.report
+        if report is None or view.silent_since is not None or not view.is_newer_than(purge_at):
+            return False
+        if not folders.isdisjoint((*report.recycled_directories, *report.unknown_directories)):
+            return False
+    wanted = [as_recovered(heir, record) for heir in heirs]
+    return all(_lacks_a_bucket(observation, group, heir) for heir in wanted)
+
+
+def _lacks_a_bucket(observation: Observation, group: ObservedGroup, table: ObservedTable) -> bool:
+    """Whether all agents speak of the table, and there is a bucket of which none of them has anything."""
+    for view in observation.agent_views.values():
+        found = next((one for one in view.report.tables if _is_about(one, table)), None) if view.report else None
+        if found is None or (found.surplus_bytes and not found.manifest_present):
+            return False  # nobody has asked it yet, or it cannot say of which buckets its files are
+    buckets = group.spec.buckets if group.spec else 0
+    bucket_bytes, held = held_of_group(observation, TableReports(observation), (table,), buckets)
+    found_somewhere = {bucket for states in held.values() for bucket in states}
+    return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
+
+
+def _is_about(report: TableReport, table: ObservedTable) -> bool:
+    asked = table.reference
+    return (report.namespace, report.directory, report.manifest) == (asked.namespace, asked.directory, asked.manifest)
+
+
+def request_actions(observation: Observation, group: ObservedGroup) -> Iterator[Action]:
+    """Carry out, or refuse, what users ask of one group."""
+    tables = {(table.identity.namespace, table.identity.name): table for table in observation.tables}
+    for request in sorted(group.recover_requests):
+        record = next((one for one in group.status.recycled if one.uid.startswith(request)), None)
+        problem = _problem(observation, record, tables)
+        if record is None or problem:
+            message = problem or f"no dropped table with a uid {request}… is in the recycle bin of the group"
+            yield PostEvent(GROUP_KIND, group.identity, "Warning", "RecoverRefused", message)
+            yield EndRecoverRequest(group.identity, request)
+        elif (record.namespace, record.name) in tables:
+            yield EndRecoverRequest(group.identity, request)
+        else:
+            yield from _creation(observation, group, record)
+
+
+def _problem(
+    observation: Observation,
+    record: RecycledTable | None,
+    tables: Mapping[tuple[str, str], ObservedTable],
+) -> str | None:
+    """Why the table cannot be brought back."""
+    if record is None:
+        return None
+    name = f"{record.namespace}/{record.name}"
+    if record.snapshot is None:
+        return f"table {name} was never loaded; make it anew"
+    existing = tables.get((record.namespace, record.name))
+    if existing is not None and existing.recovers != record.uid:
+        return f"table {name} exists; drop or rename it before the one in the recycle bin can come back"
+    purge_at = parse_time(record.purge_at)
+    if existing is None and purge_at is not None and observation.now >= purge_at:
+        return f"table {name} was purged at {record.purge_at}"
+    return None
+
+
+def _creation(observation: Observation, group: ObservedGroup, record: RecycledTable) -> Iterator[CreateTable]:
+    """From the first answering node whose bin holds the table."""
+    if group.spec is None:
+        return
+    urls = observation.agent_urls
+    reference = "" if group.private else group_reference(record.namespace, group.key)
+    for node, view in sorted(observation.agent_views.items()):
+        url = urls.get(node)
+        if url is None or view.report is None or view.silent_since is not None:
+            continue
+        for uid in (record.uid, *record.recovery_uids):
+            directory = table_directory(record.name, uid)
+            if f"{record.namespace}/{directory}" in view.report.recycled_directories:
+                yield CreateTable(record, directory, reference, group.spec.replicas, url)
+                return

@@ -1,0 +1,171 @@
+"""Decides what to say of tables, where they are placed, and which groups to make for them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..model.conditions import ConditionType, Reason
+from ..model.names import TABLE_KIND, group_reference
+from ..model.retention import retained_history
+from ..model.schema_check import Refusal, schema_of
+from ..model.table import ColocatedTableStatus
+from ..state.membership import GroupKey, Membership
+from ..state.observation import Observation, ObservedGroup, ObservedTable
+from .actions import Action, CreateGroup, PostEvent, WriteTableStatus
+from .conditions import Verdict, conditions, stalled_event
+from .group_status import group_id
+from .recovery import Recovery
+from .transfers import Transfer
+
+WRITTEN_FIELDS = {
+    *("observed_generation", "accepted", "group", "group_id"),
+    *("buckets", "replicas", "columns", "history", "conditions"),
+}
+"""What the operator writes; the snapshot is the loaders', but for that of a table that is brought back."""
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """One table with all that a pass knows of it.
+
+    ``group`` places it after this pass. ``transfer``: it moves to another one. ``recovery``: it is brought back.
+    """
+
+    table: ObservedTable
+    group: ObservedGroup | None
+    refusal: Refusal | None
+    transfer: Transfer | None
+    recovery: Recovery | None
+
+
+def missing_groups(membership: Membership) -> Iterator[CreateGroup]:
+    """The groups that tables name and that are missing, each from the first table that says enough.
+
+    Source: seed 000: a table that names a group which does not exist is its parent table.
+    """
+    for (namespace, name), tables in membership.orphans.items():
+        for table in tables:
+            schema = schema_of(table.spec, table.status) if table.spec else None
+            if schema:
+                yield CreateGroup(namespace, name, schema, private=table.spec is not None and _is_alone(table))
+                break
+
+
+def _is_alone(table: ObservedTable) -> bool:
+    return table.spec is not None and not table.spec.colocate_with
+
+
+def table_actions(
+    observation: Observation, membership: Membership, facts: TableFacts
+) -> Iterator[Action]:
+    """Write the table's status if it changes, and tell about it."""
+    table, before = facts.table, facts.table.status
+    refusal = facts.refusal or _refusal_of_orphan(membership, table)
+    if facts.group is None and refusal is None:
+        return  # its group is being made
+    status = _status(observation, facts, refusal)
+    if status == before:
+        return
+    recovered = before.snapshot is None and status.snapshot is not None
+    fields = WRITTEN_FIELDS | {"snapshot"} if recovered else WRITTEN_FIELDS
+    yield WriteTableStatus(table.identity, status.model_dump(mode="json", by_alias=True, include=fields))
+    yield from _events(facts, refusal, status)
+
+
+def _refusal_of_orphan(membership: Membership, table: ObservedTable) -> Refusal | None:
+    """A table whose group is missing and cannot be made from any of the tables that name it."""
+    key = membership.wanted.get(table.identity.uid)
+    orphans = membership.orphans.get(key, ()) if key else ()
+    if key is None or table not in orphans or any(one.spec and schema_of(one.spec, one.status) for one in orphans):
+        return None
+    if _is_alone(table):
+        message = (
+            "colocateWith is empty, so no group says how many buckets and replicas the table has; "
+            "give buckets and replicas, or name a group"
+        )
+    else:
+        message = (
+            f"group {key[1]} does not exist, and no table says what it should be; "
+            "give buckets and replicas, or make the group"
+        )
+    return Refusal(reason=Reason.NO_GROUP, message=message)
+
+
+def _status(observation: Observation, facts: TableFacts, refusal: Refusal | None) -> ColocatedTableStatus:
+    table, group, before = facts.table, facts.group, facts.table.status
+    update: dict[str, object] = {
+        "observed_generation": table.identity.generation,
+        "accepted": refusal is None,
+        "conditions": conditions(
+            before.conditions, _verdicts(facts, refusal), table.identity.generation, observation.now
+        ),
+        "group": None,
+        "group_id": None,
+    }
+    if refusal is None and table.spec:
+        update["columns"] = table.spec.columns
+    if facts.recovery and facts.recovery.is_whole:
+        update["snapshot"] = facts.recovery.record.snapshot
+    if before.snapshot and table.spec:
+        update["history"] = retained_history(before.snapshot, before.history, table.spec.retention, observation.now)
+    if group is not None and group.spec is not None:
+        key = (group.identity.namespace, group.identity.name)
+        update["group"] = group_reference(table.identity.namespace, key)
+        update["group_id"] = group_id(observation, group) or before.group_id
+        update["buckets"] = group.spec.buckets
+        if refusal is None and table.spec and facts.transfer is None:
+            update["replicas"] = table.spec.replicas or group.spec.replicas
+    return before.model_copy(update=update)
+
+
+def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
+    if refusal:
+        yield Verdict(ConditionType.READY, False, refusal.reason, refusal.message)
+        yield Verdict(ConditionType.ACCEPTED, False, refusal.reason, refusal.message)
+        return
+    name = _name(facts)
+    if facts.group and facts.group.status.backends_per_bucket_seq:
+        yield Verdict(ConditionType.READY, True, Reason.RECONCILED, f"group {name} has a map")
+    else:
+        yield Verdict(ConditionType.READY, False, Reason.NO_MAP, f"group {name} has no map yet")
+    yield Verdict(ConditionType.ACCEPTED, True, Reason.ACCEPTED, f"the table is in group {name}")
+    if facts.transfer:
+        reason, message = facts.transfer.reason, facts.transfer.message
+        yield Verdict(ConditionType.RECONCILING, True, reason, message)
+        if facts.transfer.shortage:
+            yield Verdict(ConditionType.STALLED, True, reason, message)
+
+
+def _name(facts: TableFacts) -> str:
+    """Of the group, as the table would name it."""
+    if facts.group is None:
+        return ""
+    key: GroupKey = (facts.group.identity.namespace, facts.group.identity.name)
+    return group_reference(facts.table.identity.namespace, key)
+
+
+def _events(facts: TableFacts, refusal: Refusal | None, after: ColocatedTableStatus) -> Iterator[PostEvent]:
+    """One Event per change of state."""
+    table, before = facts.table, facts.table.status
+    reasons = [_accepted_reason(before), _accepted_reason(after)]
+    if after.snapshot is not None and before.snapshot is None:
+        yield _event(table, "Normal", "TableRecovered", f"snapshot {after.snapshot.id}, {after.snapshot.rows} rows")
+    if before.group and after.group and before.group != after.group:
+        message = f"from group {before.group} to group {after.group}"
+        yield _event(table, "Normal", "TableMoved", message)
+    elif before.accepted is not after.accepted or reasons[0] != reasons[1]:
+        if refusal:
+            yield _event(table, "Warning", "TableRefused", f"{refusal.reason}: {refusal.message}")
+        else:
+            yield _event(table, "Normal", "TableAccepted", f"the table is in group {_name(facts)}")
+    moving_before = any(one.type == ConditionType.RECONCILING for one in before.conditions)
+    if facts.transfer and not moving_before:
+        yield _event(table, "Normal", "TableMoveStarted", facts.transfer.message)
+    yield from stalled_event(TABLE_KIND, table.identity, before.conditions, after.conditions)
+
+
+def _accepted_reason(status: ColocatedTableStatus) -> str | None:
+    return next((one.reason for one in status.conditions if one.type == ConditionType.ACCEPTED), None)
+
+
+def _event(table: ObservedTable, kind: str, reason: str, message: str) -> PostEvent:
+    return PostEvent(TABLE_KIND, table.identity, "Warning" if kind == "Warning" else "Normal", reason, message)

@@ -1,0 +1,258 @@
+"""Decides how tables move to another group: clones first, then one write of the table's status, then deletions.
+
+Safety invariant: the table's status names its new group only once a report that was asked for after the old group was
+known to delete nothing of the table any more (``leaving`` in its status, with a new map version) says that every
+replica is complete there. Until then readers, loaders and repairs keep to the old group.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..manifests.clone_job import clone_job_name
+from ..model.clone import CloneSource, CloneSpec
+from ..model.conditions import Reason
+from ..model.group import BucketSequence
+from ..model.names import TABLE_KIND, group_reference
+from ..model.plan import Plan
+from ..model.snapshot import Node, Snapshot
+from ..planner.cluster import Cluster, Room
+from ..planner.wording import listed
+from ..state.clone_jobs import SETTLE_SECONDS, progress_of, retry_at, transfer_name
+from ..state.held import Held, TableReports, held_of_group
+from ..state.membership import Membership
+from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from .actions import Action, PostEvent, RemoveClone, StartClone
+from .evidence import Evidence
+
+Replica = tuple[int, str]
+"""Bucket, node."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A table on its way. ``missing``: the replicas that the new group's map wants and that are not complete.
+
+    ``wanted``: how many the map wants. ``is_safe``: nothing of it can be deleted any more on the old group's behalf.
+    ``shortage``: what the new group's disks lack for it; nothing is copied until they have room for all of it.
+    """
+
+    table: ObservedTable
+    origin: ObservedGroup
+    target: ObservedGroup
+    bucket_bytes: tuple[int, ...]
+    held: Held
+    missing: tuple[Replica, ...]
+    wanted: int
+    is_safe: bool
+    shortage: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the table's status may name the new group."""
+        return self.is_safe and not self.missing and self.target.status.backends_per_bucket_seq is not None
+
+    @property
+    def reason(self) -> Reason:
+        """What goes on, in one word."""
+        return Reason.INSUFFICIENT_SPACE if self.shortage else Reason.MOVING
+
+    @property
+    def message(self) -> str:
+        """What goes on, for people."""
+        namespace = self.table.identity.namespace
+        origin, target = (group_reference(namespace, group.key) for group in (self.origin, self.target))
+        text = f"from group {origin}, which places it until then, to group {target}"
+        if self.target.status.backends_per_bucket_seq is None:
+            return f"{text}, which has no map yet"
+        text = f"{text}: {self.wanted - len(self.missing)} of {self.wanted} replicas"
+        return f"{text}; {self.shortage}" if self.shortage else text
+
+
+def transfers_of(
+    observation: Observation, membership: Membership, snapshot: Snapshot, planned: Plan, evidence: Evidence
+) -> Iterator[Transfer]:
+    """Every table that moves to another group, in the order of groups and tables, which is that of their turns.
+
+    ``planned``: what it starts now comes first.
+    """
+    if not membership.arriving:
+        return
+    groups, places = {group.key: group for group in observation.groups}, membership.places
+    reports = TableReports(observation)
+    ready = {node.name for node in snapshot.nodes if node.ready}
+    room, headroom_fraction = room_left(snapshot, planned), snapshot.limits.disk_headroom_fraction
+    for key, tables in membership.arriving.items():
+        for table in tables:
+            origin = groups[places[table.identity.uid]]
+            transfer = _transfer(observation, reports, evidence, (table, origin, groups[key]), ready)
+            wanted = _bytes_to_come(observation, transfer, ready)
+            yield replace(transfer, shortage=reserve(room, wanted, headroom_fraction))
+
+
+def _bytes_to_come(observation: Observation, transfer: Transfer, ready: set[str]) -> Counter[str]:
+    """Node -> bytes that clones have yet to begin to write there; a failed clone goes on where it ended."""
+    name, missing = transfer_name(transfer.table.identity.uid), set(transfer.missing)
+    begun = {(job.bucket, job.target): job for job in observation.clone_jobs if job.group == name}
+    wanted: Counter[str] = Counter()
+    for bucket, node in missing:
+        job = begun.get((bucket, node))
+        if node in ready and (job is None or job.phase == "failed"):
+            progress = progress_of(observation, job) if job else None
+            wanted[node] += max(0, transfer.bucket_bytes[bucket] - (progress.bytes_done if progress else 0))
+    return wanted
+
+
+def _transfer(
+    observation: Observation,
+    reports: TableReports,
+    evidence: Evidence,
+    way: tuple[ObservedTable, ObservedGroup, ObservedGroup],
+    ready: set[str],
+) -> Transfer:
+    table, origin, target = way
+    rows: BucketSequence = target.status.backends_per_bucket_seq or ()
+    bucket_bytes, held = held_of_group(observation, reports, (table,), max(len(rows), 1), ())
+    wanted = [(bucket, node) for bucket, row in enumerate(rows) if bucket_bytes[bucket] for node in row]
+    missing = [
+        (bucket, node) for bucket, node in wanted if node not in ready or held.get(node, {}).get(bucket) != "complete"
+    ]
+    nodes = {node for _, node in wanted}
+    is_safe = _is_leaving(origin, table) and evidence.is_newer(origin, nodes, observation.agent_views)
+    return Transfer(table, origin, target, bucket_bytes, held, tuple(missing), len(wanted), is_safe)
+
+
+def _is_leaving(origin: ObservedGroup, table: ObservedTable) -> bool:
+    """Whether the old group says that it deletes nothing of the table any more."""
+    return any(member.uid == table.identity.uid and member.leaving for member in origin.status.members)
+
+
+class TransferClones:
+    """Starts and ends the clone Jobs of all transfers, within the limits that groups and nodes have.
+
+    Args:
+        observation: the cluster.
+        snapshot: nodes and limits.
+        receiving: clones by node that run, or that the plan starts now.
+    """
+
+    def __init__(self, observation: Observation, snapshot: Snapshot, receiving: Counter[str]) -> None:
+        self._observation = observation
+        self._nodes = {node.name: node for node in snapshot.nodes}
+        self._limits = snapshot.limits
+        self._receiving = receiving
+        self._jobs: dict[str, list[ObservedCloneJob]] = {}
+        for job in observation.clone_jobs:
+            self._jobs.setdefault(job.group, []).append(job)
+
+    def actions(self, transfer: Transfer) -> Iterator[Action]:
+        """The Jobs to remove and to start for one table."""
+        uid, target = transfer.table.identity.uid, transfer.target
+        jobs = {job.identity.name: job for job in self._jobs.get(transfer_name(uid), ())}
+        wanted = {clone_job_name(uid, bucket, node): (bucket, node) for bucket, node in transfer.missing}
+        for name, job in jobs.items():
+            if not job.identity.deleting and (name not in wanted or self._has_settled(job)):
+                yield RemoveClone(job.identity)
+        running = sum(job.phase in ("pending", "running") for job in jobs.values())
+        most = target.spec.balancing.max_concurrent_clones if target.spec else 0
+        for name, (bucket, node) in wanted.items():
+            last = jobs.get(name)
+            if running < most and not transfer.shortage and self._may_start(node, last):
+                action = self._start(transfer, name, bucket, node, last)
+                if action:
+                    running += 1
+                    if last:
+                        message = f"bucket {bucket} to node {node}: attempt {last.failures} failed: {last.message}"
+                        yield PostEvent(TABLE_KIND, transfer.table.identity, "Warning", "CloneFailed", message)
+                    self._receiving[node] += 1
+                    yield action
+
+    def strays(self, transfers: list[Transfer]) -> Iterator[RemoveClone]:
+        """Jobs of tables that have arrived, or stay where they are."""
+        moving = {transfer.table.identity.uid for transfer in transfers}
+        for table in self._observation.tables:
+            if table.identity.uid not in moving:
+                for job in self._jobs.get(transfer_name(table.identity.uid), ()):
+                    if not job.identity.deleting:
+                        yield RemoveClone(job.identity)
+
+    def _has_settled(self, job: ObservedCloneJob) -> bool:
+        """It has succeeded, and the agent has had the time to find the files."""
+        if job.phase != "succeeded":
+            return False
+        return job.finished_at is None or (self._observation.now - job.finished_at).total_seconds() >= SETTLE_SECONDS
+
+    def _may_start(self, node: str, last: ObservedCloneJob | None) -> bool:
+        if last is not None:
+            again_at = retry_at(last)
+            if again_at is None or again_at > self._observation.now:
+                return False
+        found = self._nodes.get(node)
+        return found is not None and found.ready and self._receiving[node] < self._limits.max_concurrent_clones_per_node
+
+    def _start(
+        self, transfer: Transfer, name: str, bucket: int, node: str, last: ObservedCloneJob | None
+    ) -> StartClone | None:
+        failures = last.failures if last else 0
+        sources = self._sources(transfer, bucket, node, failures)
+        if not sources or transfer.target.spec is None:
+            return None
+        balancing, uid = transfer.target.spec.balancing, transfer.table.identity.uid
+        limit = balancing.max_bandwidth_mib_per_second
+        spec = CloneSpec(
+            namespace=transfer.table.identity.namespace,
+            group=transfer_name(uid),
+            bucket=bucket,
+            target=node,
+            tables=(transfer.table.reference,),
+            sources=sources,
+            max_bandwidth_mib_per_second=limit / balancing.max_concurrent_clones if limit else None,
+        )
+        return StartClone(name, spec, None, failures, last.identity if last else None)
+
+    def _sources(self, transfer: Transfer, bucket: int, node: str, failures: int) -> tuple[CloneSource, ...]:
+        """Ready nodes that hold the bucket, complete ones first; another one first after each failure."""
+        urls, held = self._observation.agent_urls, transfer.held
+        holders = [
+            found
+            for found in self._nodes.values()
+            if found.ready and found.name != node and bucket in held.get(found.name, {})
+        ]
+
+        def rank(found: Node) -> tuple[bool, str]:
+            return held[found.name][bucket] != "complete", found.name
+
+        ranked = sorted(holders, key=rank)
+        sources = [CloneSource(node=one.name, url=url) for one in ranked if (url := urls.get(one.name))]
+        turn = failures % len(sources) if sources else 0
+        return tuple(sources[turn:] + sources[:turn])
+
+
+def room_left(snapshot: Snapshot, planned: Plan) -> Room:
+    """What the clones in flight, and those that the plan starts now, leave on the disks."""
+    room = Cluster(snapshot).room_now()
+    for group in planned.groups:
+        for index in group.start_now:
+            move = group.moves[index]
+            room.take(move.to, move.bytes)
+    return room
+
+
+def reserve(room: Room, wanted: Mapping[str, int], headroom_fraction: float) -> str | None:
+    """Take the bytes that are wanted of each node; where one has too few take nothing, and say what is short."""
+    short = [node for node in sorted(wanted) if wanted[node] > room.available_bytes(node)]
+    if short:
+        return _shortage(room, wanted, short, headroom_fraction)
+    for node, size_bytes in wanted.items():
+        room.take(node, size_bytes)
+    return None
+
+
+def _shortage(room: Room, wanted: Mapping[str, int], short: Iterable[str], headroom_fraction: float) -> str:
+    def words(node: str) -> str:
+        free_bytes = max(0, math.floor(room.available_bytes(node)))
+        return f"node {node} is to take {wanted[node]} bytes and has room for {free_bytes}"
+
+    headroom = f" ({100 * headroom_fraction:g} % of a disk stays free)" if headroom_fraction else ""
+    return f"{listed(map(words, short))}{headroom}; add nodes or disks, or take the change back"

@@ -1,0 +1,144 @@
+"""Observation -> Snapshot: pure, so that what the planner sees can be tested without a cluster."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from ..model.agent import ReplicaState
+from ..model.conditions import ConditionType, Reason
+from ..model.group import BucketSequence, ColocationGroupSpec
+from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
+from ..model.snapshot import GroupState, Limits, Node, Snapshot
+from .clone_jobs import clones_of, transfer_clones
+from .held import TableReports, held_of_group
+from .membership import Membership
+from .observation import AgentView, Observation, ObservedGroup, ObservedNode
+from .parse import parse_time
+
+BYTES_PER_GIB = 1 << 30
+
+
+def snapshot_of(
+    observation: Observation, membership: Membership, limits: Limits, agent_grace_seconds: float
+) -> Snapshot:
+    """What the planner decides from.
+
+    Groups that are being deleted, or whose spec is not valid, are left out: nothing is done for them.
+    ``agent_grace_seconds``: an agent that is silent for less still counts as ready (it restarts).
+    """
+    reports = TableReports(observation)
+    groups = tuple(
+        _group_state(observation, reports, membership, group, group.spec)
+        for group in observation.groups
+        if group.spec is not None and not group.identity.deleting
+    )
+    names = {agent.node for agent in observation.agents}
+    for group in groups:
+        names.update(group.held, *(group.map or ()))
+    grace = timedelta(seconds=agent_grace_seconds)
+    nodes = tuple(_node(observation, node, grace) for node in observation.nodes if node.name in names)
+    clones = (*clones_of(observation, groups), *transfer_clones(observation))
+    return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
+
+
+def _group_state(
+    observation: Observation,
+    reports: TableReports,
+    membership: Membership,
+    group: ObservedGroup,
+    spec: ColocationGroupSpec,
+) -> GroupState:
+    tables, rows = membership.members[group.key], group.status.backends_per_bucket_seq
+    arriving = membership.arriving.get(group.key, ())
+    if (arriving or tables) and membership.leaving.issuperset(table.identity.uid for table in tables):
+        # All that it places is leaving, or it is empty and tables come to where its map is now: moves would be in vain.
+        spec = spec.model_copy(update={"balancing": spec.balancing.model_copy(update={"enabled": False})})
+    if rows is None:
+        # Made anew, or for tables that lie somewhere already: it begins with the nodes that hold them.
+        rows = recovered_map(
+            held_of_group(observation, reports, (*tables, *arriving), spec.buckets, None)[1],
+            spec.buckets,
+            spec.replicas,
+        )
+    bucket_bytes, held = held_of_group(observation, reports, tables, spec.buckets, rows)
+    return GroupState(
+        namespace=group.identity.namespace,
+        name=group.identity.name,
+        spec=spec,
+        map=rows,
+        bucket_bytes=bucket_bytes,
+        held=held,
+        unstable_since=_unstable_since(group, spec.buckets),
+        marked_unstable=group.marked_unstable,
+    )
+
+
+def _unstable_since(group: ObservedGroup, buckets: int) -> dict[int, datetime]:
+    """From the status, so that a restarted operator goes on counting.
+
+    The status lists the first unstable buckets only; the others are unstable since the group is, at the earliest.
+    """
+    status = group.status
+    since: dict[int, datetime] = {}
+    if (status.unstable_bucket_count or 0) > len(status.unstable_buckets):
+        stable = next((one for one in status.conditions if one.type == ConditionType.STABLE), None)
+        time = parse_time(stable.last_transition_time) if stable else None
+        since = dict.fromkeys(range(buckets), time) if time else {}
+    listed = {entry.bucket: time for entry in status.unstable_buckets if (time := parse_time(entry.since))}
+    return {**since, **listed}
+
+
+def _node(observation: Observation, node: ObservedNode, grace: timedelta) -> Node:
+    view = observation.agent_views.get(node.name, AgentView())
+    answers = view.answered_at is not None and (
+        view.silent_since is None or observation.now - view.silent_since <= grace
+    )
+    reason, message, since = None, "", None
+    if not node.ready:
+        reason, message, since = Reason.NODE_NOT_READY, node.not_ready_message, node.ready_changed_at
+    elif not answers:
+        since = view.silent_since or observation.now
+        reason, message = Reason.AGENT_NOT_READY, "it does not answer"
+    capacity_bytes = view.report.capacity_bytes if view.report else 0
+    return Node(
+        name=node.name,
+        zone=node.labels.get(LABEL_ZONE),
+        weight=_weight(node.labels.get(LABEL_WEIGHT), capacity_bytes),
+        ready=reason is None,
+        not_ready_since=since,
+        not_ready_reason=reason,
+        not_ready_message=message,
+        drain=node.deleting or node.labels.get(LABEL_DRAIN) == "true",
+        capacity_bytes=capacity_bytes,
+        free_bytes=view.report.free_bytes if view.report else 0,
+        labels=dict(node.labels),
+    )
+
+
+def _weight(label: str | None, capacity_bytes: int) -> float:
+    """The label, if it is a number that is not negative; else the disk's GiB; else 1."""
+    try:
+        weight = float(label) if label else -1.0
+    except ValueError:
+        weight = -1.0
+    if 0 <= weight < float("inf"):
+        return weight
+    return capacity_bytes / BYTES_PER_GIB if capacity_bytes else 1.0
+
+
+def recovered_map(
+    held: Mapping[str, Mapping[int, ReplicaState]], buckets: int, replicas: int
+) -> BucketSequence | None:
+    """Per bucket up to ``replicas`` nodes that hold it complete, those with fewest buckets first.
+
+    None when no node holds any bucket complete: then the group is placed like a new one. Buckets with fewer holders get
+    fewer nodes, which the planner repairs.
+    """
+    counts: Counter[str] = Counter()
+    rows: list[tuple[str, ...]] = []
+    for bucket in range(buckets):
+        holders = [node for node, states in held.items() if states.get(bucket) == "complete"]
+        chosen = sorted(holders, key=lambda node: (counts[node], node))[:replicas]
+        counts.update(chosen)
+        rows.append(tuple(sorted(chosen)))
+    return tuple(rows) if counts else None

@@ -1,0 +1,134 @@
+"""The admin API's requests against a fake API server: order of checks, conflicts, limits, what is told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
+
+from colocation.admin_api import application as module
+from colocation.admin_api.application import AdminApi
+from colocation.admin_api.changes import MAX_ATTEMPTS, GroupChanges
+from colocation.admin_api.last_pass import Passes
+from colocation.model.limits import MAX_MAP_BYTES
+from colocation.reconcile.actions import PostEvent
+from tests.unit.state.objects import NOW
+
+from .scenes import FakeApi, group_body, last_pass
+
+ID = "db_id=3f2a91bc&group_id=%2010008"
+"""With the space that stands in the seed's example."""
+HEADERS = {"Authorization": "bearer token"}
+MARK = "alice, since 2026-11-21T12:00:00Z"
+ANNOTATION = "colocation.dev/marked-unstable"
+
+
+class Scene:
+    """An admin API whose operator sees every change at once. ``events``: what was told."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi(group_body())
+        self.passes = Passes()
+        self.events: list[PostEvent] = []
+        self.sees_changes = True
+        self.client: TestClient[Any, Any]
+
+    def application(self) -> web.Application:
+        """The admin API."""
+        changes = GroupChanges(self.api, self._post, lambda: NOW, self._take)  # type: ignore[arg-type]
+        return AdminApi(self.api, self.passes, changes).application()  # type: ignore[arg-type]
+
+    async def ask(self, method: str, path: str, data: bytes | None = None) -> tuple[int, Any]:
+        """(status, JSON) of an admin's request."""
+        async with self.client.request(method, path, headers=HEADERS, data=data) as answer:
+            return answer.status, await answer.json()
+
+    async def _post(self, event: PostEvent) -> None:
+        self.events.append(event)
+
+    def _take(self, body: dict[str, Any]) -> None:
+        if self.sees_changes:
+            self.passes.latest = last_pass(body)
+
+
+@pytest.fixture
+async def scene(aiohttp_client: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """One group, ``sales``."""
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.05)
+    one = Scene()
+    await one.passes.show(last_pass(group_body()))
+    one.client = await aiohttp_client(one.application())
+    return one
+
+
+async def test_mark_names_who_and_since_when(scene: Scene) -> None:
+    """By a patch with the object's version as precondition; a second mark changes nothing."""
+    assert (await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}"))[0] == 200
+    assert (await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}"))[0] == 200
+    assert scene.api.patches == [{"metadata": {"annotations": {ANNOTATION: MARK}, "resourceVersion": "7"}}]
+    [event] = scene.events
+    assert (event.reason, event.message) == ("MarkedUnstable", "by alice; until POST /api/colocate/group_stable")
+
+
+async def test_mark_is_taken_back_once(scene: Scene) -> None:
+    """POST on a group that nobody marked writes nothing and is fine."""
+    assert (await scene.ask("POST", f"/api/colocate/group_stable?{ID}"))[0] == 200
+    assert scene.api.patches == []
+    await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}")
+    assert (await scene.ask("POST", f"/api/colocate/group_stable?{ID}"))[0] == 200
+    assert scene.api.patches[1]["metadata"]["annotations"] == {ANNOTATION: None}
+
+
+async def test_sequence_becomes_the_groups(scene: Scene) -> None:
+    """Written to spec.bucketSequence, once."""
+    rows = b'[["node-1", "node-3"], ["node-2", "node-3"]]'
+    for _ in range(2):
+        status, answer = await scene.ask("POST", f"/api/colocate/bucketseq?{ID}", rows)
+        assert (status, answer) == (200, {"status": "OK", "stable": True, "reason": "Reason", "message": ""})
+    [patch] = scene.api.patches
+    assert patch["spec"] == {"bucketSequence": (("node-1", "node-3"), ("node-2", "node-3"))}
+
+
+@pytest.mark.parametrize(("conflicts", "status"), [(MAX_ATTEMPTS - 1, 200), (MAX_ATTEMPTS, 409)])
+async def test_others_write_at_the_same_time(scene: Scene, conflicts: int, status: int) -> None:
+    """The group is read anew and the change is tried again, some times."""
+    scene.api.conflicts = conflicts
+    assert (await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}"))[0] == status
+
+
+async def test_group_that_has_just_gone(scene: Scene) -> None:
+    """Deleted, or made anew under its name: 404, and the new one is left alone."""
+    assert scene.api.body is not None
+    scene.api.body["metadata"]["uid"] = "another"
+    status, answer = await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}")
+    assert (status, answer["error"], scene.api.patches) == (404, "NoSuchGroup", [])
+    scene.api.body = None
+    assert (await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}"))[0] == 404
+
+
+async def test_change_that_no_pass_has_seen_yet_is_done_all_the_same(scene: Scene) -> None:
+    """The answer does not tell a state that may be old."""
+    scene.sees_changes = False
+    assert await scene.ask("DELETE", f"/api/colocate/group_stable?{ID}") == (200, {"status": "OK"})
+    assert len(scene.api.patches) == 1
+
+
+async def test_body_that_no_object_could_hold(scene: Scene) -> None:
+    """413, before it is parsed."""
+    status, answer = await scene.ask("POST", f"/api/colocate/bucketseq?{ID}", b" " * (MAX_MAP_BYTES + 1))
+    assert (status, answer["error"]) == (413, "BodyTooLarge")
+
+
+async def test_before_the_first_pass(scene: Scene) -> None:
+    """503: nothing is known yet."""
+    scene.passes.latest = None
+    for method, path in (("GET", "/api/colocate"), ("POST", f"/api/colocate/group_stable?{ID}")):
+        status, answer = await scene.ask(method, path)
+        assert (status, answer["error"]) == (503, "NotReady")
+
+
+async def test_description_needs_no_token(scene: Scene) -> None:
+    """It tells of the API alone."""
+    async with scene.client.get("/api/openapi.json") as answer:
+        assert (await answer.json())["openapi"] == "3.1.0"

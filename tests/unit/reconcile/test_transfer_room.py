@@ -1,0 +1,103 @@
+"""Tables that move to nodes without room for them: nothing is copied, and what is short is said everywhere alike."""
+
+from colocation.model.agent import CloneProgress
+from colocation.reconcile.actions import PostEvent, StartClone
+
+from ..controller.fake_cluster import DISK_BYTES, FakeCluster
+from ..controller.story import Story, two_groups
+
+BUCKETS, BUCKET_BYTES = 4, 100
+HEADROOM_BYTES = DISK_BYTES // 10 + 1
+
+
+def wanted_bytes(story: Story, table: str, node: str) -> int:
+    """What the table lacks on a node that is to have all of its buckets."""
+    return sum(node not in nodes for nodes in story.places_of(table)) * BUCKET_BYTES
+
+
+def leave_room(story: Story, node: str, size_bytes: int) -> None:
+    """The node's disk is full but for that."""
+    story.cluster.free_bytes[node] = HEADROOM_BYTES + size_bytes
+
+
+def clones(cluster: FakeCluster) -> list[StartClone]:
+    return [action for action in cluster.performed if isinstance(action, StartClone)]
+
+
+async def test_move_without_room_starts_nothing_and_says_what_is_short() -> None:
+    """Bytes wanted, bytes free, node; the same words in conditions and event. With room it goes on by itself."""
+    story = await two_groups()
+    wanted = wanted_bytes(story, "orders", "node-3")
+    leave_room(story, "node-3", wanted - 1)
+    story.cluster.performed.clear()
+    story.cluster.edit_table("orders", colocateWith="stock")
+    await story.passes(3)
+    status, reason, message = story.condition("orders", "Reconciling")
+    assert (status, reason) == ("True", "InsufficientSpace")
+    assert f"node node-3 is to take {wanted} bytes and has room for {wanted - 1} (10 % of a disk stays free)" in message
+    assert story.condition("orders", "Stalled") == (status, reason, message)
+    events = [one for one in story.cluster.performed if isinstance(one, PostEvent) and one.reason == "Stalled"]
+    assert [(one.type, one.message) for one in events] == [("Warning", f"InsufficientSpace: {message}")]
+    assert not clones(story.cluster)
+    assert story.cluster.table("orders").status.group == "sales"
+
+    leave_room(story, "node-3", wanted)
+    await story.passes(12)
+    assert story.cluster.table("orders").status.group == "stock"
+    assert story.condition("orders", "Stalled") == ("", "", "")
+
+
+async def test_every_node_that_is_short_is_named() -> None:
+    """And none has less than nothing."""
+    story = await two_groups()
+    story.cluster.free_bytes |= {"node-3": 0, "node-4": 0}
+    story.cluster.edit_table("orders", colocateWith="stock")
+    await story.passes(1)
+    message = story.condition("orders", "Stalled")[2]
+    assert "node node-3 is to take" in message and "has room for 0, node node-4 is to take" in message
+
+
+async def test_failed_clone_needs_room_for_the_rest_only() -> None:
+    """What it has copied lies on the disk already, and the next attempt goes on with it."""
+    story = await two_groups()
+    story.cluster.edit_table("orders", colocateWith="stock")
+    while not any(job.target == "node-3" for job in story.cluster.jobs.values()):
+        await story.operator.reconcile_once()
+    failed = next(job for job in story.cluster.jobs.values() if job.target == "node-3")
+    story.cluster.end_clones(succeed=False)
+    leave_room(story, "node-3", wanted_bytes(story, "orders", "node-3") - 80)
+    await story.operator.reconcile_once()
+    assert story.condition("orders", "Reconciling")[1] == "InsufficientSpace"
+    story.cluster.progress["node-3"] = CloneProgress(
+        namespace=failed.group_namespace, group=failed.group, bucket=failed.bucket, bytes_done=80, bytes_total=100,
+        updated_at="2026-11-21T00:00:00Z",
+    )  # fmt: skip
+    await story.operator.reconcile_once()
+    assert story.condition("orders", "Reconciling")[1] == "Moving"
+
+
+async def test_two_moves_do_not_share_the_same_room() -> None:
+    """The second waits, instead of both filling the disk half; clones in flight keep their room."""
+    story = await two_groups()
+    first, second = (wanted_bytes(story, table, "node-3") for table in ("customers", "orders"))
+    leave_room(story, "node-3", first + second - 1)
+    for table in ("customers", "orders"):
+        story.cluster.edit_table(table, colocateWith="stock")
+    for _ in range(2):
+        await story.operator.reconcile_once()
+        assert story.condition("customers", "Reconciling")[1] == "Moving"
+        assert story.condition("orders", "Reconciling")[1] == "InsufficientSpace"
+    assert {one.spec.tables[0].directory.partition("-")[0] for one in clones(story.cluster)} == {"customers"}
+
+
+async def test_move_to_a_group_without_a_map_says_so() -> None:
+    """There is nothing to count yet; why it has none stands in the group's own status."""
+    story = await two_groups()
+    story.cluster.add_table("empty")
+    await story.passes(2)
+    story.cluster.add_group("wide", replicas=5)
+    story.cluster.edit_table("empty", colocateWith="wide")
+    await story.passes(2)
+    message = "from group sales, which places it until then, to group wide, which has no map yet"
+    assert story.condition("empty", "Reconciling") == ("True", "Moving", message)
+    assert story.cluster.table("empty").status.group == "sales"

@@ -1,0 +1,50 @@
+"""The committed CRDs are what the model makes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from colocation.model.spark_types import canonical_type, is_key_type
+from colocation.schema import crds
+from colocation.schema.crd_rules import COLUMN_TYPE_PATTERN, KEY_TYPE_PATTERN, UNHASHABLE_TYPES
+
+FOLDER = Path(__file__).parents[3] / "crds"
+
+
+def test_committed_files_are_fresh() -> None:
+    """After a change of the model: `python -m colocation.schema.crds`."""
+    committed = {path.name: path.read_text() for path in FOLDER.glob("*.yaml")}
+    assert committed == crds.files()
+
+
+TYPES = [
+    "boolean", "tinyint", "byte", "SMALLINT", "short", "int", "Integer", "bigint", "long", "float", "real", "double",
+    "string", "binary", "date", "timestamp", "timestamp_ltz", "timestamp_ntz", "decimal", "dec(3)", "numeric(10, 2)",
+    "decimal ( 10 , 2 )", " bigint ", "varchar(10)", "char( 3 )", "character(1)", "variant", "void", "interval",
+    "array<int>", "map<string, int>", "struct<a: int>", "strng", "varchar", "int(11)", "decimal(x)", "array", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_patterns_agree_with_the_model(name: str) -> None:
+    """The API server allows exactly the types that the model knows, and as keys those that Spark can hash."""
+    assert bool(re.match(COLUMN_TYPE_PATTERN.replace("^(?i)", "(?i)^"), name)) is _is_type(name)
+    if _is_type(name):
+        assert bool(re.match(KEY_TYPE_PATTERN, name.lower())) is is_key_type(name)
+        assert name.lower().startswith(UNHASHABLE_TYPES) is not is_key_type(name)
+
+
+def _is_type(name: str) -> bool:
+    try:
+        canonical_type(name)
+    except ValueError:
+        return False
+    return True
+
+
+def test_schemas_are_structural() -> None:
+    """No reference, union or constant is left: the API server takes none."""
+    for crd in (crds.group_crd(), crds.table_crd()):
+        text = crds.render(crd)
+        assert not re.search(r"\$ref|anyOf|const:|exclusiveMinimum: \d", text)

@@ -1,0 +1,37 @@
+"""The reference pages say all that there is."""
+
+import re
+from pathlib import Path
+
+from colocation.model.conditions import ConditionType, Reason
+from colocation.schema import reference
+
+ROOT = Path(__file__).parents[3]
+CONDITIONS = (ROOT / "docs/reference/conditions.md").read_text()
+
+
+def test_kinds_are_fresh() -> None:
+    """After a change of the model: `python -m colocation.schema.reference`."""
+    assert (ROOT / "docs/reference/kinds.md").read_text() == reference.render()
+
+
+def test_every_reason_is_explained_in_order() -> None:
+    """The order is that of severity, as the planner chooses a group's one reason."""
+    section = CONDITIONS.partition("## Reasons")[2].partition("## Events")[0]
+    assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == [reason.value for reason in Reason]
+
+
+def test_every_condition_is_explained() -> None:
+    """Of both kinds."""
+    for condition in ConditionType:
+        assert f"| `{condition}` |" in CONDITIONS
+
+
+def test_every_event_is_explained() -> None:
+    """The words that the operator posts."""
+    source = ROOT / "operator/colocation/reconcile"
+    text = "".join(path.read_text() for path in source.glob("*.py"))
+    posted = {"Stable", "Unstable", "Stalled", *re.findall(r'"((?:Map|Clone|Table)[A-Z]\w+ed)"', text)}
+    documented = set(re.findall(r"`(\w+)`", CONDITIONS.partition("## Events")[2]))
+    assert posted <= documented
+    assert {"MapCreated", "MapChanged", "CloneStarted", "TableRefused"} <= posted

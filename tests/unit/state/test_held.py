@@ -1,0 +1,68 @@
+"""What the nodes hold of a group, over all its tables."""
+
+import pytest
+
+from colocation.state.held import TableReports, held_of_group
+from colocation.state.observation import Observation
+
+from .objects import MANIFEST, NOW, table, table_report, view
+
+ORDERS, LINES = table("orders"), table("lines")
+EVERYWHERE = {0: 50, 1: 50}
+
+
+def held(views: dict[str, object], tables=(ORDERS, LINES), known: bool = True):  # type: ignore[no-untyped-def]
+    sizes = {("shop", one.directory, MANIFEST): EVERYWHERE for one in tables} if known else {}
+    observation = Observation(NOW, tables=tables, agent_views=views, bucket_bytes=sizes)  # type: ignore[arg-type]
+    return held_of_group(observation, TableReports(observation), tables, 2)
+
+
+@pytest.mark.parametrize(
+    ("orders", "lines", "combined"),
+    [
+        ("complete", "complete", "complete"),
+        ("complete", "partial", "partial"),
+        ("complete", None, "partial"),
+        (None, None, None),
+        ("corrupt", "complete", "corrupt"),
+        ("corrupt", None, "corrupt"),
+        ("partial", None, "partial"),
+    ],
+)
+def test_bucket_is_as_good_as_its_tables(orders: str | None, lines: str | None, combined: str | None) -> None:
+    """All complete -> complete; any corrupt -> corrupt; none held -> absent; else partial."""
+    _, found = held({"node-1": view(table_report(ORDERS, {0: orders}), table_report(LINES, {0: lines}))})
+    assert found == ({"node-1": {0: combined}} if combined else {})
+
+
+def test_table_that_wants_nothing_of_a_bucket_does_not_count() -> None:
+    """A bucket without files of a table is complete when the other tables' files are there."""
+    observation = Observation(
+        NOW,
+        agent_views={"node-1": view(table_report(ORDERS, {0: "complete"}))},
+        bucket_bytes={("shop", ORDERS.directory, MANIFEST): {0: 50}, ("shop", LINES.directory, MANIFEST): {1: 70}},
+    )
+    sizes, found = held_of_group(observation, TableReports(observation), (ORDERS, LINES), 2)
+    assert sizes == (50, 70)
+    assert found == {"node-1": {0: "complete"}}
+
+
+def test_report_on_an_older_snapshot_proves_nothing_whole() -> None:
+    """After a commit, an agent that has not answered about it holds at best a part."""
+    old = table_report(ORDERS, {0: "complete", 1: None}, manifest="b" * 64)
+    _, found = held({"node-1": view(old)}, tables=(ORDERS,))
+    assert found == {"node-1": {0: "partial"}}
+
+
+def test_data_whose_whereabouts_are_unknown_are_still_wanted() -> None:
+    """No agent with the manifest has answered: the group must not look empty and stable."""
+    sizes, found = held({}, tables=(ORDERS,), known=False)
+    assert sizes == (50, 50)
+    assert found == {}
+
+
+@pytest.mark.parametrize("files", [None, 0], ids=["never loaded", "loaded without rows"])
+def test_table_without_files_wants_nothing(files: int | None) -> None:
+    """Before the first load every live node is complete."""
+    empty = table("empty", files=files)
+    assert held({}, tables=(empty,), known=False) == ((0, 0), {})

@@ -1,0 +1,122 @@
+"""What the planner is told of nodes, groups and clones."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from colocation.model.conditions import Reason
+from colocation.model.group import ColocationGroupStatus, UnstableBucket
+from colocation.model.snapshot import Limits, Node, Snapshot
+from colocation.state.membership import memberships
+from colocation.state.observation import AgentView, Observation, ObservedNode
+from colocation.state.snapshot import snapshot_of
+
+from .objects import GIB, MANIFEST, NOW, agent, group, node, seconds, table, table_report, view
+
+GRACE_SECONDS = 30
+
+
+def snapshot(**observed: object) -> Snapshot:
+    observation = Observation(NOW, **observed)  # type: ignore[arg-type]
+    return snapshot_of(observation, memberships(observation), Limits(), GRACE_SECONDS)
+
+
+def only_node(of: ObservedNode, agent_view: AgentView | None) -> Node:
+    views = {of.name: agent_view} if agent_view else {}
+    [found] = snapshot(nodes=(of,), agents=(agent(of.name),), agent_views=views).nodes
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ready", "silent_since", "reason", "since"),
+    [
+        pytest.param(True, None, None, None, id="all is well"),
+        pytest.param(True, NOW - seconds(30), None, None, id="agent restarts, within the grace"),
+        pytest.param(True, NOW - seconds(31), Reason.AGENT_NOT_READY, NOW - seconds(31), id="agent is silent"),
+        pytest.param(False, None, Reason.NODE_NOT_READY, NOW - seconds(60), id="node, at once"),
+        pytest.param(False, NOW - seconds(90), Reason.NODE_NOT_READY, NOW - seconds(60), id="node and agent"),
+    ],
+)
+def test_node_is_ready(ready: bool, silent_since: datetime | None, reason: str | None, since: datetime | None) -> None:
+    """Ready = the Node is Ready and its agent answers, or did so a moment ago."""
+    found = only_node(node("node-1", ready), view(silent_since=silent_since))
+    assert (found.ready, found.not_ready_reason, found.not_ready_since) == (reason is None, reason, since)
+
+
+def test_agent_that_never_answered_gets_no_grace() -> None:
+    """What it holds is not known, so nothing can be read from it."""
+    found = only_node(node("node-1"), AgentView(silent_since=NOW))
+    assert found.not_ready_reason == Reason.AGENT_NOT_READY
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity_bytes", "weight"),
+    [
+        pytest.param({"colocation.dev/weight": "2.5"}, 8 * GIB, 2.5, id="label"),
+        pytest.param({"colocation.dev/weight": "0"}, 8 * GIB, 0, id="label that keeps buckets away"),
+        pytest.param({}, 8 * GIB, 8, id="size of the disk in GiB"),
+        pytest.param({"colocation.dev/weight": "heavy"}, 8 * GIB, 8, id="label that is no number"),
+        pytest.param({"colocation.dev/weight": "-1"}, 8 * GIB, 8, id="label below zero"),
+        pytest.param({"colocation.dev/weight": "inf"}, 0, 1, id="nothing is known"),
+    ],
+)
+def test_weight(labels: dict[str, str], capacity_bytes: int, weight: float) -> None:
+    """The label, else the disk."""
+    assert only_node(node("node-1", labels=labels), view(capacity_bytes=capacity_bytes)).weight == weight
+
+
+@pytest.mark.parametrize(
+    ("labels", "deleting", "drain"),
+    [
+        pytest.param({"colocation.dev/drain": "true"}, False, True, id="marked"),
+        pytest.param({"colocation.dev/drain": "false"}, False, False, id="mark taken back"),
+        pytest.param({}, True, True, id="being deleted"),
+    ],
+)
+def test_drain(labels: dict[str, str], deleting: bool, drain: bool) -> None:
+    """Marked for drain, or on its way out."""
+    assert only_node(node("node-1", labels=labels, deleting=deleting), view()).drain is drain
+
+
+def test_nodes_that_matter() -> None:
+    """Nodes with an agent, and those that a map or a replica names; others are not data nodes."""
+    status = ColocationGroupStatus(backends_per_bucket_seq=(("node-2", "gone"), ("node-2", "gone")))
+    found = snapshot(
+        groups=(group(status=status),),
+        nodes=(node("node-1"), node("node-2"), node("control-plane")),
+        agents=(agent("node-1"),),
+    )
+    assert [one.name for one in found.nodes] == ["node-1", "node-2"]
+
+
+def test_group_is_unstable_since() -> None:
+    """From the status, so that a restart forgets nothing; unlisted buckets since the condition changed."""
+    first, later = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
+    status = ColocationGroupStatus.model_validate({
+        "unstableBuckets": [UnstableBucket(bucket=0, reason="NodeGone", since=later)], "unstableBucketCount": 2,
+        "conditions": [{"type": "Stable", "status": "False", "reason": "NodeGone", "lastTransitionTime": first}],
+    })  # fmt: skip
+    [found] = snapshot(groups=(group(status=status),)).groups
+    assert found.unstable_since == {0: datetime.fromisoformat(later), 1: datetime.fromisoformat(first)}
+
+
+def test_group_that_was_made_anew_takes_the_replicas_that_are_there() -> None:
+    """Its map is read off the nodes; a bucket with too few holders is left for repair."""
+    orders = table("orders")
+    everywhere = {"node-1": {0: "complete", 1: "complete"}, "node-2": {0: "complete"}, "node-3": {0: "complete"}}
+    views = {name: view(table_report(orders, states)) for name, states in everywhere.items()}
+    [found] = snapshot(
+        groups=(group(),),
+        tables=(orders,),
+        agent_views=views,
+        bucket_bytes={("shop", orders.directory, MANIFEST): {0: 50, 1: 50}},
+    ).groups
+    assert found.map == (("node-1", "node-2"), ("node-1",))
+
+
+def test_groups_that_go_or_make_no_sense_are_left_out() -> None:
+    """Nothing is planned for them."""
+    invalid = replace(group("invalid"), spec=None)
+    going = replace(group("going"), identity=replace(group("going").identity, deleting=True))
+    assert snapshot(groups=(invalid, going)).groups == ()
