@@ -13,14 +13,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from colocation.controller.decide import Decision, decide
-from colocation.controller.evidence import Evidence
 from colocation.controller.settings import Settings
-from colocation.kube.actions import WriteGroupStatus, WriteTableStatus
-from colocation.kube.observation import AgentView, Observation
-from colocation.kube.parse import parse_agent, parse_group, parse_node, parse_table
 from colocation.model.agent import AgentReport, BucketReport, TableReport
 from colocation.model.names import table_directory
+from colocation.reconcile.actions import WriteGroupStatus, WriteTableStatus
+from colocation.reconcile.decide import Decision, decide
+from colocation.reconcile.evidence import Evidence
+from colocation.state.observation import AgentView, Observation
+from colocation.state.parse import parse_agent, parse_group, parse_node, parse_table
 
 from . import control_plane_objects as objects
 from .control_plane_objects import BUCKETS, GIB, PARTITIONS, ClusterSize, Json
@@ -48,7 +48,7 @@ class OfflineCluster:
             parse_agent(self._made({**objects.pod_body(name), **objects.pod_status(number)}, f"pod-{number}"))
             for number, name in enumerate(size.node_names)
         )
-        self.snapshots = {key: 1 for key in self.tables}
+        self.snapshots = dict.fromkeys(self.tables, 1)
         self.views: dict[str, AgentView] = {}
         self.bytes: dict[tuple[str, str, str], dict[int, int]] = {}
         for name in size.node_names:
@@ -112,7 +112,7 @@ class OfflineCluster:
             )
             yield node, TableReport(
                 namespace=namespace, directory=directory, manifest=manifest, manifest_present=True,
-                buckets={bucket: whole for bucket in buckets},
+                buckets=dict.fromkeys(buckets, whole),
             )  # fmt: skip
 
     def _patch(self, key: tuple[str, str, str], status: Json) -> None:
