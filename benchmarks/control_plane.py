@@ -101,7 +101,7 @@ def running(row: Row, folder: Path) -> Iterator[Bench]:
         operator = stack.enter_context(running_operator(server.plane, folder, certificate, log / "operator.log"))
         if row.is_placed:
             make_settled_groups(server, agents, size, namespaces)
-        yield Bench(row, server, agents, operator, GroupWatch(server))
+        yield Bench(row, server, agents, operator, GroupWatch(server, operator.check))
 
 
 def measure(row: Row, folder: Path) -> Json:

@@ -9,6 +9,7 @@ from benchmarks.apiserver import ApiServer
 from benchmarks.control_plane_objects import Json
 
 GROUPS_PATH = "/apis/colocation.dev/v1alpha1/colocationgroups"
+CHECK_SECONDS = 2.0
 GroupKey = tuple[str, str]
 
 
@@ -48,10 +49,15 @@ class GroupWatch:
     """Follows all groups in a thread of its own until the API server ends.
 
     ``listeners`` hear of every word, in the order in which the API server told them.
+
+    Args:
+        server: the API server.
+        check: called while something is waited for; raises when it cannot come any more.
     """
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, check: Callable[[], None]) -> None:
         self._server = server
+        self._check = check
         self._changed = threading.Condition()
         self._words: dict[GroupKey, GroupWord] = {}
         self.listeners: list[Callable[[GroupKey, GroupWord], None]] = []
@@ -63,10 +69,14 @@ class GroupWatch:
         Raises:
             RuntimeError: it is not reached within this time.
         """
+        ends_at = time.monotonic() + seconds
         with self._changed:
-            if not self._changed.wait_for(lambda: is_reached(self._words), seconds):
-                stable = sum(bool(word.stable) for word in self._words.values())
-                raise RuntimeError(f"after {seconds:.0f} s not {what}: {stable} of {len(self._words)} groups stable")
+            while not self._changed.wait_for(lambda: is_reached(self._words), CHECK_SECONDS):
+                self._check()
+                if time.monotonic() > ends_at:
+                    stable = sum(bool(word.stable) for word in self._words.values())
+                    found = f"{stable} of {len(self._words)} groups are stable"
+                    raise RuntimeError(f"after {seconds:.0f} s it is not true that {what}; {found}")
 
     @property
     def words(self) -> dict[GroupKey, GroupWord]:

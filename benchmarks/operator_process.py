@@ -47,6 +47,16 @@ class OperatorProcess:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
+    def check(self) -> None:
+        """Look whether it still runs, if it was started.
+
+        Raises:
+            RuntimeError: it ended by itself.
+        """
+        if self._process is not None and self._process.poll() is not None:
+            code, self._process = self._process.returncode, None
+            raise RuntimeError(f"the operator ended with {code}:\n{self._log.read_text()[-3000:]}")
+
     def stop(self) -> None:
         """End it, if it runs."""
         if self._process is None:
