@@ -153,8 +153,8 @@ GROUP_STATUS = """{"status": {
   "nodeCount": 3, "clones": {"running": 1}}}"""
 TABLE_STATUS = """{"status": {
   "accepted": true, "snapshot": {
-    "id": 1, "manifest": "sha256:00", "committedAt": "2026-11-21T00:00:00Z", "partitions": 7, "files": 14, "rows": 100,
-    "bytes": 4096}}}"""
+    "id": 1, "manifest": f"sha256:{0:064x}", "committedAt": "2026-11-21T00:00:00Z", "partitions": 7,
+    "files": 14, "rows": 100, "bytes": 4096}}}"""
 
 
 @pytest.mark.parametrize(

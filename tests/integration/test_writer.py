@@ -92,7 +92,7 @@ async def test_status_is_written_only_over_what_was_read(writer: Writer) -> None
 async def test_status_of_a_table_leaves_the_commit_alone(writer: Writer) -> None:
     """A loader's snapshot and the operator's words share a status; neither overwrites the other."""
     identity = await writer.create(TABLES, table())
-    snapshot = {"id": 1, "manifest": "sha256:00", "committedAt": "2026-11-21T00:00:00Z"}
+    snapshot = {"id": 1, "manifest": f"sha256:{0:064x}", "committedAt": "2026-11-21T00:00:00Z"}
     await writer.api.patch(TABLES, identity.namespace, identity.name, {"status": {"snapshot": snapshot}}, "status")
     with pytest.raises(StaleDecision):
         await writer.perform(WriteTableStatus(identity, {"accepted": True}))

@@ -7,6 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.retention import SnapshotNotFound
 from colocation.model.table import Column, TableSnapshot
@@ -231,3 +232,23 @@ def test_data_that_changed_on_disk_fails_the_query(
         file.write_bytes(content)
     with pytest.raises((PySparkException, Py4JJavaError), match=r"FAILED_READ_FILE"):
         session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
+
+
+def test_a_long_session_hears_that_the_operator_is_silent(session: SparkSession, catalog: FakeCatalog) -> None:
+    """Its joins degrade at the next refresh as beside an unstable group, and come back with the operator."""
+    query = "SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k"
+    message = "the operator has given no sign of life since 2026-11-21T04:00:00Z"
+    catalog.freshness = Freshness(message=message)
+    reason = f"group is not stable: OperatorSilent: {message}"
+    assert {(table.colocated, table.reason) for table in refresh(session, catalog)} == {(False, reason)}
+    assert session.sql(query).collect()[0][0] == 120
+    [join] = explain_json(query, session)["joins"]
+    assert (join["colocate"], join["reason"]) == (False, reason)
+    session.conf.set("spark.colocation.whenUnstable", "colocated")
+    refresh(session, catalog)
+    [join] = explain_json(query, session)["joins"]
+    assert (join["colocate"], join["note"]) == (True, f"{reason}; buckets are read from live replicas")
+    session.conf.unset("spark.colocation.whenUnstable")
+    catalog.freshness = CURRENT
+    refresh(session, catalog)
+    assert [join["colocate"] for join in explain_json(query, session)["joins"]] == [True]

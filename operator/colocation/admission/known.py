@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
+from ..model.freshness import CURRENT, Freshness
 from ..model.snapshot import Snapshot
 from ..state.membership import Membership, memberships
 from ..state.observation import Observation, ObservedGroup, ObservedTable
@@ -17,7 +18,8 @@ Named = TypeVar("Named", ObservedGroup, ObservedTable)
 class Known:
     """The groups and tables as the watches tell them, and what the last pass told the planner of nodes.
 
-    ``data_root`` and ``spark_image`` (or None) are the installation's.
+    ``data_root`` and ``spark_image`` (or None) are the installation's. ``freshness``: whether the verdicts in the
+    groups' status hold; they do not while this operator does not lead.
     """
 
     now: datetime
@@ -26,6 +28,7 @@ class Known:
     snapshot: Snapshot
     data_root: str
     spark_image: str | None = None
+    freshness: Freshness = CURRENT
 
     @cached_property
     def membership(self) -> Membership:

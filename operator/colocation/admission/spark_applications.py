@@ -39,7 +39,7 @@ def _group(reference: str, namespace: str, known: Known) -> GroupView:
     if key[0] != namespace and namespace not in {member.namespace for member in found.status.members}:
         # The operator keeps what Spark's pods mount only where tables are.
         raise ManifestError(f"group {reference} has no table in namespace {namespace!r}: run where its tables are")
-    return GroupView.from_status(key, found.status, known.data_root, known.spark_image, namespace)
+    return GroupView.from_status(key, found.status, known.data_root, known.spark_image, namespace, known.freshness)
 
 
 def _in_namespace(application: dict[str, Any], namespace: str) -> dict[str, Any]:

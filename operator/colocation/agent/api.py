@@ -7,7 +7,7 @@ from aiohttp import web
 
 from colocation.storage.paths import TablePath, table_path
 
-from . import files, tables
+from . import files, inventory_requests, tables
 from .authorizer import Access, Authorizer, Identity
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
@@ -88,7 +88,7 @@ class AgentApi:
             case "GET", "v1", "status":
                 return Access("list"), lambda: tables.status(node)
             case "POST", "v1", "inventory":
-                return Access("list"), lambda: tables.inventory(node, request)
+                return Access("list"), lambda: inventory_requests.inventory(node, request)
             case ("GET" | "HEAD" | "PUT") as method, "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
                 verb = "create" if method == "PUT" else "get"

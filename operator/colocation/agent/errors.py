@@ -2,15 +2,21 @@
 
 from aiohttp import web
 
+from colocation.model.agent import STALE_ORDER, STALE_TERM, UNKNOWN_QUESTION
 from colocation.model.conditions import Reason
 from colocation.storage import errors as storage
 from colocation.storage.hashing import FileChanged
 
 from .authorizer import AuthenticationUnavailable
+from .conversation import StaleOrder, StaleTerm
+from .question import UnknownQuestion
 
 
 class Refusal(Exception):
-    """A request that is not served. ``reason`` is one word, ``message`` says what is allowed and what to do."""
+    """A request that is not served. ``reason`` is one word, ``message`` says what is allowed and what to do.
+
+    ``fields`` stand beside them in the body.
+    """
 
     def __init__(self, status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -18,6 +24,7 @@ class Refusal(Exception):
         self.reason = reason
         self.message = message
         self.headers = headers or {}
+        self.fields: dict[str, int] = {}
 
 
 _STATUS_AND_REASON: dict[type[Exception], tuple[int, str]] = {
@@ -28,6 +35,9 @@ _STATUS_AND_REASON: dict[type[Exception], tuple[int, str]] = {
     storage.ContentConflict: (409, "ContentConflict"),
     storage.DigestDiffers: (422, "DigestDiffers"),
     storage.NoRoom: (507, Reason.INSUFFICIENT_SPACE.value),
+    StaleTerm: (409, STALE_TERM),
+    StaleOrder: (409, STALE_ORDER),
+    UnknownQuestion: (409, UNKNOWN_QUESTION),
     FileChanged: (503, "FileChanged"),
     AuthenticationUnavailable: (503, "AuthenticationUnavailable"),
 }
@@ -38,10 +48,13 @@ EXPECTED_ERRORS = tuple(_STATUS_AND_REASON)
 def refusal_of(error: Exception) -> Refusal:
     """The refusal for one of ``EXPECTED_ERRORS``."""
     status, reason = _STATUS_AND_REASON[type(error)]
-    return Refusal(status, reason, str(error))
+    refusal = Refusal(status, reason, str(error))
+    if isinstance(error, StaleTerm):
+        refusal.fields["term"] = error.term
+    return refusal
 
 
 def error_response(refusal: Refusal) -> web.Response:
     """The JSON answer for a refusal."""
-    body = {"error": refusal.reason, "message": refusal.message}
+    body = {"error": refusal.reason, "message": refusal.message, **refusal.fields}
     return web.json_response(body, status=refusal.status, headers=refusal.headers)

@@ -63,6 +63,7 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
             yield RunningAgent(node, upkeep, port, health_port)
         finally:
             health.stopping = True
+            node.stop_holding()
 
 
 async def _listen(

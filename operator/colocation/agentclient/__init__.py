@@ -11,8 +11,12 @@ from .errors import (
     InsufficientStorage,
     NotFound,
     RangeNotSatisfiable,
+    StaleOrder,
+    StaleTerm,
     Unauthorized,
+    UnknownQuestion,
     Unreachable,
+    error_of_response,
 )
 from .stream import FileStream
 from .transport import Timeouts
@@ -30,7 +34,11 @@ __all__ = [
     "InsufficientStorage",
     "NotFound",
     "RangeNotSatisfiable",
+    "StaleOrder",
+    "StaleTerm",
     "Timeouts",
     "Unauthorized",
+    "UnknownQuestion",
     "Unreachable",
+    "error_of_response",
 ]

@@ -4,35 +4,29 @@ import contextlib
 import hashlib
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar
-from urllib.parse import quote
-
-from pydantic import BaseModel, ValidationError
+from typing import NamedTuple
 
 from colocation.model.agent import (
     AgentReport,
-    CollectRequest,
+    DeletionProof,
     FilePublished,
+    FolderManifests,
     InventoryRequest,
     RecycledSchema,
-    RecycleRequest,
     Removed,
-    RestoreRequest,
     TableReport,
-    VerifyRequest,
 )
 from colocation.model.content_digest import content_digest, sha256_of_content_digest
 from colocation.model.table_manifest import manifest_path
 
+from . import calls
+from .calls import Answer
 from .credentials import Credentials
-from .errors import AgentError
 from .stream import FileStream
 from .transport import Request, Timeouts, Transport
 
 HASHING_SECONDS = 3600.0
 """How long an agent may hash before it answers."""
-
-Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class FileHead(NamedTuple):
@@ -58,7 +52,8 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         self, url: str, credentials: Credentials, timeouts: Timeouts | None = None, pool_size: int = 8
     ) -> None:
         self.url = url
-        self._transport = Transport(url, credentials, timeouts or Timeouts(), pool_size)
+        self._timeouts = timeouts or Timeouts()
+        self._transport = Transport(url, credentials, self._timeouts, pool_size)
 
     def get_file(
         self, namespace: str, directory: str, path: str, start: int | None = None, end: int | None = None
@@ -74,7 +69,8 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         headers = {}
         if start is not None or end is not None:
             headers["Range"] = f"bytes={start or 0}-{'' if end is None else end - 1}"
-        response = self._transport.send(Request("GET", _file_target(namespace, directory, path), headers), {200, 206})
+        request = Request("GET", calls.file_target(namespace, directory, path), headers)
+        response = self._transport.send(request, {200, 206})
         length = int(response.headers["Content-Length"])
         content_range = response.headers.get("Content-Range")
         total_bytes = int(content_range.rpartition("/")[2]) if content_range else length
@@ -82,7 +78,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
 
     def head_file(self, namespace: str, directory: str, path: str) -> FileHead:
         """Size and digest of a file; NotFound when the agent does not hold it."""
-        request = Request("HEAD", _file_target(namespace, directory, path), {})
+        request = Request("HEAD", calls.file_target(namespace, directory, path), {})
         _, headers, _ = self._transport.send_for_body(request, {200})
         return FileHead(int(headers["Content-Length"]), _sha256_of(headers.get("Content-Digest")))
 
@@ -106,12 +102,12 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         }
         request = Request(
             "PUT",
-            _file_target(namespace, directory, path),
+            calls.file_target(namespace, directory, path),
             headers,
             lambda: content.open("rb") if isinstance(content, Path) else content,
         )
         _, _, body = self._transport.send_for_body(request, {200, 201})
-        return _parse(FilePublished, body)
+        return calls.parsed(FilePublished, body)
 
     def put_manifest(self, namespace: str, directory: str, stored: bytes, sha256: str) -> FilePublished:
         """Publish a manifest as ``encode_manifest`` gave it."""
@@ -123,47 +119,74 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         Raises:
             NotFound: the agent does not hold the manifest.
         """
-        content = VerifyRequest(manifest=manifest, deep=deep)
-        body = self._post(_table_target(namespace, directory, "verify"), content, HASHING_SECONDS)
-        return _parse(TableReport, body)
+        return self._call(calls.verify_call(namespace, directory, manifest, deep), TableReport, HASHING_SECONDS)
 
     def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
-        """All that the agent holds of these tables; None when nothing changed since ``revision``."""
-        headers = {"Content-Type": "application/json"}
-        if revision is not None:
-            headers["If-None-Match"] = f'"{revision}"'
-        content = request.model_dump_json(by_alias=True).encode()
-        status, _, body = self._transport.send_for_body(
-            Request("POST", "/v1/inventory", headers, lambda: content), {200, 304}
-        )
-        return None if status == 304 else _parse(AgentReport, body)
+        """What the agent holds of the tables that the question names; None when nothing changed since ``revision``.
+
+        With ``request.wait_seconds`` the agent holds the answer for so long, until something changes.
+
+        Raises:
+            UnknownQuestion: the agent does not remember ``request.base``, or another session has replaced this one.
+            StaleTerm: the agent has heard of an operator with a newer term.
+        """
+        call = calls.inventory_call(request, revision)
+        read_seconds = self._timeouts.read_seconds + request.wait_seconds
+        status, _, body = self._transport.send_for_body(_request(call, read_seconds), call.accepted)
+        return None if status == calls.NOT_MODIFIED else calls.parsed(AgentReport, body)
 
     def status(self) -> AgentReport:
         """Disk, transfers and clones; no tables."""
-        _, _, body = self._transport.send_for_body(Request("GET", "/v1/status", {}), {200})
-        return _parse(AgentReport, body)
+        return self._call(calls.status_call(), AgentReport)
 
     def drop_bucket(
-        self, namespace: str, directory: str, bucket: int, manifests: tuple[str, ...], grace_seconds: int
+        self,
+        namespace: str,
+        directory: str,
+        bucket: int,
+        manifests: tuple[str, ...],
+        grace_seconds: int,
+        proof: DeletionProof,
     ) -> Removed:
         """Delete a table's files of one bucket, but for those younger than the grace that none of the manifests names:
         a load may yet commit them. Nothing there is no error.
+
+        Raises:
+            StaleOrder: a part of the proof is not true at the agent.
+            StaleTerm: the agent has heard of an operator with a newer term.
         """
-        content = CollectRequest(manifests=manifests, grace_seconds=grace_seconds)
-        return _parse(Removed, self._post(_table_target(namespace, directory, f"buckets/{bucket}/drop"), content))
+        call = calls.drop_bucket_call(namespace, directory, bucket, manifests, grace_seconds, proof)
+        return self._call(call, Removed)
 
-    def collect(self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int) -> Removed:
-        """Delete files that none of these live manifests names and that are older than the grace."""
-        content = CollectRequest(manifests=manifests, grace_seconds=grace_seconds)
-        return _parse(Removed, self._post(_table_target(namespace, directory, "collect"), content))
+    def collect(
+        self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int, proof: DeletionProof
+    ) -> Removed:
+        """Delete files that none of these live manifests names and that are older than the grace.
 
-    def recycle(self, namespace: str, directory: str, keep_seconds: int) -> None:
-        """Move a dropped table's folder aside; the agent purges it after ``keep_seconds``."""
-        self._post(_table_target(namespace, directory, "recycle"), RecycleRequest(keep_seconds=keep_seconds))
+        Raises:
+            StaleOrder, StaleTerm: as for ``drop_bucket``.
+        """
+        return self._call(calls.collect_call(namespace, directory, manifests, grace_seconds, proof), Removed)
 
-    def restore(self, namespace: str, directory: str, successor: str) -> None:
-        """Make a dropped table's folder that of ``successor``, a directory of a table of the same name."""
-        self._post(_table_target(namespace, directory, "restore"), RestoreRequest(directory=successor))
+    def recycle(self, namespace: str, directory: str, keep_seconds: int, proof: DeletionProof) -> None:
+        """Move a dropped table's folder aside; the agent purges it after ``keep_seconds``.
+
+        Raises:
+            StaleOrder, StaleTerm: as for ``drop_bucket``.
+        """
+        self._send(calls.recycle_call(namespace, directory, keep_seconds, proof))
+
+    def restore(self, namespace: str, directory: str, successor: str, term: int = 0) -> None:
+        """Make a dropped table's folder that of ``successor``, a directory of a table of the same name.
+
+        Raises:
+            StaleTerm: the agent has heard of an operator with a newer term.
+        """
+        self._send(calls.restore_call(namespace, directory, successor, term))
+
+    def manifests(self, namespace: str, directory: str) -> FolderManifests:
+        """The readable manifests of a table's folder, in its place or in the recycle bin; at most 100, newest first."""
+        return self._call(calls.manifests_call(namespace, directory), FolderManifests)
 
     def recycled_schema(self, namespace: str, directory: str, manifest: str) -> RecycledSchema:
         """The schema of a dropped table.
@@ -171,9 +194,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         Raises:
             NotFound: the table, or this manifest of it, is not in the agent's recycle bin.
         """
-        target = f"/v1/recycled/{quote(namespace, safe='')}/{quote(directory, safe='')}/{manifest}"
-        _, _, body = self._transport.send_for_body(Request("GET", target, {}), {200})
-        return _parse(RecycledSchema, body)
+        return self._call(calls.recycled_schema_call(namespace, directory, manifest), RecycledSchema)
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -184,19 +205,16 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     ) -> None:
         self.close()
 
-    def _post(self, target: str, content: BaseModel, read_seconds: float | None = None) -> bytes:
-        body = content.model_dump_json(by_alias=True).encode()
-        request = Request("POST", target, {"Content-Type": "application/json"}, lambda: body, read_seconds)
-        return self._transport.send_for_body(request, {200})[2]
+    def _call(self, call: calls.Call, kind: type[Answer], read_seconds: float | None = None) -> Answer:
+        return calls.parsed(kind, self._send(call, read_seconds))
+
+    def _send(self, call: calls.Call, read_seconds: float | None = None) -> bytes:
+        return self._transport.send_for_body(_request(call, read_seconds), call.accepted)[2]
 
 
-def _file_target(namespace: str, directory: str, path: str) -> str:
-    segments = [namespace, directory, *path.split("/")]
-    return "/v1/files/" + "/".join(quote(segment, safe="") for segment in segments)
-
-
-def _table_target(namespace: str, directory: str, action: str) -> str:
-    return f"/v1/tables/{quote(namespace, safe='')}/{quote(directory, safe='')}/{action}"
+def _request(call: calls.Call, read_seconds: float | None) -> Request:
+    open_body = (lambda: call.body) if call.body else None
+    return Request(call.method, call.target, call.headers, open_body, read_seconds)
 
 
 def _sha256_of(header: str | None) -> str | None:
@@ -208,10 +226,3 @@ def _sha256(content: bytes | Path) -> str:
         return hashlib.sha256(content).hexdigest()
     with content.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _parse(kind: type[Answer], body: bytes) -> Answer:
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        raise AgentError(200, "UnexpectedAnswer", f"the agent's answer is no {kind.__name__}: {error}") from error

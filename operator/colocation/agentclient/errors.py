@@ -3,6 +3,8 @@
 import json
 from typing import ClassVar
 
+from colocation.model.agent import STALE_ORDER, STALE_TERM, UNKNOWN_QUESTION
+
 
 class AgentError(Exception):
     """An agent refused or failed a request.
@@ -37,7 +39,27 @@ class NotFound(AgentError):
 
 
 class Conflict(AgentError):
-    """409: another content is already published under this path."""
+    """409: another content is already published under this path, or one of the subclasses."""
+
+
+class StaleOrder(Conflict):
+    """409: a part of a deletion's proof is not true at the agent; nothing was deleted. The message says which."""
+
+
+class UnknownQuestion(Conflict):
+    """409: the agent does not remember the question that this one is based on; ask in full."""
+
+
+class StaleTerm(Conflict):
+    """409: the agent has heard of an operator with a newer term.
+
+    Attributes:
+        term: that newer term; 0 when the agent did not give it.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, term: int = 0) -> None:
+        super().__init__(status, reason, message)
+        self.term = term
 
 
 class RangeNotSatisfiable(AgentError):
@@ -59,6 +81,11 @@ class Unreachable(AgentError):
         super().__init__(0, "Unreachable", message)
 
 
+_BY_REASON: dict[str, type[AgentError]] = {
+    STALE_ORDER: StaleOrder,
+    UNKNOWN_QUESTION: UnknownQuestion,
+}
+
 _BY_STATUS: dict[int, type[AgentError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -79,6 +106,7 @@ class _Body:
 
     REASON: ClassVar[str] = "error"
     MESSAGE: ClassVar[str] = "message"
+    TERM: ClassVar[str] = "term"
 
 
 def error_of_response(status: int, body: bytes) -> AgentError:
@@ -91,5 +119,9 @@ def error_of_response(status: int, body: bytes) -> AgentError:
         content = {_Body.MESSAGE: body[:200].decode(errors="replace")}
     reason = str(content.get(_Body.REASON, f"Http{status}"))
     message = str(content.get(_Body.MESSAGE, "the agent gave no message"))
-    error_class = _BY_STATUS.get(status, AgentError)
+    if status == 409 and reason == STALE_TERM:
+        term = content.get(_Body.TERM)
+        return StaleTerm(status, reason, message, term if isinstance(term, int) else 0)
+    error_class = _BY_REASON.get(reason) if status == 409 else None
+    error_class = error_class or _BY_STATUS.get(status, AgentError)
     return error_class(status, reason, message)

@@ -79,7 +79,7 @@ def group_view(cluster: Cluster, reference: str) -> GroupView:
             "which the operator makes beside each group, and where tables of a group of another namespace are: does "
             "the operator run?"
         )
-    return GroupView.from_objects(group, config_map, cluster.namespace)
+    return GroupView.from_objects(group, config_map, cluster.namespace, cluster.freshness(config_map))
 
 
 def run(

@@ -5,6 +5,7 @@ from typing import Any, cast
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from ..model.freshness import Freshness
 from ..model.names import (
     API_GROUP,
     API_VERSION,
@@ -14,6 +15,7 @@ from ..model.names import (
     TABLE_PLURAL,
     config_map_of,
 )
+from ..sign_of_life import OperatorLife
 from .errors import HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 
 Json = dict[str, Any]
@@ -31,6 +33,7 @@ class Cluster:
         self.namespace = namespace or _context_namespace(context) or "default"
         self._objects = client.CustomObjectsApi(self.connection)
         self._core = client.CoreV1Api(self.connection)
+        self._operator_life = OperatorLife(self._objects)
 
     def groups(self) -> list[Json]:
         """The ColocationGroups of the namespace, by name."""
@@ -106,6 +109,10 @@ class Cluster:
                 return None
             raise
         return {"data": dict(found.data or {})}
+
+    def freshness(self, config_map: Json) -> Freshness:
+        """Whether the operator's verdict on the group whose ConfigMap this is holds."""
+        return self._operator_life.freshness(config_map.get("data") or {})
 
     def set_drain(self, node: str, drain: bool) -> None:
         """Mark a node for drain, or take the mark away.

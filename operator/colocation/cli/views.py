@@ -1,39 +1,110 @@
 """``groups``, ``tables``, ``show``, ``events``: what the API server holds, without asking the operator."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import click
+from kubernetes.client.exceptions import ApiException
+from pydantic import ValidationError
 
-from ..model.conditions import ConditionType
+from ..model.conditions import ConditionType, Reason
+from ..model.freshness import CURRENT, SIGN_OF_LIFE_KEY, Freshness
 from ..model.group import ColocationGroupStatus, UnstableBucket
 from ..model.members import RecycledTable
 from ..model.names import group_reference
 from ..model.table import ColocatedTableStatus
+from .cluster import Cluster
+from .errors import HTTP_FORBIDDEN, validation_message
 from .options import Target, cluster_options, output_option
 from .output import Format, columns, size, write
+
+ASKED_CONFIG_MAPS = 3
+UNKNOWN = "unknown"
+
+Json = dict[str, Any]
+Status = TypeVar("Status", ColocationGroupStatus, ColocatedTableStatus)
 
 
 @click.command()
 @cluster_options
 @output_option
 def groups(target: Target, output: Format) -> None:
-    """The groups: their schema, whether they are stable, and why not."""
-    found = target.open().groups()
+    """The groups: their schema, whether they are stable, and why not.
+
+    While the operator gives no sign of life nobody knows: STABLE is unknown, REASON OperatorSilent.
+    """
+    cluster = target.open()
+    found = cluster.groups()
+    freshness = verdict_freshness(cluster, found)
     header = ["NAME", "BUCKETS", "REPLICAS", "DISTCOLS", "TABLES", "STABLE", "REASON", "NODES", "CLONES"]
-    write(found, columns(header, [_group_row(item) for item in found]), output)
+    matters = [] if freshness.is_current else [freshness.explanation]
+    matters += [f"{item['metadata']['name']}: {error}" for item in found if (error := _group_status(item)[1])]
+    write(found, _with_matters(columns(header, [_group_row(item, freshness) for item in found]), matters), output)
+    if output != "text":
+        _warn(matters)
 
 
-def _group_row(item: dict[str, Any]) -> list[object]:
+def verdict_freshness(cluster: Cluster, groups: Sequence[Json]) -> Freshness:
+    """Whether the operator's verdicts on the namespace's groups hold: one operator judges them all.
+
+    By the ConfigMap of one of the first few: the newest may have none yet. Without rights on any, they are taken as
+    they are.
+    """
+    for group in groups[:ASKED_CONFIG_MAPS]:
+        try:
+            config_map = cluster.spark_config_map((group["metadata"]["namespace"], group["metadata"]["name"]))
+        except ApiException as error:
+            if error.status != HTTP_FORBIDDEN:
+                raise
+            return CURRENT
+        if config_map and SIGN_OF_LIFE_KEY in config_map["data"]:
+            return cluster.freshness(config_map)
+    return CURRENT
+
+
+def _group_row(item: Json, freshness: Freshness) -> list[object]:
     # The spec is shown as it stands: one that is refused, or is of a newer version, has to be seen too.
     spec = item["spec"]
-    status = ColocationGroupStatus.model_validate(item.get("status") or {})
+    status, error = _group_status(item)
     clones = status.clones
     active = f"{clones.running} running, {clones.pending} pending" if clones and clones.running + clones.pending else ""
+    stable: bool | str | None = status.stable
+    reason = status.reason
+    if error:
+        stable, reason = UNKNOWN, Reason.INVALID_STATUS
+    elif not freshness.is_current:
+        stable, reason = UNKNOWN, Reason.OPERATOR_SILENT
     return [
         item["metadata"]["name"], spec.get("buckets"), spec.get("replicas"), ",".join(spec.get("bucketKey") or ()),
-        status.table_count or 0, status.stable, status.reason, len(status.nodes), active,
+        status.table_count or 0, stable, reason, len(status.nodes), active,
     ]
+
+
+def _group_status(item: Json) -> tuple[ColocationGroupStatus, str]:
+    """The group's status, or an empty one and why it cannot be read."""
+    return _read(ColocationGroupStatus, item)
+
+
+def _table_status(item: Json) -> tuple[ColocatedTableStatus, str]:
+    """The table's status, or an empty one and why it cannot be read."""
+    return _read(ColocatedTableStatus, item)
+
+
+def _read(kind: type[Status], item: Json) -> tuple[Status, str]:
+    try:
+        return kind.model_validate(item.get("status") or {}), ""
+    except ValidationError as error:
+        message = " ".join(validation_message(error, "its status").split())
+        return kind(), f"{Reason.INVALID_STATUS}: {message}"
+
+
+def _with_matters(table: str, matters: Sequence[str]) -> str:
+    return "\n".join([table, *([""] if matters else []), *matters])
+
+
+def _warn(matters: Sequence[str]) -> None:
+    for matter in matters:
+        click.echo(f"warning: {matter}", err=True)
 
 
 @click.command()
@@ -52,14 +123,15 @@ def tables(target: Target, output: Format) -> None:
         rows += [_recycled_row(group, record) for group, record in dropped]
     key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
     header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
-    matters = list(_open_matters(found))
-    write(found, "\n".join([columns(header, rows), *([""] if matters else []), *matters]), output)
+    write(found, _with_matters(columns(header, rows), list(_open_matters(found))), output)
 
 
-def _open_matters(tables: list[dict[str, Any]]) -> Iterator[str]:
+def _open_matters(tables: list[Json]) -> Iterator[str]:
     """A line in the operator's words for each table that is refused, moves, or waits."""
     for item in tables:
-        status = ColocatedTableStatus.model_validate(item.get("status") or {})
+        status, error = _table_status(item)
+        if error:
+            yield f"{item['metadata']['name']}: {error}"
         found = {condition.type: condition for condition in status.conditions}
         moving, ready = found.get(ConditionType.RECONCILING), found.get(ConditionType.READY)
         matter = moving or (ready if ready and ready.status == "False" else None)
@@ -67,15 +139,15 @@ def _open_matters(tables: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{item['metadata']['name']}: {matter.reason}: {matter.message}"
 
 
-def recycled_in(namespace: str, groups: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], RecycledTable]]:
+def recycled_in(namespace: str, groups: list[Json]) -> Iterator[tuple[Json, RecycledTable]]:
     """(group, dropped table) of every dropped table of a namespace, as the groups remember them."""
     for group in groups:
-        for record in ColocationGroupStatus.model_validate(group.get("status") or {}).recycled:
+        for record in _group_status(group)[0].recycled:
             if record.namespace == namespace:
                 yield group, record
 
 
-def _recycled_row(group: dict[str, Any], record: RecycledTable) -> list[object]:
+def _recycled_row(group: Json, record: RecycledTable) -> list[object]:
     loaded = record.snapshot
     counts: list[object] = [None] * 5
     if loaded:
@@ -85,16 +157,16 @@ def _recycled_row(group: dict[str, Any], record: RecycledTable) -> list[object]:
     return [f"{record.name}*", reference, None, None, None, *counts]
 
 
-def _table_row(item: dict[str, Any]) -> list[object]:
+def _table_row(item: Json) -> list[object]:
     spec = item["spec"]
-    status = ColocatedTableStatus.model_validate(item.get("status") or {})
+    status, error = _table_status(item)
     loaded = status.snapshot
     counts: list[object] = [None] * 5
     if loaded:
         counts = [loaded.id, loaded.partitions, loaded.files, loaded.rows, size(loaded.bytes)]
     return [
-        item["metadata"]["name"], spec.get("colocateWith"), status.accepted, ",".join(spec.get("bucketedBy") or ()),
-        ",".join(spec.get("partitionedBy") or ()), *counts,
+        item["metadata"]["name"], spec.get("colocateWith"), Reason.INVALID_STATUS if error else status.accepted,
+        ",".join(spec.get("bucketedBy") or ()), ",".join(spec.get("partitionedBy") or ()), *counts,
     ]
 
 
@@ -104,14 +176,23 @@ def _table_row(item: dict[str, Any]) -> list[object]:
 @output_option
 def show(group: str, target: Target, output: Format) -> None:
     """One group in full: its map, bucket by bucket, and what is wrong with which."""
-    found = target.open().group(group)
-    write(found, describe_group(found), output)
+    cluster = target.open()
+    found = cluster.group(group)
+    freshness = verdict_freshness(cluster, [found])
+    write(found, describe_group(found, freshness), output)
+    if output != "text" and not freshness.is_current:
+        _warn([freshness.explanation])
 
 
-def describe_group(item: dict[str, Any]) -> str:
-    """A group for people: facts, conditions, and the map with the unstable buckets marked."""
+def describe_group(item: Json, freshness: Freshness = CURRENT) -> str:
+    """A group for people: facts, conditions, and the map with the unstable buckets marked.
+
+    ``freshness``: whether the operator's verdict holds.
+    """
     status = ColocationGroupStatus.model_validate(item.get("status") or {})
-    stable = "unknown: the operator has not reported yet" if status.stable is None else str(status.stable).lower()
+    stable = f"{UNKNOWN}: the operator has not reported yet" if status.stable is None else str(status.stable).lower()
+    if not freshness.is_current:
+        stable = f"{UNKNOWN}: {freshness.explanation}"
     facts: list[tuple[str, object]] = [
         ("group", f"{item['metadata']['namespace']}/{item['metadata']['name']}"),
         ("id", status.group_id),

@@ -7,6 +7,7 @@ import sys
 
 import kopf
 
+from ..logs import configure
 from .settings import SettingsError, settings_from
 
 WRONG_USAGE = 2
@@ -19,7 +20,7 @@ def main() -> int:
     except SettingsError as error:
         print(f"wrong settings: {error}", file=sys.stderr)
         return WRONG_USAGE
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure(settings.log_format, settings.log_level)
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for every watch event
     return asyncio.run(_run())
 

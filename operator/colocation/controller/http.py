@@ -8,19 +8,17 @@ text: without a certificate it is served on loopback only, too.
 
 import asyncio
 import ssl
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from aiohttp import web
 
 from ..tls import Certificate, follow
-from .operator import Operator, utc_now
+from .operator import Operator
 from .settings import Settings
 
 ALL_ADDRESSES = None
 """IPv4 and IPv6: kubelets probe at the pod's IP, whichever it has."""
 LOOPBACK = "127.0.0.1"
-MAX_PASS_AGE = timedelta(seconds=120)
 
 
 class HttpServers:
@@ -78,14 +76,12 @@ class HttpServers:
         await web.TCPSite(runner, host, port, ssl_context=tls).start()
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        """Alive while passes happen: kubelet restarts an operator whose loop hangs."""
-        last = self._operator.last_pass_at
-        return _health(is_alive(self._operator.started_at, last, utc_now()), last)
+        """Alive while the loop advances, also while the API server is away: a restart would not bring it back."""
+        return _health(self._operator.is_alive, self._operator)
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        """Ready after the first pass."""
-        last = self._operator.last_pass_at
-        return _health(last is not None, last)
+        """Ready after the first pass: an operator that waits for the Lease serves no webhooks and no admin API."""
+        return _health(self._operator.last is not None and self._operator.leadership.is_leading, self._operator)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._operator.metrics.render(), content_type="text/plain", charset="utf-8")
@@ -106,11 +102,8 @@ def _application(routes: list[web.RouteDef]) -> web.Application:
     return application
 
 
-def is_alive(started_at: datetime, last_pass_at: datetime | None, now: datetime) -> bool:
-    """Whether the last pass (or the start) is recent enough."""
-    return now - (last_pass_at or started_at) <= MAX_PASS_AGE
-
-
-def _health(good: bool, last_pass_at: datetime | None) -> web.Response:
-    text = f"last pass: {last_pass_at.isoformat() if last_pass_at else 'none yet'}\n"
+def _health(good: bool, operator: Operator) -> web.Response:
+    last, term = operator.last_pass_at, operator.leadership.term
+    role = f"leads, term {term}" if operator.leadership.is_leading else "waits for the Lease"
+    text = f"{role}; last pass: {last.isoformat() if last else 'none yet'}\n"
     return web.Response(text=text, status=200 if good else 503)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ..kube.errors import StaleDecision
-from .reconciler import PassResult
+from .reconciler import InternalError, PassResult
 
 GROUP_LABELS = ("namespace", "group")
 PASS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -27,6 +27,14 @@ class Metrics:
         self._actions = Counter("colocation_actions", "Actions performed.", ("action",), registry=registry)
         self._failures = Counter(
             "colocation_action_failures", "Scopes cut short by a failed action.", ("stale",), registry=registry
+        )
+        self._internal_errors = Counter(
+            "colocation_internal_errors", "Errors that nobody foresaw, by the scope they ended.", ("scope",),
+            registry=registry,
+        )  # fmt: skip
+        self.leading = Gauge("colocation_leading", "1 = this operator holds the Lease.", registry=registry)
+        self.last_pass = Gauge(
+            "colocation_last_pass_timestamp_seconds", "When the last pass ended; Unix time.", registry=registry
         )
         self._stable = Gauge("colocation_group_stable", "1 = stable.", GROUP_LABELS, registry=registry)
         self._unstable_buckets = Gauge(
@@ -50,7 +58,9 @@ class Metrics:
         self._shown = result
         for action in result.performed:
             self._actions.labels(type(action).__name__).inc()
-        for error in result.failures.values():
+        for name, error in result.failures.items():
+            if isinstance(error, InternalError):
+                self._internal_errors.labels(name).inc()
             self._failures.labels(str(isinstance(error, StaleDecision)).lower()).inc()
         self._show_groups(result)
         snapshot = result.decision.snapshot

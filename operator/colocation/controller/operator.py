@@ -1,10 +1,11 @@
-"""The operator: watches feed it, it wakes, coalesces, and makes one pass after another."""
+"""The operator: watches feed it, it wakes, coalesces, and makes one pass after another while it leads."""
 
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from aiohttp import web
@@ -21,21 +22,40 @@ from ..kube.inventories import Inventories
 from ..kube.orders import AgentOrders, inventory_client, order_client
 from ..kube.reader import JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
+from ..model.freshness import CURRENT, Freshness
+from .clock import SteadyClock, wall_clock
+from .leadership import Leadership
 from .metrics import Metrics
 from .reconciler import PassResult, Reconciler
 from .settings import Settings
+from .strategy import BesideTheLoop
 
 logger = logging.getLogger(__name__)
 
 BUSY_INTERVAL_SECONDS = 2.0
 """Between passes while something is under way."""
+WRITTEN_INTERVAL_SECONDS = 1.0
+"""After a pass that wrote something: the next step may follow from it."""
+MAX_FAILURE_INTERVAL_SECONDS = 30.0
+"""Between passes that fail again and again."""
+WAITING_INTERVAL_SECONDS = 1.0
+"""Between looks at whether this operator leads."""
 COALESCING_SECONDS = 0.05
 """Events come in bursts; a pass waits this long for the rest of its burst."""
+MAX_COALESCING_SECONDS = 2.0
+"""Long passes wait as long as the last one took, at most so long: half of the time is others'."""
+MAX_UNSUCCESSFUL_SECONDS = 300.0
+"""A leader that has made no pass for so long ends: its Lease must not keep an old verdict alive."""
+MAX_STILL_SECONDS = 120.0
+"""The loop of a living operator does something at least this often."""
 
 
-def utc_now() -> datetime:
-    """The wall clock: the only place where the operator reads it."""
-    return datetime.now(UTC)
+class NoPasses(Exception):
+    """The operator leads and cannot make passes; the log says why."""
+
+
+class LeadershipLost(Exception):
+    """Another operator leads: what this one remembers is not to be trusted any more."""
 
 
 class Operator:
@@ -50,40 +70,52 @@ class Operator:
     def __init__(self, api: Api, settings: Settings, failed: Callable[[], None]) -> None:
         access = Path(settings.token_directory)
         credentials = Credentials(access / "token", access / "ca.crt")
+        now = SteadyClock().now
         self.metrics = Metrics()
         self.last: PassResult | None = None
         self.last_pass_at: datetime | None = None
-        self.started_at = utc_now()
+        self.leadership = Leadership(api, settings.namespace, settings.pod_name, wall_clock)
+        self._now = now
         self._settings = settings
         self._failed = failed
         self._api = api
         self._wake = asyncio.Event()
-        self._inventories = Inventories(inventory_client(credentials), utc_now, self._wake.set)
+        self._inventories = Inventories(inventory_client(credentials), now, self._wake.set)
         self._orders = AgentOrders(order_client(credentials))
-        self._cluster = LiveCluster(
-            api, settings.namespace, utc_now, self._inventories, access / "ca.crt"
-        )
-        events = EventPoster(api, utc_now, settings.pod_name)
-        writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self.take)
-        self._reconciler = Reconciler(self._cluster, writer, settings)
+        self._cluster = LiveCluster(api, settings.namespace, now, self._inventories, access / "ca.crt")
+        events = EventPoster(api, now, self.leadership.identity)
+        writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
+        self._reconciler = Reconciler(self._cluster, writer, settings, self._may_act, BesideTheLoop())
         self._passes = Passes()
-        self._changes = GroupChanges(api, events.post, utc_now, lambda body: self.take(GROUPS, body))
-        self._task: asyncio.Task[None] | None = None
+        self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
+        self._tasks: list[asyncio.Task[None]] = []
         self._resync_at = 0.0
+        self._advanced_at = self._leading_since = self._succeeded_at = time.monotonic()
+        self._failed_in_a_row = 0
+        self._pass_seconds = 0.0
 
     def start(self) -> None:
-        """Begin to make passes, in the background."""
-        self._task = asyncio.create_task(self._run(), name="passes")
-        self._task.add_done_callback(self._ended)
+        """Begin to take part in the election, and to make passes, in the background."""
+        for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes")):
+            task = asyncio.create_task(work, name=name)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
 
     async def stop(self) -> None:
-        """End the passes, wherever they are, and close all connections."""
-        if self._task:
-            self._task.cancel()
-            await asyncio.wait({self._task})  # not awaited itself: it may have died, which was told already
+        """End the passes, wherever they are, give up the Lease, and close all connections."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)  # not awaited themselves: one may have died, which was told already
+        await self.leadership.release()
         await self._inventories.close()
         self._orders.close()
         await self._api.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the loop advances, be the API server there or not."""
+        return time.monotonic() - self._advanced_at <= MAX_STILL_SECONDS
 
     def admin_api(self) -> web.Application:
         """The requests of admins."""
@@ -97,55 +129,107 @@ class Operator:
         if self.last is None:
             return None
         return Known(
-            now=utc_now(),
+            now=self._now(),
             groups=self._cluster.groups,
             tables=self._cluster.tables,
             snapshot=self.last.decision.snapshot,
             data_root=self._settings.data_root,
             spark_image=self._settings.spark_image or None,
+            freshness=self._freshness(),
         )
+
+    def _freshness(self) -> Freshness:
+        """Whether the verdicts that the groups hold are still this operator's."""
+        if self.leadership.is_leading:
+            return CURRENT
+        since = self.leadership.renewed_at
+        return Freshness(message=f"the operator that answers does not lead (its Lease was renewed at {since})")
 
     def take(self, resource: Resource, body: JsonObject, deleted: bool = False) -> None:
         """Hear of an object; a change that matters wakes the next pass."""
         if self._cluster.take(resource, body, deleted):
             self._wake.set()
 
+    def _may_act(self) -> bool:
+        """Asked before every action, and so a sign that the loop advances."""
+        self._advanced_at = time.monotonic()
+        self.metrics.leading.set(self.leadership.is_leading)
+        return self.leadership.is_leading
+
     async def _run(self) -> None:
         while True:
-            busy = True
-            try:
-                await self._resync_if_due()
-                self._wake.clear()
-                with self.metrics.time_pass():
-                    result = await self._reconciler.reconcile_once()
-                await self._show(result)
-                busy = result.is_busy
-            except ClusterError as error:
-                self.metrics.failed_passes.inc()
-                logger.warning("the pass did not happen: %s", error)
-            await self._sleep(BUSY_INTERVAL_SECONDS if busy else self._settings.inventory_seconds)
+            if not self._may_act():
+                self._leading_since = time.monotonic()
+                await asyncio.sleep(WAITING_INTERVAL_SECONDS)
+                continue
+            started = time.monotonic()
+            if started - max(self._leading_since, self._succeeded_at) > MAX_UNSUCCESSFUL_SECONDS:
+                raise NoPasses(f"no pass in {MAX_UNSUCCESSFUL_SECONDS:.0f} s; the process ends, to be started again")
+            result = await self._pass_or_none()
+            self._pass_seconds = time.monotonic() - started
+            await self._sleep(self._interval(result))
+
+    async def _pass_or_none(self) -> PassResult | None:
+        """One pass; None when it did not happen, which is logged and counted."""
+        try:
+            await self._resync_if_due()
+            self._wake.clear()
+            with self.metrics.time_pass():
+                result = await self._reconciler.reconcile_once()
+            await self._show(result)
+        except ClusterError as error:
+            self.metrics.failed_passes.inc()
+            logger.warning("the pass did not happen: %s", error)
+            return None
+        except Exception:  # the last line of defence: the next pass may go well; NoPasses ends what never does
+            self.metrics.failed_passes.inc()
+            logger.exception("the pass did not happen")
+            return None
+        self._succeeded_at = time.monotonic()
+        return result
+
+    def _interval(self, result: PassResult | None) -> float:
+        """Seconds until the next pass, unless something happens before."""
+        if result is None or result.has_failed:
+            self._failed_in_a_row += 1
+            return min(BUSY_INTERVAL_SECONDS * 2 ** (self._failed_in_a_row - 1), MAX_FAILURE_INTERVAL_SECONDS)
+        self._failed_in_a_row = 0
+        if result.performed:
+            return WRITTEN_INTERVAL_SECONDS
+        return BUSY_INTERVAL_SECONDS if result.is_busy else self._settings.inventory_seconds
 
     async def _show(self, result: PassResult) -> None:
         """Tell of a pass: metrics, snapshot, admin API."""
-        new, self.last, self.last_pass_at = result is not self.last, result, utc_now()
+        self.metrics.last_pass.set_to_current_time()
+        new, self.last, self.last_pass_at = result is not self.last, result, self._now()
         self.metrics.show(result)
         if new:
             decision = result.decision
             await self._passes.show(LastPass(result.observation, decision.snapshot, decision.plan))
 
     async def _resync_if_due(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now >= self._resync_at:
+        """Full lists: a must before the first pass; later on a list that fails is tried again in time."""
+        now = time.monotonic()
+        if now < self._resync_at:
+            return
+        try:
             await self._cluster.resync()
-            self._reconciler.forget_writes()
-            self._resync_at = now + self._settings.resync_seconds
+        except ClusterError as error:
+            if self.last is None:
+                raise
+            logger.warning("the full lists were not taken: %s", error)
+            self._resync_at = now + MAX_FAILURE_INTERVAL_SECONDS
+            return
+        self._reconciler.forget_writes()
+        self._resync_at = now + self._settings.resync_seconds
 
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), timeout=seconds)
-        await asyncio.sleep(COALESCING_SECONDS)
+        await asyncio.sleep(max(COALESCING_SECONDS, min(self._pass_seconds, MAX_COALESCING_SECONDS)))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            logger.critical("the loop died; the process ends, to be started again", exc_info=task.exception())
+            error = task.exception() or LeadershipLost("another operator leads")
+            logger.critical("%s ended; the process ends, to be started again", task.get_name(), exc_info=error)
             self._failed()

@@ -5,9 +5,10 @@ do no harm: every write carries what it was decided from.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from ..kube.errors import ClusterError, StaleDecision
@@ -16,12 +17,22 @@ from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
 from ..state.observation import Observation
+from .audit import audit_action
 from .settings import Settings
+from .strategy import InOrder, Strategy
 
 MAX_REWRITES = 20
 """ConfigMaps that one pass writes again although it knows nothing else: a pass must not last for seconds."""
 
 logger = logging.getLogger(__name__)
+
+
+class NotLeading(ClusterError):
+    """Another operator may lead by now: nothing is done any more."""
+
+
+class InternalError(ClusterError):
+    """An error of ours, which nobody foresaw; the log has its traceback."""
 
 
 class ClusterReader(Protocol):
@@ -65,6 +76,11 @@ class PassResult:
         return self.is_quiet and (deadline is None or now < deadline)
 
     @property
+    def has_failed(self) -> bool:
+        """Whether something went wrong that trying again at once does not mend."""
+        return any(not isinstance(error, StaleDecision) for error in self.failures.values())
+
+    @property
     def is_busy(self) -> bool:
         """Whether something is under way: the next pass should follow soon."""
         return bool(self.performed or self.failures or self.decision.snapshot.clones)
@@ -77,12 +93,23 @@ class Reconciler:
         reader: what is known of the cluster.
         writer: performs actions.
         settings: of the operator.
+        may_act: asked before every action; False while another operator may lead.
+        strategy: how to use the event loop.
     """
 
-    def __init__(self, reader: ClusterReader, writer: ClusterWriter, settings: Settings) -> None:
+    def __init__(
+        self,
+        reader: ClusterReader,
+        writer: ClusterWriter,
+        settings: Settings,
+        may_act: Callable[[], bool] = lambda: True,
+        strategy: Strategy | None = None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._settings = settings
+        self._may_act = may_act
+        self._strategy = strategy or InOrder()
         self._collect_at: datetime | None = None
         self._config_maps: dict[tuple[str, str], WriteConfigMap] = {}
         self._doubtful: set[tuple[str, str]] = set()
@@ -107,22 +134,34 @@ class Reconciler:
         unchanged = last is not None and observation.version is not None and observation.version == last.version
         if last is not None and unchanged and last.is_quiet_at(observation.now) and not (collect or self._doubtful):
             return last
-        decision = decide(observation, self._evidence, self._settings.policy, collect)
+        decision = await self._strategy.decide(
+            partial(decide, observation, self._evidence, self._settings.policy, collect)
+        )
         self._begin_config_maps(decision)
         self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
-        for scope in decision.scopes:
-            error = await self._perform(scope, performed)
-            if error is not None:
-                failures[scope.name] = error
+        await self._strategy.perform([self._work(scope, performed, failures) for scope in decision.scopes])
         self._last = PassResult(observation, decision, tuple(performed), failures)
         return self._last
 
+    def _work(
+        self, scope: Scope, performed: list[Action], failures: dict[str, ClusterError]
+    ) -> Callable[[], Awaitable[None]]:
+        async def work() -> None:
+            error = await self._perform(scope, performed)
+            if error is not None:
+                failures[scope.name] = error
+
+        return work
+
     async def _perform(self, scope: Scope, performed: list[Action]) -> ClusterError | None:
+        """Do a scope's actions in their order; the error that cut it short, whatever it is."""
         for action in scope.actions:
             if self._is_written(action):
                 continue
+            if not self._may_act():
+                return NotLeading(f"{scope.name}: this operator may not act: its Lease ran out")
             try:
                 await self._writer.perform(action)
             except ClusterError as error:
@@ -131,6 +170,10 @@ class Reconciler:
                 if isinstance(action, PostEvent):
                     continue  # an event that is lost harms nobody
                 return error
+            except Exception as error:  # the last line of defence: one scope's error stays in its scope
+                logger.exception("%s: %s not done", scope.name, type(action).__name__)
+                return InternalError(f"{scope.name}: {type(action).__name__}: {error!r}")
+            audit_action(scope.name, action)
             performed.append(action)
             if isinstance(action, WriteConfigMap):
                 self._config_maps[_config_map_key(action)] = action

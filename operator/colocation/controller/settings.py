@@ -1,9 +1,11 @@
 """The operator's settings: one environment variable each, read once at the start."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from ..logs import LogFormat
 from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
 from ..model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
@@ -47,8 +49,9 @@ class Settings(Frozen):
     admin_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: plain HTTP, on loopback only.")
     webhook_port: int = Field(9443, ge=1, le=65535)
     webhook_tls_directory: str = Field("", description="With tls.crt and tls.key. Empty: no webhooks are served.")
-    log_level: str = "INFO"
-    pod_name: str = Field("operator", description="Who says it in Events.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: LogFormat = Field("text", description="text, or json: one object a line.")
+    pod_name: str = Field("", description="Who holds the Lease, and speaks in Events; empty outside of a pod.")
 
     @property
     def limits(self) -> Limits:

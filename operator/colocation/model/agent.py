@@ -11,6 +11,13 @@ ReplicaState = Literal["complete", "partial", "corrupt"]
 """Of a bucket on a node: all wanted files held and verified; some missing; some found damaged. Absent = none held."""
 
 
+STALE_TERM = "StaleTerm"
+STALE_ORDER = "StaleOrder"
+UNKNOWN_QUESTION = "UnknownQuestion"
+"""Reasons of an agent's 409: to a question or order of an older term; to a deletion whose proof is not true any more;
+to a question whose base it does not remember."""
+
+
 class TableReference(Frozen):
     """A live table: what the operator wants agents to hold. ``manifest`` is the SHA-256 hex, None before a load."""
 
@@ -55,6 +62,12 @@ class InventoryRequest(Frozen):
     wait_seconds: float = Field(
         0, ge=0, le=300, description="How long the answer may be held while it is the one that the caller has."
     )
+
+
+class OldInventoryRequest(Frozen):
+    """The question of the release before sessions: every table, every time; always answered in full and at once."""
+
+    tables: tuple[TableReference, ...] = ()
 
 
 class DeletionProof(Frozen):
@@ -169,6 +182,7 @@ class RestoreRequest(Frozen):
     """Out of the recycle bin, or from where it lies, to the folder ``directory`` of the table that brings it back."""
 
     directory: str
+    term: int = Field(0, ge=0, description="Of the operator's Lease.")
 
 
 class RecycledSchema(Observed):

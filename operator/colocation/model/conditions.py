@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Observed
+from .times import Time
 
 
 class Condition(Observed):
@@ -18,7 +19,7 @@ class Condition(Observed):
     status: Literal["True", "False", "Unknown"]
     reason: str = Field(description="Why, in one word.")
     message: str = Field("", description="Why, in words.")
-    last_transition_time: str | None = Field(None, description="When the status last changed.")
+    last_transition_time: Time | None = Field(None, description="When the status last changed.")
     observed_generation: int | None = Field(None, description="The generation of the spec that this is about.")
 
 

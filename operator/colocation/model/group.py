@@ -9,6 +9,7 @@ from .conditions import Condition
 from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
 from .members import GroupMember, RecycledTable
 from .spark_types import canonical_type, is_key_type
+from .times import MAX_SECONDS, Time
 
 MAX_LISTED_UNSTABLE_BUCKETS = 20
 MAX_ALLOWED_NAMESPACES = 256
@@ -19,7 +20,8 @@ class Relocation(Frozen):
 
     enabled: bool = Field(True, description="Replace the replicas of lost nodes.")
     down_tolerance_seconds: int = Field(
-        1800, ge=0, description="How long a node may be down before its replicas are made anew elsewhere."
+        1800, ge=0, le=MAX_SECONDS,
+        description="How long a node may be down before its replicas are made anew elsewhere.",
     )
 
 
@@ -81,7 +83,7 @@ class UnstableBucket(Observed):
     bucket: int
     reason: str = Field(description="Why, in one word.")
     message: str = Field("", description="Why, with the node and what is missing there.")
-    since: str | None = Field(None, description="RFC 3339, UTC.")
+    since: Time | None = Field(None, description="RFC 3339, UTC.")
     replicas: dict[str, str] = Field(
         default_factory=dict,
         description="Node of the map -> complete, partial, corrupt, missing, or down when it cannot be read now.",
@@ -108,7 +110,7 @@ class FailingTargetStatus(Observed):
 
     node: str
     failures: int = Field(description="Failed attempts in a row.")
-    retry_at: str = Field(description="It takes no clone before this time; RFC 3339, UTC.")
+    retry_at: Time = Field(description="It takes no clone before this time; RFC 3339, UTC.")
     message: str = Field("", description="How the last attempt failed.")
 
 
@@ -144,5 +146,5 @@ class ColocationGroupStatus(Observed):
     recycled: tuple[RecycledTable, ...] = Field(
         (), description="Dropped tables that can be brought back by `colocation recover`; at most 500 are kept."
     )
-    delete_after: str | None = Field(None, description="When the group goes, now that its last table has gone.")
+    delete_after: Time | None = Field(None, description="When the group goes, now that its last table has gone.")
     conditions: tuple[Condition, ...] = Field((), description="Ready, Stable, Reconciling, Stalled.")

@@ -7,10 +7,11 @@ from pydantic import Field
 
 from .base import Observed
 from .names import table_directory
-from .table import Compaction, Retention, TableSnapshot
+from .table import COLUMNS_DIGEST_DIGITS, Compaction, Retention, TableSnapshot
+from .times import MAX_SECONDS, Time
 
 MAX_TABLES = 1000
-"""Of a group: its status remembers some 600 bytes of each, and etcd takes 1.5 MiB for the object."""
+"""Of a group: its status remembers some 650 bytes of each, and etcd takes 1.5 MiB for the object."""
 MAX_RECYCLED_TABLES = 500
 """Kept in a group's status; of more, the first dropped are forgotten: they are purged, and cannot be recovered."""
 
@@ -22,9 +23,15 @@ class GroupMember(Observed):
     name: str
     uid: str
     snapshot: TableSnapshot | None = None
-    recycle_after_seconds: int = Field(86400, description="How long its files are kept once it is dropped.")
+    recycle_after_seconds: int = Field(
+        86400, ge=0, le=MAX_SECONDS, description="How long its files are kept once it is dropped."
+    )
     retention: Retention = Retention()
     compaction: Compaction = Compaction()
+    replicas: int | None = Field(None, description="Of the table, when the group took its spec last.")
+    columns_digest: str = Field(
+        "", max_length=COLUMNS_DIGEST_DIGITS, description="Of the columns that the group took last; see the table."
+    )
     leaving: bool = Field(
         False, description="It moves to another group: this one serves it, and deletes none of its files any more."
     )
@@ -38,8 +45,8 @@ class GroupMember(Observed):
 class RecycledTable(GroupMember):
     """A dropped table that waits in the recycle bins."""
 
-    deleted_at: str = Field(description="When the operator learned of it; RFC 3339, UTC.")
-    purge_at: str = Field(description="When its files go for good; RFC 3339, UTC.")
+    deleted_at: Time = Field(description="When the operator learned of it; RFC 3339, UTC.")
+    purge_at: Time = Field(description="When its files go for good; RFC 3339, UTC.")
     recovery_uids: tuple[str, ...] = Field(
         (), description="Uids of tables made to bring it back: its folders lie under their names too."
     )

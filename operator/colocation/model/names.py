@@ -41,8 +41,8 @@ APP_NAME = "colocation-operator"
 
 LEASE_NAME = APP_NAME
 """Of the Lease by which one operator leads; in the operator's own namespace."""
-LEASE_DURATION_SECONDS = 40
-LEASE_RENEW_SECONDS = 10
+LEASE_DURATION_SECONDS = 20
+LEASE_RENEW_SECONDS = 6
 
 DEFAULT_DATA_ROOT = "/var/lib/colocation"
 INCOMING_DIRECTORY = ".incoming"

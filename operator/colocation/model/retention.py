@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Sequence
 
 from .table import ColocatedTableStatus, Retention, TableSnapshot
+from .times import parse_time
 
 
 class SnapshotNotFound(ValueError):
@@ -38,14 +39,11 @@ def retained_history(
         history: those that it replaced, the newest first.
         retention: of the table.
         now: with a time zone.
-
-    Raises:
-        ValueError: a ``committedAt`` that is no RFC 3339 time.
     """
     kept: list[TableSnapshot] = []
     for replaced, newer in zip(history[: retention.snapshots], (snapshot, *history), strict=False):
-        replaced_at = datetime.datetime.fromisoformat(newer.committed_at)
-        if (now - replaced_at).total_seconds() >= retention.seconds:
+        replaced_at = parse_time(newer.committed_at)
+        if replaced_at is not None and (now - replaced_at).total_seconds() >= retention.seconds:
             break  # those behind it were replaced before it
         kept.append(replaced)
     return tuple(kept)

@@ -1,14 +1,27 @@
 """ColocatedTable: a table's schema, how it is bucketed and partitioned, and its committed snapshot."""
 
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
 from .base import Frozen, Observed
 from .conditions import Condition
-from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
+from .limits import (
+    MAX_BUCKETS,
+    MAX_COLUMNS,
+    MAX_CONDITIONS,
+    MAX_GROUP_REFERENCE_LENGTH,
+    MAX_KEY_COLUMNS,
+    MAX_REPLICAS,
+)
 from .names import group_key
 from .spark_types import canonical_type, is_key_type
+from .times import MAX_SECONDS, CommitTime
 
 
 class Column(Frozen):
@@ -31,6 +44,15 @@ class Column(Frozen):
         return self.stored_as or self.name
 
 
+COLUMNS_DIGEST_DIGITS = 16
+
+
+def columns_digest(columns: Sequence[Column]) -> str:
+    """By which a group remembers the columns that it took; it has no room for the columns of a thousand tables."""
+    text = json.dumps([column.to_json_dict() for column in columns], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:COLUMNS_DIGEST_DIGITS]
+
+
 MAX_RETAINED_SNAPSHOTS = 100
 """Each one takes some 250 bytes of the table's status."""
 
@@ -38,7 +60,7 @@ MAX_RETAINED_SNAPSHOTS = 100
 class Retention(Frozen):
     """How long replaced snapshots can still be read; whichever limit is reached first."""
 
-    seconds: int = Field(86400, ge=0, description="How long a snapshot is kept after it was replaced.")
+    seconds: int = Field(86400, ge=0, le=MAX_SECONDS, description="How long a snapshot is kept after it was replaced.")
     snapshots: int = Field(
         10, ge=0, le=MAX_RETAINED_SNAPSHOTS, description="How many replaced snapshots are kept at most."
     )
@@ -59,7 +81,7 @@ class ColocatedTableSpec(Frozen):
         description="The group's name, or <namespace>/<name> for a group of another namespace that allows it; "
         "empty = in no group. A missing group is made.",
     )
-    columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=2000)] = Field(
+    columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=MAX_COLUMNS)] = Field(
         description="All columns, partition columns too."
     )
     bucketed_by: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_KEY_COLUMNS)] = Field(
@@ -77,7 +99,9 @@ class ColocatedTableSpec(Frozen):
     sorted_by: Annotated[tuple[str, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
         (), description="Order of rows within a bucket file; default: the bucket key."
     )
-    recycle_after_seconds: int = Field(86400, ge=0, description="How long a dropped table's files are kept.")
+    recycle_after_seconds: int = Field(
+        86400, ge=0, le=MAX_SECONDS, description="How long a dropped table's files are kept."
+    )
     retention: Retention = Retention()
     compaction: Compaction = Compaction()
 
@@ -118,6 +142,11 @@ class ColocatedTableSpec(Frozen):
                 )
         return self
 
+    @cached_property
+    def columns_digest(self) -> str:
+        """See ``columns_digest``; computed once, as every pass asks for it."""
+        return columns_digest(self.columns)
+
     def column(self, name: str) -> Column:
         """The column of this name, compared without case.
 
@@ -145,16 +174,32 @@ class ColocatedTableSpec(Frozen):
         return self.sorted_by or self.bucketed_by
 
 
+MANIFEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+MAX_COUNT = 2**53 - 1
+"""JSON's numbers are exact up to here in every language that reads them."""
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
 class TableSnapshot(Observed):
     """What readers see: the one commit point of a table. ``manifest`` is ``sha256:<hex>`` of the manifest file."""
 
-    id: int = Field(description="Grows with every commit.")
-    manifest: str = Field(description="sha256:<hex> of the manifest, which lists every file.")
-    committed_at: str = Field(description="RFC 3339, UTC.")
-    partitions: int = Field(0, description="Partitions that hold rows.")
-    files: int = Field(0, description="Files of one replica.")
-    rows: int = Field(0, description="Rows of the snapshot.")
-    bytes: int = Field(0, description="Of one replica.")
+    id: Count = Field(description="Grows with every commit.")
+    manifest: str = Field(
+        description="sha256:<hex> of the manifest, which lists every file.",
+        json_schema_extra={"pattern": MANIFEST_PATTERN, "maxLength": 71},
+    )
+    committed_at: CommitTime = Field(description="RFC 3339, UTC.")
+    partitions: Count = Field(0, description="Partitions that hold rows.")
+    files: Count = Field(0, description="Files of one replica.")
+    rows: Count = Field(0, description="Rows of the snapshot.")
+    bytes: Count = Field(0, description="Of one replica.")
+
+    @field_validator("manifest")
+    @classmethod
+    def _is_digest(cls, manifest: str) -> str:
+        if not re.fullmatch(MANIFEST_PATTERN, manifest):
+            raise ValueError("allowed is sha256: followed by 64 hexadecimal digits in lower case")
+        return manifest
 
     @property
     def manifest_sha256(self) -> str:
@@ -163,22 +208,31 @@ class TableSnapshot(Observed):
 
 
 class ColocatedTableStatus(Observed):
-    observed_generation: int | None = Field(None, description="The generation of the spec that this status is about.")
+    observed_generation: Count | None = Field(None, description="The generation of the spec that this status is about.")
     accepted: bool | None = Field(None, description="Whether the group takes the table.")
     group: str | None = Field(
         None,
+        max_length=MAX_GROUP_REFERENCE_LENGTH,
         description="The group that places the table now, as colocateWith would name it. While colocateWith changes "
         "this is the old one, until every replica is complete in the new one.",
     )
-    group_id: str | None = Field(None, description="Id of the group that places the table.")
-    buckets: int | None = Field(None, description="Buckets of the table's files: of the group that took it.")
-    replicas: int | None = Field(None, description="Replicas that the spec, or else the group, said at that time.")
-    columns: tuple[Column, ...] = Field((), description="Those that were accepted last; files that are there fit them.")
+    group_id: str | None = Field(None, max_length=63, description="Id of the group that places the table.")
+    buckets: int | None = Field(
+        None, ge=1, le=MAX_BUCKETS, description="Buckets of the table's files: of the group that took it."
+    )
+    replicas: int | None = Field(
+        None, ge=1, le=MAX_REPLICAS, description="Replicas that the spec, or else the group, said at that time."
+    )
+    columns: Annotated[tuple[Column, ...], Field(max_length=MAX_COLUMNS)] = Field(
+        (), description="Those that were accepted last; files that are there fit them."
+    )
     snapshot: TableSnapshot | None = None
-    history: tuple[TableSnapshot, ...] = Field(
+    history: Annotated[tuple[TableSnapshot, ...], Field(max_length=MAX_RETAINED_SNAPSHOTS)] = Field(
         (), description="Replaced snapshots that can still be read, the newest first."
     )
-    conditions: tuple[Condition, ...] = Field((), description="Ready, Accepted.")
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] = Field(
+        (), description="Ready, Accepted."
+    )
 
 
 def placing_group(namespace: str, spec: ColocatedTableSpec, status: ColocatedTableStatus) -> tuple[str, str]:

@@ -6,6 +6,7 @@ Every message says what was given, what is allowed and what to do. Rules that wo
 
 from dataclasses import dataclass
 
+from ..model.limits import MAX_NAME_LENGTH
 from ..model.names import GROUP_KIND, TABLE_KIND
 
 KEY_TYPE_PATTERN = (
@@ -38,9 +39,6 @@ GROUP_REFERENCE_PATTERN = rf"^(({_NAMESPACE}/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$
 
 ALLOWED_NAMESPACE_PATTERN = rf"^(\*|{_NAMESPACE})$"
 """A namespace, or ``*`` for all of them."""
-
-MAX_NAME_LENGTH = 63
-"""Names of groups and tables become label values, which Kubernetes limits."""
 
 
 @dataclass(frozen=True)

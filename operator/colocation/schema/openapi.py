@@ -11,7 +11,10 @@ from pydantic import BaseModel
 JsonObject = dict[str, Any]
 
 _INTEGER_FORMAT = "int64"
-_COPIED = ("description", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "enum", "pattern")
+_COPIED = (
+    *("description", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
+    *("enum", "pattern", "format"),
+)
 
 
 def structural_schema(model: type[BaseModel]) -> JsonObject:

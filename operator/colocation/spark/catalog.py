@@ -12,6 +12,7 @@ import urllib3
 from pydantic import ValidationError
 
 from colocation.model.conditions import ConditionType
+from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.names import (
     API_GROUP,
@@ -25,10 +26,14 @@ from colocation.model.names import (
     table_directory,
 )
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot, placing_group
+from colocation.sign_of_life import OperatorLife
 
 HTTP_FORBIDDEN = 403
 HTTP_NOT_FOUND = 404
 HTTP_CONFLICT = 409
+HTTP_SERVER_ERROR = 500
+PASSING_FAILURES = (408, 429)
+"""Beside server errors: request timeout, too many requests."""
 REQUEST_TIMEOUT_SECONDS = 30
 PAGE_OBJECTS = 500
 
@@ -44,7 +49,11 @@ class NotAllowed(Exception):
 
 
 class WriteConflict(Exception):
-    """The object was changed by someone else since it was read, or the answer was lost."""
+    """The object was changed by someone else since it was read; this write did nothing."""
+
+
+class NoAnswer(Exception):
+    """The API server failed, or did not answer: what was asked of it may have been done, or may still be."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +109,17 @@ class TableList:
 
 @dataclass(frozen=True)
 class AgentAddresses:
-    """Ready agents' URLs by node, from the ConfigMap ``<group>-spark``."""
+    """What the ConfigMap ``<group>-spark`` tells: ready agents' URLs by node, and whether the operator lives."""
 
     urls: dict[str, str]
+    freshness: Freshness = CURRENT
 
 
 class Catalog(Protocol):
-    """What the library asks of the cluster. All methods raise ``NotInCatalog`` for what does not exist."""
+    """What the library asks of the cluster.
+
+    All methods raise ``NotInCatalog`` for what does not exist, and ``NoAnswer``.
+    """
 
     def list_tables(self, namespace: str) -> TableList:
         """All tables of a namespace."""
@@ -118,13 +131,17 @@ class Catalog(Protocol):
         """One group, named as tables of ``namespace`` do: ``<name>``, or ``<other namespace>/<name>``."""
 
     def get_agents(self, namespace: str, group: str) -> AgentAddresses:
-        """The agents that readers and loaders of a group's tables in ``namespace`` may talk to."""
+        """The agents that readers and loaders of a group's tables in ``namespace`` may talk to.
+
+        Also whether the operator's verdict on the group holds.
+        """
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         """Set ``status.snapshot`` and ``status.history`` if the table is still as it was read.
 
         Raises:
-            WriteConflict: it is not and nothing was changed, or no answer came: read the table to know.
+            WriteConflict: it is not, and nothing was changed.
+            NoAnswer: it may have been done: read the table to know.
         """
 
 
@@ -137,6 +154,7 @@ class KubernetesCatalog:
         kubernetes.config.load_config()
         self._objects = kubernetes.client.CustomObjectsApi()
         self._core = kubernetes.client.CoreV1Api()
+        self._operator_life = OperatorLife(self._objects)
         self._api_error: type[Exception] = kubernetes.client.ApiException
 
     def list_tables(self, namespace: str) -> TableList:
@@ -164,7 +182,8 @@ class KubernetesCatalog:
         config_map = self._call(
             f"ConfigMap {namespace}/{name}", self._core.read_namespaced_config_map, name, namespace
         )
-        return AgentAddresses(urls=json.loads((config_map.data or {}).get("agents.json", "{}")))
+        data = config_map.data or {}
+        return AgentAddresses(json.loads(data.get("agents.json", "{}")), self._operator_life.freshness(data))
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         body = {
@@ -174,16 +193,12 @@ class KubernetesCatalog:
                 "history": [replaced.to_json_dict() for replaced in history],
             },
         }
-        subject = f"ColocatedTable {table.namespace}/{table.name}"
-        try:
-            self._call(
-                subject,
-                self._objects.patch_namespaced_custom_object_status,
-                API_GROUP, API_VERSION, table.namespace, TABLE_PLURAL, table.name, body,
-                _content_type="application/merge-patch+json",
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise WriteConflict(f"{subject}: the API server's answer was lost: {error}") from error
+        self._call(
+            f"ColocatedTable {table.namespace}/{table.name}",
+            self._objects.patch_namespaced_custom_object_status,
+            API_GROUP, API_VERSION, table.namespace, TABLE_PLURAL, table.name, body,
+            _content_type="application/merge-patch+json",
+        )
 
     def _get(self, plural: str, namespace: str, name: str, kind: str) -> KubernetesObject:
         return self._call(
@@ -206,7 +221,12 @@ class KubernetesCatalog:
                 ) from error
             if status == HTTP_CONFLICT:
                 raise WriteConflict(f"{subject} was changed by someone else") from error
+            if not status or status >= HTTP_SERVER_ERROR or status in PASSING_FAILURES:
+                reason = getattr(error, "reason", None) or error
+                raise NoAnswer(f"{subject}: the API server answered {status or 'nothing'}: {reason}") from error
             raise
+        except urllib3.exceptions.HTTPError as error:
+            raise NoAnswer(f"{subject}: the API server's answer was lost: {error}") from error
 
 
 def parse_table(item: KubernetesObject) -> TableObject:

@@ -2,9 +2,14 @@
 
 Invariant: a snapshot is published only after a majority of each new file's bucket nodes hold it and the manifest. All
 that is done before is garbage if the compare-and-set does not happen.
+
+An answer that is lost (a server error, a time-out, a cut connection) says neither that the compare-and-set happened nor
+that it did not. The table is then read again: its status decides, never a guess. While it still holds the snapshot of
+before, the same compare-and-set is sent again; of any number of them one at most can happen.
 """
 
 import datetime
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,15 +18,24 @@ from colocation.model.schema_evolution import refused_change
 from colocation.model.table import TableSnapshot
 from colocation.model.table_manifest import TableManifest, check_buckets
 
-from .catalog import Catalog, TableObject, WriteConflict
+from .agents import NoAgentAnswers
+from .catalog import Catalog, NoAnswer, NotAllowed, TableObject, WriteConflict
 from .changes import Change, Overtaken
 
 MAX_ATTEMPTS = 50
 """Writers that change a table's object at once are few; more conflicts in a row mean that something is wrong."""
+ANSWER_DEADLINE_SECONDS = 120
+"""How long the API server is asked whether a commit whose answer was lost has happened."""
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 5.0
+"""Between two questions; each wait is twice as long as the one before."""
 
 
 class LoadConflict(Exception):
     """Another load changed the table meanwhile, and this one may not go on top of it. Nothing was changed."""
+
+
+class CommitUnknown(Exception):
+    """The API server did not say whether the commit happened; the message says how to find out and what to do then."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,8 @@ def commit(
     parent_of: Callable[[TableObject], TableManifest | None],
     publish: Callable[[TableManifest], tuple[str, int]],
     now: Callable[[], datetime.datetime],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Committed:
     """Publish a change as the table's next snapshot; the one before becomes the newest of ``status.history``.
 
@@ -124,26 +140,62 @@ def commit(
         change: new files, and which of the old ones stay.
         parent_of: the committed manifest of a table.
         publish: see ``publish_manifest``.
-        now: the clock.
+        now: the time of day, for ``committedAt``.
+        clock: seconds, for the deadline of lost answers.
+        sleep: waits so many seconds.
 
     Raises:
         LoadConflict: overtaken, or the table was made anew meanwhile.
         ReplicasMissing: see ``publish_manifest``.
+        CommitUnknown: an answer was lost, and the API server could not be asked within ``ANSWER_DEADLINE_SECONDS``.
     """
     began_with = table
     prepared: Committed | None = None
+    doubt = Doubt(clock, sleep)
     for _ in range(MAX_ATTEMPTS):
         if prepared is None:
             prepared = _prepare(table, change, parent_of, publish, now())
-        current = _try_commit(catalog, table, prepared.snapshot, now())
+        current = _try_commit(catalog, table, prepared.snapshot, now(), doubt)
         if current is None or _is_published(current, prepared.snapshot):
             return prepared
         if current.status.snapshot != table.status.snapshot:
+            if doubt.cause and _was_followed(current, prepared, parent_of, doubt):
+                return prepared
             if not change.goes_on_top:
                 _refuse_overtaking(began_with, current, change)
             prepared = None
         table = current
+    if doubt.cause and prepared is not None:
+        raise _unknown(table, prepared.snapshot, doubt, doubt.cause)
     raise LoadConflict(f"table {table.namespace}.{table.name} was changed {MAX_ATTEMPTS} times in a row; load it again")
+
+
+class Doubt:
+    """Answers that were lost since a commit began: whether there are any, and how long the API server was asked.
+
+    Attributes:
+        cause: of the first one; empty while all answers came.
+    """
+
+    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self.cause = ""
+        self._clock = clock
+        self._sleep = sleep
+        self._since = 0.0
+        self._wait_seconds = FIRST_WAIT_SECONDS
+
+    def add(self, cause: Exception) -> None:
+        """Another answer was lost."""
+        if not self.cause:
+            self.cause, self._since = str(cause), self._clock()
+
+    def wait(self) -> bool:
+        """Wait before the next question; False when the deadline has passed."""
+        if self._clock() - self._since >= ANSWER_DEADLINE_SECONDS:
+            return False
+        self._sleep(self._wait_seconds)
+        self._wait_seconds = min(2 * self._wait_seconds, LONGEST_WAIT_SECONDS)
+        return True
 
 
 def _prepare(
@@ -160,21 +212,51 @@ def _prepare(
 
 
 def _try_commit(
-    catalog: Catalog, table: TableObject, snapshot: TableSnapshot, now: datetime.datetime
+    catalog: Catalog, table: TableObject, snapshot: TableSnapshot, now: datetime.datetime, doubt: Doubt
 ) -> TableObject | None:
     """None when it is done; else the table as it is now."""
     replaced = () if table.status.snapshot is None else (table.status.snapshot,)
     history = retained_history(snapshot, replaced + table.status.history, table.spec.retention, now)
     try:
         catalog.commit(table, snapshot, history)
+        return None
     except WriteConflict:
-        current = catalog.get_table(table.namespace, table.name)
-        if current.uid != table.uid:
-            raise LoadConflict(
-                f"table {table.namespace}.{table.name} was deleted and made anew during the load; load it again"
-            ) from None
-        return current
-    return None
+        pass
+    except NoAnswer as error:
+        doubt.add(error)
+        if not doubt.wait():
+            raise _unknown(table, snapshot, doubt, error) from error
+    current = _read_again(catalog, table, snapshot, doubt)
+    if current.uid != table.uid:
+        raise LoadConflict(
+            f"table {table.namespace}.{table.name} was deleted and made anew during the load; load it again"
+        )
+    return current
+
+
+def _read_again(catalog: Catalog, table: TableObject, snapshot: TableSnapshot, doubt: Doubt) -> TableObject:
+    while True:
+        try:
+            return catalog.get_table(table.namespace, table.name)
+        except NoAnswer as error:
+            # Also after a conflict, which alone does not say that no earlier attempt has happened.
+            doubt.add(error)
+            if not doubt.wait():
+                raise _unknown(table, snapshot, doubt, error) from error
+        except (NotAllowed, ValueError) as error:
+            if not doubt.cause:
+                raise
+            raise _unknown(table, snapshot, doubt, error) from error
+
+
+def _unknown(table: TableObject, snapshot: TableSnapshot, doubt: Doubt, last: Exception | str) -> CommitUnknown:
+    return CommitUnknown(
+        f"table {table.namespace}.{table.name}: it is not known whether snapshot {snapshot.id} ({snapshot.manifest}) "
+        f"was committed: {doubt.cause}; asked for {ANSWER_DEADLINE_SECONDS} s at most, the API server said: {last}. "
+        f"Look at status.snapshot and status.history (kubectl get colocatedtable {table.name} -n "
+        f"{table.namespace} -o yaml): if {snapshot.manifest} is there, the change is done, do not repeat it; if not, "
+        "start it again"
+    )
 
 
 def _is_published(table: TableObject, snapshot: TableSnapshot) -> bool:
@@ -183,7 +265,32 @@ def _is_published(table: TableObject, snapshot: TableSnapshot) -> bool:
     Others may have gone on top of it since, so older snapshots count too.
     """
     committed = (table.status.snapshot, *table.status.history)
-    return any(one is not None and one.manifest == snapshot.manifest for one in committed)
+    return any(one is not None and (one.id, one.manifest) == (snapshot.id, snapshot.manifest) for one in committed)
+
+
+def _was_followed(
+    current: TableObject, ours: Committed, parent_of: Callable[[TableObject], TableManifest | None], doubt: Doubt
+) -> bool:
+    """Whether a commit whose answer was lost happened, although the table keeps it neither as present nor as older.
+
+    Raises:
+        CommitUnknown: later commits have hidden it.
+    """
+    number = ours.snapshot.id
+    listed = {one.id for one in (current.status.snapshot, *current.status.history) if one is not None}
+    if current.status.snapshot is None or current.status.snapshot.id < number or number in listed:
+        return False
+    try:
+        manifest = parent_of(current)
+    except (NoAgentAnswers, ValueError) as error:
+        raise _unknown(current, ours.snapshot, doubt, error) from error
+    assert manifest is not None
+    if manifest.snapshot_id == number + 1:
+        return manifest.parent == ours.snapshot.manifest_sha256
+    before = {file.path for file in ours.parent.files} if ours.parent else set()
+    if any(file.path not in before for file in ours.manifest.files if file in manifest.files):
+        return True
+    raise _unknown(current, ours.snapshot, doubt, f"snapshot {current.status.snapshot.id} is there")
 
 
 def _snapshot(manifest: TableManifest, sha256: str, now: datetime.datetime) -> TableSnapshot:

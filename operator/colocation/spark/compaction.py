@@ -4,27 +4,22 @@ Only files that are crowded are read and written anew. They are read under a man
 else, by the same file system as any query: each task finds its bucket on local disk.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
-
-from colocation.agentclient import AgentError
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
 
-from .agents import NoAgentAnswers
-from .catalog import Catalog, KubernetesCatalog, NotInCatalog
+from .catalog import Catalog, KubernetesCatalog
 from .changes import Partition, Rewrite, in_partitions, partition_key
-from .commit import Committed, LoadConflict
+from .commit import Committed
 from .configuration import SessionSettings
 from .file_system import FileSystemSession
-from .load_target import NotReady
 from .partition_path import PartitionValue, chosen_partitions
 from .table_statement import quote, spark_type
 from .transaction import Transaction
-from .upload import ReplicasMissing
 from .writing import write_and_send
 
 if TYPE_CHECKING:
@@ -38,10 +33,9 @@ class RowsDiffer(Exception):
     """What was read is not what the manifest says: nothing was committed."""
 
 
-EXPECTED_FAILURES = (
-    PySparkException, AgentError, NoAgentAnswers, NotInCatalog, NotReady, LoadConflict, ReplicasMissing, RowsDiffer,
-)
-"""Why a compaction may fail although the load before it was committed."""
+LOG = logging.getLogger(__name__)
+MAX_FAILURE_CHARACTERS = 500
+"""Of an error of Spark, whose message holds Java's stack."""
 
 
 @dataclass(frozen=True)
@@ -108,21 +102,33 @@ def compact_after_load(
 ) -> tuple[CompactionResult | None, str]:
     """Compact what a load left crowded, if the table wants that: (what was done, why it failed).
 
+    The load is committed: whatever goes wrong here is a warning in the log and in the load's result, never an error.
+
     Args:
         spark: the session of the load.
         load: which was committed.
         manifest: that it committed.
     """
-    wanted = load.table.spec.compaction
-    crowded = crowded_files(manifest, wanted.max_files_per_bucket) if wanted.enabled else ()
-    if not crowded:
-        return None, ""
     table = load.table
     try:
+        wanted = table.spec.compaction
+        crowded = crowded_files(manifest, wanted.max_files_per_bucket) if wanted.enabled else ()
+        if not crowded:
+            return None, ""
         again = Transaction.begin(load.catalog, load.settings, table.namespace, table.name, load.wait_seconds)
         return _compact(spark, again, manifest, crowded), ""
-    except EXPECTED_FAILURES as error:
-        return None, f"{type(error).__name__}: {error}"
+    except Exception as error:  # the load is committed: no error at all may make it look failed
+        LOG.warning("the load of %s.%s is committed; not compacted", table.namespace, table.name, exc_info=True)
+        return None, _failure(error)
+
+
+def _failure(error: Exception) -> str:
+    """The error's type and the beginning of its message, in one line."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - an error of Spark's asks the JVM for its text, which may be what is gone
+        text = "Spark is gone"
+    return f"{type(error).__name__}: {text[:MAX_FAILURE_CHARACTERS]}"
 
 
 def crowded_files(

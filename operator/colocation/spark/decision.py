@@ -6,6 +6,7 @@ A row's bucket is a property of the data, so a bucketed plan is right at any tim
 from dataclasses import dataclass
 
 from colocation.model.conditions import Reason
+from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupStatus
 
 SESSION_DISABLED = "Session disabled"
@@ -35,7 +36,11 @@ class ReadDecision:
 
 
 def decide(
-    switches: ReadSwitches, group: ColocationGroupStatus | None, refusal: str | None, inconsistency: str | None
+    switches: ReadSwitches,
+    group: ColocationGroupStatus | None,
+    refusal: str | None,
+    inconsistency: str | None,
+    freshness: Freshness = CURRENT,
 ) -> ReadDecision:
     """How to read a table.
 
@@ -44,6 +49,7 @@ def decide(
         group: the group's status; None when the table is in no group.
         refusal: why the operator refuses the table; None when it is accepted.
         inconsistency: how the table's files differ from the group's schema; None when they do not.
+        freshness: whether the operator's verdict on the group holds; one that does not is no stable one.
     """
     if switches.join_disabled:
         return ReadDecision(False, SESSION_DISABLED)
@@ -53,7 +59,7 @@ def decide(
         return ReadDecision(False, f"{NO_GROUP}: the table is not accepted: {refusal}")
     if inconsistency is not None:
         return ReadDecision(False, f"{INCONSISTENT}: {inconsistency}")
-    unstable = switches.degrade_reason or _instability(group)
+    unstable = switches.degrade_reason or freshness.explanation or _instability(group)
     if not unstable:
         return ReadDecision(True)
     reason = unstable if unstable.startswith(NOT_STABLE) else f"{NOT_STABLE}: {unstable}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colocation.agentclient import Credentials, Timeouts
+from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.schema_evolution import refused_change
 from colocation.model.spark_types import canonical_type
 from colocation.model.table import TableSnapshot
@@ -19,11 +20,13 @@ from .catalog import Catalog, GroupObject, NotInCatalog, TableObject
 from .configuration import SessionSettings
 from .decision import ReadSwitches, decide
 from .file_system import FileSystemSession
+from .session_catalog import SessionCatalog, is_ours
 from .statistics import tell_row_count
 from .table_statement import (
     STORED_SUFFIX,
+    TableName,
     create_table_statements,
-    qualified,
+    mark,
     quote,
     spark_name,
     table_comment,
@@ -43,7 +46,8 @@ class RegisteredTable:
     """One table as this session sees it.
 
     Attributes:
-        name: its name in Spark SQL, ``<namespace>.<table>``, with ``_`` for the ``-`` that Spark does not allow.
+        name: its name in Spark SQL, ``<database>.<table>``, with ``_`` for the ``-`` that Spark does not allow; the
+            database is named as the namespace unless another one was asked for.
         group: its colocation group, ``<namespace>/<name>``; empty = none.
         colocated: whether Spark sees its buckets.
         reason: why not, or what qualifies it; empty otherwise.
@@ -70,10 +74,11 @@ class RegisteredTable:
 
 @dataclass(frozen=True)
 class Group:
-    """A group and its agents."""
+    """A group, its agents, and whether the operator's verdict on it holds."""
 
     object: GroupObject
     agents: Agents
+    freshness: Freshness
 
 
 class Groups(contextlib.AbstractContextManager["Groups"]):
@@ -96,30 +101,46 @@ class Groups(contextlib.AbstractContextManager["Groups"]):
     def _open(self, reference: str) -> Group | None:
         try:
             group = self._catalog.get_group(self._namespace, reference)
-            urls = self._catalog.get_agents(self._namespace, reference).urls
+            told = self._catalog.get_agents(self._namespace, reference)
         except NotInCatalog:
             return None
-        self._files.tell_group(self._namespace, reference, group, urls)
+        self._files.tell_group(self._namespace, reference, group, told.urls)
         credentials = Credentials(self._settings.token_file, self._settings.ca_file)
         timeouts = Timeouts(retry_deadline_seconds=self._settings.retry_seconds)
-        return Group(group, self._stack.enter_context(Agents(urls, credentials, timeouts)))
+        agents = self._stack.enter_context(Agents(told.urls, credentials, timeouts))
+        return Group(group, agents, told.freshness)
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
 
 class Registrar:
-    """Registers tables in one session."""
+    """Registers a namespace's tables in one session, in one database.
 
-    def __init__(self, spark: "SparkSession", settings: SessionSettings) -> None:
+    Args:
+        spark: the session.
+        settings: the session's.
+        namespace: the Kubernetes namespace.
+        database: its name in Spark; empty = the namespace's.
+    """
+
+    def __init__(
+        self, spark: "SparkSession", settings: SessionSettings, namespace: str, database: str = ""
+    ) -> None:
         self._spark = spark
+        self._namespace = namespace
+        self._catalog = SessionCatalog(spark, namespace, database or spark_name(namespace))
         self._switches = ReadSwitches(settings.join_disabled, settings.colocate_when_unstable, settings.degrade_reason)
         self.files = FileSystemSession(spark, settings)
 
-    def create_database(self, namespace: str) -> None:
-        """A database for the namespace's tables, which needs a folder though nothing is ever put there."""
-        folder = self.files.folder / "databases" / namespace
-        self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote(spark_name(namespace))} LOCATION '{folder}'")
+    @property
+    def database(self) -> str:
+        """The database's name in Spark."""
+        return self._catalog.database
+
+    def create_database(self) -> None:
+        """A database for the namespace's tables, unless it is there."""
+        self._catalog.create_database(str(self.files.folder / "databases" / self._catalog.database))
 
     def register(self, table: TableObject, groups: Groups) -> RegisteredTable:
         """The table as its newest snapshot is.
@@ -127,6 +148,7 @@ class Registrar:
         Raises:
             NotInCatalog: it has rows, but no group says which nodes hold them.
             NoAgentAnswers: no agent has its manifest.
+            ForeignTable: its name is taken by something that registration did not make.
         """
         group = groups.find(table.group)
         snapshot = table.status.snapshot
@@ -150,11 +172,11 @@ class Registrar:
         self._fetch_manifest(table, group, snapshot.manifest_sha256)
         return self._create(table, group, self._schema(snapshot.manifest_sha256), snapshot.manifest_sha256, alias=alias)
 
-    def forget_others(self, namespace: str, kept: Iterable[str]) -> None:
+    def forget_others(self, kept: Iterable[str]) -> None:
         """Remove the namespace's tables but for ``kept`` (Spark names) and older snapshots, which have other names."""
         names = set(kept)
         for key, value in self._spark.conf.getAll.items():
-            if key.startswith(f"{REGISTERED_PREFIX}{namespace}/") and key.count("/") == 1:
+            if key.startswith(f"{REGISTERED_PREFIX}{self._namespace}/") and key.count("/") == 1:
                 name = json.loads(value)["name"]
                 if name not in names:
                     self._drop(name)
@@ -169,9 +191,10 @@ class Registrar:
             in_group.object.status if in_group else None,
             table.refusal,
             _inconsistency(manifest, in_group.object) if in_group else None,
+            in_group.freshness if in_group else CURRENT,
         )
         registered = RegisteredTable(
-            name=f"{spark_name(table.namespace)}.{spark_name(alias)}",
+            name=f"{self._catalog.database}.{spark_name(alias)}",
             namespace=table.namespace,
             table=table.name,
             group=f"{in_group.object.namespace}/{in_group.object.name}" if in_group else "",
@@ -182,13 +205,15 @@ class Registrar:
             bucketed_by=manifest.bucketed_by,
             buckets=manifest.buckets,
         )
-        statements = create_table_statements(manifest, alias, registered.location, bucketed=decision.bucketed)
+        target = TableName(self._catalog.database, spark_name(alias), mark(table.namespace, table.directory))
+        statements = create_table_statements(manifest, target, registered.location, bucketed=decision.bucketed)
         # Of an older snapshot the manifest stands in the key, so that explain knows both.
         suffix = "" if alias == table.name else f"/{sha256}"
         comment = table_comment(manifest, registered.location, bucketed=decision.bucketed)
         if self._run_if_new(f"{table.namespace}/{table.directory}{suffix}", registered, statements, comment):
-            stored = registered.name + STORED_SUFFIX if len(statements) > 1 else registered.name
-            tell_row_count(self._spark, qualified(*stored.split(".")), _row_count(table, sha256))
+            stored = target.name + STORED_SUFFIX if len(statements) > 1 else target.name
+            name = f"{quote(target.database)}.{quote(stored)}"
+            tell_row_count(self._spark, name, _row_count(table, sha256))
         return registered
 
     def _run_if_new(self, key: str, registered: RegisteredTable, statements: list[str], comment: str) -> bool:
@@ -200,25 +225,22 @@ class Registrar:
         """
         noted = json.dumps({**asdict(registered), "statements": statements})
         conf_key = REGISTERED_PREFIX + key
-        catalog = self._spark.catalog
-        if (
-            self._spark.conf.get(conf_key, "") == noted
-            and catalog.tableExists(registered.name)
-            and catalog.getTable(registered.name).description == comment
-        ):
+        before = self._spark.conf.get(conf_key, "")
+        name = registered.name.partition(".")[2]
+        found = self._catalog.find(name)
+        if before == noted and found and is_ours(found, self._namespace) and found.comment == comment:
             return False
-        self._drop(registered.name)
-        for statement in statements:
-            self._spark.sql(statement)
+        self._catalog.replace(name, statements)
         self._spark.conf.set(conf_key, noted)
+        old_name = json.loads(before)["name"] if before else registered.name
+        if old_name != registered.name:
+            self._drop(old_name)
         return True
 
     def _drop(self, name: str) -> None:
-        """Drop a table, or a view and the table below it."""
-        for candidate in (name, name + STORED_SUFFIX):
-            if self._spark.catalog.tableExists(candidate):
-                kind = "VIEW" if self._spark.catalog.getTable(candidate).tableType == "VIEW" else "TABLE"
-                self._spark.sql(f"DROP {kind} {qualified(*candidate.split('.'))}")
+        """Drop what this session has registered as ``<database>.<table>``, as long as it is ours."""
+        database, _, table = name.partition(".")
+        SessionCatalog(self._spark, self._namespace, database).drop(table)
 
     def _fetch_manifest(self, table: TableObject, group: Group | None, sha256: str) -> None:
         """Put a committed manifest where the driver's file system looks for it, unless it is there already."""

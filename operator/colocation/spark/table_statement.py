@@ -1,10 +1,16 @@
 """The DDL that makes a manifest's files a Spark SQL table. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from colocation.model.spark_types import canonical_type
 from colocation.model.table_manifest import TableManifest
 
+SESSION_CATALOG = "spark_catalog"
+"""Named in every statement: another catalog may be the session's default one."""
+SCHEME = "coloc://"
+MARK = "colocation.dev/table"
+"""Table property of what registration makes: ``<namespace>/<directory>`` of the ColocatedTable."""
 STORED_SUFFIX = "__stored"
 """Of the table below a view that shows renamed columns; no Kubernetes name becomes such a name."""
 
@@ -14,14 +20,28 @@ def spark_name(name: str) -> str:
     return name.replace("-", "_").replace(".", "_")
 
 
-def create_table_statements(manifest: TableManifest, name: str, location: str, *, bucketed: bool) -> list[str]:
-    """``CREATE TABLE namespace.name …``, and a view above it when columns were renamed after files were written.
+def mark(namespace: str, directory: str) -> str:
+    """The table property that says whose the table is."""
+    return f"TBLPROPERTIES ('{MARK}'='{namespace}/{directory}')"
+
+
+@dataclass(frozen=True)
+class TableName:
+    """Where a table is registered: the database and the name in Spark, and the property that marks it as ours."""
+
+    database: str
+    name: str
+    properties: str
+
+
+def create_table_statements(manifest: TableManifest, target: TableName, location: str, *, bucketed: bool) -> list[str]:
+    """``CREATE TABLE database.name …``, and a view above it when columns were renamed after files were written.
 
     The manifest says how the files are, whatever the object says by now. Spark puts partition columns last, wherever
     the schema has them.
     """
     renamed = any(column.stored_name != column.name for column in manifest.columns)
-    table = qualified(manifest.namespace, name + STORED_SUFFIX if renamed else name)
+    table = qualified(target.database, target.name + STORED_SUFFIX if renamed else target.name)
     columns = ", ".join(f"{quote(column.stored_name)} {spark_type(column.type)}" for column in manifest.columns)
     clauses = [f"CREATE TABLE {table} ({columns}) USING parquet"]
     if manifest.partitioned_by:
@@ -36,10 +56,13 @@ def create_table_statements(manifest: TableManifest, name: str, location: str, *
     clauses.append(f"LOCATION '{location}'")
     comment = f"COMMENT '{table_comment(manifest, location, bucketed=bucketed)}'"
     if not renamed:
-        return [" ".join([*clauses, comment])]
+        return [" ".join([*clauses, comment, target.properties])]
     shown = ", ".join(f"{quote(column.stored_name)} AS {quote(column.name)}" for column in manifest.columns)
-    view = f"CREATE VIEW {qualified(manifest.namespace, name)} {comment} AS SELECT {shown} FROM {table}"
-    return [" ".join(clauses), view]
+    view = qualified(target.database, target.name)
+    return [
+        " ".join([*clauses, target.properties]),
+        f"CREATE VIEW {view} {comment} {target.properties} AS SELECT {shown} FROM {table}",
+    ]
 
 
 def table_comment(manifest: TableManifest, location: str, *, bucketed: bool) -> str:
@@ -48,9 +71,9 @@ def table_comment(manifest: TableManifest, location: str, *, bucketed: bool) -> 
     return f"snapshot {manifest.snapshot_id}, {how}, of {location}"
 
 
-def qualified(namespace: str, name: str) -> str:
-    """``namespace.name`` as Spark SQL takes it."""
-    return f"{quote(spark_name(namespace))}.{quote(spark_name(name))}"
+def qualified(database: str, name: str) -> str:
+    """The table in the session catalog as Spark SQL takes it; both are Spark's names."""
+    return ".".join(map(quote, (SESSION_CATALOG, database, name)))
 
 
 def quote(name: str) -> str:

@@ -36,6 +36,7 @@ class ObservedGroup:
 
     ``marked_unstable``: who marked it unstable by hand, and since when; None = nobody. ``private``: it is of one table
     that is in no group. ``recover_requests``: beginnings of uids of dropped tables that a user wants back.
+    ``status_error``: what of the status could not be understood, and is left out of ``status``; empty = nothing.
     """
 
     identity: Identity
@@ -45,6 +46,7 @@ class ObservedGroup:
     marked_unstable: str | None = None
     private: bool = False
     recover_requests: frozenset[str] = frozenset()
+    status_error: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -56,7 +58,8 @@ class ObservedGroup:
 class ObservedTable:
     """A ColocatedTable; ``spec`` is None when ``spec_error`` says why it cannot be understood.
 
-    ``recovers``: uid of the dropped table that it brings back.
+    ``recovers``: uid of the dropped table that it brings back. ``status_error``: what of the status could not be
+    understood, and is left out of ``status``; empty = nothing.
     """
 
     identity: Identity
@@ -64,11 +67,15 @@ class ObservedTable:
     spec_error: str
     status: ColocatedTableStatus
     recovers: str | None = None
+    status_error: str = ""
 
     @property
     def is_recovering(self) -> bool:
-        """Whether it was made to bring back a dropped table's data, and has not got it yet."""
-        return self.recovers is not None and self.status.snapshot is None
+        """Whether it was made to bring back a dropped table's data, and has not got it yet.
+
+        A table whose status cannot be read may have its snapshot already.
+        """
+        return self.recovers is not None and self.status.snapshot is None and not self.status_error
 
     @cached_property
     def directory(self) -> str:
@@ -97,7 +104,10 @@ class DroppedTable:
 
 @dataclass(frozen=True)
 class ObservedNode:
-    """A Node. ``ready_changed_at`` is when its Ready condition last changed."""
+    """A Node. ``ready_changed_at`` is when its Ready condition last changed.
+
+    ``schedulable``: whether it takes new replicas, i.e. it is not cordoned and has no taint that is not tolerated.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -105,6 +115,7 @@ class ObservedNode:
     ready_changed_at: datetime | None
     not_ready_message: str
     deleting: bool
+    schedulable: bool = True
 
 
 @dataclass(frozen=True)

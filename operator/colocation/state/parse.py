@@ -1,5 +1,10 @@
-"""Kubernetes' JSON objects -> the observation's types."""
+"""Kubernetes' JSON objects -> the observation's types.
 
+Invariant: no parser raises, whatever the object holds. What cannot be understood is a value with a message
+(``spec_error``, ``status_error``), so that one object's fault harms that object only. Missing metadata is empty.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -13,6 +18,7 @@ from ..manifests.clone_job import (
 )
 from ..model.base import Frozen
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
+from ..model.limits import MAX_BUCKETS
 from ..model.names import (
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
@@ -22,6 +28,7 @@ from ..model.names import (
     RECOVER_PREFIX,
 )
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
+from ..model.times import parse_time
 from .observation import (
     Identity,
     JobPhase,
@@ -31,14 +38,30 @@ from .observation import (
     ObservedNode,
     ObservedTable,
 )
+from .problems import problems_of
+from .salvage import salvage
+
+__all__ = [
+    "format_time",
+    "parse_agent",
+    "parse_clone_job",
+    "parse_group",
+    "parse_identity",
+    "parse_node",
+    "parse_table",
+    "parse_time",
+]
 
 JsonObject = dict[str, Any]
-Spec = TypeVar("Spec", bound=Frozen)
+Model = TypeVar("Model", bound=Frozen)
 
-
-def parse_time(text: str | None) -> datetime | None:
-    """An RFC 3339 time, or None when there is none."""
-    return datetime.fromisoformat(text).astimezone(UTC) if text else None
+UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
+"""When an object was made that does not say it."""
+MAX_FAILURES = 1000
+"""More failed attempts than this change no back-off."""
+READINESS_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"))
+"""Kubernetes sets these while the Ready condition does not hold, which the operator reads itself."""
+REPELLING_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
 
 
 def format_time(time: datetime) -> str:
@@ -48,115 +71,164 @@ def format_time(time: datetime) -> str:
 
 def parse_identity(body: JsonObject) -> Identity:
     """The metadata of any object."""
-    metadata = body["metadata"]
-    created_at = parse_time(metadata["creationTimestamp"])
-    if created_at is None:
-        raise ValueError(f"object {metadata.get('name')!r} has an empty creationTimestamp")
+    metadata = _object(body, "metadata")
+    generation = metadata.get("generation")
     return Identity(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
-        generation=metadata.get("generation", 0),
-        created_at=created_at,
-        deleting="deletionTimestamp" in metadata,
+        namespace=_text(metadata.get("namespace")),
+        name=_text(metadata.get("name")),
+        uid=_text(metadata.get("uid")),
+        resource_version=_text(metadata.get("resourceVersion")),
+        generation=generation if isinstance(generation, int) else 0,
+        created_at=parse_time(metadata.get("creationTimestamp")) or UNKNOWN_TIME,
+        deleting=_is_deleting(metadata),
     )
 
 
 def parse_group(body: JsonObject) -> ObservedGroup:
     """A ColocationGroup."""
-    spec, error = _parse_spec(ColocationGroupSpec, body)
-    status = ColocationGroupStatus.model_validate(body.get("status", {}))
-    annotations = body["metadata"].get("annotations", {})
+    metadata = _object(body, "metadata")
+    spec, spec_error = _parse_spec(ColocationGroupSpec, body)
+    status, status_error = salvage(ColocationGroupStatus, body.get("status"))
+    annotations = _texts(metadata, "annotations")
     return ObservedGroup(
         identity=parse_identity(body),
         spec=spec,
-        spec_error=error,
+        spec_error=spec_error,
         status=status,
         marked_unstable=annotations.get(ANNOTATION_MARKED_UNSTABLE),
-        private=body["metadata"].get("labels", {}).get(LABEL_PRIVATE) == "true",
+        private=_texts(metadata, "labels").get(LABEL_PRIVATE) == "true",
         recover_requests=frozenset(
             name.removeprefix(RECOVER_PREFIX) for name in annotations if name.startswith(RECOVER_PREFIX)
         ),
+        status_error=status_error,
     )
 
 
 def parse_table(body: JsonObject) -> ObservedTable:
     """A ColocatedTable."""
-    spec, error = _parse_spec(ColocatedTableSpec, body)
-    status = ColocatedTableStatus.model_validate(body.get("status", {}))
-    recovers = body["metadata"].get("annotations", {}).get(ANNOTATION_RECOVERS)
-    return ObservedTable(parse_identity(body), spec, error, status, recovers)
+    spec, spec_error = _parse_spec(ColocatedTableSpec, body)
+    status, status_error = salvage(ColocatedTableStatus, body.get("status"))
+    return ObservedTable(
+        identity=parse_identity(body),
+        spec=spec,
+        spec_error=spec_error,
+        status=status,
+        recovers=_texts(_object(body, "metadata"), "annotations").get(ANNOTATION_RECOVERS),
+        status_error=status_error,
+    )
 
 
-def _parse_spec(kind: type[Spec], body: JsonObject) -> tuple[Spec | None, str]:
+def _parse_spec(kind: type[Model], body: JsonObject) -> tuple[Model | None, str]:
     """The spec, or None and what is wrong with it: the CRD cannot check everything that the model does."""
     try:
         return kind.model_validate(body.get("spec", {})), ""
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, part['loc'])) or 'spec'}: {part['msg']}" for part in error.errors()]
-        return None, "; ".join(problems)
+        return None, problems_of(error, "spec")
 
 
-def parse_node(body: JsonObject) -> ObservedNode:
-    """A Node."""
-    metadata = body["metadata"]
-    conditions = body.get("status", {}).get("conditions", [])
-    ready: JsonObject = next((condition for condition in conditions if condition["type"] == "Ready"), {})
+def parse_node(body: JsonObject, tolerated_taints: Collection[str] = ()) -> ObservedNode:
+    """A Node. ``tolerated_taints``: keys of taints with which it takes new replicas all the same."""
+    metadata, spec = _object(body, "metadata"), _object(body, "spec")
+    conditions = _objects(_object(body, "status"), "conditions")
+    ready = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
     return ObservedNode(
-        name=metadata["name"],
-        labels=metadata.get("labels", {}),
+        name=_text(metadata.get("name")),
+        labels=_texts(metadata, "labels"),
         ready=ready.get("status") == "True",
         ready_changed_at=parse_time(ready.get("lastTransitionTime")),
-        not_ready_message=ready.get("message", "the node has no Ready condition"),
-        deleting="deletionTimestamp" in metadata,
+        not_ready_message=_text(ready.get("message", "the node has no Ready condition")),
+        deleting=_is_deleting(metadata),
+        schedulable=spec.get("unschedulable") is not True
+        and not any(_repels(taint, tolerated_taints) for taint in _objects(spec, "taints")),
     )
+
+
+def _repels(taint: JsonObject, tolerated_taints: Collection[str]) -> bool:
+    """Whether a taint keeps new replicas away."""
+    key = _text(taint.get("key"))
+    return taint.get("effect") in REPELLING_EFFECTS and key not in READINESS_TAINTS and key not in tolerated_taints
 
 
 def parse_agent(body: JsonObject) -> ObservedAgent | None:
     """An agent's pod; None before it is on a node."""
-    metadata = body["metadata"]
-    node = body.get("spec", {}).get("nodeName")
+    metadata = _object(body, "metadata")
+    node = _text(_object(body, "spec").get("nodeName"))
     if not node:
         return None
     return ObservedAgent(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
+        namespace=_text(metadata.get("namespace")),
+        name=_text(metadata.get("name")),
+        uid=_text(metadata.get("uid")),
+        resource_version=_text(metadata.get("resourceVersion")),
         node=node,
-        address=body.get("status", {}).get("podIP"),
-        deleting="deletionTimestamp" in metadata,
+        address=_text(_object(body, "status").get("podIP")) or None,
+        deleting=_is_deleting(metadata),
     )
 
 
 def parse_clone_job(body: JsonObject) -> ObservedCloneJob | None:
     """A clone Job as ``manifests.clone_job`` made it; None for a Job that merely carries its labels."""
-    metadata, status = body["metadata"], body.get("status", {})
-    annotations, labels = metadata.get("annotations", {}), metadata["labels"]
-    if not {ANNOTATION_NAMESPACE, ANNOTATION_TARGET, ANNOTATION_FAILURES} <= annotations.keys():
+    metadata, status = _object(body, "metadata"), _object(body, "status")
+    annotations, labels = _texts(metadata, "annotations"), _texts(metadata, "labels")
+    bucket = _number(labels.get(LABEL_BUCKET), MAX_BUCKETS - 1)
+    failures = _number(annotations.get(ANNOTATION_FAILURES))
+    if bucket is None or failures is None or LABEL_GROUP not in labels:
         return None
-    ended = {item["type"]: item for item in status.get("conditions", []) if item["status"] == "True"}
+    if not {ANNOTATION_NAMESPACE, ANNOTATION_TARGET} <= annotations.keys():
+        return None
+    ended = {_text(item.get("type")): item for item in _objects(status, "conditions") if item.get("status") == "True"}
     phase = _phase(status, ended)
     end = ended.get("Failed") or ended.get("Complete") or {}
     return ObservedCloneJob(
         identity=parse_identity(body),
         group_namespace=annotations[ANNOTATION_NAMESPACE],
         group=labels[LABEL_GROUP],
-        bucket=int(labels[LABEL_BUCKET]),
+        bucket=bucket,
         source=annotations.get(ANNOTATION_SOURCE),
         target=annotations[ANNOTATION_TARGET],
-        failures=int(annotations[ANNOTATION_FAILURES]) + (phase == "failed"),
+        failures=min(failures, MAX_FAILURES) + (phase == "failed"),
         phase=phase,
         started_at=parse_time(status.get("startTime")),
         finished_at=parse_time(end.get("lastTransitionTime")),
-        message=end.get("message", ""),
+        message=_text(end.get("message")),
     )
 
 
-def _phase(status: JsonObject, ended: JsonObject) -> JobPhase:
+def _phase(status: JsonObject, ended: Mapping[str, JsonObject]) -> JobPhase:
     if "Failed" in ended:
         return "failed"
     if "Complete" in ended:
         return "succeeded"
-    return "running" if status.get("active", 0) and status.get("ready", 0) else "pending"
+    return "running" if status.get("active") and status.get("ready") else "pending"
+
+
+def _object(body: JsonObject, field: str) -> JsonObject:
+    """The object in this field; an empty one if there is something else, or nothing."""
+    value = body.get(field)
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(body: JsonObject, field: str) -> Iterator[JsonObject]:
+    """The objects of the list in this field."""
+    value = body.get(field)
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+
+
+def _texts(body: JsonObject, field: str) -> dict[str, str]:
+    """The texts of the object in this field, e.g. labels."""
+    return {name: text for name, text in _object(body, field).items() if isinstance(text, str)}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_deleting(metadata: JsonObject) -> bool:
+    return metadata.get("deletionTimestamp") is not None
+
+
+def _number(text: str | None, largest: int = 10**9) -> int | None:
+    """A number of a label or an annotation, in digits; None if it is something else or out of range."""
+    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > len(str(largest)):
+        return None
+    return int(text) if int(text) <= largest else None

@@ -4,6 +4,7 @@ A folder whose modification time is unchanged holds the same names, so a quiet p
 inside a file does not show in its folder; a sweep stats every file, and a scrub hashes them (see ``upkeep``).
 """
 
+import logging
 import os
 import stat
 import time
@@ -12,16 +13,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from colocation.model.limits import MAX_KEY_COLUMNS
-from colocation.model.table_manifest import DATA_DIRECTORY
+from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY
 
 from .errors import InvalidPath, NotHeld
+from .folders import UNREADABLE_MEDIUM
 from .hashing import FileIdentity, identity_of
 from .ledger import LedgerEntry
 from .paths import TablePath, is_data_file_name, is_partition_folder
 from .root import DataRoot
+from .verification import UNREADABLE
 
 SETTLING_NANOSECONDS = 2_000_000_000
 """A folder changed so shortly before it was listed may change again within the same tick of the file system's clock."""
+
+_log = logging.getLogger(__name__)
 
 
 class HeldFile(NamedTuple):
@@ -50,17 +55,22 @@ class TableContents:
         self._root = root
         self._table = table
         self._tree: _Folder | None = None
+        self._manifests: tuple[int, int] | None = None
         self._recorded: dict[str, LedgerEntry] | None = None
 
     def refresh(self, sweep: bool = False) -> None:
         """Notice what changed since the last time; ``sweep`` also looks at every file."""
         first = self._tree is None
         self._recorded = self._root.ledger.entries(self._table) if first else None
+        manifests = None
         try:
             with self._root.folder(self._table) as folder:
+                manifests = _signature(_stat_folder(folder, MANIFEST_DIRECTORY))
                 tree = self._refreshed(folder, (DATA_DIRECTORY,), self._tree, sweep)
         except (NotHeld, InvalidPath):
             tree = None
+        self.generation += manifests != self._manifests
+        self._manifests = manifests
         if tree is None and self._tree is not None:
             self.generation += 1
         self._tree = tree
@@ -74,18 +84,40 @@ class TableContents:
 
     def learn(self, path: str, entry: LedgerEntry) -> None:
         """Take over the outcome of a hash, if the file still looks as it did then."""
-        *folders, name = path.split("/")
-        folder = self._tree
-        for step in folders[1:]:
-            folder = folder.subfolders.get(step) if folder else None
+        folder, name = self._folder_of(path)
         held = folder.files.get(name) if folder else None
         if folder is None or held is None or held.identity != entry.identity or held.sha256 == entry.sha256:
             return
         folder.files[name] = HeldFile(entry.identity, entry.sha256)
         self.generation += 1
 
+    def mark_unreadable(self, path: str) -> None:
+        """Count a file as damaged until it is replaced: the disk cannot open it."""
+        folder, name = self._folder_of(path)
+        held = folder.files.get(name) if folder else None
+        if folder is not None and held is not None and held.sha256 != UNREADABLE:
+            folder.files[name] = HeldFile(held.identity, UNREADABLE)
+            self.generation += 1
+
+    def _folder_of(self, path: str) -> tuple[_Folder | None, str]:
+        """The folder that holds a data file, and the file's name."""
+        *folders, name = path.split("/")
+        folder = self._tree
+        for step in folders[1:]:
+            folder = folder.subfolders.get(step) if folder else None
+        return folder, name
+
     def _refreshed(self, parent: int, path: tuple[str, ...], known: _Folder | None, sweep: bool) -> _Folder | None:
-        """The folder ``path``, whose parent is open; None when it is gone."""
+        """The folder ``path``, whose parent is open; None when it is gone or the disk cannot read it."""
+        try:
+            return self._read_anew(parent, path, known, sweep)
+        except OSError as error:
+            if error.errno not in UNREADABLE_MEDIUM:
+                raise
+            _log.warning("%s of %s cannot be read, its files count as missing: %s", "/".join(path), self._table, error)
+            return None
+
+    def _read_anew(self, parent: int, path: tuple[str, ...], known: _Folder | None, sweep: bool) -> _Folder | None:
         status = _stat_folder(parent, path[-1])
         if status is None:
             return None
@@ -132,6 +164,11 @@ class TableContents:
             identity = identity_of(entry.stat(follow_symlinks=False))
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno not in UNREADABLE_MEDIUM:
+                raise
+            _log.warning("%s/%s of %s cannot be read: %s", "/".join(path), entry.name, self._table, error)
+            return None
         before = known.files.get(entry.name) if known else None
         if before is not None and before.identity == identity and before.sha256 is not None:
             return before
@@ -159,6 +196,10 @@ def _stat_folder(parent: int, name: str) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     return status if stat.S_ISDIR(status.st_mode) else None
+
+
+def _signature(status: os.stat_result | None) -> tuple[int, int] | None:
+    return None if status is None else (status.st_ino, status.st_mtime_ns)
 
 
 def _walk(path: str, folder: _Folder | None) -> Iterator[tuple[str, HeldFile]]:

@@ -1,5 +1,7 @@
 """What a node holds of every table: the agent's memory of its data root, and the reports made from it."""
 
+import errno
+import itertools
 import logging
 import threading
 import time
@@ -10,21 +12,27 @@ from colocation.model.agent import TableReference, TableReport
 
 from .contents import TableContents
 from .errors import InvalidPath, ManifestMissing, NotHeld
+from .folders import UNREADABLE_MEDIUM
 from .hashing import FileChanged, unlimited
 from .ledger import LedgerEntry
 from .paths import TablePath, table_path
-from .report import table_report
+from .report import absent_report, table_report
 from .root import DataRoot
 from .verification import content_of, hash_content
 from .wanted import ManifestShelf, WantedFile, WantedFiles
 
-QUICK_LOOK_SECONDS = 0.2
-"""Looking at the folders of all tables may take so long without a second thought."""
-LOOK_PAUSE_FACTOR = 10
-MAX_LOOK_PAUSE_SECONDS = 20.0
-"""After a longer look the next one waits ten times as long, at most so long: reports come every few seconds."""
+QUICK_LOOK_SECONDS = 0.02
+"""Looking at the folders of all tables may take so long every second."""
+LOOK_PAUSE_FACTOR = 50
+MAX_LOOK_PAUSE_SECONDS = 300.0
+"""After a longer look the next one waits fifty times as long, at most so long: a look costs 2 % of a processor at most.
+Looks find what people do by hand; clones announce what they publish, and this process knows what it does itself."""
+
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors that say nothing about the table that was looked at."""
 
 _log = logging.getLogger(__name__)
+_serials = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class TableInventory:
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
         self._distrusted = False
         self._changes_seen: int | None = None
+        self._serial = next(_serials)
+        self._sweeps = 0
 
     def report(self, reference: TableReference, look: bool = True) -> TableReport:
         """What is held of the table now, at the cost of what changed since the last time.
@@ -73,9 +83,21 @@ class TableInventory:
             self._changes_seen = changes
             return self._evaluated(reference)
 
-    def sweep(self) -> None:
-        """Look at every file, not only at folders: notices files that were written in place."""
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """Differs whenever a report may have changed as far as was noticed; costs nothing to ask."""
+        return (self._serial, self._contents.generation, self._root.change_count(self.table), self._sweeps)
+
+    def look(self) -> None:
+        """Look at the folders: notices files that other processes published or removed."""
         with self._lock:
+            self._changes_seen = self._root.change_count(self.table)
+            self._contents.refresh()
+
+    def sweep(self) -> None:
+        """Look at every file, not only at folders: notices files that were written in place, manifests too."""
+        with self._lock:
+            self._sweeps += 1
             self._contents.refresh(sweep=True)
 
     def verify(self, manifest: str, deep: bool, pace: Callable[[int], None] = unlimited) -> TableReport:
@@ -106,6 +128,7 @@ class TableInventory:
     def distrust(self) -> None:
         """Look at every file, and read the manifests, when next asked: one was found with another content."""
         self._distrusted = True
+        self._root.note_change(self.table)
 
     def unverified(self) -> tuple[str, ...]:
         """The data files whose content was not hashed yet, as of the last look."""
@@ -147,6 +170,13 @@ class TableInventory:
                     entry = content_of(self._root, self.table, path, descriptor)
         except (NotHeld, InvalidPath, FileChanged) as error:
             _log.info("table %s, file %s was not hashed: %s", self.table, path, error)
+            return None
+        except OSError as error:
+            if error.errno not in UNREADABLE_MEDIUM:
+                raise
+            _log.warning("table %s, file %s cannot be opened and counts as damaged: %s", self.table, path, error)
+            with self._lock:
+                self._contents.mark_unreadable(path)
             return None
         with self._lock:
             self._contents.learn(path, entry)
@@ -209,25 +239,49 @@ class Inventory:
         return tuple(self.table(table) for table in self._root.tables())
 
     def report(self, references: Collection[TableReference]) -> tuple[TableReport, ...]:
-        """Reports on these tables, in their order.
+        """Reports on these tables, in their order, after a look at their folders if one is due."""
+        self.look_if_due({path for path in map(path_of, references) if path is not None})
+        return tuple(self.report_on(reference) for reference in references)
 
-        Where there are so many partitions that looking at their folders takes long, changes by other processes are
-        noticed some seconds later; changes by this one, above all removals, always at once.
+    def report_on(self, reference: TableReference) -> TableReport:
+        """The report on one table, without a look: other processes' changes are not noticed, this one's always are.
 
-        Raises:
-            InvalidPath: a reference names a folder that is not allowed.
+        A reference that is not allowed, and a folder that the disk cannot read, harm this report only: it says that
+        the manifest is not here.
+        """
+        path = path_of(reference)
+        if path is None:
+            _log.warning("table %s/%s is not allowed; nothing of it is here", reference.namespace, reference.directory)
+            return absent_report(reference)
+        table = self.table(path)
+        try:
+            report = table.report(reference, look=False)
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                raise
+            _log.warning("table %s cannot be read, its manifest counts as missing: %s", path, error)
+            return absent_report(reference)
+        table.keep_only(reference)
+        return report
+
+    def look_if_due(self, tables: Collection[TablePath]) -> None:
+        """Look at the folders of these tables, unless the last look has cost so much that the next one has to wait.
+
+        Where there are so many partitions that a look takes long, changes by hand are noticed minutes later.
         """
         started = self._clock()
-        look = started >= self._look_at
-        reports = []
-        for reference in references:
-            table = self.table(table_path(reference.namespace, reference.directory))
-            reports.append(table.report(reference, look))
-            table.keep_only(reference)
+        if started < self._look_at:
+            return
+        for table in tables:
+            try:
+                self.table(table).look()
+            except OSError as error:
+                if error.errno in EXHAUSTED:
+                    raise
+                _log.warning("table %s cannot be read: %s", table, error)
         ended = self._clock()
-        if look and ended - started > QUICK_LOOK_SECONDS:
+        if ended - started > QUICK_LOOK_SECONDS:
             self._look_at = ended + min(LOOK_PAUSE_FACTOR * (ended - started), MAX_LOOK_PAUSE_SECONDS)
-        return tuple(reports)
 
     def unknown_directories(self, references: Collection[TableReference]) -> tuple[str, ...]:
         """Folders of tables that none of the references names, sorted."""
@@ -243,3 +297,11 @@ class Inventory:
         with self._lock:
             self._tables.pop(table, None)
         self._root.ledger.forget_table(table)
+
+
+def path_of(reference: TableReference) -> TablePath | None:
+    """The table's folder; None when the reference names none that is allowed."""
+    try:
+        return table_path(reference.namespace, reference.directory)
+    except InvalidPath:
+        return None

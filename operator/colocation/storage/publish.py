@@ -7,6 +7,7 @@ between, nothing wrong is visible and a repetition ends the same.
 import os
 from collections.abc import Callable
 
+from .announcements import announce
 from .errors import ContentConflict, DigestDiffers, NotHeld
 from .hashing import identity_of
 from .incoming import IncomingFile, room_errors
@@ -22,12 +23,13 @@ ExpectedContent = Callable[[TablePath, str], str | None]
 
 
 def replace_published(root: DataRoot, table: TablePath, path: str, incoming: IncomingFile, entry: LedgerEntry) -> None:
-    """Publish a settled file, over whatever lies under its path (a damaged file, or nothing).
+    """Publish a settled file, over whatever lies under its path (a damaged file, or nothing), and tell the agent.
 
     Raises:
         InvalidPath: the path is not allowed.
     """
     _publish(root, table, path, incoming, entry, os.rename)
+    announce(root, table)
 
 
 def publish_once(

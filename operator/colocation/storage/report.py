@@ -57,6 +57,17 @@ def table_report(
     )
 
 
+def absent_report(reference: TableReference) -> TableReport:
+    """The report on a table of which nothing can be said here."""
+    return TableReport(
+        namespace=reference.namespace,
+        directory=reference.directory,
+        manifest=reference.manifest,
+        manifest_present=False,
+        retained_present=not reference.retained_manifests,
+    )
+
+
 def _retained_missing(retained: Collection[WantedFiles], held: Mapping[str, HeldFile]) -> tuple[int, ...]:
     """Buckets of which a file of a retained snapshot is not held, or is damaged."""
     missing = set()

@@ -1,6 +1,7 @@
 """DataRoot: the one folder below which everything of a node lies, and its disk."""
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -11,13 +12,16 @@ from typing import NamedTuple
 
 from colocation.model.names import INCOMING_DIRECTORY, RECYCLE_DIRECTORY
 
-from .folders import FILE_MODE, open_regular_file, opened_folder
+from .errors import NotHeld
+from .folders import FILE_MODE, UNREADABLE_MEDIUM, open_regular_file, opened_folder
 from .ledger import Ledger
 from .paths import TablePath, file_segments, is_namespace, is_table_directory
 
 LEDGER_DIRECTORY = ".ledger"
 UPLOADS = (INCOMING_DIRECTORY, "uploads")
 CLONES = (INCOMING_DIRECTORY, "clones")
+
+_log = logging.getLogger(__name__)
 
 
 class Disk(NamedTuple):
@@ -36,14 +40,17 @@ class DataRoot:
 
     Attributes:
         damage_listeners: called with table and path when a published file is found with another content than before.
+        change_listeners: called with the table when this process has published or removed a file of it.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = path
         self.clock = clock
         self.damage_listeners: list[Callable[[TablePath, str], None]] = []
+        self.change_listeners: list[Callable[[TablePath], None]] = []
         self._table_locks: dict[TablePath, threading.Lock] = {}
         self._change_counts: dict[TablePath, int] = {}
+        self._changes_lock = threading.Lock()
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for segments in (UPLOADS, CLONES, (RECYCLE_DIRECTORY,), (LEDGER_DIRECTORY,)):
             with self.folder(segments, create=True):
@@ -80,10 +87,17 @@ class DataRoot:
             return open_regular_file(parent, segments[-1])
 
     def tables(self) -> tuple[TablePath, ...]:
-        """Every table's folder, sorted."""
+        """Every table's folder, sorted. A namespace's folder that the disk cannot read is left out."""
         found = []
         for namespace in self._folders_in((), is_namespace):
-            found += [TablePath(namespace, name) for name in self._folders_in((namespace,), is_table_directory)]
+            try:
+                found += [TablePath(namespace, name) for name in self._folders_in((namespace,), is_table_directory)]
+            except OSError as error:
+                if error.errno not in UNREADABLE_MEDIUM:
+                    raise
+                _log.warning("the folder of namespace %s cannot be read: %s", namespace, error)
+            except NotHeld:
+                continue  # it has just gone
         return tuple(sorted(found))
 
     def lock_of(self, table: TablePath) -> threading.Lock:
@@ -91,11 +105,14 @@ class DataRoot:
         return self._table_locks.setdefault(table, threading.Lock())
 
     def note_change(self, table: TablePath) -> None:
-        """Say that this process has just published or removed a file of the table."""
-        self._change_counts[table] = self.change_count(table) + 1
+        """Say that a file of the table was just published or removed."""
+        with self._changes_lock:
+            self._change_counts[table] = self.change_count(table) + 1
+        for listener in self.change_listeners:
+            listener(table)
 
     def change_count(self, table: TablePath) -> int:
-        """How many changes of the table's files this process has noted so far."""
+        """How many changes of the table's files were noted so far."""
         return self._change_counts.get(table, 0)
 
     def disk(self) -> Disk:

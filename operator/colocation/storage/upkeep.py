@@ -3,6 +3,7 @@
 Each function does one bounded step and returns; threads and timing are the agent's.
 """
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from .inventory import Inventory
 from .root import DataRoot
 
 SCRUB_BATCH_FILES = 100
+
+_log = logging.getLogger(__name__)
 
 
 def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
@@ -22,9 +25,12 @@ def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
 
 
 def sweep(inventory: Inventory) -> None:
-    """Look at every file of every table: notices what was written in place."""
+    """Look at every file of every table: notices what was written in place. Passes over a table that cannot be read."""
     for table in inventory.tables():
-        table.sweep()
+        try:
+            table.sweep()
+        except OSError as error:
+            _log.warning("table %s could not be swept: %s", table.table, error)
 
 
 class Scrubbed(NamedTuple):

@@ -1,10 +1,10 @@
 """What a published file holds: from the ledger if it still looks the same, else by hashing it."""
 
-import errno
 import logging
 import os
 from collections.abc import Callable
 
+from .folders import UNREADABLE_MEDIUM
 from .hashing import hash_descriptor, identity_of, unlimited
 from .ledger import LedgerEntry
 from .paths import TablePath
@@ -46,7 +46,7 @@ def hash_content(
     try:
         identity, sha256 = hash_descriptor(descriptor, pace, past_cache)
     except OSError as error:
-        if error.errno != errno.EIO:
+        if error.errno not in UNREADABLE_MEDIUM:
             raise
         identity, sha256 = identity_of(os.fstat(descriptor)), UNREADABLE
     before = root.ledger.entry(table, path)

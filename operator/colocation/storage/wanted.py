@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from colocation.model.content_digest import is_sha256
 from colocation.model.table_manifest import check_buckets, check_format, manifest_path, manifest_text
 
 from .errors import InvalidPath, NotHeld
@@ -60,7 +61,11 @@ class ManifestShelf:
         self._newest_first: tuple[WantedFiles, ...] = ()
 
     def wanted(self, sha256: str) -> WantedFiles | None:
-        """The files of a manifest; None when it is not held or is damaged. Reads it only if it looks changed."""
+        """The files of a manifest; None when it is not held, is damaged, or is no digest at all (from a status that a
+        tenant wrote). Reads it only if it looks changed.
+        """
+        if not is_sha256(sha256):
+            return None
         try:
             with self._root.file(self._table, manifest_path(sha256)) as descriptor:
                 identity = identity_of(os.fstat(descriptor))

@@ -5,6 +5,8 @@ from typing import Any
 
 from ..manifests.spark_pods import SparkPlacement
 from ..model.base import Frozen
+from ..model.conditions import Reason
+from ..model.freshness import CURRENT, Freshness
 from ..model.group import ColocationGroupStatus
 from ..model.names import DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from .errors import ManifestError
@@ -14,6 +16,8 @@ CONFIGURATION_KEY = "spark-defaults.conf"
 
 class GroupView(Frozen):
     """What a submission needs of a group. ``reason`` and ``message``: the operator's words on why it is not stable.
+
+    Where the operator's verdict no longer holds, the group is not stable: ``OperatorSilent``.
 
     ``namespace`` is where the application runs; ``group_namespace`` is the group's own when that is another one.
     """
@@ -30,14 +34,19 @@ class GroupView(Frozen):
 
     @classmethod
     def from_objects(
-        cls, group: Mapping[str, Any], config_map: Mapping[str, Any], namespace: str | None = None
+        cls,
+        group: Mapping[str, Any],
+        config_map: Mapping[str, Any],
+        namespace: str | None = None,
+        freshness: Freshness = CURRENT,
     ) -> "GroupView":
         """From the ColocationGroup and the ConfigMap that the operator keeps of it in the application's namespace."""
         status = ColocationGroupStatus.model_validate(group.get("status") or {})
         conf = read_properties((config_map.get("data") or {}).get(CONFIGURATION_KEY, ""))
         key = (group["metadata"]["namespace"], group["metadata"]["name"])
         data_root = conf.get("spark.colocation.dataRoot", DEFAULT_DATA_ROOT)
-        return cls.from_status(key, status, data_root, conf.get("spark.kubernetes.container.image"), namespace)
+        image = conf.get("spark.kubernetes.container.image")
+        return cls.from_status(key, status, data_root, image, namespace, freshness)
 
     @classmethod
     def from_status(
@@ -47,20 +56,25 @@ class GroupView(Frozen):
         data_root: str,
         spark_image: str | None,
         namespace: str | None = None,
+        freshness: Freshness = CURRENT,
     ) -> "GroupView":
         """From what the operator says of a group.
 
-        ``key`` is the group's (namespace, name); ``namespace`` the application's, None = the group's; the rest the
-        installation's.
+        ``key`` is the group's (namespace, name); ``namespace`` the application's, None = the group's; ``freshness``:
+        whether what it says holds; the rest the installation's.
         """
         stable_condition = next((item for item in status.conditions if item.type == "Stable"), None)
+        reason = status.reason or (stable_condition.reason if stable_condition else "")
+        message = stable_condition.message if stable_condition else ""
+        if not freshness.is_current:
+            reason, message = Reason.OPERATOR_SILENT, freshness.message
         return cls(
             namespace=namespace or key[0],
             name=key[1],
             group_namespace=key[0] if namespace not in (None, key[0]) else None,
-            stable=status.stable is True,
-            reason=status.reason or (stable_condition.reason if stable_condition else ""),
-            message=stable_condition.message if stable_condition else "",
+            stable=status.stable is True and freshness.is_current,
+            reason=reason,
+            message=message,
             nodes=status.nodes,
             data_root=data_root,
             spark_image=spark_image,

@@ -1,12 +1,14 @@
 """Spark applications under review: a patch makes of them what `colocation submit` makes."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from colocation.admission.review import Verdict
 from colocation.admission.spark_applications import place_application
+from colocation.model.freshness import Freshness
 from colocation.submit import GroupView, prepare
 
 from ..submit.applications_under_test import schedule, spark_application
@@ -43,6 +45,16 @@ def test_the_patch_makes_what_submit_makes(body: JsonObject, status: JsonObject 
     there = group(status=status)
     verdict = place_application(creation(body), known(groups=[there]))
     assert patched(body, verdict) == submitted(body, there)
+
+
+def test_an_operator_that_does_not_lead_takes_no_group_for_stable() -> None:
+    """What the group's status says may be long past."""
+    silent = replace(known(), freshness=Freshness(message="this operator does not lead"))
+    body = spark_application()
+    decision = patched(body, place_application(creation(body), silent))["metadata"]["annotations"]
+    assert decision["colocation.dev/decision"] == (
+        "colocate: false, reason: group is not stable: OperatorSilent: this operator does not lead"
+    )
 
 
 def test_what_was_prepared_is_not_patched() -> None:

@@ -9,7 +9,7 @@ from colocation.model.conditions import Reason
 
 from .reviews import JsonObject, creation, deletion, group, known, table, update
 
-SNAPSHOT = {"id": 1, "manifest": "sha256:0", "committedAt": "2026-11-21T00:00:00Z"}
+SNAPSHOT = {"id": 1, "manifest": f"sha256:{0:064x}", "committedAt": "2026-11-21T00:00:00Z"}
 COLUMNS = table()["spec"]["columns"]
 LOADED = {"snapshot": SNAPSHOT, "columns": COLUMNS}
 

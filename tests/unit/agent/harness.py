@@ -24,6 +24,7 @@ from colocation.agent.authorizer import Access, AuthenticationUnavailable, Ident
 from colocation.agent.server import RunningAgent, running_agent
 from colocation.agent.settings import Settings
 from colocation.agentclient import AgentClient, Credentials, Timeouts
+from colocation.model.agent import AgentReport, AskedTable, DeletionProof, InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 
 ADMIN_TOKEN = "token-of-admin"
@@ -177,7 +178,8 @@ class AgentThread:
     def client(self, token: str = ADMIN_TOKEN, ca: Path | None = None) -> AgentClient:
         """A client with this token; one attempt per call."""
         token_path = self.pki.ca.parent / f"{token}.token"
-        token_path.write_text(token)
+        if not token_path.exists():  # another client may be reading it
+            token_path.write_text(token)
         return AgentClient(self.url, Credentials(token_path, ca or self.pki.ca), Timeouts(10.0, 60.0, 0.0))
 
     def raw_request(
@@ -208,6 +210,60 @@ class AgentThread:
         ):
             connection.sendall(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body)
             yield connection
+
+
+class Operator:
+    """The operator's side of a conversation with one agent: asks, and remembers what was answered."""
+
+    def __init__(self, client: AgentClient, session: str = "first", term: int = 1) -> None:
+        self.client = client
+        self.session = session
+        self.term = term
+        self.number = 0
+        self.revision: str | None = None
+        self.report: AgentReport | None = None
+
+    def ask(self, *tables: AskedTable, revision: str | None = None) -> AgentReport | None:
+        """Ask in full about these tables, and no others; None when nothing has changed since ``revision``."""
+        self.number += 1
+        return self._send(InventoryRequest(term=self.term, session=self.session, number=self.number, changed=tables),
+                          revision)  # fmt: skip
+
+    def change(self, *tables: AskedTable, removed: tuple[str, ...] = ()) -> AgentReport | None:
+        """Change the last question."""
+        base, self.number = self.number, self.number + 1
+        return self._send(
+            InventoryRequest(
+                term=self.term, session=self.session, number=self.number, base=base, changed=tables, removed=removed
+            ),
+            self.revision,
+        )
+
+    def wait(self, seconds: float) -> AgentReport | None:
+        """Ask the last question again, to be answered when something changes."""
+        again = InventoryRequest(
+            term=self.term, session=self.session, number=self.number, base=self.number, wait_seconds=seconds
+        )
+        return self._send(again, self.revision)
+
+    def proof(self, asked: AskedTable, **changes: object) -> DeletionProof:
+        """The proof of a deletion that is decided from the last report."""
+        assert self.report is not None
+        proof = DeletionProof(
+            instance=self.report.instance,
+            not_after_seconds=self.report.uptime_seconds + 600,
+            term=self.term,
+            table_uid=asked.uid,
+            group_uid=asked.group_uid,
+            map_version=asked.map_version,
+        )
+        return proof.model_copy(update=changes)
+
+    def _send(self, request: InventoryRequest, revision: str | None) -> AgentReport | None:
+        report = self.client.inventory(request, revision)
+        if report is not None:
+            self.revision, self.report = report.revision, report
+        return report
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from colocation.cli import options
 from colocation.cli.errors import CommandFailed
 from colocation.cli.main import main
+from colocation.model.freshness import CURRENT, Freshness
 
 Run = Callable[..., Result]
 
@@ -24,6 +25,7 @@ class FakeCluster:
         self.config_map: dict[str, Any] | None = {
             "data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}
         }
+        self.fresh = CURRENT
         self._objects = {"group": groups, "table": tables}
 
     def groups(self) -> list[dict[str, Any]]:
@@ -43,6 +45,9 @@ class FakeCluster:
 
     def spark_config_map(self, group: tuple[str, str]) -> dict[str, Any] | None:
         return self.config_map
+
+    def freshness(self, config_map: dict[str, Any]) -> Freshness:
+        return self.fresh
 
     def set_drain(self, node: str, drain: bool) -> None:
         self.drained[node] = drain
@@ -91,7 +96,7 @@ def group_object(name: str = "sales", **status: Any) -> dict[str, Any]:
 def table_object(name: str = "orders", **changes: Any) -> dict[str, Any]:
     """A ColocatedTable of the group, loaded once."""
     counts = {"partitions": 2, "files": 4, "rows": 10, "bytes": 2048}
-    snapshot = {"id": 3, "manifest": "sha256:0", "committedAt": "2026-11-21T00:00:00Z", **counts}
+    snapshot = {"id": 3, "manifest": f"sha256:{0:064x}", "committedAt": "2026-11-21T00:00:00Z", **counts}
     return {
         "metadata": {"name": name, "namespace": "shop", "uid": "0badcafe-0", "resourceVersion": "1"},
         "spec": {"colocateWith": "sales", "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], **changes},

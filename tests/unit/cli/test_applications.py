@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from colocation.cli import applications
+from colocation.model.freshness import Freshness
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
 
 from ..submit.applications_under_test import schedule, spark_application
@@ -174,6 +175,16 @@ def test_nothing_is_created_before_the_operator_knows_the_group(
     assert done.exit_code == 1
     assert "there is no ConfigMap 'sales-spark'" in done.stderr
     assert created.objects == {}
+
+
+def test_a_submission_while_the_operator_is_silent(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The group's verdict is unknown: the application joins as beside an unstable group, and says why."""
+    kubeflow()
+    cluster.fresh = Freshness(message="no sign of life since noon")
+    first = run("submit", "-f", "-", stdin=manifest()).stdout.splitlines()[0]
+    assert first == "colocate: false, reason: group is not stable: OperatorSilent: no sign of life since noon"
+    statement = run("sql", "SELECT 1", "--dry-run").stdout
+    assert statement.startswith(f"# {first}")
 
 
 def test_two_namespaces_are_wrong_usage(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes.client import ApiException
 
 from colocation.cli.main import main
+from colocation.model.freshness import Freshness
 
 from .conftest import FakeCluster, Run, group_object, table_object
 
@@ -87,11 +89,51 @@ def test_a_table_that_the_operator_refuses_is_shown(run: Run, cluster: FakeClust
 
 
 def test_a_status_that_cannot_be_read_is_explained(run: Run, cluster: FakeCluster) -> None:
-    """The field is named; there is no traceback."""
-    cluster.groups()[0] = group_object(tables=7)
-    done = run("groups")
-    assert done.exit_code == 1
-    assert "tables: Input should be a valid tuple (given 7)" in done.stderr
+    """The field is named; the other groups and tables are listed as they are."""
+    cluster.groups().append(group_object("broken", tables=7))
+    _, sales, broken, _, matter = run("groups").stdout.splitlines()
+    assert "AllReplicasComplete" in sales
+    assert broken.split()[:7] == ["broken", "2", "2", "bigint", "0", "unknown", "InvalidStatus"]
+    assert "broken: InvalidStatus: its status is not valid: tables: Input should be a valid tuple (given 7)" in matter
+    lines = {**table_object("lines"), "status": {"snapshot": {"id": "x"}, "accepted": True}}
+    cluster.tables().append(lines)
+    _, orders, bad, _, matter = run("tables").stdout.splitlines()
+    assert (orders.split()[2], bad.split()[:3]) == ("true", ["lines", "sales", "InvalidStatus"])
+    assert matter.startswith("lines: InvalidStatus: its status is not valid: snapshot.id: Input should be a valid in")
+
+
+SILENT = Freshness(message="the operator has given no sign of life since 2026-11-21T04:00:00Z")
+
+
+@pytest.fixture
+def silent(cluster: FakeCluster) -> FakeCluster:
+    """The operator of the cluster has died; what it said last stands in the group."""
+    cluster.fresh = SILENT
+    cluster.config_map = {"data": {**cluster.config_map["data"], "operator.json": "{}"}}
+    return cluster
+
+
+def test_groups_of_a_silent_operator_are_unknown(run: Run, silent: FakeCluster) -> None:
+    """Nobody takes back what it said last; programs are told beside the objects."""
+    _, line, _, matter = run("groups").stdout.splitlines()
+    assert line.split()[5:7] == ["unknown", "OperatorSilent"]
+    assert matter == f"OperatorSilent: {SILENT.message}"
+    assert f"stable:      unknown: OperatorSilent: {SILENT.message}" in run("show", "sales").stdout
+    for command in (["groups"], ["show", "sales"]):
+        done = run(*command, "-o", "json")
+        assert (json.loads(done.stdout) is not None, done.stderr) == (True, f"warning: {matter}\n")
+
+
+def test_without_rights_on_config_maps_verdicts_are_taken_as_they_are(
+    run: Run, silent: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are of an operator that writes no sign of life."""
+
+    def forbid(group: object) -> None:
+        raise ApiException(status=403)
+
+    monkeypatch.setattr(silent, "spark_config_map", forbid)
+    assert "AllReplicasComplete" in run("groups").stdout
 
 
 def test_show_says_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluster) -> None:

@@ -198,7 +198,7 @@ def test_what_the_scrub_finds_a_clone_repairs(agents: list[AgentThread], pki: Pk
     environment = clone_environment(clone_spec([LINES], agents[:1]), root, pki)
     assert run_clone(environment)[0] == 0
     target = AgentThread(root, pki, agents[0].authorizer, "node-3").start(scrub_interval_seconds=0.5)
-    request = InventoryRequest(tables=(LINES.reference,))
+    request = InventoryRequest(changed=(LINES.asked,))
     try:
         with target.client() as client:
 

@@ -46,10 +46,10 @@ from colocation.state.recycled import recycled_records, reference_of
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 DISK_BYTES = 1 << 40
-MANIFEST = "m" * 64
+MANIFEST = "d" * 64
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """The operator dies; nobody in it may catch this."""
 
 

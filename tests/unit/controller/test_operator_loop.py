@@ -5,18 +5,22 @@ from typing import Any
 
 import pytest
 
+from colocation.controller import leadership
 from colocation.controller import operator as module
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
 from colocation.kube.api import NODES, ApiError, Resource
 
+from .fake_leases import FakeLeases
+
 SETTINGS = Settings(namespace="system", image="operator:1", inventory_seconds=0.01)
 
 
-class FakeApi:
-    """An API server without objects, that answers what a test tells it to."""
+class FakeApi(FakeLeases):
+    """An API server without objects but a Lease; its lists answer what a test tells it to."""
 
     def __init__(self, errors: list[Exception]) -> None:
+        super().__init__()
         self.errors = errors
         self.lists = 0
         self.closed = False
@@ -31,16 +35,36 @@ class FakeApi:
         self.closed = True
 
 
+def shown_passes(operator: Operator) -> asyncio.Queue[object]:
+    """The passes as they are made."""
+    passes = asyncio.Queue[object]()
+    operator.metrics.show = passes.put_nowait  # type: ignore[method-assign]
+    return passes
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUSY_INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr(module, "COALESCING_SECONDS", 0)
 
 
-async def test_death_of_the_loop_is_told_and_the_rest_stops() -> None:
-    """An error that nobody foresaw ends the process, which Kubernetes starts again; it does not hang."""
+async def test_error_that_nobody_foresaw_ends_one_pass_only(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged with its traceback and counted; the next pass is made."""
+    operator = Operator(FakeApi([RuntimeError("a bug")]), SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
+    passes = shown_passes(operator)
+    operator.start()
+    async with asyncio.timeout(5):
+        await passes.get()
+        await operator.stop()
+    assert "RuntimeError: a bug" in caplog.text
+    assert b"colocation_failed_passes_total 1.0" in operator.metrics.render()
+
+
+async def test_leader_that_makes_no_passes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Lease must not keep an old verdict alive; Kubernetes starts it again."""
+    monkeypatch.setattr(module, "MAX_UNSUCCESSFUL_SECONDS", 0.05)
     died = asyncio.Event()
-    api = FakeApi([RuntimeError("a bug")])
+    api = FakeApi([RuntimeError("a bug")] * 1000)
     operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
     operator.start()
     async with asyncio.timeout(5):
@@ -49,12 +73,55 @@ async def test_death_of_the_loop_is_told_and_the_rest_stops() -> None:
     assert api.closed
 
 
-async def test_api_server_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_operator_that_lost_its_lease_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it remembers is not to be trusted any more."""
+    monkeypatch.setattr(leadership, "LEASE_RENEW_SECONDS", 0.01)
+    died, api = asyncio.Event(), FakeApi([])
+    operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
+    passes = shown_passes(operator)
+    operator.start()
+    async with asyncio.timeout(5):
+        await passes.get()
+        assert api.lease is not None
+        api.lease["spec"]["holderIdentity"] = "another"
+        await died.wait()
+        await operator.stop()
+
+
+async def test_operator_that_waits_for_the_lease_does_nothing_and_is_alive() -> None:
+    """Two operators: one leads."""
+    api = FakeApi([])
+    first, second = (Operator(api, SETTINGS, failed=lambda: None) for _ in range(2))  # type: ignore[arg-type]
+    passes, others = shown_passes(first), shown_passes(second)
+    await first.leadership.step()
+    first.start()
+    second.start()
+    async with asyncio.timeout(5):
+        await passes.get()
+        assert second.is_alive and others.empty() and not second.leadership.is_leading
+        await second.stop()
+        await first.stop()
+
+
+async def test_operator_is_alive_while_the_api_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart would not bring it back, and would lose what the operator remembers."""
+    monkeypatch.setattr(module, "MAX_STILL_SECONDS", 0.1)
+    monkeypatch.setattr(module, "WAITING_INTERVAL_SECONDS", 0.01)
+    api = FakeApi([])
+    api.away = True
+    operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
+    operator.start()
+    await asyncio.sleep(0.3)
+    assert operator.is_alive
+    await operator.stop()
+
+
+async def test_api_server_that_is_away_is_asked_again() -> None:
     """Passes that cannot be made are counted; the first one that can is made."""
-    died, passes = asyncio.Event(), asyncio.Queue[object]()
+    died = asyncio.Event()
     api = FakeApi([ApiError(0, "no answer"), ApiError(429, "storage is (re)initializing")])
     operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
-    monkeypatch.setattr(operator.metrics, "show", passes.put_nowait)
+    passes = shown_passes(operator)
     operator.start()
     async with asyncio.timeout(5):
         await passes.get()
@@ -71,11 +138,10 @@ async def test_stop_ends_a_pass_wherever_it_is() -> None:
         await operator.stop()
 
 
-async def test_change_wakes_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_change_wakes_a_pass() -> None:
     """A quiet operator reacts at once to a watch event, and not to one that says nothing new."""
     operator = Operator(FakeApi([]), SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
-    passes = asyncio.Queue[object]()
-    monkeypatch.setattr(operator.metrics, "show", passes.put_nowait)
+    passes = shown_passes(operator)
     operator.start()
     node = {"metadata": {"name": "node-1", "resourceVersion": "2"}}
     heartbeat = {"metadata": {"name": "node-1", "resourceVersion": "3"}}

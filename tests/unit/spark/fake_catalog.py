@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
+from colocation.model.freshness import CURRENT
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
 from colocation.spark.catalog import AgentAddresses, GroupObject, NotInCatalog, TableList, TableObject, WriteConflict
@@ -19,6 +20,7 @@ class FakeCatalog:
         self.tables: dict[str, TableObject] = {}
         self.groups: dict[str, GroupObject] = {}
         self.agents = agents or {}
+        self.freshness = CURRENT
         self.before_commit = lambda: None
         self._lock = threading.Lock()
 
@@ -60,7 +62,7 @@ class FakeCatalog:
 
     def get_agents(self, namespace: str, group: str) -> AgentAddresses:
         self.get_group(namespace, group)
-        return AgentAddresses(self.agents)
+        return AgentAddresses(self.agents, self.freshness)
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         interrupt, self.before_commit = self.before_commit, lambda: None

@@ -8,8 +8,10 @@ import urllib3
 from kubernetes.client import ApiException
 
 from colocation.model.table import TableSnapshot
+from colocation.sign_of_life import OperatorLife
 from colocation.spark.catalog import (
     KubernetesCatalog,
+    NoAnswer,
     NotAllowed,
     NotInCatalog,
     WriteConflict,
@@ -32,6 +34,7 @@ ITEM = {
         ],
     },
 }
+DATE = {"Date": "Sat, 21 Nov 2026 04:00:30 GMT"}
 SNAPSHOT = TableSnapshot(id=1, manifest="sha256:" + "0" * 64, committed_at="2026-11-21T04:00:00Z")
 
 
@@ -71,18 +74,42 @@ def test_the_commit_carries_its_precondition() -> None:
         (ApiException(status=409), WriteConflict),
         (ApiException(status=404), NotInCatalog),
         (ApiException(status=403), NotAllowed),
-        (ApiException(status=500), ApiException),
-        (urllib3.exceptions.ProtocolError("cut"), WriteConflict),
+        (ApiException(status=422), ApiException),
+        *[(ApiException(status=status), NoAnswer) for status in (0, 408, 429, 500, 502, 503, 504)],
+        (urllib3.exceptions.ProtocolError("cut"), NoAnswer),
+        (urllib3.exceptions.ReadTimeoutError(None, "/", "timed out"), NoAnswer),
+        (urllib3.exceptions.MaxRetryError(None, "/", None), NoAnswer),
     ],
 )
 def test_errors_of_a_commit(raised: Exception, expected: type[Exception]) -> None:
-    """A conflict and a lost answer both mean: read the table again."""
+    """A conflict says that nothing was done; a server error, a time-out or a lost connection says nothing at all."""
 
     def patch(*_: Any, **__: Any) -> None:
         raise raised
 
     with pytest.raises(expected):
         catalog_over(patch).commit(parse_table(ITEM), SNAPSHOT, ())
+
+
+@pytest.mark.parametrize(
+    ("status", "is_current"), [pytest.param(404, False, id="silent for years"), pytest.param(None, True, id="alive")]
+)
+def test_the_config_map_tells_agents_and_whether_the_operator_lives(status: int | None, is_current: bool) -> None:
+    """Both are of one group; without rights on the Lease, or without one, the ConfigMap's own time counts."""
+
+    def lease(*_: Any, **__: Any) -> Any:
+        if status:
+            raise ApiException(status=status)
+        return {"spec": {"renewTime": "2026-11-21T04:00:00Z", "leaseDurationSeconds": 40}}, 200, DATE
+
+    sign = '{"renewTime": "2006-11-21T04:00:00Z", "validSeconds": 600, "leaseNamespace": "colocation-system"}'
+    data = {"agents.json": '{"node-1": "https://10.0.0.1:8440"}', "operator.json": sign}
+    catalog = catalog_over()
+    catalog._core = SimpleNamespace(read_namespaced_config_map=lambda *_, **__: SimpleNamespace(data=data))
+    catalog._operator_life = OperatorLife(SimpleNamespace(get_namespaced_custom_object_with_http_info=lease))
+    told = catalog.get_agents("shop", "sales")
+    assert told.urls == {"node-1": "https://10.0.0.1:8440"}
+    assert told.freshness.is_current is is_current
 
 
 def test_an_unreadable_table_does_not_hinder_the_others() -> None:

@@ -171,19 +171,6 @@ def test_other_writers_of_the_object_do_not_matter(catalog: FakeCatalog, storage
     assert committed_paths(catalog, storage) == {A.path}
 
 
-def test_a_lost_answer_is_no_second_load(catalog: FakeCatalog, storage: Storage) -> None:
-    """When the commit happened but its answer did not arrive, the load is done."""
-    really_commit = catalog.commit
-
-    def commit_and_lose_answer(table: TableObject, snapshot: TableSnapshot, history: object) -> None:
-        really_commit(table, snapshot, history)
-        raise WriteConflict("the answer was lost")
-
-    catalog.commit = commit_and_lose_answer  # type: ignore[method-assign]
-    assert run(catalog, storage, "append", A).id == 1
-    assert committed_paths(catalog, storage) == {A.path}
-
-
 def test_a_table_made_anew_is_not_loaded(catalog: FakeCatalog, storage: Storage) -> None:
     """Files of the old table lie in the old table's folder."""
     catalog.before_commit = lambda: catalog.add_table("orders", SPEC, str(uuid.uuid4()))

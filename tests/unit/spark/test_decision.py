@@ -2,6 +2,7 @@
 
 import pytest
 
+from colocation.model.freshness import Freshness
 from colocation.model.group import ColocationGroupStatus, UnstableBucket
 from colocation.spark.decision import ReadDecision, ReadSwitches, decide
 
@@ -66,3 +67,14 @@ def test_decide(
 ) -> None:
     """A table is read bucket by bucket exactly when its group is stable, or the session says so."""
     assert decide(switches, group, refusal, inconsistency) == expected
+
+
+@pytest.mark.parametrize("group", [STABLE, UNSTABLE, ColocationGroupStatus()])
+def test_a_verdict_of_a_silent_operator_is_no_stable_one(group: ColocationGroupStatus) -> None:
+    """``whenUnstable`` rules as it does for a group that is not stable; a session that disables joins says so."""
+    silent = Freshness(message="no sign of life since noon")
+    reason = "group is not stable: OperatorSilent: no sign of life since noon"
+    assert decide(ReadSwitches(), group, None, None, silent) == ReadDecision(False, reason)
+    kept = decide(ReadSwitches(colocate_when_unstable=True), group, None, None, silent)
+    assert kept == ReadDecision(True, note=f"{reason}; buckets are read from live replicas")
+    assert decide(ReadSwitches(join_disabled=True), group, None, None, silent).reason == "Session disabled"

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from colocation.spark import RegisteredTable
 from colocation.spark.jobs import compact, drop_partitions, load, sql
 from colocation.spark.jobs.result import print_result
 from colocation.submit.jobs import CompactRequest, DropPartitionsRequest, LoadRequest, SqlRequest
@@ -114,3 +115,12 @@ def test_rows_as_csv_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert text[:3] == ["id  day", "1   NULL", "2   2024-01-01"]
     assert json.loads(text[3]) == [{"id": 1, "day": None}, {"id": 2, "day": "2024-01-01"}]
     assert text[4:] == ["id,day", "1,", "2,2024-01-01"]
+
+
+@pytest.mark.parametrize("statement", ["SELECT count(*) FROM orders", "select 1 from `shop`.`ORDERS` o"])
+def test_a_statement_that_names_a_table_that_is_not_registered_is_refused(statement: str) -> None:
+    """Spark may know another table of that name, whose rows would be a wrong answer."""
+    foreign = RegisteredTable("shop.orders", "shop", "orders", "", False, "it is taken", 0, "", (), 0)
+    with pytest.raises(sql.TableNotRegistered, match=r"table shop\.orders could not be registered: it is taken"):
+        sql.refuse_unregistered(statement, [foreign])
+    sql.refuse_unregistered("SELECT count(*) FROM lines", [foreign])

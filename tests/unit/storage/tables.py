@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from colocation.model.agent import TableReference
+from colocation.model.agent import AskedTable, TableReference
 from colocation.model.table import Column
 from colocation.model.table_manifest import (
     DataFile,
@@ -35,6 +35,12 @@ class Table:
     def reference(self) -> TableReference:
         """What the operator asks agents about."""
         return TableReference(namespace=self.path.namespace, directory=self.path.directory, manifest=self.manifest)
+
+    @property
+    def asked(self) -> AskedTable:
+        """The same, as part of a conversation."""
+        return AskedTable(reference=self.reference, uid=f"{UID}-0000-4000-8000-000000000000", group_uid="group-1",
+                          map_version=7)  # fmt: skip
 
     def contents_of(self, bucket: int) -> dict[str, bytes]:
         """The contents of one bucket's files."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from colocation.manifests.spark_pods import SparkPlacement, render_properties, spark_defaults
+from colocation.model.freshness import Freshness
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.names import config_map_of
 from colocation.submit import GroupView, ManifestError, group_label, prepare
@@ -41,6 +42,20 @@ def test_a_group_that_nobody_judged_is_not_stable(status: dict[str, Any]) -> Non
     view = GroupView.from_objects(group_object(**status), config_map())
     assert view.stable is False
     assert view.instability == "the operator has not reported on it yet"
+
+
+@pytest.mark.parametrize("stable", [True, False, None])
+def test_a_verdict_of_a_silent_operator_is_no_stable_one(stable: bool | None) -> None:
+    """Whatever it said last: the reason is its silence, the decision degrades as for any unstable group."""
+    silent = Freshness(message="no sign of life since noon")
+    condition = {"type": "Stable", "status": "False", "reason": "NodeGone", "message": "node-2 is gone"}
+    group = group_object(stable=stable, reason="NodeGone", conditions=[condition])
+    view = GroupView.from_objects(group, config_map(spark_image="spark:1"), freshness=silent)
+    assert (view.stable, view.instability) == (False, "OperatorSilent: no sign of life since noon")
+    prepared = prepare(spark_application(), view)
+    reason = "group is not stable: OperatorSilent: no sign of life since noon"
+    assert str(prepared.decision) == f"colocate: false, reason: {reason}"
+    assert prepared.application["spec"]["sparkConf"]["spark.colocation.degradeReason"] == reason
 
 
 def test_properties_survive_the_round_trip() -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from colocation.spark import compact, configure
 from colocation.spark.jobs.command_line import add_partition_argument, job_parser
-from colocation.spark.jobs.result import print_result
+from colocation.spark.jobs.result import print_result, stop
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     started = time.monotonic()
     result = compact(spark, options.table, namespace=options.namespace, partitions=options.partitions)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})
-    spark.stop()
+    stop(spark)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from colocation.spark import configure, drop_partitions
 from colocation.spark.jobs.command_line import add_partition_argument, job_parser
-from colocation.spark.jobs.result import print_result
+from colocation.spark.jobs.result import print_result, stop
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
     spark = configure(SparkSession.builder).getOrCreate()
     result = drop_partitions(spark, options.table, options.partitions, namespace=options.namespace)
     print_result({"table": options.table, **asdict(result)})
-    spark.stop()
+    stop(spark)
 
 
 if __name__ == "__main__":

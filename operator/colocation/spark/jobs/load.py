@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.spark import configure, load
 from colocation.spark.changes import MODES
 from colocation.spark.jobs.command_line import job_parser
-from colocation.spark.jobs.result import print_result
+from colocation.spark.jobs.result import print_result, stop
 
 CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
 """Options that CSV files are read with when none of the same name is given."""
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
     rows = read(spark, options.path, options.format, options.option).selectExpr(*options.select)
     result = load(rows, options.table, namespace=options.namespace, mode=options.mode)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})
-    spark.stop()
+    stop(spark)
 
 
 if __name__ == "__main__":

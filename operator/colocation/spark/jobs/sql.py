@@ -16,15 +16,20 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from colocation.spark import configure, explain, explain_json, read_metrics, register
+from colocation.spark import RegisteredTable, configure, explain, explain_json, read_metrics, register
 from colocation.spark.configuration import SessionSettings
 from colocation.spark.jobs.namespaces import with_named_namespaces
 from colocation.spark.jobs.result import print_result
-from colocation.spark.table_statement import spark_name
+from colocation.spark.table_statement import SESSION_CATALOG, spark_name
 
 OUTPUTS = ("table", "json", "csv")
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
 """Spark's own modes of EXPLAIN stay Spark's."""
+WORD = re.compile(r"\w+")
+
+
+class TableNotRegistered(Exception):
+    """A statement names a ColocatedTable that this session cannot read."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -72,14 +77,31 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     spark = configure(SparkSession.builder).getOrCreate()
     namespace = SessionSettings.of(spark).namespace_or(options.namespace)
-    register(spark, namespace, snapshots=dict(options.snapshots))
+
+    def register_other(other: str) -> None:
+        refuse_unregistered(options.statement, register(spark, other))
+
+    refuse_unregistered(options.statement, register(spark, namespace, snapshots=dict(options.snapshots)))
+    spark.catalog.setCurrentCatalog(SESSION_CATALOG)
     spark.catalog.setCurrentDatabase(spark_name(namespace))
-    result = with_named_namespaces(lambda: answer(spark, options), lambda other: register(spark, other))
+    result = with_named_namespaces(lambda: answer(spark, options), register_other)
     print_rows(result["columns"], result["rows"], options.output)
     if "explain" in result:
         print(result["explain"])
     print_result(result)
     spark.stop()
+
+
+def refuse_unregistered(statement: str, registered: Sequence[RegisteredTable]) -> None:
+    """Refuse a statement that names a table that could not be registered: Spark may know another one of that name.
+
+    Raises:
+        TableNotRegistered: naming it, and why.
+    """
+    words = {word.lower() for word in WORD.findall(statement)}
+    for table in registered:
+        if not table.registered and table.name.rpartition(".")[2].lower() in words:
+            raise TableNotRegistered(f"table {table.namespace}.{table.table} could not be registered: {table.reason}")
 
 
 def answer(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:

@@ -1,0 +1,181 @@
+"""What the newest question is answered: reports on its tables and on the node, and the revision at which each changed.
+
+A quiet table costs a comparison of four numbers per look. Its report is made again when files of it were published,
+removed, hashed, found damaged or announced by a clone, when a look at its folders found a change, and after a sweep.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from colocation.model.agent import AgentReport, CloneProgress, TableReference, TableReport
+from colocation.storage.announcements import take_announced
+from colocation.storage.clone_progress import read_progress
+from colocation.storage.inventory import Inventory, path_of
+from colocation.storage.recycling import recycled_tables
+from colocation.storage.root import DataRoot, Disk
+
+from .conversation import Conversation
+from .question import Question, key_of
+
+FREE_BYTES_SHARE = 0.01
+"""Of the disk's size: a smaller change of the free space is told with the next answer and wakes nobody."""
+PROGRESS_SECONDS = 2.0
+"""A clone that merely advances is told so often at most."""
+
+
+class Superseded(Exception):
+    """The question that is to be answered is not the newest any more."""
+
+
+@dataclass
+class _Known:
+    """A table's last report, what it was made from, and the revision at which it last changed."""
+
+    reference: TableReference
+    stamp: tuple[int, ...] | None
+    report: TableReport
+    changed_at: int
+
+
+@dataclass(frozen=True)
+class NodePart:
+    """All of a report but its tables. ``placed``: '<namespace>/<directory>' of the folders in their places."""
+
+    disk: Disk
+    placed: tuple[str, ...]
+    recycled: tuple[str, ...]
+    clones: tuple[CloneProgress, ...]
+
+
+class Answers:
+    """Made and used by one thread at a time.
+
+    Args:
+        node: the node's name.
+        root: its data root.
+        inventory: what is held there.
+        conversation: which question is the newest.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        root: DataRoot,
+        inventory: Inventory,
+        conversation: Conversation,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._node = node
+        self._root = root
+        self._inventory = inventory
+        self._conversation = conversation
+        self._clock = clock
+        self._revision = 1
+        self._known: dict[str, _Known] = {}
+        self._told: NodePart | None = None
+        self._told_at = 0.0
+
+    def answer(self, question: Question, since: int | None) -> AgentReport | None:
+        """The report on a question's tables: those that changed after revision ``since``, or all of them.
+
+        None when nothing changed. ``since`` is a revision of this process, else None.
+
+        Raises:
+            Superseded: another question is the newest.
+        """
+        if self._conversation.question is not question:
+            raise Superseded
+        uptime_seconds = self._conversation.uptime_seconds  # before looking: the report is true at least since then
+        self._notice_other_processes(question)
+        part = self._node_part()
+        if self._is_news(part):
+            self._told, self._told_at = part, self._clock()
+            self._revision += 1
+        self._update_tables(question)
+        if since == self._revision:
+            return None
+        full = since is None or since > self._revision
+        reports = tuple(known.report for known in self._known.values() if full or known.changed_at > (since or 0))
+        report = self._report(part, reports, uptime_seconds)
+        unknown = tuple(name for name in part.placed if name not in question.tables)
+        revision = f"{self._conversation.instance}-{self._revision}"
+        return report.model_copy(update={"revision": revision, "is_full": full, "unknown_directories": unknown})
+
+    def unasked(self, tables: tuple[TableReference, ...], with_tables: bool) -> AgentReport:
+        """A full report outside of the conversation; ``unknown_directories`` only ``with_tables``."""
+        uptime_seconds = self._conversation.uptime_seconds
+        for table in take_announced(self._root):
+            self._root.note_change(table)
+        part = self._node_part()
+        report = self._report(part, self._inventory.report(tables), uptime_seconds)
+        if not with_tables:
+            return report
+        named = {key_of(reference) for reference in tables}
+        unknown = tuple(name for name in part.placed if name not in named)
+        return report.model_copy(update={"unknown_directories": unknown})
+
+    def _notice_other_processes(self, question: Question) -> None:
+        for table in take_announced(self._root):
+            self._root.note_change(table)
+        paths = (path_of(asked.reference) for asked in question.tables.values())
+        self._inventory.look_if_due([path for path in paths if path is not None])
+
+    def _update_tables(self, question: Question) -> None:
+        for key in self._known.keys() - question.tables.keys():
+            del self._known[key]
+        for key, asked in question.tables.items():
+            known = self._known.get(key)
+            path = path_of(asked.reference)
+            stamp = None if path is None else self._inventory.table(path).stamp
+            if known is not None and known.stamp == stamp and known.reference == asked.reference:
+                continue
+            report = self._inventory.report_on(asked.reference)
+            if known is None or known.report != report:
+                self._revision += 1
+                self._known[key] = _Known(asked.reference, stamp, report, self._revision)
+            else:
+                known.reference, known.stamp = asked.reference, stamp
+
+    def _node_part(self) -> NodePart:
+        # Places before and after the bin: a folder that moves between them meanwhile is told of at least once.
+        placed = set(self._root.tables())
+        recycled = {one.table for one in recycled_tables(self._root)}
+        placed |= set(self._root.tables())
+        return NodePart(
+            self._root.disk(), tuple(map(str, sorted(placed))), tuple(map(str, sorted(recycled))),
+            read_progress(self._root),
+        )  # fmt: skip
+
+    def _is_news(self, part: NodePart) -> bool:
+        """Whether the node's part differs so much from what was told that it is worth an answer."""
+        told = self._told
+        if told is None or _is_other_space(told.disk, part.disk):
+            return True
+        if self._clock() < self._told_at + PROGRESS_SECONDS and _clone_keys(told) == _clone_keys(part):
+            part = replace(part, clones=told.clones)
+        return replace(part, disk=told.disk) != told
+
+    def _report(self, part: NodePart, tables: tuple[TableReport, ...], uptime_seconds: float) -> AgentReport:
+        return AgentReport(
+            node=self._node,
+            revision=f"{self._conversation.instance}-0",
+            instance=self._conversation.instance,
+            uptime_seconds=uptime_seconds,
+            term=self._conversation.term,
+            capacity_bytes=part.disk.capacity_bytes,
+            free_bytes=part.disk.free_bytes,
+            tables=tables,
+            recycled_directories=part.recycled,
+            clones=part.clones,
+        )
+
+
+def _is_other_space(told: Disk, now: Disk) -> bool:
+    moved = abs(now.free_bytes - told.free_bytes)
+    return now.capacity_bytes != told.capacity_bytes or moved > FREE_BYTES_SHARE * told.capacity_bytes
+
+
+def _clone_keys(part: NodePart) -> set[tuple[str, str, int]]:
+    return {(clone.namespace, clone.group, clone.bucket) for clone in part.clones}

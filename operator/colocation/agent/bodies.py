@@ -1,0 +1,63 @@
+"""JSON bodies of requests and answers."""
+
+from typing import TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from colocation.model.content_digest import is_sha256
+
+from .errors import Refusal
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+async def body_of(request: web.Request) -> bytes:
+    """A request's whole body.
+
+    Raises:
+        Refusal: 413, it is too large.
+    """
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise Refusal(413, "BodyTooLarge", f"the body is too large: {error.text}; ask about fewer tables") from error
+
+
+def validated(kind: type[Body], content: bytes) -> Body:
+    """A body's content.
+
+    Raises:
+        Refusal: 400, it is no such content; saying what is wrong with which field.
+    """
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise Refusal(400, "InvalidBody", f"the body is no {kind.__name__}: {problems}") from error
+
+
+async def parsed_body(request: web.Request, kind: type[Body]) -> Body:
+    """A request's body.
+
+    Raises:
+        Refusal: 400, 413.
+    """
+    return validated(kind, await body_of(request))
+
+
+def check_digests(digests: tuple[str, ...]) -> None:
+    """Refuse what is no SHA-256.
+
+    Raises:
+        Refusal: 400.
+    """
+    for digest in digests:
+        if not is_sha256(digest):
+            message = f"manifest {digest!r} is not allowed; allowed: 64 lower-case hex digits"
+            raise Refusal(400, "InvalidDigest", message)
+
+
+def answer_of(content: BaseModel) -> web.Response:
+    """200 with a content as JSON in camelCase."""
+    return web.json_response(text=content.model_dump_json(by_alias=True))

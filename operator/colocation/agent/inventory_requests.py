@@ -1,0 +1,126 @@
+"""POST /v1/inventory: questions of the operator's conversation, held until something changes; and single questions."""
+
+import asyncio
+import hashlib
+import time
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from colocation.model.agent import AgentReport, InventoryRequest, OldInventoryRequest
+
+from .answers import Superseded
+from .bell import rung_within
+from .bodies import answer_of, body_of, validated
+from .conversation import StaleTerm
+from .node import NodeState
+from .question import Question, UnknownQuestion
+
+POLL_SECONDS = 1.0
+"""While a question is held: how often other processes' announcements, clones' progress and the disk are looked at."""
+ANSWER_PAUSE_SECONDS = 1.0
+"""Between two answers to questions that may be held: a load that publishes a file every millisecond is told of once a
+second."""
+FREE_BYTES_STEP = 64 << 20
+"""Free space in answers to single questions, rounded down: else other programs' writes would change every revision."""
+
+
+async def inventory(node: NodeState, request: web.Request) -> web.Response:
+    """The report on what is asked, or 304 when the caller has it.
+
+    A question without a session (also in the form of the release before sessions) is answered in full, at once, and
+    not remembered.
+    """
+    asked = _asked(await body_of(request))
+    if isinstance(asked, OldInventoryRequest):
+        return await _answered_alone(node, request, asked)
+    taken = node.conversation.take(asked)
+    node.bell.ring()  # an older question that is held ends now
+    for ended in taken.running:
+        await asyncio.shield(asyncio.wrap_future(ended))
+    since = _revision_of(request.headers.get("If-None-Match"), node.conversation.instance)
+    wait_seconds = 0.0 if taken.is_new else asked.wait_seconds
+    try:
+        report = await _held(node, taken.question, since, wait_seconds)
+    except Superseded as error:
+        report = None
+        _check_successor(node, taken.question, is_current=since is not None, cause=error)
+    node.answered_at = time.monotonic()
+    if report is None:
+        return web.Response(status=304, headers={"ETag": request.headers.get("If-None-Match", "")})
+    return _with_tag(report.model_copy(update={"active_transfers": node.active_transfers}))
+
+
+async def _held(node: NodeState, question: Question, since: int | None, wait_seconds: float) -> AgentReport | None:
+    """The report as soon as it is not the one that the caller has; None when nothing changed within the time.
+
+    Raises:
+        Superseded: another question was asked meanwhile.
+    """
+    ends_at = time.monotonic() + wait_seconds
+    not_before = node.answered_at + ANSWER_PAUSE_SECONDS if wait_seconds else 0.0
+    while True:
+        ring = node.bell.next_ring
+        now = time.monotonic()
+        left_seconds = 0.0 if node.stopping else ends_at - now
+        if now >= not_before or left_seconds <= 0:
+            report = await node.run_report(node.answers.answer, question, since)
+            if report is not None or left_seconds <= 0:
+                return report
+            pause_seconds = min(POLL_SECONDS, left_seconds)
+        else:
+            pause_seconds = min(not_before - now, left_seconds)
+        await rung_within(ring, pause_seconds)
+        if node.conversation.question is not question:
+            raise Superseded
+
+
+def _check_successor(node: NodeState, question: Question, is_current: bool, cause: Superseded) -> None:
+    """Refuse a superseded question, unless all that the caller misses is the answer to its own newer one.
+
+    Raises:
+        StaleTerm: an operator with a newer term asks.
+        UnknownQuestion: another session asks, or the caller has no answer yet on which this one could rest.
+    """
+    newest = node.conversation.question
+    if node.conversation.term > question.term:
+        raise StaleTerm(question.term, node.conversation.term) from cause
+    if newest is None or newest.session != question.session or not is_current:
+        raise UnknownQuestion(f"question {question.number} was replaced by a newer one; ask in full") from cause
+
+
+async def _answered_alone(node: NodeState, request: web.Request, single: OldInventoryRequest) -> web.Response:
+    report = await node.run_report(node.answers.unasked, single.tables, True)
+    rounded = report.free_bytes // FREE_BYTES_STEP * FREE_BYTES_STEP
+    lasting = report.model_copy(update={"uptime_seconds": 0.0, "term": 0, "free_bytes": rounded})
+    revision = hashlib.sha256(lasting.model_dump_json().encode()).hexdigest()
+    if request.headers.get("If-None-Match") == f'"{revision}"':
+        return web.Response(status=304, headers={"ETag": f'"{revision}"'})
+    update = {"revision": revision, "free_bytes": rounded, "active_transfers": node.active_transfers}
+    return _with_tag(report.model_copy(update=update))
+
+
+def _asked(content: bytes) -> InventoryRequest | OldInventoryRequest:
+    """A question of a conversation, or one that stands alone."""
+    try:
+        asked = InventoryRequest.model_validate_json(content)
+    except ValidationError:
+        try:
+            return OldInventoryRequest.model_validate_json(content)
+        except ValidationError:
+            asked = validated(InventoryRequest, content)  # refuses, saying what is wrong with the form of today
+    if asked.session:
+        return asked
+    return OldInventoryRequest(tables=tuple(one.reference for one in asked.changed))
+
+
+def _revision_of(header: str | None, instance: str) -> int | None:
+    """The number of a revision of this process in ``If-None-Match``; None for every other."""
+    begin, _, number = (header or "").strip('"').rpartition("-")
+    return int(number) if begin == instance and number.isascii() and number.isdigit() else None
+
+
+def _with_tag(report: AgentReport) -> web.Response:
+    response = answer_of(report)
+    response.headers["ETag"] = f'"{report.revision}"'
+    return response

@@ -1,0 +1,210 @@
+"""One operator leads, the others wait: by a Lease, as Kubernetes' own controllers do.
+
+The holder renews the Lease. A waiting operator takes it over once it has itself seen no renewal for the Lease's
+duration (by its monotonic clock, never by the times in the Lease: clocks differ), or at once when the holder released
+it. Each takeover begins a new *term*, a number that only grows. Agents refuse questions and orders of older terms, so
+an operator that was replaced and does not know it yet does no harm. A holder that cannot renew stops acting before
+anybody else may begin (``is_leading``), goes on when it finds the Lease still its own, and ends when another holds it.
+
+Source: client-go's ``leaderelection``. The Python client's port of it is not used: it reads the wall clock, counts no
+transitions, and ends at the first error of the network.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from ..kube.api import Api, ApiError, Conflict, NotFound, Resource
+from ..model.names import LEASE_DURATION_SECONDS, LEASE_NAME, LEASE_RENEW_SECONDS
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+RETRY_SECONDS = 2.0
+"""Between attempts to renew or to take over."""
+SAFETY_SECONDS = 4.0
+"""The holder stops acting so long before others may begin: a request that is under way may still be carried out."""
+
+JsonObject = dict[str, Any]
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LeaseRecord:
+    """A Lease as the API server has it. ``transitions``: how often it changed hands."""
+
+    holder: str
+    transitions: int
+    renew_time: str
+    resource_version: str
+
+    @property
+    def term(self) -> int:
+        """Of its holder."""
+        return self.transitions + 1
+
+
+class Leadership:
+    """This operator's part in the election.
+
+    Args:
+        api: the API server.
+        namespace: the operator's own, where the Lease is.
+        pod: name of the pod, empty outside of one. A container that starts again in the same pod need not wait: the
+            one before it is dead.
+        now: the wall clock, for the times in the Lease, which people and readers of verdicts look at.
+        monotonic: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        pod: str,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._pod = pod
+        self._now = now
+        self._monotonic = monotonic
+        self.identity = f"{pod or 'operator'}_{uuid4().hex[:8]}"
+        self.term = 0
+        self.renewed_at: datetime | None = None
+        self._valid_until = float("-inf")
+        self._seen: tuple[LeaseRecord, float] | None = None
+        self._heard_term = 0
+        self._lost = False
+        self._wake = asyncio.Event()
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this operator may act now."""
+        return self.term > 0 and self._monotonic() < self._valid_until
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this operator led, and another one does now: it must not go on with what it knows."""
+        return self._lost
+
+    def hear_term(self, term: int) -> None:
+        """An agent knows of a newer term than ours: take a newer one yet, or find out that somebody else has it."""
+        if term >= self._heard_term and term > self.term:
+            self._heard_term = term
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Take the Lease and keep it, until cancelled or lost."""
+        while not self._lost:
+            try:
+                await self.step()
+                pause = LEASE_RENEW_SECONDS if self.is_leading and self._heard_term <= self.term else RETRY_SECONDS
+            except ApiError as error:
+                logger.warning("the Lease %s/%s: %s", self._namespace, LEASE_NAME, error)
+                pause = RETRY_SECONDS
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), timeout=pause)
+            except TimeoutError:
+                continue
+
+    async def step(self) -> None:
+        """Look at the Lease once, and create it, take it over, renew it, or wait.
+
+        Raises:
+            ApiError: the API server refused, or gave no answer; the Lease stands as it was known.
+        """
+        asked_at = self._monotonic()
+        try:
+            record = record_of(await self._api.get(LEASES, self._namespace, LEASE_NAME))
+        except NotFound:
+            await self._create(asked_at)
+            return
+        if self.term and record.holder != self.identity:
+            logger.error("the Lease is held by %s now; this operator ends", record.holder or "nobody")
+            self._lost, self.term = True, 0
+        elif record.holder == self.identity:  # ours, maybe by a request whose answer was lost
+            await self._write(record, max(record.transitions, self._heard_term), asked_at)
+        elif self._may_take(record):
+            await self._write(record, max(record.transitions + 1, self._heard_term), asked_at)
+
+    async def release(self) -> None:
+        """Give the Lease up, so that a successor need not wait; an error is no harm."""
+        if not self.is_leading:
+            return
+        self._valid_until = float("-inf")
+        try:
+            record = record_of(await self._api.get(LEASES, self._namespace, LEASE_NAME))
+            if record.holder == self.identity:
+                await self._api.patch(LEASES, self._namespace, LEASE_NAME, self._patch(record, {"holderIdentity": ""}))
+        except ApiError as error:
+            logger.info("the Lease was not given up: %s", error)
+
+    def _may_take(self, record: LeaseRecord) -> bool:
+        if not record.holder or (self._pod and record.holder.rpartition("_")[0] == self._pod):
+            return True
+        now = self._monotonic()
+        if self._seen is None or self._seen[0] != record:
+            self._seen = record, now
+            return False
+        return now - self._seen[1] >= LEASE_DURATION_SECONDS
+
+    async def _create(self, asked_at: float) -> None:
+        """Nobody holds it, or somebody deleted it under its holder, who goes on with its term."""
+        transitions = max(self.term - 1, self._heard_term)
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE_NAME, "namespace": self._namespace},
+            "spec": self._spec(transitions),
+        }
+        try:
+            answer = await self._api.create(LEASES, self._namespace, body)
+        except Conflict:
+            return  # another one was quicker
+        self._take(record_of(answer), asked_at)
+
+    async def _write(self, record: LeaseRecord, transitions: int, asked_at: float) -> None:
+        patch = self._patch(record, self._spec(transitions))
+        try:
+            answer = await self._api.patch(LEASES, self._namespace, LEASE_NAME, patch)
+        except Conflict:
+            return  # another one was quicker; the next step finds out who
+        self._take(record_of(answer), asked_at)
+
+    def _take(self, record: LeaseRecord, asked_at: float) -> None:
+        if record.term != self.term:
+            logger.info("this operator leads, term %d", record.term)
+        self.term = record.term
+        self.renewed_at = self._now()
+        self._valid_until = asked_at + LEASE_DURATION_SECONDS - SAFETY_SECONDS
+
+    def _spec(self, transitions: int) -> JsonObject:
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        acquired = {} if self.term and transitions == self.term - 1 else {"acquireTime": now}
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": LEASE_DURATION_SECONDS,
+            "leaseTransitions": transitions,
+            "renewTime": now,
+            **acquired,
+        }
+
+    def _patch(self, record: LeaseRecord, spec: JsonObject) -> JsonObject:
+        return {"metadata": {"resourceVersion": record.resource_version}, "spec": spec}
+
+
+def record_of(body: JsonObject) -> LeaseRecord:
+    """A Lease; what is missing or senseless in its spec counts as nobody's."""
+    spec = body.get("spec") or {}
+    transitions = spec.get("leaseTransitions")
+    return LeaseRecord(
+        holder=str(spec.get("holderIdentity") or ""),
+        transitions=transitions if isinstance(transitions, int) and transitions >= 0 else 0,
+        renew_time=str(spec.get("renewTime") or ""),
+        resource_version=str(body["metadata"]["resourceVersion"]),
+    )

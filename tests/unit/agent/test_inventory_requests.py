@@ -1,0 +1,364 @@
+"""The operator's conversation with an agent over HTTPS: full and partial answers, held ones, and who is refused."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from colocation.agent import answers
+from colocation.agentclient import AgentClient, StaleTerm, UnknownQuestion, calls
+from colocation.model.agent import AgentReport, AskedTable, CloneProgress, InventoryRequest, TableReference
+from colocation.storage.clone_progress import write_progress
+from colocation.storage.root import DataRoot, Disk
+from tests.unit.storage.tables import UID, Table, damage, data_path, make_table, on_disk
+
+from .harness import AgentThread, FakeAuthorizer, Operator, until
+
+TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
+OTHER = make_table({data_path(0): b"other"}, name="lines")
+NEXT = make_table(TABLE.contents | {data_path(0, load="2"): b"more"}, snapshot=2)
+LONG_SECONDS = 60.0
+"""No test waits so long: what it waits for wakes the request."""
+
+
+def put(client: AgentClient, table: Table) -> None:
+    """Publish a table as a load does."""
+    for path, content in table.contents.items():
+        client.put_file(*table.path, path, content)
+    client.put_manifest(*table.path, table.stored, table.manifest)
+
+
+@pytest.fixture
+def client(agent: AgentThread) -> Iterator[AgentClient]:
+    """A client of an agent that holds ``TABLE``."""
+    with agent.client() as opened:
+        put(opened, TABLE)
+        yield opened
+
+
+@pytest.fixture
+def operator(client: AgentClient) -> Operator:
+    """An operator that asked that agent about ``TABLE``, and has nothing to wait for."""
+    operator = Operator(client)
+    operator.ask(TABLE.asked)
+    return operator
+
+
+class Held(NamedTuple):
+    """What became of a question that was held."""
+
+    answer: list[AgentReport | None]
+    errors: list[Exception]
+
+
+@contextmanager
+def held(operator: Operator) -> Iterator[Held]:
+    """The operator's question is under way, to be held for long; at the end it was answered."""
+    outcome = Held([], [])
+
+    def wait() -> None:
+        try:
+            outcome.answer.append(operator.wait(LONG_SECONDS))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test looks at it
+            outcome.errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    started = time.monotonic()
+    thread.start()
+    yield outcome
+    thread.join(LONG_SECONDS)
+    assert time.monotonic() - started < LONG_SECONDS / 2
+
+
+def states(report: AgentReport | None) -> dict[str, dict[int, str | None]]:
+    """The state of every bucket of every table in a report."""
+    assert report is not None
+    return {
+        table.directory: {bucket: found.state for bucket, found in table.buckets.items()} for table in report.tables
+    }
+
+
+WHOLE = {TABLE.path.directory: {0: "complete", 1: "complete"}}
+
+
+def test_the_first_question_is_answered_in_full(client: AgentClient) -> None:
+    """With the agent's process, its uptime and the operator's term."""
+    operator = Operator(client, term=3)
+    report = operator.ask(TABLE.asked)
+    assert (report.is_full, report.term, states(report)) == (True, 3, WHOLE)
+    assert report.revision.startswith(f"{report.instance}-")
+    assert 0 < report.uptime_seconds < LONG_SECONDS
+
+
+def test_nothing_new_is_304(operator: Operator) -> None:
+    """At once without a wait, at its end with one."""
+    assert operator.wait(0) is None
+    started = time.monotonic()
+    assert operator.wait(0.2) is None
+    assert time.monotonic() - started >= 0.2
+
+
+def test_later_answers_hold_what_changed(client: AgentClient, operator: Operator) -> None:
+    """A table that is new in the question, a table that changed; not the quiet one; what is unknown is always whole."""
+    put(client, OTHER)
+    report = operator.change(OTHER.asked)
+    assert (report.is_full, states(report)) == (False, {OTHER.path.directory: {0: "complete"}})
+    put(client, NEXT)
+    report = operator.change(NEXT.asked, removed=(str(OTHER.path),))
+    assert (report.is_full, states(report)) == (False, WHOLE)
+    assert (report.tables[0].manifest, report.unknown_directories) == (NEXT.manifest, (str(OTHER.path),))
+
+
+@pytest.mark.parametrize("revision", ["0123456789abcdef-1", "nonsense", "-1", "{}-999999", "{}-x"])
+def test_a_revision_that_this_process_never_gave_gets_everything(operator: Operator, revision: str) -> None:
+    """Of an agent before its restart, or of nobody."""
+    report = operator.ask(TABLE.asked, revision=revision.format(operator.report.instance))
+    assert (report.is_full, states(report)) == (True, WHOLE)
+
+
+def test_a_question_that_changes_nothing_about_the_tables_is_confirmed_at_once(operator: Operator) -> None:
+    """The map moved on: the agent says with 304 that it knows; it does not wait for news."""
+    moved = TABLE.asked.model_copy(update={"map_version": 8})
+    request = InventoryRequest(
+        term=1, session="first", number=2, base=1, changed=(moved,), wait_seconds=LONG_SECONDS
+    )
+    started = time.monotonic()
+    assert operator.client.inventory(request, operator.revision) is None
+    assert time.monotonic() - started < LONG_SECONDS / 2
+
+
+def test_a_question_may_come_twice(operator: Operator) -> None:
+    """Its answer was lost; the second time it is the same question."""
+    moved = TABLE.asked.model_copy(update={"map_version": 8})
+    request = InventoryRequest(term=1, session="first", number=2, base=1, changed=(moved,))
+    for _ in range(2):
+        assert operator.client.inventory(request, None).is_full
+    with pytest.raises(UnknownQuestion, match="question 1 is not remembered, the newest is 2"):
+        operator.client.inventory(request.model_copy(update={"changed": (TABLE.asked,)}))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(InventoryRequest(term=1, session="other", number=2, base=1), id="another session"),
+        pytest.param(InventoryRequest(term=1, session="first", number=3, base=2), id="a base that never came"),
+        pytest.param(InventoryRequest(term=1, session="first", number=0), id="an older question that comes late"),
+    ],
+)
+def test_unknown_questions(operator: Operator, request_: InventoryRequest) -> None:
+    """409, and the question that is remembered stays."""
+    with pytest.raises(UnknownQuestion):
+        operator.client.inventory(request_)
+    assert operator.wait(0) is None
+
+
+def test_an_operator_that_was_replaced_is_told(operator: Operator) -> None:
+    """The answer to an older term names the newer one, and changes nothing."""
+    newer = Operator(operator.client, "second", term=5)
+    newer.ask(TABLE.asked)
+    with pytest.raises(StaleTerm, match="another operator leads") as caught:
+        operator.wait(0)
+    assert caught.value.term == 5
+    assert newer.wait(0) is None
+
+
+Act = Callable[[AgentThread, AgentClient], object]
+
+
+def touch_free_space(agent: AgentThread, _client: AgentClient) -> None:
+    """Two percent of the disk were taken by somebody else."""
+    disk = agent.running.node.root.disk()
+    taken = Disk(disk.capacity_bytes, disk.free_bytes - disk.capacity_bytes // 50)
+    agent.running.node.root.disk = lambda: taken
+
+
+def advance_clone(agent: AgentThread, _client: AgentClient) -> None:
+    """A clone Job begins."""
+    progress = CloneProgress(namespace="shop", group="sales", bucket=1, bytes_done=0, bytes_total=9, updated_at="")
+    write_progress(agent.running.node.root, progress)
+
+
+def publish_as_a_clone(agent: AgentThread, _client: AgentClient) -> None:
+    """Another process puts a file in the place of a damaged one."""
+    program = """
+import sys
+from pathlib import Path
+from colocation.storage.incoming import IncomingFile
+from colocation.storage.paths import table_path
+from colocation.storage.publish import replace_published
+from colocation.storage.root import UPLOADS, DataRoot
+root = DataRoot(Path(sys.argv[1]))
+with IncomingFile(root, UPLOADS, "new") as incoming:
+    incoming.write(b"new")
+    replace_published(root, table_path("shop", sys.argv[2]), sys.argv[3], incoming, incoming.settle())
+"""
+    agent.running.node.inventory._look_at = time.monotonic() + 3600  # no look at the folders comes to help
+    arguments = [str(agent.settings.data_root), TABLE.path.directory, data_path(0, load="clone")]
+    subprocess.run([sys.executable, "-c", program, *arguments], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(lambda _agent, client: client.put_file(*TABLE.path, data_path(2), b"x"), id="a file is published"),
+        pytest.param(lambda _agent, client: put(client, OTHER), id="a folder appears"),
+        pytest.param(
+            lambda agent, _client: on_disk(agent.settings.data_root, TABLE.path, data_path(0)).unlink(),
+            id="a file goes by hand",
+        ),
+        pytest.param(advance_clone, id="a clone begins"),
+        pytest.param(publish_as_a_clone, id="another process publishes"),
+        pytest.param(touch_free_space, id="much room was taken"),
+        pytest.param(lambda agent, _client: agent.running.node.stop_holding(), id="the agent stops"),
+    ],
+)
+def test_what_wakes_a_held_question(agent: AgentThread, client: AgentClient, operator: Operator, act: Act) -> None:
+    """Everything that a report is made of, within seconds."""
+    with held(operator) as outcome, agent.client() as other:
+        act(agent, other)
+    assert outcome.errors == []
+    assert len(outcome.answer) == 1
+
+
+def test_damage_that_a_reader_finds_wakes_a_held_question(
+    agent: AgentThread, client: AgentClient, operator: Operator
+) -> None:
+    """The replica is reported corrupt as soon as anybody read it."""
+    damage(on_disk(agent.settings.data_root, TABLE.path, data_path(0)))
+    with held(operator) as outcome, agent.client() as other, pytest.raises(Exception, match="ReplicaCorrupt"):
+        other.get_file(*TABLE.path, data_path(0))
+    assert states(outcome.answer[0])[TABLE.path.directory][0] == "corrupt"
+
+
+def test_little_room_wakes_nobody(agent: AgentThread, operator: Operator) -> None:
+    """A change of half a percent is told with the next answer."""
+    node = agent.running.node
+    disk = node.root.disk()
+    taken = Disk(disk.capacity_bytes, disk.free_bytes - disk.capacity_bytes // 200)
+    node.root.disk = lambda: taken
+    assert operator.wait(0) is None
+    assert operator.ask(TABLE.asked).free_bytes == taken.free_bytes
+
+
+def test_a_clone_that_merely_advances_is_told_every_two_seconds(tmp_path: Path) -> None:
+    """Its begin and its end are told at once."""
+    now = [100.0]
+    root = DataRoot(tmp_path)
+    told = answers.Answers("node-1", root, None, None, clock=lambda: now[0])
+    before = answers.NodePart(Disk(100, 50), (), (), (clone(1),))
+    told._told, told._told_at = before, 100.0
+    advanced = answers.NodePart(Disk(100, 50), (), (), (clone(2),))
+    ended = answers.NodePart(Disk(100, 50), (), (), ())
+    assert (told._is_news(advanced), told._is_news(ended)) == (False, True)
+    now[0] = 102.0
+    assert told._is_news(advanced)
+    root.close()
+
+
+def clone(bytes_done: int) -> CloneProgress:
+    """A clone's progress."""
+    return CloneProgress(
+        namespace="shop", group="sales", bucket=0, bytes_done=bytes_done, bytes_total=9, updated_at=""
+    )
+
+
+def test_a_newer_question_ends_a_held_one_of_its_session(agent: AgentThread, operator: Operator) -> None:
+    """With 304: nothing had changed for it, and what comes is the answer to the newer question."""
+    conversation, newer = agent.running.node.conversation, Operator(operator.client)
+    before, newer.number = conversation.question, 1
+    with held(operator) as outcome, agent.client() as other:
+        until(lambda: conversation.question is not before)
+        newer.client = other
+        newer.ask(TABLE.asked, OTHER.asked)
+    assert outcome == Held([None], [])
+
+
+@pytest.mark.parametrize(
+    ("term", "error"), [pytest.param(1, UnknownQuestion, id="same term"), pytest.param(2, StaleTerm, id="newer term")]
+)
+def test_another_session_ends_a_held_question(
+    agent: AgentThread, operator: Operator, term: int, error: type[Exception]
+) -> None:
+    """One operator at a time is answered."""
+    conversation = agent.running.node.conversation
+    before = conversation.question
+    with held(operator) as outcome, agent.client() as other:
+        until(lambda: conversation.question is not before)
+        Operator(other, "second", term).ask(TABLE.asked)
+    assert (outcome.answer, [type(one) for one in outcome.errors]) == ([], [error])
+
+
+def test_a_busy_load_is_told_of_once_a_second(agent: AgentThread, operator: Operator) -> None:
+    """A question that may be held is not answered again within the second, however much is published."""
+    started = time.monotonic()
+    with agent.client() as other:
+        for number in range(3):
+            other.put_file(*TABLE.path, data_path(3, load=str(number)), b"x")
+            assert operator.wait(LONG_SECONDS) is not None
+    assert time.monotonic() - started >= 2.0
+
+
+BAD = TableReference(namespace="..", directory="x", manifest="not hex", retained_manifests=("../..",))
+BAD_DIGEST = TABLE.reference.model_copy(update={"manifest": "x", "retained_manifests": ("y",)})
+
+
+@pytest.mark.parametrize(
+    "bad", [pytest.param(BAD, id="directory"), pytest.param(BAD_DIGEST.model_copy(update={"directory": f"l-{UID}"}),
+                                                            id="digest")]
+)  # fmt: skip
+@pytest.mark.parametrize("old", [True, False], ids=["old form", "conversation"])
+def test_one_bad_reference_harms_itself_alone(
+    agent: AgentThread, client: AgentClient, bad: TableReference, old: bool
+) -> None:
+    """A tenant's status reached the question unchecked (C1): nothing of that table is here; the rest is answered."""
+    tables = (AskedTable(reference=bad, uid="x"), TABLE.asked)
+    report = old_form(agent, bad, TABLE.reference) if old else Operator(client).ask(*tables)
+    wrong, right = report.tables
+    assert (wrong.manifest_present, wrong.retained_present, wrong.buckets) == (False, False, {})
+    assert {bucket: found.state for bucket, found in right.buckets.items()} == {0: "complete", 1: "complete"}
+
+
+def old_form(
+    agent: AgentThread, *references: TableReference, revision: str | None = None
+) -> AgentReport | None:
+    """What an operator of the release before sessions is answered."""
+    call = calls.old_inventory_call(references, revision)
+    headers = {**call.headers, "Content-Length": str(len(call.body))}
+    raw = agent.raw_request(call.method, call.target, headers, call.body)
+    assert raw.status in call.accepted
+    return calls.parsed(AgentReport, raw.body) if raw.status == 200 else None
+
+
+def test_the_old_form_is_answered_in_full(agent: AgentThread, operator: Operator) -> None:
+    """During an upgrade: at once, with its own revision, and without a word to the conversation under way."""
+    first = old_form(agent, TABLE.reference)
+    assert (first.is_full, states(first), first.unknown_directories) == (True, WHOLE, ())
+    assert old_form(agent, TABLE.reference, revision=first.revision) is None
+    assert old_form(agent, revision=first.revision).unknown_directories == (str(TABLE.path),)
+    on_disk(agent.settings.data_root, TABLE.path, data_path(0)).unlink()
+    second = old_form(agent, TABLE.reference, revision=first.revision)
+    assert states(second)[TABLE.path.directory][0] is None
+    assert operator.wait(0) is not None
+
+
+def test_a_restarted_agent_is_another_instance(agent: AgentThread, operator: Operator) -> None:
+    """It remembers no question, and no revision of its predecessor."""
+    before = operator.report
+    agent.stop()
+    again = AgentThread(agent.settings.data_root, agent.pki, FakeAuthorizer()).start()
+    try:
+        with again.client() as client:
+            operator.client = client
+            with pytest.raises(UnknownQuestion):
+                operator.wait(0)
+            report = operator.ask(TABLE.asked, revision=before.revision)
+    finally:
+        again.stop()
+    assert report.is_full
+    assert report.instance != before.instance

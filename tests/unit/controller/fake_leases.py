@@ -1,0 +1,49 @@
+"""The part of the API server that holds one Lease."""
+
+import copy
+from typing import Any
+
+from colocation.kube.api import ApiError, Conflict, NotFound, Resource
+
+
+class FakeLeases:
+    """Reads, creates and patches with the precondition of a resource version; ``away`` answers nobody."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.away = False
+        self.loses_answers = False
+        self._version = 0
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
+        self._be_there()
+        if self.lease is None:
+            raise NotFound(404, "no such Lease")
+        return copy.deepcopy(self.lease)
+
+    async def create(self, resource: Resource, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+        self._be_there()
+        if self.lease is not None:
+            raise Conflict(409, "it exists")
+        return self._store(copy.deepcopy(body))
+
+    async def patch(
+        self, resource: Resource, namespace: str, name: str, body: dict[str, Any], subresource: str = ""
+    ) -> dict[str, Any]:
+        self._be_there()
+        if self.lease is None:
+            raise NotFound(404, "no such Lease")
+        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            raise Conflict(409, "it has changed")
+        return self._store({**self.lease, "spec": {**self.lease["spec"], **body["spec"]}})
+
+    def _be_there(self) -> None:
+        if self.away:
+            raise ApiError(0, "no answer from the API server")
+
+    def _store(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._version += 1
+        self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self._version)}}
+        if self.loses_answers:
+            raise ApiError(504, "the answer was lost")
+        return copy.deepcopy(self.lease)

@@ -1,0 +1,164 @@
+"""One operator leads at a time, terms only grow, and clocks that differ do no harm."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colocation.controller.leadership import RETRY_SECONDS, Leadership
+from colocation.kube.api import ApiError
+from colocation.model.names import LEASE_DURATION_SECONDS, LEASE_RENEW_SECONDS
+
+from .fake_leases import FakeLeases
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+class Time:
+    """Seconds that never go back, and a wall clock that is off by ``step_seconds``."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.step_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def wall(self) -> datetime:
+        return NOON + timedelta(seconds=self.seconds + self.step_seconds)
+
+
+def candidate(leases: FakeLeases, time: Time, pod: str = "") -> Leadership:
+    return Leadership(leases, "system", pod, time.wall, time.monotonic)  # type: ignore[arg-type]
+
+
+async def test_first_one_leads_at_once_and_the_second_waits() -> None:
+    """The Lease is made by who comes first."""
+    leases, time = FakeLeases(), Time()
+    first, second = candidate(leases, time), candidate(leases, time)
+    await first.step()
+    await second.step()
+    assert (first.is_leading, first.term, second.is_leading) == (True, 1, False)
+
+
+async def test_successor_waits_for_the_whole_duration_by_its_own_clock() -> None:
+    """Whatever the times in the Lease say: the dead holder's clock was an hour behind."""
+    leases, time = FakeLeases(), Time()
+    first, second = candidate(leases, time), candidate(leases, time)
+    time.step_seconds = -3600
+    await first.step()
+    time.step_seconds = 0
+    await second.step()
+    time.seconds += LEASE_DURATION_SECONDS - 0.1
+    await second.step()
+    assert not first.is_leading and not second.is_leading
+    time.seconds += 0.1
+    await second.step()
+    assert second.is_leading and second.term == 2
+
+
+async def test_holder_that_was_replaced_never_acts_again() -> None:
+    """Not even when its clock says that its Lease is still good."""
+    leases, time = FakeLeases(), Time()
+    first, second = candidate(leases, time), candidate(leases, time)
+    await first.step()
+    await second.step()
+    time.seconds += LEASE_DURATION_SECONDS
+    await second.step()
+    await first.step()
+    assert first.is_lost and not first.is_leading
+
+
+async def test_holder_that_cannot_renew_pauses_and_goes_on_with_its_term() -> None:
+    """The API server was away; nobody else can have taken the Lease."""
+    leases, time = FakeLeases(), Time()
+    leader = candidate(leases, time)
+    await leader.step()
+    leases.away = True
+    time.seconds += LEASE_DURATION_SECONDS
+    with pytest.raises(ApiError):
+        await leader.step()
+    assert not leader.is_leading
+    leases.away = False
+    await leader.step()
+    assert leader.is_leading and leader.term == 1 and not leader.is_lost
+
+
+async def test_takeover_whose_answer_was_lost_is_found_out() -> None:
+    """The Lease names us; the next look finds that, and no other term begins."""
+    leases, time = FakeLeases(), Time()
+    leases.loses_answers = True
+    leader = candidate(leases, time)
+    with pytest.raises(ApiError):
+        await leader.step()
+    leases.loses_answers = False
+    await leader.step()
+    assert leader.is_leading
+
+
+async def test_released_lease_is_taken_at_once() -> None:
+    """An operator that is told to stop lets its successor begin."""
+    leases, time = FakeLeases(), Time()
+    first, second = candidate(leases, time), candidate(leases, time)
+    await first.step()
+    await first.release()
+    await second.step()
+    assert not first.is_leading and second.is_leading and second.term == 2
+
+
+async def test_container_that_starts_again_in_its_pod_does_not_wait() -> None:
+    """Its predecessor is dead: a pod runs one container of a name at a time."""
+    leases, time = FakeLeases(), Time()
+    await candidate(leases, time, "operator-abc").step()
+    again = candidate(leases, time, "operator-abc")
+    await again.step()
+    assert again.is_leading and again.term == 2
+
+
+async def test_deleted_lease_is_made_again_by_its_holder_with_its_term() -> None:
+    """Terms never go back while somebody remembers them."""
+    leases, time = FakeLeases(), Time()
+    first, second = candidate(leases, time), candidate(leases, time)
+    await first.step()
+    await first.release()
+    await second.step()
+    leases.lease = None
+    await second.step()
+    assert second.is_leading and second.term == 2
+
+
+async def test_term_that_agents_know_already_is_left_behind() -> None:
+    """After a restore of etcd the Lease counts from an older number; agents would refuse its terms."""
+    leases, time = FakeLeases(), Time()
+    leader = candidate(leases, time)
+    await leader.step()
+    leader.hear_term(7)
+    await leader.step()
+    assert leader.is_leading and leader.term == 8
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 2 * LEASE_DURATION_SECONDS), st.booleans()), max_size=60))
+async def test_never_two_leaders(turns: list[tuple[int, float, bool]]) -> None:
+    """Whoever looks when, with an API server that loses answers: one acts at most, and terms only grow."""
+    leases, time = FakeLeases(), Time()
+    candidates = [candidate(leases, time) for _ in range(3)]
+    newest = 0
+    for turn, seconds, loses in turns:
+        time.seconds += seconds
+        leases.loses_answers = loses
+        with_error = candidates[turn]
+        try:
+            await with_error.step()
+        except ApiError:
+            assert loses
+        leaders = [one for one in candidates if one.is_leading]
+        assert len(leaders) <= 1
+        if leaders:
+            assert leaders[0].term >= newest
+            newest = leaders[0].term
+
+
+def test_renewals_fit_into_the_duration() -> None:
+    """One lost renewal does not end a term."""
+    assert 2 * (LEASE_RENEW_SECONDS + RETRY_SECONDS) <= LEASE_DURATION_SECONDS
