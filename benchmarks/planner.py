@@ -30,8 +30,8 @@ from colocation.model.group import BucketSequence, ColocationGroupSpec
 from colocation.model.plan import Plan
 from colocation.model.snapshot import GroupState, Node, Snapshot
 from colocation.planner import plan
-from colocation.planner.balance import even_rows
-from colocation.planner.shares import remembered_shares
+from colocation.planner.balance import nearest_even_map
+from colocation.planner.evenness.shares import remembered_shares
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 GIB = 1 << 30
@@ -83,7 +83,7 @@ def timed(work: Callable[[], Plan]) -> tuple[float, Plan]:
     """Processor seconds of the fastest of some repeats, and what it gave."""
     best = float("inf")
     for _ in range(REPEATS):
-        even_rows.cache_clear()
+        nearest_even_map.cache_clear()
         remembered_shares.cache_clear()
         start = time.process_time()
         result = work()

@@ -16,7 +16,7 @@ from colocation.kube.writer import LiveWriter
 from colocation.manifests.clone_job import CloneJobSettings, clone_job_name
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.spark_pods import SparkPlacement
-from colocation.model.agent import TableReference
+from colocation.model.agent import DeletionProof, TableReference
 from colocation.model.clone import CloneSource, CloneSpec
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.names import GROUP_KIND, table_directory
@@ -28,6 +28,7 @@ from colocation.reconcile.actions import (
     RecycleTable,
     RemoveClone,
     StartClone,
+    TableDrop,
     WriteConfigMap,
     WriteGroupStatus,
     WriteTableStatus,
@@ -40,6 +41,7 @@ from .objects import JsonObject, group, table
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 URL = "https://127.0.0.1:8440"
+PROOF = DeletionProof(instance="a", not_after_seconds=30, term=1, table_uid="u")
 
 
 class RecordingAgents:
@@ -182,7 +184,7 @@ async def test_bucket_is_dropped_only_against_the_map_that_was_read(writer: Writ
     """The map may have changed since: then the agent is not even asked."""
     identity = await writer.create(GROUPS, group())
     await writer.perform(WriteGroupStatus(identity, {"mapVersion": 2}))
-    orders = TableReference(namespace=writer.namespace, directory="orders-12345678")
+    orders = TableDrop(writer.namespace, "orders-12345678", ("a" * 64,), PROOF)
     drop = DropBucket(identity, 1, "node-1", URL, 0, (orders,), 60)
     with pytest.raises(StaleDecision):
         await writer.perform(drop)
@@ -196,7 +198,7 @@ async def test_folder_of_a_living_table_is_not_recycled(writer: Writer) -> None:
     identity = await writer.create(TABLES, table())
     directory = table_directory(identity.name, identity.uid)
     with pytest.raises(StaleDecision):
-        await writer.perform(RecycleTable("node-1", URL, writer.namespace, directory, 60))
-    await writer.perform(RecycleTable("node-1", URL, writer.namespace, "orders-00000000", 60))
-    await writer.perform(RecycleTable("node-1", URL, writer.namespace, "gone-00000000", 60))
+        await writer.perform(RecycleTable("node-1", URL, writer.namespace, directory, 60, PROOF))
+    await writer.perform(RecycleTable("node-1", URL, writer.namespace, "orders-00000000", 60, PROOF))
+    await writer.perform(RecycleTable("node-1", URL, writer.namespace, "gone-00000000", 60, PROOF))
     assert writer.agents.urls == [URL, URL]

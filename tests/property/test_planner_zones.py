@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from colocation.model.group import BucketSequence
 from colocation.model.snapshot import Node, Snapshot
 from colocation.planner import plan
-from colocation.planner.shares import fair_shares, is_even
+from colocation.planner.evenness.shares import fair_shares, is_even
 
 from .oracle import fewest_moves
 from .worlds import carried_out, make_group, make_node, make_snapshot, node_lists, placed_groups

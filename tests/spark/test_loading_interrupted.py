@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.agent.authorizer import Access
 from colocation.agentclient import AgentClient, Credentials
+from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from colocation.model.table_manifest import decode_manifest
 from colocation.spark import load, loading, register, transaction
 from colocation.spark.commit import LoadConflict
@@ -45,13 +46,20 @@ def data_files(agents: LoopbackAgents, directory: str) -> list[Path]:
     return [path for root in agents.roots.values() for path in root.glob(f"shop/{directory}/data/**/*.parquet")]
 
 
-def collect_garbage(agents: LoopbackAgents, directory: str, manifests: tuple[str, ...]) -> int:
-    """What the operator asks for, without a grace: how many files went."""
+def collect_garbage(agents: LoopbackAgents, directory: str, manifest: str) -> int:
+    """What the operator orders, without a grace: how many files went."""
+    reference = TableReference(namespace="shop", directory=directory, manifest=manifest)
+    asked = AskedTable(reference=reference, uid="uid")
     credentials = Credentials(str(agents.trust.token), str(agents.trust.certificate))
     removed = 0
     for url in agents.urls.values():
         with AgentClient(url, credentials) as client:
-            removed += client.collect("shop", directory, manifests, 0).files
+            report = client.inventory(InventoryRequest(session="test", changed=(asked,)))
+            assert report is not None
+            proof = DeletionProof(
+                instance=report.instance, not_after_seconds=report.uptime_seconds + 60, term=0, table_uid=asked.uid
+            )
+            removed += client.collect("shop", directory, (manifest,), 0, proof).files
     return removed
 
 
@@ -84,7 +92,7 @@ def test_a_driver_that_ends_at_a_step(
     table = catalog.tables["stepped"]
     snapshot = table.status.snapshot
     assert snapshot is not None
-    collect_garbage(agents, table.directory, (snapshot.manifest_sha256,))
+    collect_garbage(agents, table.directory, snapshot.manifest_sha256)
     assert len(data_files(agents, table.directory)) == 2 * snapshot.files
     assert count(spark, catalog, "stepped") == 90
 
@@ -164,15 +172,14 @@ def on_nth_upload(agents: LoopbackAgents, number: int, act: Callable[[], None]) 
 def test_a_killed_driver_leaves_garbage(
     agents: LoopbackAgents, program: Callable[[str], tuple[subprocess.Popen[str], str]]
 ) -> None:
-    """SIGKILL in the middle of the uploads: no manifest was published, and what was sent is collected."""
+    """SIGKILL in the middle of the uploads: no manifest was published, and what was sent is in no snapshot."""
     process, uid = program("local[2]")
     happened = on_nth_upload(agents, 5, lambda: os.killpg(process.pid, signal.SIGKILL))
     output, _ = process.communicate(timeout=120)
     assert happened.is_set() and "COMMITTED" not in output
     directory = f"killed-{uid[:8]}"
     assert not list(agents.roots["node-1"].glob(f"shop/{directory}/manifests/*"))
-    collect_garbage(agents, directory, ())
-    assert data_files(agents, directory) == []
+    assert data_files(agents, directory)  # garbage: it goes after the first commit, or with the table
 
 
 def test_a_killed_executor_is_replaced(

@@ -4,9 +4,8 @@ import json
 
 from ..model.conditions import Reason
 from ..model.group import BucketSequence
-from ..planner.cluster import Cluster
-from ..planner.sequence import sequence_problem
-from ..planner.view import GroupView
+from ..planner.placement import sequence_problem
+from ..planner.view import Cluster, GroupView
 from .errors import Refusal
 from .last_pass import LastPass
 

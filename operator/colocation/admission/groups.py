@@ -2,10 +2,8 @@
 
 from ..model.conditions import Reason
 from ..model.snapshot import GroupState
-from ..planner.cluster import Cluster
-from ..planner.map_size import too_large
-from ..planner.sequence import sequence_problem
-from ..planner.view import GroupView
+from ..planner.placement import sequence_problem, too_large
+from ..planner.view import Cluster, GroupView
 from ..state.observation import ObservedGroup
 from ..state.parse import parse_group
 from .known import Known

@@ -1,11 +1,12 @@
 """``python -m colocation.agent``: serve until SIGTERM."""
 
 import asyncio
-import logging
 import signal
 import sys
 
 from kubernetes.aio.config import ConfigException
+
+from colocation.logs import configure
 
 from .authorizer import CachedAuthorizer
 from .kubernetes_authorizer import KubernetesAuthorizer
@@ -24,8 +25,8 @@ async def _serve(settings: Settings) -> None:
 
 def main() -> None:
     """Run the agent."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     settings = settings_from(sys.argv[1:])
+    configure(settings.log_format)
     try:
         asyncio.run(_serve(settings))
     except ConfigException as error:

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from colocation.storage.paths import TablePath, table_path
 
-from . import files, inventory_requests, tables
+from . import deletions, files, inventory_requests, tables
 from .authorizer import Access, Authorizer, Identity
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
@@ -42,7 +42,7 @@ class AgentApi:
         verb = "none"
         try:
             identity = await self._identity(request)
-            access, handler = self._route(request)
+            access, handler = self._route(request, identity.user)
             verb = access.verb
             if not await self._authorizer.may(identity, access):
                 raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
@@ -75,8 +75,8 @@ class AgentApi:
             )
         return identity
 
-    def _route(self, request: web.Request) -> tuple[Access, Handler]:
-        """The right that a request needs, and what serves it.
+    def _route(self, request: web.Request, user: str) -> tuple[Access, Handler]:
+        """The right that a request needs, and what serves it to ``user``.
 
         Raises:
             Refusal: no such request, or not by this method.
@@ -97,22 +97,26 @@ class AgentApi:
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
-                return self._table_route(request, table_path(namespace, directory), action)
+                return self._table_route(request, user, table_path(namespace, directory), action)
         raise _no_such_request(request)
 
-    def _table_route(self, request: web.Request, table: TablePath, action: list[str]) -> tuple[Access, Handler]:
+    def _table_route(
+        self, request: web.Request, user: str, table: TablePath, action: list[str]
+    ) -> tuple[Access, Handler]:
         node = self._node
         match (request.method, *action):
+            case "GET", "manifests":
+                return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
             case "POST", "collect":
-                return _on(table, "delete"), lambda: tables.collect(node, request, table)
+                return _on(table, "delete"), lambda: deletions.collect(node, request, user, table)
             case "POST", "recycle":
-                return _on(table, "delete"), lambda: tables.recycle(node, request, table)
+                return _on(table, "delete"), lambda: deletions.recycle(node, request, user, table)
             case "POST", "restore":
-                return _on(table, "delete"), lambda: tables.restore(node, request, table)
+                return _on(table, "delete"), lambda: deletions.restore(node, request, user, table)
             case "POST", "buckets", bucket, "drop":
-                return _on(table, "delete"), lambda: tables.delete_bucket(node, request, table, bucket)
+                return _on(table, "delete"), lambda: deletions.drop_bucket(node, request, user, table, bucket)
         raise _no_such_request(request)
 
 

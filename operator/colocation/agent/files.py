@@ -9,9 +9,11 @@ from aiohttp import web
 
 from colocation.model.agent import FilePublished
 from colocation.model.content_digest import content_digest, sha256_of_content_digest
+from colocation.model.table_manifest import MAX_MANIFEST_BYTES
 from colocation.storage.errors import FileCorrupt
 from colocation.storage.incoming import IncomingFile
 from colocation.storage.ledger import LedgerEntry
+from colocation.storage.paths import sha256_of_manifest_path
 from colocation.storage.publish import is_published, publish_once, wanted_content
 from colocation.storage.root import UPLOADS
 from colocation.storage.verification import UNREADABLE, content_of
@@ -51,7 +53,10 @@ async def get_file(node: NodeState, request: web.Request, target: FileTarget) ->
 
 async def put_file(node: NodeState, request: web.Request, target: FileTarget) -> web.Response:
     """Receive, verify and publish a file."""
-    length = _announced_length(node, request)
+    max_bytes = node.settings.max_file_bytes
+    if sha256_of_manifest_path(target.path) is not None:
+        max_bytes = min(max_bytes, MAX_MANIFEST_BYTES)
+    length = _announced_length(request, max_bytes)
     sha256 = _announced_digest(request)
     with node.transfer(), node.room_for(length):
         if await node.run(is_published, node.root, target.table, target.path, sha256):
@@ -129,14 +134,12 @@ async def _received_blocks(request: web.Request, length: int) -> AsyncIterator[b
             return
 
 
-def _announced_length(node: NodeState, request: web.Request) -> int:
+def _announced_length(request: web.Request, max_bytes: int) -> int:
     if request.content_length is None:
         raise Refusal(411, "LengthRequired", "Content-Length is missing; give the file's size in bytes")
-    if request.content_length > node.settings.max_file_bytes:
-        raise Refusal(
-            413, "FileTooLarge",
-            f"{request.content_length} bytes announced; allowed: {node.settings.max_file_bytes}; write smaller files",
-        )
+    if request.content_length > max_bytes:
+        message = f"{request.content_length} bytes announced; allowed: {max_bytes}; write smaller files"
+        raise Refusal(413, "FileTooLarge", message)
     return request.content_length
 
 

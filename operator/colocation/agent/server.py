@@ -30,8 +30,9 @@ _log = logging.getLogger(__name__)
 class RunningAgent:
     """An agent that serves. ``port`` and ``health_port`` are the real ones (0 in the settings = any free)."""
 
-    def __init__(self, node: NodeState, upkeep: Upkeep, port: int, health_port: int) -> None:
+    def __init__(self, node: NodeState, health: Health, upkeep: Upkeep, port: int, health_port: int) -> None:
         self.node = node
+        self.health = health
         self.upkeep = upkeep
         self.port = port
         self.health_port = health_port
@@ -60,7 +61,7 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
             "agent of node %s serves %s on port %d, health on %d", settings.node, settings.data_root, port, health_port
         )
         try:
-            yield RunningAgent(node, upkeep, port, health_port)
+            yield RunningAgent(node, health, upkeep, port, health_port)
         finally:
             health.stopping = True
             node.stop_holding()

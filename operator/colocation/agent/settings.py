@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from colocation.logs import LOG_FORMATS
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, DEFAULT_DATA_ROOT
 
 GIB = 1 << 30
@@ -33,6 +34,7 @@ class Settings:
     disk_headroom_fraction: float = 0.05
     max_file_bytes: int = 16 * GIB
     shutdown_seconds: float = 20.0
+    log_format: str = "text"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ _OPTIONS = (
     _Option("disk-headroom-fraction", "share of the disk uploads leave free", str(Settings.disk_headroom_fraction)),
     _Option("max-file-bytes", "largest file that may be uploaded", str(Settings.max_file_bytes)),
     _Option("shutdown-seconds", "how long running requests may end at a stop", str(Settings.shutdown_seconds)),
+    _Option("log-format", f"how log lines look: {' or '.join(LOG_FORMATS)}", Settings.log_format),
 )
 
 
@@ -90,6 +93,8 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
         parser.error(f"disk-headroom-fraction {settings.disk_headroom_fraction} is not allowed; allowed: 0 to below 1")
     if min(settings.scrub_mib_per_second, settings.scrub_interval_seconds, settings.sweep_interval_seconds) <= 0:
         parser.error("scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0")
+    if settings.log_format not in LOG_FORMATS:
+        parser.error(f"log-format {settings.log_format!r} is not allowed; allowed: {', '.join(LOG_FORMATS)}")
     return settings
 
 
@@ -108,4 +113,5 @@ def _settings(given: Mapping[str, str]) -> Settings:
         disk_headroom_fraction=float(given["disk_headroom_fraction"]),
         max_file_bytes=int(given["max_file_bytes"]),
         shutdown_seconds=float(given["shutdown_seconds"]),
+        log_format=given["log_format"],
     )

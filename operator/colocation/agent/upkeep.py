@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from colocation.logs import audit
 from colocation.storage import incoming, recycling, upkeep
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
@@ -41,6 +42,7 @@ class Upkeep:
         self._root = root
         self._inventory = inventory
         self._metrics = metrics
+        self._purge = recycling.Purge(root)
         self._stop = threading.Event()
         self._hash_pace = Pace(None, self._stop)
         self._scrub_interval_seconds = settings.scrub_interval_seconds
@@ -82,7 +84,8 @@ class Upkeep:
 
     def _clean(self) -> None:
         incoming.remove_stale(self._root)
-        recycling.purge_expired(self._root)
+        for table in self._purge.run():
+            audit(_log, "purge", namespace=table.namespace, directory=table.directory, outcome="done", user="agent")
 
     def _hash(self) -> None:
         upkeep.hash_unverified(self._inventory, self._hash_pace)

@@ -15,11 +15,12 @@ from ..admin_api.changes import GroupChanges
 from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
+from ..kube.agent_channel import HttpChannel
 from ..kube.api import GROUPS, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
-from ..kube.orders import AgentOrders, inventory_client, order_client
+from ..kube.orders import AgentOrders, order_client
 from ..kube.reader import JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.freshness import CURRENT, Freshness
@@ -80,8 +81,8 @@ class Operator:
         self._failed = failed
         self._api = api
         self._wake = asyncio.Event()
-        self._inventories = Inventories(inventory_client(credentials), now, self._wake.set)
-        self._orders = AgentOrders(order_client(credentials))
+        self._inventories = Inventories(HttpChannel(credentials), now, self._wake.set)
+        self._orders = AgentOrders(order_client(credentials), self._inventories.ask_again)
         self._cluster = LiveCluster(api, settings.namespace, now, self._inventories, access / "ca.crt")
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)

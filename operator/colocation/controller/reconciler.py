@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from ..kube.errors import ClusterError, StaleDecision
-from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
+from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap, WriteGroupStatus
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
@@ -115,6 +115,7 @@ class Reconciler:
         self._doubtful: set[tuple[str, str]] = set()
         self._last: PassResult | None = None
         self._evidence = Evidence()
+        self._performed: tuple[Action, ...] = ()
         self._rewrites_left = MAX_REWRITES
 
     def forget_writes(self) -> None:
@@ -129,6 +130,8 @@ class Reconciler:
             ClusterError: the cluster could not be observed.
         """
         observation = await self._reader.observe()
+        self._evidence = self._evidence.ended(self._performed, observation.now)
+        self._performed = ()
         collect = self._is_time_to_collect(observation.now)
         last = self._last
         unchanged = last is not None and observation.version is not None and observation.version == last.version
@@ -142,7 +145,8 @@ class Reconciler:
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
         await self._strategy.perform([self._work(scope, performed, failures) for scope in decision.scopes])
-        self._last = PassResult(observation, decision, tuple(performed), failures)
+        self._performed = tuple(performed)
+        self._last = PassResult(observation, decision, self._performed, failures)
         return self._last
 
     def _work(
@@ -169,9 +173,13 @@ class Reconciler:
                 logger.log(level, "%s: %s not done: %s", scope.name, type(action).__name__, error)
                 if isinstance(action, PostEvent):
                     continue  # an event that is lost harms nobody
+                if isinstance(action, WriteGroupStatus):
+                    await self._fall_back(scope, action, performed)
                 return error
             except Exception as error:  # the last line of defence: one scope's error stays in its scope
                 logger.exception("%s: %s not done", scope.name, type(action).__name__)
+                if isinstance(action, WriteGroupStatus):
+                    await self._fall_back(scope, action, performed)
                 return InternalError(f"{scope.name}: {type(action).__name__}: {error!r}")
             audit_action(scope.name, action)
             performed.append(action)
@@ -179,6 +187,22 @@ class Reconciler:
                 self._config_maps[_config_map_key(action)] = action
                 self._doubtful.discard(_config_map_key(action))
         return None
+
+    async def _fall_back(self, scope: Scope, action: WriteGroupStatus, performed: list[Action]) -> None:
+        """Write less of a status that was refused."""
+        for fallback in action.fallbacks:
+            if not self._may_act():
+                return
+            try:
+                await self._writer.perform(fallback)
+            except ClusterError as error:
+                logger.warning("%s: %s not done either: %s", scope.name, type(fallback).__name__, error)
+            except Exception:  # the last line of defence, as above
+                logger.exception("%s: %s not done either", scope.name, type(fallback).__name__)
+            else:
+                audit_action(scope.name, fallback)
+                performed.append(fallback)
+                return
 
     def _begin_config_maps(self, decision: Decision) -> None:
         """Forget those that are not wanted any more."""

@@ -14,6 +14,8 @@ from .errors import ClusterError, StaleDecision
 JsonObject = dict[str, Any]
 
 REQUEST_TIMEOUT_SECONDS = 15.0
+PAGE_OBJECTS = 500
+MAX_PAGED_ATTEMPTS = 3
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 FIELD_MANAGER = "colocation-operator"
@@ -60,6 +62,10 @@ class Conflict(ApiError, StaleDecision):
     """409: somebody else wrote the object since we read it, or it exists already."""
 
 
+class Expired(ApiError):
+    """410: the API server does not remember the rest of a list any more."""
+
+
 async def connect() -> "Api":
     """Inside a pod by its ServiceAccount, else by the user's kubeconfig."""
     configuration = client.Configuration()
@@ -81,10 +87,33 @@ class Api:
         await self._client.close()
 
     async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[JsonObject], int]:
-        """(objects, resource version of the list); ``labels`` is a label selector."""
+        """(objects, resource version of the list), read in pages; ``labels`` is a label selector.
+
+        A list that takes so long that the API server forgets its beginning is begun anew, at last in one piece.
+        """
         query = [("labelSelector", labels)] if labels else []
-        answer = await self._request("GET", resource.path(namespace), query=query)
-        return answer["items"], int(answer["metadata"]["resourceVersion"])
+        for _ in range(MAX_PAGED_ATTEMPTS):
+            try:
+                return await self._list_pages(resource, namespace, [*query, ("limit", str(PAGE_OBJECTS))])
+            except Expired:
+                continue
+        return await self._list_pages(resource, namespace, query)
+
+    async def _list_pages(
+        self, resource: Resource, namespace: str, query: list[tuple[str, str]]
+    ) -> tuple[list[JsonObject], int]:
+        objects: list[JsonObject] = []
+        page = query
+        while True:
+            answer = await self._request("GET", resource.path(namespace), query=page)
+            try:
+                objects += answer["items"] or []
+                version, more = int(answer["metadata"]["resourceVersion"]), answer["metadata"].get("continue")
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise ApiError(0, f"GET {resource.path(namespace)}: the answer is no list: {error!r}") from error
+            if not more:
+                return objects, version
+            page = [*query, ("continue", more)]
 
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
         """One object, as it stands in etcd now."""
@@ -137,8 +166,11 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiError(0, f"{method} {path}: no answer from the API server: {error!r}") from error
         if response.status < 300:
-            return json.loads(content)
-        kind = {404: NotFound, 409: Conflict}.get(response.status, ApiError)
+            try:
+                return json.loads(content)
+            except ValueError as error:
+                raise ApiError(0, f"{method} {path}: the answer is no JSON: {error}") from error
+        kind = {404: NotFound, 409: Conflict, 410: Expired}.get(response.status, ApiError)
         raise kind(response.status, f"{method} {path}: {_message(content)}")
 
 

@@ -1,73 +1,70 @@
-"""What the agents hold: asked in threads, with short deadlines, so that a silent node never holds up a pass.
+"""What the agents hold: one conversation with each, and the last words of all of them.
 
-An agent that is slow to answer is left to answer in the background; until then its last word stands, with the time
-since when it is silent. Whether that still counts is decided from the observation (``kube.snapshot``), not here.
+A pass asks nobody and waits for nobody, but where it has something new to ask: what agents say arrives by itself. An
+agent that does not answer keeps its last word, with the time since when it is silent; whether that still counts is
+decided from the observation (``state.snapshot``), not here.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
+from random import Random
 
-from ..agentclient import AgentError
-from ..model.agent import AgentReport, InventoryRequest, TableReference
+from ..model.agent import AgentReport, TableReport
 from ..state.observation import AgentView, BucketBytes
+from .agent_channel import AgentChannel
+from .conversation import Asked, Conversation, Surroundings
 
-logger = logging.getLogger(__name__)
-
-Tables = tuple[TableReference, ...]
 BytesKey = tuple[str, str, str]
+"""(namespace, directory, manifest)."""
 
 ANSWER_WAIT_SECONDS = 1.0
-"""How long a pass waits for agents; they answer from memory."""
+"""How long a pass waits for the answers to new questions; agents answer from memory."""
 FIRST_ANSWER_WAIT_SECONDS = 5.0
 """How long it waits for an agent that was never asked: an operator that starts must not call good groups unstable."""
-MAX_THREADS = 32
-
-
-class InventoryClient(Protocol):
-    """The part of ``AgentClient`` that is used here."""
-
-    def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
-        """The report, or None when nothing changed since the revision."""
-
-    def close(self) -> None:
-        """Close the connections."""
-
-
-@dataclass
-class _Agent:
-    """One node's agent: its client (None while it has no address), the request under way, and its last word."""
-
-    view: AgentView
-    url: str | None = None
-    client: InventoryClient | None = None
-    task: "asyncio.Task[None] | None" = None
+_LASTING_FIELDS = ("instance", "capacity_bytes", "unknown_directories", "recycled_directories")
+"""Of a report's header: what is a reason to wake a pass. The rest (free space, progress of clones) changes all the
+time, and is found by the next one."""
 
 
 class Inventories:
     """The last word of every node's agent.
 
     Args:
-        connect: makes a client for an agent's URL.
-        now: the clock.
+        channel: how questions reach agents.
+        now: the steady clock.
+        term: of this operator's leadership.
         changed: called when an agent says something new after the pass that asked it has gone on.
+        heard_term: called when an agent has heard of a newer term.
+        random: of sessions and jitter.
     """
 
     def __init__(
-        self, connect: Callable[[str], InventoryClient], now: Callable[[], datetime], changed: Callable[[], None]
+        self,
+        channel: AgentChannel,
+        now: Callable[[], datetime],
+        changed: Callable[[], None],
+        term: Callable[[], int] = lambda: 0,
+        heard_term: Callable[[int], None] = lambda term: None,
+        random: Random | None = None,
     ) -> None:
-        self._connect = connect
+        self.term = term
+        self._channel = channel
         self._now = now
         self._changed = changed
+        self._heard_term = heard_term
+        self._random = random or Random()
         self._waiting = False
         self._version = 0
-        self._agents: dict[str, _Agent] = {}
+        self._views: dict[str, AgentView] = {}
+        self._conversations: dict[str, Conversation] = {}
+        self._by_url: dict[str, Conversation] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._around: Surroundings | None = None
         self._bucket_bytes: dict[BytesKey, BucketBytes] = {}
-        self._executor = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="inventory")
+        self._awaited: set[str] = set()
+        self._all_answered = asyncio.Event()
 
     @property
     def version(self) -> int:
@@ -77,95 +74,169 @@ class Inventories:
     @property
     def views(self) -> Mapping[str, AgentView]:
         """Node name -> the last word of its agent."""
-        return {node: agent.view for node, agent in self._agents.items()}
+        return dict(self._views)
 
     @property
     def bucket_bytes(self) -> Mapping[BytesKey, BucketBytes]:
         """(namespace, directory, manifest) -> bytes of each bucket, as any agent that has the manifest said."""
         return dict(self._bucket_bytes)
 
-    async def ask(self, urls: Mapping[str, str | None], waited_for: frozenset[str], tables: Tables) -> None:
-        """Ask the agents at ``urls`` (by node; None = it has no agent now) about the tables.
+    async def ask(
+        self,
+        urls: Mapping[str, str | None],
+        waited_for: Collection[str],
+        questions: Mapping[str, Asked],
+        again: Collection[str] = (),
+    ) -> None:
+        """Talk with the agents at ``urls`` (by node; None = it has no agent now), about the tables in ``questions``.
 
-        Waits a moment for those of ``waited_for``. Nodes that are not in ``urls`` any more are forgotten.
+        Waits a moment for those of ``waited_for`` that are asked something new, or that are to be asked ``again``.
+        Nodes that are not in ``urls`` any more are forgotten. A node's question is a new one when it is another object.
         """
-        self._forget_bytes_of_old_manifests(tables)
-        for node in self._agents.keys() - urls.keys():
-            self._disconnect(self._agents.pop(node))
-        first = not waited_for <= self._agents.keys()
+        for node in self._views.keys() - urls.keys():
+            self._end(node)
+            del self._views[node]
+        first = False
         for node, url in urls.items():
-            agent = self._agents.setdefault(node, _Agent(AgentView(silent_since=self._now())))
-            self._follow(agent, url)
-            if agent.client and (agent.task is None or agent.task.done()):
-                agent.task = asyncio.create_task(self._ask_one(node, agent, agent.client, tables))
-        tasks = [agent.task for node in waited_for if (agent := self._agents[node]).task]
-        if tasks:
-            self._waiting = True
-            await asyncio.wait(tasks, timeout=FIRST_ANSWER_WAIT_SECONDS if first else ANSWER_WAIT_SECONDS)
-            self._waiting = False
+            known = node in self._views
+            if self._follow(node, url, questions.get(node) or _NOTHING, node in again) and node in waited_for:
+                self._awaited.add(node)
+                first = first or not known
+        await self._wait(FIRST_ANSWER_WAIT_SECONDS if first else ANSWER_WAIT_SECONDS)
+
+    def ask_again(self, url: str) -> None:
+        """Ask the agent at this URL once more, now: it has just done what it was told."""
+        conversation = self._by_url.get(url)
+        if conversation is not None:
+            conversation.ask(conversation.wanted)
+
+    def forget_bytes(self, keys: Iterable[BytesKey]) -> None:
+        """Of manifests that are not wanted any more."""
+        for key in keys:
+            self._bucket_bytes.pop(key, None)
+
+    def keep_bytes(self, keys: Collection[BytesKey]) -> None:
+        """Forget those of all other manifests."""
+        self.forget_bytes(self._bucket_bytes.keys() - set(keys))
 
     async def close(self) -> None:
-        """End the requests under way and close the connections."""
-        tasks = [agent.task for agent in self._agents.values() if agent.task]
-        for agent in self._agents.values():
-            self._disconnect(agent)
+        """End the conversations and close the connections; ``ask`` begins anew."""
+        tasks = list(self._tasks.values())
+        for node in list(self._conversations):
+            self._end(node)
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._views.clear()
+        await self._channel.close()
 
-    def _follow(self, agent: _Agent, url: str | None) -> None:
-        """Connect to where the agent is now. A new pod finds its predecessor's files on the disk."""
-        if agent.url == url:
+    # What the conversations tell
+
+    def answered(self, node: str, view: AgentView, changed: tuple[TableReport, ...] | None) -> None:
+        """See ``conversation.Listener``."""
+        before = self._views.get(node, AgentView())
+        self._views[node] = view
+        for table in changed or ():
+            self._remember_bytes(table)
+        matters = before.silent_since is not None or before.asked is not view.asked or bool(changed)
+        if matters or _says_more(before.report, view.report):
+            self._notice(wake=True)
+        elif changed is not None:
+            self._notice(wake=False)
+        if self._conversations[node].is_answered:
+            self._settle(node)
+
+    def fell_silent(self, node: str, view: AgentView) -> None:
+        """See ``conversation.Listener``."""
+        before = self._views.get(node, AgentView())
+        self._views[node] = view
+        if before.silent_since is None:
+            self._notice(wake=True)
+        self._settle(node)
+
+    def heard_term(self, term: int) -> None:
+        """See ``conversation.Listener``."""
+        self._heard_term(term)
+
+    # How they begin and end
+
+    def _follow(self, node: str, url: str | None, wanted: Asked, again: bool) -> bool:
+        """Talk with the agent where it is now, about what is wanted now; whether it is asked something new.
+
+        A new pod finds its predecessor's files on the disk.
+        """
+        self._views.setdefault(node, AgentView(silent_since=self._now()))
+        conversation = self._conversations.get(node)
+        if conversation is None or conversation.url != url:
+            self._end(node)
+            if url is None:
+                self._mark_silent(node)
+                return False
+            self._begin(node, url, wanted)
+            return True
+        if conversation.wanted is wanted and not again:
+            return False
+        conversation.ask(wanted)
+        return True
+
+    def _begin(self, node: str, url: str, wanted: Asked) -> None:
+        if self._around is None:
+            self._around = Surroundings(self._channel, self._now, self.term, self, self._random)
+        conversation = Conversation(node, url, self._views[node], wanted, self._around)
+        self._conversations[node] = self._by_url[url] = conversation
+        self._tasks[node] = asyncio.create_task(conversation.run(), name=f"agent of {node}")
+
+    def _end(self, node: str) -> None:
+        conversation = self._conversations.pop(node, None)
+        if conversation is not None:
+            self._by_url.pop(conversation.url, None)
+        task = self._tasks.pop(node, None)
+        if task is not None:
+            task.cancel()
+        self._settle(node)
+
+    async def _wait(self, seconds: float) -> None:
+        """Until everyone that was asked something new has answered or failed, at most so long."""
+        if not self._awaited:
             return
-        self._disconnect(agent)
-        agent.url, agent.client = url, self._connect(url) if url else None
-        if url is None:
-            self._mark_silent(agent)
-
-    def _disconnect(self, agent: _Agent) -> None:
-        if agent.task:
-            agent.task.cancel()
-        if agent.client:
-            agent.client.close()
-        agent.url, agent.client, agent.task = None, None, None
-
-    async def _ask_one(self, node: str, agent: _Agent, client: InventoryClient, tables: Tables) -> None:
-        before, asked_at = agent.view, self._now()
-        revision = before.report.revision if before.report and before.asked == tables else None
-        request = InventoryRequest(tables=tables)
-        loop = asyncio.get_running_loop()
+        self._all_answered.clear()
+        self._waiting = True
         try:
-            report = await loop.run_in_executor(self._executor, client.inventory, request, revision)
-        except AgentError as error:
-            logger.info("agent of node %s at %s: %s", node, agent.url, error)
-            self._mark_silent(agent)
-            return
-        agent.view = AgentView(report or before.report, tables, self._now(), asked_at=asked_at)
-        if report is not None:
-            self._remember_bytes(report)
-        if report is not None or before.silent_since is not None:
-            self._notice()
+            await asyncio.wait_for(self._all_answered.wait(), seconds)
+        except TimeoutError:
+            self._awaited.clear()
+        finally:
+            self._waiting = False
 
-    def _mark_silent(self, agent: _Agent) -> None:
-        view = agent.view
-        if view.silent_since is None:
-            agent.view = replace(view, silent_since=self._now())
-            self._notice()
+    def _settle(self, node: str) -> None:
+        self._awaited.discard(node)
+        if not self._awaited:
+            self._all_answered.set()
 
-    def _notice(self) -> None:
+    def _mark_silent(self, node: str) -> None:
+        view = self._views.get(node)
+        if view is not None and view.silent_since is None:
+            self._views[node] = replace(view, silent_since=self._now())
+            self._notice(wake=True)
+
+    def _notice(self, wake: bool) -> None:
         self._version += 1
-        if not self._waiting:
+        if wake and not self._waiting:
             self._changed()
 
-    def _remember_bytes(self, report: AgentReport) -> None:
-        for table in report.tables:
-            if table.manifest is None or not table.manifest_present:
-                continue
-            key = (table.namespace, table.directory, table.manifest)
-            known = self._bucket_bytes.get(key, {})
-            said = {bucket: held.bytes_wanted for bucket, held in table.buckets.items()}
-            self._bucket_bytes[key] = {**said, **{one: max(size, said.get(one, 0)) for one, size in known.items()}}
+    def _remember_bytes(self, table: TableReport) -> None:
+        if table.manifest is None or not table.manifest_present:
+            return
+        key = (table.namespace, table.directory, table.manifest)
+        known = self._bucket_bytes.get(key, {})
+        said = {bucket: held.bytes_wanted for bucket, held in table.buckets.items()}
+        self._bucket_bytes[key] = {**said, **{one: max(size, said.get(one, 0)) for one, size in known.items()}}
 
-    def _forget_bytes_of_old_manifests(self, tables: Tables) -> None:
-        live = {(table.namespace, table.directory, table.manifest) for table in tables}
-        for key in self._bucket_bytes.keys() - live:
-            del self._bucket_bytes[key]
+
+_NOTHING: Asked = {}
+"""One object: a question about nothing is not a new one every time."""
+
+
+def _says_more(before: AgentReport | None, after: AgentReport | None) -> bool:
+    """Whether more than passing figures differ."""
+    if before is None or after is None or before is after:
+        return before is not after
+    return any(getattr(before, name) != getattr(after, name) for name in _LASTING_FIELDS)

@@ -1,5 +1,6 @@
 """ClusterReader: what is known of the cluster now, from watch events, full lists and the agents."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -17,10 +18,13 @@ from ..state.observation import (
     ObservedTable,
 )
 from ..state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
-from ..state.recycled import recycled_records, reference_of
 from .api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Api, NotFound, Resource
 from .inventories import Inventories
+from .questions import Questions
+from .sightings import Sightings
 from .store import Store
+
+logger = logging.getLogger(__name__)
 
 JsonObject = dict[str, Any]
 
@@ -38,9 +42,10 @@ class LiveCluster:
     Args:
         api: for full lists.
         namespace: the operator's own: agents and clone Jobs of others are not ours.
-        now: the clock.
+        now: the steady clock.
         inventories: the agents' last words.
         ca_path: PEM file of the agents' CA.
+        term: of this operator's leadership.
     """
 
     def __init__(
@@ -50,12 +55,16 @@ class LiveCluster:
         now: Callable[[], datetime],
         inventories: Inventories,
         ca_path: Path,
+        term: Callable[[], int] = lambda: 0,
     ) -> None:
         self._api = api
         self._namespace = namespace
         self._now = now
         self._inventories = inventories
         self._ca_path = ca_path
+        self._term = term
+        self._questions = Questions()
+        self._sightings = Sightings()
         self._groups: Store[ObservedGroup] = Store(parse_group)
         self._tables: Store[ObservedTable] = Store(parse_table)
         self._nodes: Store[ObservedNode] = Store(parse_node)
@@ -75,20 +84,20 @@ class LiveCluster:
     @property
     def groups(self) -> tuple[ObservedGroup, ...]:
         """The groups as the watches tell them now."""
-        return tuple(self._groups)
+        return self._groups.objects
 
     @property
     def tables(self) -> tuple[ObservedTable, ...]:
         """The tables as the watches tell them now."""
-        return tuple(self._tables)
+        return self._tables.objects
 
     def take(self, resource: Resource, body: JsonObject, deleted: bool = False) -> bool:
         """An object as a watch or the answer to a write shows it; whether that changed anything that we look at."""
-        if resource in (PODS, JOBS) and body["metadata"]["namespace"] != self._namespace:
+        if resource in (PODS, JOBS) and _namespace_of(body) != self._namespace:
             return False
-        if deleted and resource == TABLES:
-            self._remember_drop(parse_table(body))
         store = self._stores[resource]
+        if deleted and resource == TABLES:
+            self._remember_drop_of(body)
         changed = store.remove(body) if deleted else store.put(body)
         self._version += changed
         return changed
@@ -98,7 +107,7 @@ class LiveCluster:
         changed = False
         for resource, store in self._stores.items():
             namespace = self._namespace if resource in (PODS, JOBS) else ""
-            before = tuple(self._tables)
+            before = self._tables.objects
             bodies, version = await self._api.list_all(resource, namespace, LABEL_SELECTORS.get(resource, ""))
             changed = store.replace(bodies, version) or changed
             if resource == TABLES:
@@ -106,32 +115,57 @@ class LiveCluster:
                 for table in before:
                     if table.identity.uid not in uids:
                         self._remember_drop(table)
+        self._inventories.keep_bytes(frozenset(self._questions.live_manifests))
         self._version += changed
         return changed
 
     async def observe(self) -> Observation:
-        """Ask the agents, then tell what is known now."""
-        urls = self._agent_urls()
-        ready = frozenset(node.name for node in self._nodes if node.ready and urls.get(node.name))
-        tables = tuple(self._tables)
-        records = recycled_records(self._groups)
-        await self._inventories.ask(urls, ready, tuple(reference_of(table, records) for table in tables))
-        groups = tuple(self._groups)
-        await self._learn_namespaces(groups)
+        """Ask the agents what is new to ask, then tell what is known now."""
+        self._sightings.begin(self._now())
+        await self._ask_agents()
+        await self._learn_namespaces(self._groups.objects)
+        return self._observe_now()
+
+    def _observe_now(self) -> Observation:
+        """Everything as it is at this moment: nothing is awaited, so what changes later has a later version."""
+        now = self._now()
+        certificate = self._read_ca()
+        seen = self._sightings.look(self._groups.objects, self._tables.objects, now)
         return Observation(
-            now=self._now(),
-            groups=tuple(self._groups),
-            tables=tables,
-            nodes=tuple(self._nodes),
-            agents=tuple(self._agents),
-            clone_jobs=tuple(self._jobs),
+            now=now,
+            groups=self._groups.objects,
+            tables=self._tables.objects,
+            nodes=self._nodes.objects,
+            agents=self._agents.objects,
+            clone_jobs=self._jobs.objects,
             agent_views=self._inventories.views,
             bucket_bytes=self._inventories.bucket_bytes,
             dropped_tables=dict(self._dropped),
             namespace_uids=dict(self._namespace_uids),
-            ca_certificate=self._read_ca(),
+            ca_certificate=certificate,
             version=self._version + self._inventories.version,
+            term=self._term(),
+            started_at=seen.started_at,
+            snapshots_seen_at=seen.snapshots_seen_at,
+            tables_seen_at=seen.tables_seen_at,
         )
+
+    async def _ask_agents(self) -> None:
+        """About what their nodes should hold, and then about what else lies there."""
+        urls = self._agent_urls()
+        ready = frozenset(node.name for node in self._nodes if node.ready and urls.get(node.name))
+        self._update_questions()
+        again = self._sightings.nodes_to_ask_again(self._inventories.views) & ready
+        await self._inventories.ask(urls, ready, self._questions.asked, again)
+        if self._update_questions():
+            await self._inventories.ask(self._agent_urls(), ready, self._questions.asked)
+
+    def _update_questions(self) -> bool:
+        changed = self._questions.update(
+            self._groups.objects, self._tables.objects, self._jobs.objects, self._inventories.views
+        )
+        self._inventories.forget_bytes(self._questions.forgotten_manifests())
+        return changed
 
     def _read_ca(self) -> str:
         """The kubelet renews the file; without one (no agents' TLS yet) there is nothing to publish."""
@@ -146,7 +180,7 @@ class LiveCluster:
         names: dict[str, str | None] = {}
         for group in self._groups:
             names.update({name: None for nodes in group.status.backends_per_bucket_seq or () for name in nodes})
-        return {**names, **Observation(self._now(), agents=tuple(self._agents)).agent_urls}
+        return {**names, **Observation(self._now(), agents=self._agents.objects).agent_urls}
 
     async def _learn_namespaces(self, groups: Iterable[ObservedGroup]) -> None:
         for namespace in {group.identity.namespace for group in groups} - self._namespace_uids.keys():
@@ -155,8 +189,20 @@ class LiveCluster:
             except NotFound:
                 continue  # it goes together with its groups
             self._namespace_uids[namespace] = body["metadata"]["uid"]
+            self._version += 1
+
+    def _remember_drop_of(self, body: JsonObject) -> None:
+        try:
+            self._remember_drop(parse_table(body))
+        except Exception:  # one object's fault must not harm the others
+            logger.exception("a deleted table cannot be parsed; nothing of it is remembered: %.300r", body)
 
     def _remember_drop(self, table: ObservedTable) -> None:
         if len(self._dropped) >= MAX_REMEMBERED_DROPS:
             self._dropped.pop(next(iter(self._dropped)))
         self._dropped.setdefault(table.identity.uid, DroppedTable(table, self._now()))
+
+
+def _namespace_of(body: JsonObject) -> object:
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    return metadata.get("namespace") if isinstance(metadata, dict) else None

@@ -4,8 +4,11 @@ The three sources race; resource versions decide which word is the newest. Kuber
 (KEP-5504). Watches may lose events, hence the full lists.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
+
+logger = logging.getLogger(__name__)
 
 JsonObject = dict[str, Any]
 Key = tuple[str, str]
@@ -14,6 +17,9 @@ Parsed = TypeVar("Parsed")
 
 class Store(Generic[Parsed]):
     """Objects by (namespace, name), each parsed once, when it arrives.
+
+    What is no object at all is logged and left out; one that cannot be parsed any more stays as it was last understood,
+    as what is missing here may be deleted elsewhere.
 
     Args:
         parse: the object's parser; None from it means that the object is of no interest (yet).
@@ -24,10 +30,18 @@ class Store(Generic[Parsed]):
         self._versions: dict[Key, int] = {}
         self._objects: dict[Key, Parsed] = {}
         self._removed: dict[Key, int] = {}
+        self._sorted: tuple[Parsed, ...] | None = None
 
     def __iter__(self) -> Iterator[Parsed]:
         """In the order of their keys, so that passes are deterministic."""
-        return iter([self._objects[key] for key in sorted(self._objects)])
+        return iter(self.objects)
+
+    @property
+    def objects(self) -> tuple[Parsed, ...]:
+        """All of them, in the order of their keys; the same tuple until something changes."""
+        if self._sorted is None:
+            self._sorted = tuple(self._objects[key] for key in sorted(self._objects))
+        return self._sorted
 
     def get(self, key: Key) -> Parsed | None:
         """The object of this (namespace, name)."""
@@ -35,45 +49,66 @@ class Store(Generic[Parsed]):
 
     def put(self, body: JsonObject) -> bool:
         """Take an object as it is now; whether that changed anything that we look at."""
-        key, version = _key(body), _version(body)
+        identified = _identify(body)
+        if identified is None:
+            return False
+        key, version = identified
         if version <= max(self._versions.get(key, -1), self._removed.get(key, -1)):
             return False
-        parsed = self._parse(body)
+        try:
+            parsed = self._parse(body)
+        except Exception:  # one object's fault must not harm the others
+            logger.exception("object %s cannot be parsed; it stays as it was last understood", "/".join(key))
+            return False
         before = self._objects.get(key)
         self._versions[key] = version
+        if parsed == before:
+            return False
         if parsed is None:
-            self._objects.pop(key, None)
+            del self._objects[key]
         else:
             self._objects[key] = parsed
-        return parsed != before
+        self._sorted = None
+        return True
 
     def remove(self, body: JsonObject) -> bool:
         """Take a deletion; whether the object was here. A later list that is older than it cannot bring it back."""
-        key, version = _key(body), _version(body)
+        identified = _identify(body)
+        if identified is None:
+            return False
+        key, version = identified
         if version < self._versions.get(key, -1):
             return False
         self._removed[key] = version
-        self._versions.pop(key, None)
-        return self._objects.pop(key, None) is not None
+        return self._forget(key)
 
     def replace(self, bodies: Iterable[JsonObject], list_version: int) -> bool:
         """Take a full list made at ``list_version``; whether it changed anything. Newer words stay."""
         bodies = list(bodies)
-        listed = {_key(body) for body in bodies}
+        listed = {identified[0] for body in bodies if (identified := _identify(body))}
         gone = [key for key, version in self._versions.items() if key not in listed and version <= list_version]
         changed = bool(gone)
         for key in gone:
-            self._versions.pop(key)
-            self._objects.pop(key, None)
+            self._forget(key)
         self._removed = {key: version for key, version in self._removed.items() if version > list_version}
         for body in bodies:
             changed = self.put(body) or changed
         return changed
 
+    def _forget(self, key: Key) -> bool:
+        self._versions.pop(key, None)
+        if self._objects.pop(key, None) is None:
+            return False
+        self._sorted = None
+        return True
 
-def _key(body: JsonObject) -> Key:
-    return body["metadata"].get("namespace", ""), body["metadata"]["name"]
 
-
-def _version(body: JsonObject) -> int:
-    return int(body["metadata"]["resourceVersion"])
+def _identify(body: JsonObject) -> tuple[Key, int] | None:
+    """((namespace, name), resource version); None, with a line in the log, for what has none."""
+    try:
+        metadata = body["metadata"]
+        key = str(metadata.get("namespace") or ""), str(metadata["name"])
+        return key, int(metadata["resourceVersion"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        logger.warning("an object without a name or a resource version is left out (%r): %.300r", error, body)
+        return None

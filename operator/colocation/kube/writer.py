@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..agentclient import AgentClient
+from ..agentclient import AgentClient, StaleOrder, StaleTerm
 from ..manifests.clone_job import CloneJobSettings, clone_job
 from ..manifests.config_map import spark_config_map_data
 from ..manifests.recovered_table import recovered_table
@@ -25,6 +25,7 @@ from ..reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    MarkGroupUnstable,
     PostEvent,
     RecycleTable,
     RemoveClone,
@@ -39,7 +40,7 @@ from ..state.parse import parse_group, parse_identity
 from .api import CONFIG_MAPS, GROUPS, JOBS, TABLES, Api, Conflict, JsonObject, NotFound, Resource
 from .errors import StaleDecision
 from .events import EventPoster
-from .orders import AgentOrders
+from .orders import AgentFailure, AgentOrders
 
 
 class LiveWriter:
@@ -76,6 +77,9 @@ class LiveWriter:
                 await self._api.delete(GROUPS, group.namespace, group.name, group.uid, group.resource_version)
             case WriteGroupStatus(group, status):
                 await self._write_status(GROUPS, group, dict(status))
+            case MarkGroupUnstable(group, status):
+                patch = {"metadata": {"uid": group.uid}, "status": dict(status)}
+                self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch, "status"))
             case WriteTableStatus(table, status):
                 await self._write_status(TABLES, table, dict(status))
             case StartClone():
@@ -161,10 +165,15 @@ class LiveWriter:
         def delete_files(agent: AgentClient) -> None:
             for table in action.tables:
                 agent.drop_bucket(
-                    table.namespace, table.directory, action.bucket, table.live_manifests, action.grace_seconds
+                    table.namespace,
+                    table.directory,
+                    action.bucket,
+                    table.manifests,
+                    action.grace_seconds,
+                    table.proof,
                 )
 
-        await self._agents.call(action.url, delete_files)
+        await self._order(action.url, delete_files)
 
     async def _recycle_table(self, action: RecycleTable) -> None:
         """The table is looked up anew: it may have been made after the last watch event."""
@@ -175,20 +184,33 @@ class LiveWriter:
             table = None
         if table is not None and table_directory(table.name, table.uid) == action.directory:
             raise StaleDecision(f"table {action.namespace}/{name} exists")
-        await self._agents.call(
-            action.url, lambda agent: agent.recycle(action.namespace, action.directory, action.keep_seconds)
+        await self._order(
+            action.url,
+            lambda agent: agent.recycle(action.namespace, action.directory, action.keep_seconds, action.proof),
         )
 
     async def _restore_table(self, action: RestoreTable) -> None:
-        await self._agents.call(
-            action.url, lambda agent: agent.restore(action.namespace, action.directory, action.successor)
+        await self._order(
+            action.url,
+            lambda agent: agent.restore(action.namespace, action.directory, action.successor, action.term),
         )
 
     async def _collect_garbage(self, action: CollectGarbage) -> None:
-        await self._agents.call(
+        await self._order(
             action.url,
-            lambda agent: agent.collect(action.namespace, action.directory, action.manifests, action.grace_seconds),
+            lambda agent: agent.collect(
+                action.namespace, action.directory, action.manifests, action.grace_seconds, action.proof
+            ),
         )
+
+    async def _order(self, url: str, order: Callable[[AgentClient], object]) -> None:
+        """Give an order; StaleDecision when the agent finds that its proof, or its term, does not hold any more."""
+        try:
+            await self._agents.call(url, order)
+        except AgentFailure as failure:
+            if isinstance(failure.__cause__, StaleOrder | StaleTerm):
+                raise StaleDecision(str(failure)) from failure
+            raise
 
     async def _write_config_map(self, action: WriteConfigMap) -> None:
         group, namespace = action.group, action.content.placement.namespace

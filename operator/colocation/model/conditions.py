@@ -61,6 +61,7 @@ class Reason(StrEnum):
     TARGET_FAILING = "TargetFailing"
     TOO_MANY_DELETIONS = "TooManyDeletions"
     INTERNAL_ERROR = "InternalError"
+    STATUS_NOT_WRITTEN = "StatusNotWritten"
     # unknown: the verdict is older than the operator's last sign of life
     OPERATOR_SILENT = "OperatorSilent"
     # tables

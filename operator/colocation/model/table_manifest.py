@@ -17,8 +17,12 @@ from .table import Column
 FORMAT_VERSION = 1
 MANIFEST_DIRECTORY = "manifests"
 DATA_DIRECTORY = "data"
+MAX_MANIFEST_BYTES = 256 << 20
+"""Of a manifest's JSON, and of what is stored: a million files. Whoever may load can put any bytes under a manifest's
+name, so nothing larger is read, nor is memory taken for what a frame merely announces."""
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
+_PIECE_BYTES = 1 << 20
 _BUCKET_IN_FILE_NAME = re.compile(r".*_(\d+)(?:\..*)?$")
 """Spark's ``BucketingUtils.bucketedFileName``: where a reader looks for the bucket id."""
 
@@ -90,15 +94,37 @@ def manifest_text(stored: bytes, sha256: str) -> bytes:
     """The JSON in ``stored``, which must have the digest ``sha256``.
 
     Raises:
-        ValueError: wrong digest, or not zstd.
+        ValueError: wrong digest, not zstd, or larger than ``MAX_MANIFEST_BYTES``.
     """
     actual = hashlib.sha256(stored).hexdigest()
     if actual != sha256:
         raise ValueError(f"manifest {sha256} has the content of {actual}")
     try:
-        return zstandard.ZstdDecompressor().decompress(stored)
+        text = _decompressed(stored)
     except zstandard.ZstdError as error:
         raise ValueError(f"manifest {sha256} is not zstd: {error}") from error
+    if text is None:
+        raise ValueError(f"manifest {sha256} is longer than {MAX_MANIFEST_BYTES} bytes, or not as long as it announces")
+    return text
+
+
+def _decompressed(stored: bytes) -> bytes | None:
+    """What a zstd frame holds, read piece by piece; None when it is too long, or not as long as it announces.
+
+    Raises:
+        ZstdError: it is no zstd frame.
+    """
+    announced_bytes = zstandard.frame_content_size(stored)  # -1: it announces nothing
+    if announced_bytes > MAX_MANIFEST_BYTES:
+        return None
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_MANIFEST_BYTES)
+    text = bytearray()
+    with decompressor.stream_reader(stored, read_across_frames=False) as reader:
+        while piece := reader.read(_PIECE_BYTES):
+            text += piece
+            if len(text) > MAX_MANIFEST_BYTES:
+                return None
+    return bytes(text) if announced_bytes in (-1, len(text)) else None
 
 
 def check_format(format_version: int, sha256: str) -> None:

@@ -1,7 +1,15 @@
-"""Balance: evenness by weight, by the fewest replica moves, then the fewest bytes.
+"""Balance: evenness by weight, by the fewest replica moves, then the fewest bytes; first per group, then over all.
 
 Runs when nothing is lost or damaged. A replica on a live node that may no longer hold it (selector, weight 0) has to
-leave. No bucket comes to lie in fewer zones than before; that is a limit on the moves, not a reason for some.
+leave. A node that is cordoned, tainted or failing as a target keeps what it has and takes no more: its share is kept
+for it in groups that it holds replicas of, and it counts for nothing in others. No bucket comes to lie in fewer zones
+than before; that is a limit on the moves, not a reason for some.
+
+Each group is even when every node holds its share rounded down or up; which way is free. A new group uses that freedom
+for the light nodes. When nodes are added later, groups that are even by themselves have no reason to move, and a
+thousand groups with fewer replicas than nodes would leave a new node empty for ever. So, when a node's load over all
+groups is further from its share than `TOLERANCE`, groups that may round either way move one replica each, until it is
+within. The tolerance keeps small differences from moving data.
 """
 
 from collections import Counter, defaultdict
@@ -9,43 +17,84 @@ from functools import lru_cache
 from itertools import chain
 
 from colocation.model.conditions import Reason
-from colocation.model.group import BucketSequence
+from colocation.model.group import BucketSequence, ColocationGroupSpec
 
-from .cluster import Standing
-from .course import Course, replacements, too_few_nodes
-from .evening import Problem
-from .exchange import even_placement
-from .quiet import is_settled
-from .shares import Shares
-from .view import GroupView, Placement
-from .wording import listed
+from .evenness.exchange import even_placement
+from .evenness.min_cost_flow import EvennessProblem
+from .evenness.shares import Shares, is_even
+from .status import listed
+from .transitions import MovePlan, replaced, replacements, too_few_nodes
+from .view import NOBODY, Cluster, GroupKey, GroupView, Placement, Pool, Standing
+
+TOLERANCE = 0.05
+"""Of a node's fair load; at least `LEAST_TOLERANCE` replicas."""
+LEAST_TOLERANCE = 2.0
 
 
-def balance(view: GroupView) -> Course:
+def balance(view: GroupView) -> MovePlan:
     """The even map nearest to the present one; the present one when it is even or balancing is off."""
-    course = Course(list(view.map), at_once=view.spec.balancing.strict)
+    move_plan = MovePlan(list(view.map), at_once=view.spec.balancing.strict)
     leaving = {node for node in set(chain.from_iterable(view.map)) if view.standing(node) is Standing.LEAVING}
     limits = view.cluster.limits
     if not view.spec.balancing.enabled or limits.disable_colocate_balance:
-        _say_disabled(view, course, leaving)
-        return course
-    if len(view.pool.weights) < view.spec.replicas:
+        _say_disabled(view, move_plan, leaving)
+        return move_plan
+    if len(view.takers) + len(view.keepers) < view.spec.replicas or not view.takers:
         for bucket in _buckets_on(view, leaving):
-            course.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
-        return course
-    if is_settled(view.pool, view.spec, Counter(chain.from_iterable(view.map))):
-        return course
-    course.target = _even_map(view)
-    course.moves = replacements(view, course.target, "balance", Reason.BALANCING)
-    _check_room(view, course)
-    return course
+            move_plan.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
+        return move_plan
+    if is_balanced(view.pool, view.spec, Counter(chain.from_iterable(view.map)), view.failing):
+        return move_plan
+    move_plan.target = _even_map(view)
+    for bucket, nodes in enumerate(move_plan.target):
+        if not leaving.isdisjoint(nodes):
+            move_plan.stall(bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
+    move_plan.moves = replacements(view, move_plan.target, "balance", Reason.BALANCING)
+    _check_room(view, move_plan)
+    return move_plan
 
 
-def _say_disabled(view: GroupView, course: Course, leaving: set[str]) -> None:
+def is_balanced(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str], failing: frozenset[str] = NOBODY) -> bool:
+    """Whether the group is even by weight alone, or as even as one that spreads over the zones can be.
+
+    A group that is even over all its nodes is left alone, whoever of them is cordoned or ``failing``: that alone moves
+    nothing. Otherwise it is even when those that may take replicas have none to take.
+    """
+    everyone = frozenset(pool.unschedulable)
+    if _is_even(pool, spec, counts, pool.weights | pool.unschedulable if everyone else pool.weights, everyone, NOBODY):
+        return True
+    if not everyone and not failing:
+        return False
+    keepers = frozenset((everyone | failing) & counts.keys())
+    takers = {node: weight for node, weight in pool.weights.items() if node not in failing}
+    return _is_even(pool, spec, counts, takers, keepers, failing - keepers)
+
+
+def _is_even(
+    pool: Pool,
+    spec: ColocationGroupSpec,
+    counts: Counter[str],
+    takers: dict[str, float],
+    keepers: frozenset[str],
+    left_out: frozenset[str],
+) -> bool:
+    only_keep = keepers - takers.keys()
+    size = spec.buckets, spec.replicas
+    if is_even(pool.shares(*size, keepers=keepers, left_out=left_out), counts, takers, only_keep):
+        return True
+    if not pool.zones:
+        return False
+    by_weight = pool.shares(*size, by_weight_alone=True, keepers=keepers, left_out=left_out)
+    return is_even(by_weight, counts, takers, only_keep)
+
+
+def _say_disabled(view: GroupView, move_plan: MovePlan, leaving: set[str]) -> None:
     switch = "spec.balancing.enabled is false" if not view.spec.balancing.enabled else "disableColocateBalance is set"
     for bucket in _buckets_on(view, leaving):
         nodes = listed(sorted(leaving.intersection(view.map[bucket])))
-        course.block(bucket, Reason.BALANCING_DISABLED, f"node {nodes} may not hold the bucket any more, but {switch}")
+        move_plan.block(
+            bucket, Reason.BALANCING_DISABLED, f"node {nodes} may not hold the bucket any more, but {switch}"
+        )
 
 
 def _buckets_on(view: GroupView, nodes: set[str]) -> list[int]:
@@ -53,23 +102,24 @@ def _buckets_on(view: GroupView, nodes: set[str]) -> list[int]:
 
 
 def _even_map(view: GroupView) -> Placement:
-    weights, replicas = view.pool.weights, view.spec.replicas
+    weights, replicas = view.takers, view.spec.replicas
     zones = {node: view.zone(node) for node in sorted({*chain.from_iterable(view.map), *weights})}
     return list(
-        even_rows(
+        nearest_even_map(
             tuple(view.map),
             tuple(sorted(weights, key=view.cluster.loads.of)),
-            view.pool.shares(len(view.map), replicas, by_weight_alone=True),
+            view.shares(by_weight_alone=True),
             tuple(zones.items()),
             tuple(view.bytes_of(bucket) for bucket in range(len(view.map))),
             tuple(replicas - len({zones[node] for node in nodes}) for nodes in view.map),
             frozenset(view.begun.items()),
+            view.keepers,
         )
     )
 
 
 @lru_cache(maxsize=2048)
-def even_rows(
+def nearest_even_map(
     rows: BucketSequence,
     takers: tuple[str, ...],
     shares: Shares,
@@ -77,9 +127,10 @@ def even_rows(
     bucket_bytes: tuple[int, ...],
     spare: tuple[int, ...],
     begun: frozenset[tuple[tuple[int, str], bool]],
+    keepers: frozenset[str],
 ) -> BucketSequence:
     """The even map nearest to ``rows``; remembered, as moving the data takes many passes that all plan the same."""
-    problem = Problem(
+    problem = EvennessProblem(
         holders=[set(nodes) for nodes in rows],
         takers=list(takers),
         shares=shares,
@@ -87,6 +138,7 @@ def even_rows(
         bucket_bytes=list(bucket_bytes),
         spare=list(spare),
         begun=dict(begun),
+        keepers=keepers,
     )
     return tuple(in_order(old, new) for old, new in zip(rows, even_placement(problem), strict=True))
 
@@ -98,19 +150,107 @@ def in_order(old: tuple[str, ...], new: set[str]) -> tuple[str, ...]:
     return (*(node for node in placed if node is not None), *arriving)
 
 
-def _check_room(view: GroupView, course: Course) -> None:
+def _check_room(view: GroupView, move_plan: MovePlan) -> None:
     """Nothing is started when a node lacks room for all that it is to take."""
     wanted: dict[str, int] = defaultdict(int)
-    for move in course.moves:
+    for move in move_plan.moves:
         if (move.bucket, move.to) not in view.clones:
             wanted[move.to] += move.bytes
     room = view.cluster.room
     short = {node: need - room.available_bytes(node) for node, need in wanted.items() if need}
-    for move in course.moves:
+    for move in move_plan.moves:
         missing = short.get(move.to, 0)
         if missing > 0:
             message = f"node {move.to} is {missing:.0f} bytes short of the {wanted[move.to]} that it would take"
-            course.hold_back("balance", move.bucket, Reason.INSUFFICIENT_SPACE, message)
-    if not course.held_back:
+            move_plan.hold_back("balance", move.bucket, Reason.INSUFFICIENT_SPACE, message)
+    if not move_plan.held_back:
         for node, need in wanted.items():
             room.take(node, need)
+
+
+class CrossGroupBalance:
+    """Finds the nodes that are out of tolerance, and the moves that bring them within."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.surplus = {node: cluster.loads.replicas[node] - share for node, share in cluster.fair_loads.items()}
+        self.move_plans: dict[GroupKey, MovePlan] = {}
+
+    def is_within_tolerance(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._beyond(-1) and not self._beyond(1)
+
+    def even_out(self, views: list[GroupView]) -> dict[GroupKey, MovePlan]:
+        """Plans of the groups that move a replica for the sake of all; ``views`` are balanced and may be moved."""
+        for sign in (-1, 1):
+            for node in self._beyond(sign):
+                self._relieve_or_fill(views, node, sign)
+        return self.move_plans
+
+    def _tolerance(self, node: str) -> float:
+        return max(LEAST_TOLERANCE, TOLERANCE * self.cluster.fair_loads[node])
+
+    def _beyond(self, sign: int) -> list[str]:
+        """Nodes that hold too little (-1) or too much (1), the worst first."""
+        found = [node for node, surplus in self.surplus.items() if sign * surplus > self._tolerance(node)]
+        return sorted(found, key=lambda node: (-sign * self.surplus[node], node))
+
+    def _relieve_or_fill(self, views: list[GroupView], node: str, sign: int) -> None:
+        for view in views:
+            if sign * self.surplus[node] <= self._tolerance(node):
+                return
+            if view.key not in self.move_plans:
+                self._move_one(view, node, sign)
+
+    def _move_one(self, view: GroupView, node: str, sign: int) -> None:
+        """Let the group give the node one replica, or take one from it, if it stays even by itself."""
+        shares = view.shares().bounds
+        if node not in shares or (sign < 0 and node not in view.takers):
+            return
+        counts = Counter(chain.from_iterable(view.map))
+        givers = [node] if sign > 0 else list(counts)
+        takers = [name for name in view.takers if name in shares] if sign > 0 else [node]
+        givers = [name for name in givers if name in shares and counts[name] - 1 >= shares[name][0]]
+        takers = [name for name in takers if counts[name] + 1 <= shares[name][1]]
+        found = self._best_exchange(view, set(givers), takers)
+        if found is not None and self._stays_balanced(view, counts, *found[1:]):
+            self._carry_out(view, *found)
+
+    def _stays_balanced(self, view: GroupView, counts: Counter[str], giver: str, taker: str) -> bool:
+        """Whether balance would leave the group alone after the move: else it would move it back."""
+        after = counts + Counter({taker: 1})
+        after[giver] -= 1
+        return is_balanced(view.pool, view.spec, +after, view.failing)
+
+    def _best_exchange(self, view: GroupView, givers: set[str], takers: list[str]) -> tuple[int, str, str] | None:
+        """The bucket, giver and taker: of what is begun, else from the fullest giver to the emptiest taker."""
+        best: tuple[tuple[bool, float, float, int, int], int, str, str] | None = None
+        for taker in sorted(takers, key=lambda name: (self.surplus[name], name))[:1]:
+            for bucket, row in enumerate(view.map):
+                if taker in row:
+                    continue
+                for giver in row:
+                    gain = self.surplus[giver] - self.surplus[taker] if giver in givers else 0
+                    if gain <= 1 or not self._zones_allow(view, row, giver, taker):
+                        continue
+                    begun = (bucket, taker) not in view.begun
+                    key = (begun, -self.surplus[giver], self.surplus[taker], view.bytes_of(bucket), bucket)
+                    if best is None or key < best[0]:
+                        best = key, bucket, giver, taker
+        return best[1:] if best else None
+
+    def _zones_allow(self, view: GroupView, row: tuple[str, ...], giver: str, taker: str) -> bool:
+        before = {view.zone(node) for node in row}
+        after = {view.zone(node) for node in row if node != giver} | {view.zone(taker)}
+        return len(after) >= len(before)
+
+    def _carry_out(self, view: GroupView, bucket: int, giver: str, taker: str) -> None:
+        if view.cluster.room.available_bytes(taker) < view.bytes_to_copy(bucket, taker):
+            return
+        move_plan = MovePlan(list(view.map), at_once=view.spec.balancing.strict)
+        move_plan.target[bucket] = replaced(move_plan.target[bucket], giver, taker)
+        move_plan.moves = [view.move(bucket, giver, taker, "balance", Reason.BALANCING)]
+        view.cluster.room.take(taker, move_plan.moves[0].bytes)
+        self.move_plans[view.key] = move_plan
+        self.surplus[giver] -= 1
+        self.surplus[taker] += 1

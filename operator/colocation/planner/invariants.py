@@ -14,9 +14,8 @@ from colocation.model.group import BucketSequence
 from colocation.model.plan import BucketProblem, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
-from .cluster import Cluster, GroupKey
 from .start import is_running
-from .view import GroupView
+from .view import Cluster, GroupKey, GroupView
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def _map_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
 
 
 def _is_ahead(group: GroupState, plan: GroupPlan) -> bool:
-    """Whether the map may change before the data: the seeds' order, on request."""
+    """Whether the map may change before the data: Doris' order, on request."""
     return group.spec.balancing.strict and plan.next_map == plan.target_map
 
 

@@ -1,38 +1,49 @@
-"""The first map of a group: whole shares by weight, then bucket by bucket the nodes with most of their share left.
+"""Maps that are made whole: a group's first map, or the one set by hand; and whether an object can hold a map.
 
-Taking the nodes with most left is Havel's and Hakimi's construction: it reaches every possible whole shares. Zones are
-chosen the same way first, then nodes within them.
+The first map gives every node its whole share by weight, then bucket by bucket the nodes with most of their share left.
+That is Havel's and Hakimi's construction: it reaches every possible whole shares. Zones are chosen the same way first,
+then nodes within them. A bucket sequence set by hand is checked in the words of Doris's ``bucketseq`` call, then
+honoured as the target. A map that no object of Kubernetes can hold is refused before it is made.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from math import ceil
+from statistics import fmean
 from zlib import crc32
 
 from colocation.model.conditions import Reason
+from colocation.model.group import BucketSequence
+from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
+from colocation.model.plan import BucketProblem, MoveKind
 
-from .course import Course, too_few_nodes
-from .evening import Problem, solve
-from .map_size import too_large
-from .shares import is_even, whole_shares
-from .view import GroupView, Placement
+from .evenness.min_cost_flow import EvennessProblem, solve
+from .evenness.shares import is_even, whole_shares
+from .status import count_of, waiting_message
+from .transitions import MovePlan, in_place_moves, replacements, too_few_nodes
+from .view import GroupView, Placement, Standing
+
+SEPARATORS_OF_A_NODE = len('"",')
+SEPARATORS_OF_A_BUCKET = len("[]")
 
 
-def place(view: GroupView) -> Course:
+def place(view: GroupView) -> MovePlan:
     """A new group's map; it holds at once, as there is nothing to wait for."""
-    course = Course(list(view.map), at_once=True, pending=True)
+    move_plan = MovePlan(list(view.map), at_once=True, pending=True)
     if len(view.pool.weights) < view.spec.replicas:
-        course.hold_back("place", 0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
-        return course
+        move_plan.hold_back("place", 0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
+        return move_plan
     oversize = too_large(view)
     if oversize:
-        course.hold_back("place", 0, Reason.INVALID_SPEC, oversize)
-        return course
-    course.target = new_map(view)
-    _count(view, course.target)
-    for bucket, nodes in enumerate(course.target):
+        move_plan.hold_back("place", 0, Reason.INVALID_SPEC, oversize)
+        return move_plan
+    move_plan.target = new_map(view)
+    _count(view, move_plan.target)
+    for bucket, nodes in enumerate(move_plan.target):
         made = [node for node in nodes if view.state(bucket, node) != "complete"]
-        course.moves += [view.move(bucket, None, node, "place", Reason.PLACING) for node in made]
-    return course
+        move_plan.moves += [view.move(bucket, None, node, "place", Reason.PLACING) for node in made]
+    return move_plan
 
 
 def _count(view: GroupView, placement: Placement) -> None:
@@ -61,10 +72,10 @@ def new_map(view: GroupView) -> Placement:
     return [tuple(sorted(nodes)) for nodes in holders]
 
 
-def _as_problem(view: GroupView, holders: list[set[str]], rank: dict[str, int]) -> Problem:
+def _as_problem(view: GroupView, holders: list[set[str]], rank: dict[str, int]) -> EvennessProblem:
     buckets, replicas, zones = len(view.map), view.spec.replicas, view.pool.zones
     spare = max(0, replicas - len(set(zones.values()))) if zones else replicas
-    return Problem(
+    return EvennessProblem(
         holders=holders,
         takers=sorted(rank, key=rank.__getitem__),
         shares=view.pool.shares(buckets, replicas, keep_for_waiting=False, by_weight_alone=True),
@@ -112,3 +123,69 @@ class _Dealer:
 
 def _scattered(node: str, bucket: int) -> int:
     return crc32(f"{bucket}/{node}".encode())
+
+
+def sequence_problem(view: GroupView, sequence: BucketSequence) -> BucketProblem | None:
+    """Why the sequence cannot be the group's map; None when it can."""
+    expected, actual = view.spec.buckets, len(sequence)
+    if actual != expected:
+        return _problem(0, f"Invalid bucket num. expected: {expected}, actual: {actual}")
+    for bucket, nodes in enumerate(sequence):
+        expected, actual = view.spec.replicas, len(set(nodes))
+        if actual != expected or len(nodes) != expected:
+            return _problem(bucket, f"Invalid backend num per bucket. expected: {expected}, actual: {actual}")
+        for node in nodes:
+            # A node that is down or cordoned for a while keeps its place; one that lost its replicas is no target.
+            standing = view.standing(node)
+            keeps = standing is Standing.WAITING or (standing is Standing.KEEPING and view.group.map is not None)
+            if standing is not Standing.FIT and not keeps:
+                return _problem(bucket, f"The backend {node} does not exist or not available")
+    size_bytes = map_bytes(sequence)
+    if size_bytes > MAX_SEQUENCE_BYTES:
+        return _problem(0, f"a map set by hand may take {MAX_SEQUENCE_BYTES} bytes, and this one takes {size_bytes}")
+    return None
+
+
+def _problem(bucket: int, message: str) -> BucketProblem:
+    return BucketProblem(bucket=bucket, reason=Reason.INVALID_BUCKET_SEQUENCE, message=message)
+
+
+def follow_sequence(view: GroupView, sequence: BucketSequence) -> MovePlan:
+    """From the map to a valid sequence; what is damaged on the way is repaired in place."""
+    wanted = [tuple(nodes) for nodes in sequence]
+    target = [old if set(old) == set(new) else new for old, new in zip(view.map, wanted, strict=True)]
+    is_first = view.group.map is None
+    move_plan = MovePlan(target, at_once=is_first or view.spec.balancing.strict)
+    move_plan.moves = in_place_moves(view)
+    kind: MoveKind = "place" if is_first else "balance"
+    move_plan.moves += replacements(view, target, kind, Reason.PLACING if is_first else Reason.BALANCING)
+    for bucket, nodes in enumerate(view.map):
+        for node in nodes:
+            if view.standing(node) is Standing.WAITING:
+                move_plan.block(bucket, Reason.WITHIN_DOWN_TOLERANCE, waiting_message(view, node))
+    move_plan.pending = bool(move_plan.moves) or target != view.map
+    return move_plan
+
+
+def map_bytes(rows: Iterable[Sequence[str]]) -> int:
+    """Of a map without spaces, but for its outer brackets; names of nodes are ASCII."""
+    return sum(SEPARATORS_OF_A_BUCKET + sum(len(node) + SEPARATORS_OF_A_NODE for node in row) for row in rows)
+
+
+def too_large(view: GroupView) -> str | None:
+    """Why the map may not grow to the replicas that the group wants; None when it may, or has no need to.
+
+    What is missing is counted by the mean length of the names of the nodes that may hold it.
+    """
+    names = [*view.pool.weights, *view.pool.waiting]
+    lacking = sum(max(0, view.spec.replicas - len(nodes)) for nodes in view.map)
+    if not lacking or not names:
+        return None
+    size_bytes = map_bytes(view.map) + ceil(lacking * (fmean(map(len, names)) + SEPARATORS_OF_A_NODE))
+    if size_bytes <= MAX_MAP_BYTES:
+        return None
+    buckets, replicas = count_of(view.spec.buckets, "bucket"), count_of(view.spec.replicas, "replica")
+    return (
+        f"the map of {buckets} with {replicas} each takes {size_bytes} bytes with these nodes' names, and an object of "
+        f"Kubernetes has room for {MAX_MAP_BYTES}; use fewer buckets or replicas"
+    )

@@ -1,4 +1,7 @@
-"""From a snapshot to a plan: status, then repair or balance per group, then what may start over all groups."""
+"""From a snapshot to a plan: status, then repair or balance per group, then what may start over all groups.
+
+Most groups in most passes need nothing: `needs_nothing` looks at them quickly, and such a group costs next to nothing.
+"""
 
 from collections import Counter
 from itertools import chain
@@ -7,19 +10,14 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import Evenness, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
-from .balance import balance
-from .cluster import Cluster, GroupKey, Pool
-from .course import Course
-from .overall import Overall
-from .placement import place
-from .quiet import is_quiet
+from .balance import CrossGroupBalance, balance, is_balanced
+from .evenness.shares import least_of
+from .placement import follow_sequence, place, sequence_problem
 from .repair import repair
-from .sequence import follow_sequence, sequence_problem
-from .shares import least_of
 from .start import Candidate, Starter, sort_moves, stalled_clone
 from .status import group_status, stable_message
-from .transitions import drops, next_map, unwanted_clones
-from .view import GroupView
+from .transitions import MovePlan, drops, next_map, unwanted_clones
+from .view import Cluster, GroupKey, GroupView, Pool
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -30,67 +28,67 @@ def plan(snapshot: Snapshot) -> Plan:
     cluster = Cluster(snapshot)
     candidates: dict[GroupKey, Candidate] = {}
     for key, group in cluster.groups.items():
-        if not is_quiet(cluster, group):
+        if not needs_nothing(cluster, group):
             view = GroupView(cluster, group)
-            candidates[key] = Candidate(view, _course(view), [])
+            candidates[key] = Candidate(view, _move_plan(view), [])
     for candidate in candidates.values():
         _go_on_to_balance(candidate)
-    _even_overall(cluster, candidates)
+    _balance_across_groups(cluster, candidates)
     for candidate in candidates.values():
-        sort_moves(candidate.view, candidate.course)
+        sort_moves(candidate.view, candidate.move_plan)
     Starter(cluster, list(candidates.values())).run()
     return Plan(
         groups=tuple(
-            _group_plan(candidates[key]) if key in candidates else _quiet_plan(cluster, group)
+            _group_plan(candidates[key]) if key in candidates else _unchanged_plan(cluster, group)
             for key, group in cluster.groups.items()
         )
     )
 
 
-def _course(view: GroupView) -> Course:
+def _move_plan(view: GroupView) -> MovePlan:
     """A valid map set by hand, else a first map, else repairs."""
     sequence = view.spec.bucket_sequence
     if sequence is not None:
         problem = sequence_problem(view, sequence)
         if problem is None:
             return follow_sequence(view, sequence)
-        course = Course(list(view.map)) if view.group.map is None else repair(view)
-        course.pending = True
-        course.blocked.append(problem)
-        course.stalled = problem
-        return course
+        move_plan = MovePlan(list(view.map)) if view.group.map is None else repair(view)
+        move_plan.pending = True
+        move_plan.blocked.append(problem)
+        move_plan.stalled = problem
+        return move_plan
     return place(view) if view.group.map is None else repair(view)
 
 
 def _go_on_to_balance(candidate: Candidate) -> None:
     """Balance the groups that have nothing to repair. A map set by hand is the wanted one and is not balanced."""
     view = candidate.view
-    if not candidate.course.pending and view.spec.bucket_sequence is None:
-        candidate.course = balance(view)
-        for move in candidate.course.moves:
+    if not candidate.move_plan.pending and view.spec.bucket_sequence is None:
+        candidate.move_plan = balance(view)
+        for move in candidate.move_plan.moves:
             view.cluster.loads.add(move.to, 1, move.bytes)
             if move.source in view.cluster.nodes:
                 view.cluster.loads.add(move.source, -1, -move.bytes)
 
 
-def _even_overall(cluster: Cluster, candidates: dict[GroupKey, Candidate]) -> None:
+def _balance_across_groups(cluster: Cluster, candidates: dict[GroupKey, Candidate]) -> None:
     """Let groups that need nothing for themselves move a replica for the evenness of all."""
     if cluster.limits.disable_colocate_balance or len(cluster.groups) < 2:
         return
-    overall = Overall(cluster)
-    if overall.is_within_tolerance():
+    across_groups = CrossGroupBalance(cluster)
+    if across_groups.is_within_tolerance():
         return
     views: dict[GroupKey, GroupView] = {}
     for key, group in cluster.groups.items():
         candidate = candidates.get(key)
-        busy = candidate is not None and (candidate.course.pending or candidate.course.moves)
+        busy = candidate is not None and (candidate.move_plan.pending or candidate.move_plan.moves)
         if not busy and group.map is not None and group.spec.balancing.enabled and group.spec.bucket_sequence is None:
             views[key] = candidate.view if candidate else GroupView(cluster, group)
-    for key, course in overall.even_out(list(views.values())).items():
-        candidates[key] = Candidate(views[key], course, [])
+    for key, move_plan in across_groups.even_out(list(views.values())).items():
+        candidates[key] = Candidate(views[key], move_plan, [])
 
 
-def _quiet_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
+def _unchanged_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
     spec = group.spec
     assert group.map is not None
     even = evenness(Counter(chain.from_iterable(group.map)), cluster.pool(spec))
@@ -106,11 +104,11 @@ def _quiet_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
 
 
 def _group_plan(candidate: Candidate) -> GroupPlan:
-    view, course = candidate.view, candidate.course
+    view, move_plan = candidate.view, candidate.move_plan
     status = group_status(view)
-    following, has_map = next_map(view, course), view.group.map is not None
+    following, has_map = next_map(view, move_plan), view.group.map is not None
     counts = Counter(chain.from_iterable(view.map))
-    after = Counter(chain.from_iterable(course.target))
+    after = Counter(chain.from_iterable(move_plan.target))
     return GroupPlan(
         namespace=view.group.namespace,
         name=view.group.name,
@@ -118,20 +116,20 @@ def _group_plan(candidate: Candidate) -> GroupPlan:
         reason=status.reason,
         message=status.message,
         unstable_buckets=status.problems,
-        target_map=tuple(course.target) if has_map or any(course.target) else None,
+        target_map=tuple(move_plan.target) if has_map or any(move_plan.target) else None,
         next_map=tuple(following) if tuple(following) != view.group.map and any(following) else None,
-        moves=tuple(course.moves),
+        moves=tuple(move_plan.moves),
         start_now=tuple(candidate.chosen),
-        blocked=tuple(course.blocked),
-        drops=drops(view, course),
-        cancel=unwanted_clones(view, course),
-        stalled=course.stalled or stalled_clone(view),
+        blocked=tuple(move_plan.blocked),
+        drops=drops(view, move_plan),
+        cancel=unwanted_clones(view, move_plan),
+        stalled=move_plan.stalled or stalled_clone(view),
         evenness=Evenness(before=evenness(counts, view.pool), after=evenness(after, view.pool)),
     )
 
 
 def evenness(counts: Counter[str], pool: Pool) -> float:
-    """Most minus least replicas per unit of weight over the nodes that may take replicas.
+    """Most minus least replicas per unit of weight over the nodes that may take replicas, or keep some.
 
     Weights are divided by their mean, so that the unit is replicas of a node of mean weight; 1 or less is even when
     all weights are equal.
@@ -140,7 +138,48 @@ def evenness(counts: Counter[str], pool: Pool) -> float:
         return 0.0
     if pool.are_weights_equal and counts.keys() <= pool.weights.keys():
         return float(max(counts.values(), default=0) - least_of(counts, pool.weights))
-    weights = pool.weights
+    weights = pool.weights | {node: weight for node, weight in pool.unschedulable.items() if counts[node]}
     loads = [count / weights[node] for node, count in counts.items() if node in weights]
     least = min(loads) if len(loads) == len(weights) else 0.0
     return (max(loads, default=0.0) - least) * pool.mean_weight
+
+
+def needs_nothing(cluster: Cluster, group: GroupState) -> bool:
+    """Whether the group is stable, where it should be, and holds nothing beyond its map.
+
+    A False costs time, never correctness: the group is then looked at in full.
+    """
+    spec = group.spec
+    if group.map is None or group.marked_unstable is not None or spec.bucket_sequence is not None:
+        return False
+    if len(group.map) != spec.buckets or cluster.clones.get((group.namespace, group.name)):
+        return False
+    pool = cluster.pool(spec)
+    if not _all_complete(group, pool):
+        return False
+    if cluster.limits.disable_colocate_balance or not spec.balancing.enabled:
+        return True
+    counts = Counter(chain.from_iterable(group.map))
+    failing = (node for node, target in group.failing_targets.items() if cluster.now < target.retry_at)
+    return is_balanced(pool, spec, counts, frozenset(failing))
+
+
+def _all_complete(group: GroupState, pool: Pool) -> bool:
+    """Whether every replica of the map is complete on a node that may hold it, and no node holds another one."""
+    assert group.map is not None
+    fit, held, sizes, replicas = pool.weights, group.held, group.bucket_bytes, group.spec.replicas
+    if pool.unschedulable:
+        fit = fit | pool.unschedulable
+    empty: dict[int, str] = {}
+    found = 0
+    for bucket, nodes in enumerate(group.map):
+        if len(nodes) != replicas or len(set(nodes)) != replicas:
+            return False
+        for node in nodes:
+            if node not in fit:
+                return False
+            if held.get(node, empty).get(bucket) == "complete":
+                found += 1
+            elif bucket < len(sizes) and sizes[bucket]:
+                return False
+    return found == sum(map(len, held.values()))

@@ -7,10 +7,9 @@ from itertools import chain
 from colocation.model.plan import Expectation, GroupPlan, NodeLoad, Plan
 from colocation.model.snapshot import Snapshot
 
-from .cluster import Cluster
 from .invariants import without_violations
 from .planning import plan
-from .view import GroupView
+from .view import Cluster, GroupView
 
 
 def preview(snapshot: Snapshot) -> Plan:
@@ -28,8 +27,9 @@ def preview(snapshot: Snapshot) -> Plan:
 
 def _expectation(view: GroupView, planned: GroupPlan) -> Expectation:
     target = planned.target_map or ()
-    names = {*view.pool.weights, *view.pool.waiting, *chain.from_iterable(view.map), *chain.from_iterable(target)}
-    shares = view.pool.shares(len(view.map), view.spec.replicas).by_node
+    may_hold = {*view.takers, *view.keepers, *view.pool.waiting}
+    names = may_hold.union(chain.from_iterable(view.map), chain.from_iterable(target))
+    shares = view.shares().by_node
     replicas_before, bytes_before = _counted(view, view.map)
     replicas_after, bytes_after = _counted(view, target)
     nodes = view.cluster.nodes

@@ -1,7 +1,9 @@
 """Which moves may start now: repairs before balance, fewest live replicas first, within all limits.
 
 Limits: clones per group, clones per node (as a target, and separately as a source), room on the target's disk. Clones
-in flight count and are not started twice; a failed one waits for its time.
+in flight count and are not started twice; a failed one waits for its time. A node on which a group's clones failed
+again and again takes none before its time, and then one at a time. A cordoned or tainted node takes only what makes its
+own replicas whole.
 """
 
 from collections import Counter
@@ -11,26 +13,25 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Move
 from colocation.model.snapshot import Clone
 
-from .cluster import Cluster
-from .course import Course
-from .view import GroupView
-from .wording import count_of, timestamp
+from .status import count_of, failing_message, timestamp
+from .transitions import CORDONED, MovePlan
+from .view import Cluster, GroupView, Standing
 
 ORDER = {"repair": 0, "place": 1, "drain": 2, "balance": 3}
 
 
 @dataclass(slots=True)
 class Candidate:
-    """One group with its course, and the moves chosen to start (indexes into ``course.moves``)."""
+    """One group with its move_plan, and the moves chosen to start (indexes into ``move_plan.moves``)."""
 
     view: GroupView
-    course: Course
+    move_plan: MovePlan
     chosen: list[int]
 
 
-def sort_moves(view: GroupView, course: Course) -> None:
+def sort_moves(view: GroupView, move_plan: MovePlan) -> None:
     """The order in which moves start: kind, then fewest live replicas, then bucket."""
-    course.moves.sort(key=lambda move: (ORDER[move.kind], view.live_replicas(move.bucket), move.bucket, move.to))
+    move_plan.moves.sort(key=lambda move: (ORDER[move.kind], view.live_replicas(move.bucket), move.bucket, move.to))
 
 
 class Starter:
@@ -43,6 +44,7 @@ class Starter:
         self.per_node = cluster.limits.max_concurrent_clones_per_node
         self.per_group: Counter[tuple[str, str]] = Counter()
         self.receiving: Counter[str] = Counter()
+        self.receiving_of_group: Counter[tuple[str, str, str]] = Counter()
         self.sending: Counter[str] = Counter()
         views = {candidate.view.key: candidate.view for candidate in candidates}
         for clone in cluster.snapshot.clones:
@@ -56,6 +58,7 @@ class Starter:
     def _count(self, namespace: str, group: str, to: str) -> None:
         self.per_group[namespace, group] += 1
         self.receiving[to] += 1
+        self.receiving_of_group[namespace, group, to] += 1
 
     def _source(self, view: GroupView, bucket: int, to: str) -> str | None:
         """The live replica that the fewest clones read from; without a whole one, a node that holds part of the bucket:
@@ -69,54 +72,64 @@ class Starter:
         queue = [
             (ORDER[move.kind], candidate.view.live_replicas(move.bucket), position, index)
             for position, candidate in enumerate(self.candidates)
-            for index, move in enumerate(candidate.course.moves)
+            for index, move in enumerate(candidate.move_plan.moves)
         ]
         for _, _, position, index in sorted(queue):
             candidate = self.candidates[position]
-            if self._may_start(candidate, candidate.course.moves[index]):
+            if self._may_start(candidate, candidate.move_plan.moves[index]):
                 candidate.chosen.append(index)
 
     def _may_start(self, candidate: Candidate, move: Move) -> bool:
-        view, course = candidate.view, candidate.course
-        if move.kind in course.held_back or view.is_complete(move.bucket, move.to):
+        view, move_plan = candidate.view, candidate.move_plan
+        if move.kind in move_plan.held_back or view.is_presumed_complete(move.bucket, move.to):
             return False
         if move.to not in self.cluster.ready:
-            course.block(
+            move_plan.block(
                 move.bucket, Reason.NODE_NOT_READY, f"node {move.to}, which is to take the bucket, is not ready"
             )
             return False
-        if not self._may_try(view, course, move):
+        if not self._may_take(view, move_plan, move) or not self._may_try(view, move_plan, move):
             return False
         source = self._source(view, move.bucket, move.to)
         if source is None:
-            course.block(move.bucket, Reason.NO_LIVE_REPLICA, f"no live node holds the bucket; node {move.to} waits")
-            course.stalled = course.stalled or course.blocked[-1]
+            if any(view.is_unconfirmed(move.bucket, node) for node in view.group.unconfirmed):
+                return False  # it is heard of again within the grace
+            move_plan.stall(move.bucket, Reason.NO_LIVE_REPLICA, f"no live node holds the bucket; node {move.to} waits")
             return False
         full = (
             self.per_group[view.key] >= view.spec.balancing.max_concurrent_clones
             or self.receiving[move.to] >= self.per_node
             or self.sending[source] >= self.per_node
         )
-        if full or not self._take_room(view, course, move):
+        if full or not self._take_room(view, move_plan, move):
             return False
         self._count(*view.key, move.to)
         self.sending[source] += 1
         return True
 
-    def _take_room(self, view: GroupView, course: Course, move: Move) -> bool:
+    def _take_room(self, view: GroupView, move_plan: MovePlan, move: Move) -> bool:
         """Whether the target's disk has room now; a repair in place writes over what it has."""
         if move.source == move.to or (move.bucket, move.to) in view.clones:
             return True
         missing = move.bytes - self.room.available_bytes(move.to)
         if missing > 0:
             message = f"node {move.to} is {missing:.0f} bytes short of the {move.bytes} of the bucket"
-            course.block(move.bucket, Reason.INSUFFICIENT_SPACE, message)
-            course.stalled = course.stalled or course.blocked[-1]
+            move_plan.stall(move.bucket, Reason.INSUFFICIENT_SPACE, message)
             return False
         self.room.take(move.to, move.bytes)
         return True
 
-    def _may_try(self, view: GroupView, course: Course, move: Move) -> bool:
+    def _may_take(self, view: GroupView, move_plan: MovePlan, move: Move) -> bool:
+        """Whether the target takes clones; one on which the last ones failed takes one at a time, and not too soon."""
+        if view.standing(move.to) is Standing.KEEPING and move.to not in view.map[move.bucket]:
+            move_plan.block(move.bucket, Reason.INSUFFICIENT_NODES, f"node {move.to} is {CORDONED}; the bucket waits")
+            return False
+        if move.to in view.failing:
+            move_plan.stall(move.bucket, Reason.TARGET_FAILING, failing_message(view, [move.to]))
+            return False
+        return move.to not in view.group.failing_targets or not self.receiving_of_group[(*view.key, move.to)]
+
+    def _may_try(self, view: GroupView, move_plan: MovePlan, move: Move) -> bool:
         """False while a clone of this replica runs, or failed and has to wait."""
         known = view.clones.get((move.bucket, move.to))
         if known is None:
@@ -128,7 +141,7 @@ class Starter:
             return True
         times = count_of(clone.failures, "time")
         message = f"the clone to node {move.to} failed {times}; next try at {timestamp(clone.retry_at)}"
-        course.block(move.bucket, Reason.CLONE_FAILED, message)
+        move_plan.block(move.bucket, Reason.CLONE_FAILED, message)
         return False
 
 

@@ -4,19 +4,21 @@ A bucket is stable when every node of its map is live and holds it complete, and
 group has replicas. A group is stable when all its buckets are and nobody marked it unstable. Stability goes with the
 first pass that sees a loss: queries must not go to a replica that is away (StarRocks#71502).
 
+A replica that was complete when its agent was last heard counts as complete for a short grace (`unconfirmed`).
+
 The checks below run in order; the first that fails gives a replica's reason. The most severe reason of all gives the
 group's (order of `colocation.model.conditions.Reason`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem
 
 from .view import GroupView
-from .wording import buckets_of, count_of, timestamp
 
 SEVERITY = {reason: rank for rank, reason in enumerate(Reason)}
 
@@ -51,8 +53,26 @@ def check_node_ready(view: GroupView, bucket: int, node: str) -> Finding | None:
     return reason, f"{subject} is not ready{since}{detail}"
 
 
+def failing_message(view: GroupView, nodes: Iterable[str]) -> str:
+    """Why these nodes take no clones of the group now, and when they are tried again."""
+    sentences = []
+    for node in nodes:
+        target = view.group.failing_targets[node]
+        cause = f": {target.cause}" if target.cause else ""
+        failures, again = count_of(target.failures, "clone"), timestamp(target.retry_at)
+        sentences.append(f"{failures} to node {node} failed{cause}; it is tried again at {again}")
+    return "; ".join(sentences)
+
+
+def waiting_message(view: GroupView, node: str) -> str:
+    """Why the replicas of a node that is down stay where they are."""
+    since = timestamp(view.cluster.nodes[node].not_ready_since or view.cluster.now)
+    seconds = view.spec.relocation.down_tolerance_seconds
+    return f"node {node} is down since {since}; its replicas are made anew after {seconds} s"
+
+
 def check_replica_whole(view: GroupView, bucket: int, node: str) -> Finding | None:
-    if view.is_complete(bucket, node):
+    if view.is_presumed_complete(bucket, node):
         return None
     if is_balancing(view, bucket):
         return Reason.BALANCING, f"node {node} is still receiving the bucket"
@@ -73,7 +93,7 @@ REPLICA_CHECKS: tuple[Callable[[GroupView, int, str], Finding | None], ...] = (
 
 
 def is_balancing(view: GroupView, bucket: int) -> bool:
-    """Whether the bucket's map changed ahead of its data, as strict balancing does (the seeds' order).
+    """Whether the bucket's map changed ahead of its data, as strict balancing does (Doris' order).
 
     The mark of it: as many complete live replicas as the group wants exist, some of them still outside the map.
     """
@@ -137,3 +157,30 @@ def _message(view: GroupView, findings: dict[int, Finding], reason: Reason) -> s
     texts = [f"{buckets_of(buckets, len(view.map))}: {cause}" for cause, buckets in causes.items()]
     others = len(findings) - sum(len(buckets) for buckets in causes.values())
     return "; ".join(texts) + (f"; {count_of(others, 'bucket')} more for lesser reasons" if others else "")
+
+
+MAX_LISTED = 10
+
+
+def listed(names: Iterable[object], limit: int = MAX_LISTED) -> str:
+    """``0, 3, 5``; what exceeds ``limit`` becomes ``and 7 more``."""
+    shown = [str(name) for name in names]
+    if len(shown) <= limit:
+        return ", ".join(shown)
+    return f"{', '.join(shown[:limit])} and {len(shown) - limit} more"
+
+
+def buckets_of(buckets: list[int], total: int) -> str:
+    """``bucket 3 (1 of 8)`` or ``buckets 0, 3, 5 (3 of 8)``."""
+    noun = "bucket" if len(buckets) == 1 else "buckets"
+    return f"{noun} {listed(buckets)} ({len(buckets)} of {total})"
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 with seconds; UTC as ``Z``."""
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def count_of(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

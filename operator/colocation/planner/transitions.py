@@ -9,75 +9,169 @@ Safety invariants (checked by `colocation.planner.invariants`):
   on a live node.
 """
 
-from colocation.model.plan import Drop
+from dataclasses import dataclass, field
+from itertools import chain
 
-from .cluster import Standing
-from .course import Course, replaced
-from .view import GroupView, Placement
+from colocation.model.conditions import Reason
+from colocation.model.plan import BucketProblem, Drop, Move, MoveKind
+
+from .status import check_replica_whole, count_of, is_balancing, listed
+from .view import GroupView, Placement, Standing
+
+CORDONED = "cordoned or tainted"
 
 LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 
 
-def next_map(view: GroupView, course: Course) -> Placement:
+@dataclass(slots=True)
+class MovePlan:
+    """Where a group's replicas should go, and by which moves.
+
+    ``pending``: something is lost, damaged or short; balance has to wait. ``held_back``: kinds of moves that are not
+    started because not all of them can be carried out. ``at_once``: the map changes before the data (new groups,
+    strict balancing).
+    """
+
+    target: Placement
+    moves: list[Move] = field(default_factory=list)
+    blocked: list[BucketProblem] = field(default_factory=list)
+    stalled: BucketProblem | None = None
+    pending: bool = False
+    held_back: set[MoveKind] = field(default_factory=set)
+    at_once: bool = False
+
+    def block(self, bucket: int, reason: Reason, message: str) -> None:
+        problem = BucketProblem(bucket=bucket, reason=reason, message=message)
+        if problem not in self.blocked[-1:]:  # a bucket may lack several replicas for the same reason
+            self.blocked.append(problem)
+
+    def stall(self, bucket: int, reason: Reason, message: str) -> None:
+        """Say why the bucket cannot be moved; the first cause is the one that the group reports."""
+        self.block(bucket, reason, message)
+        self.stalled = self.stalled or self.blocked[-1]
+
+    def hold_back(self, kind: MoveKind, bucket: int, reason: Reason, message: str) -> None:
+        """Start no move of this kind, and say why; the first cause is the one that the group reports."""
+        self.held_back.add(kind)
+        self.stall(bucket, reason, message)
+
+
+def too_few_nodes(view: GroupView) -> str:
+    """What to say when a bucket's replicas find no other nodes."""
+    holders = set(chain.from_iterable(view.map))
+    able = len(view.pool.weights) + len(holders.intersection(view.pool.unschedulable))
+    wanted = count_of(view.spec.replicas, "replica")
+    message = f"{wanted} need as many nodes that may hold them; there are {able}"
+    return "; ".join([message, *unschedulable_nodes(view)])
+
+
+def unschedulable_nodes(view: GroupView) -> list[str]:
+    """A sentence about the nodes that would do but for being cordoned or tainted; none when there are none."""
+    nodes = sorted(view.pool.unschedulable)
+    if not nodes:
+        return []
+    return [f"{'node' if len(nodes) == 1 else 'nodes'} {listed(nodes)} {'is' if len(nodes) == 1 else 'are'} {CORDONED}"]
+
+
+def in_place_moves(view: GroupView) -> list[Move]:
+    """Moves that make damaged or missing files whole on the live nodes of the map."""
+    moves = []
+    for bucket, nodes in enumerate(view.map):
+        for node in nodes:
+            if node not in view.cluster.ready or view.cluster.nodes[node].drain:
+                continue
+            finding = check_replica_whole(view, bucket, node)
+            if finding is not None:
+                kind: MoveKind = "balance" if is_balancing(view, bucket) else "repair"
+                moves.append(view.move(bucket, node, node, kind, finding[0]))
+    return moves
+
+
+def replacements(view: GroupView, target: Placement, kind: MoveKind, reason: str) -> list[Move]:
+    """Moves from the map to ``target``; within a bucket, a replica is succeeded in its own zone where possible."""
+    moves = []
+    for bucket, (old, new) in enumerate(zip(view.map, target, strict=True)):
+        leaving = [node for node in old if node not in new]
+        for node in (node for node in new if node not in old):
+            zone = view.zone(node)
+            source = next((left for left in leaving if view.zone(left) == zone), leaving[0] if leaving else None)
+            if source is not None:
+                leaving.remove(source)
+            moves.append(view.move(bucket, source, node, kind, reason))
+    return moves
+
+
+def replaced(nodes: tuple[str, ...], source: str | None, to: str) -> tuple[str, ...]:
+    """The bucket's nodes with ``to`` in the place of ``source`` (at the end when nothing is given up)."""
+    if to in nodes:
+        return nodes
+    if source in nodes:
+        return tuple(to if node == source else node for node in nodes)
+    return (*nodes, to)
+
+
+def next_map(view: GroupView, move_plan: MovePlan) -> Placement:
     """The map as it may be written now: all moves that are complete, each with the replica that it succeeds."""
-    if course.at_once and not course.held_back:
-        return list(course.target)
+    if move_plan.at_once and not move_plan.held_back:
+        return list(move_plan.target)
     result = list(view.map)
-    for move in course.moves:
+    for move in move_plan.moves:
         if view.is_complete(move.bucket, move.to):
             result[move.bucket] = replaced(result[move.bucket], move.source, move.to)
-    arriving = {(move.bucket, move.source) for move in course.moves}
+    arriving = {(move.bucket, move.source) for move in move_plan.moves}
     for bucket, nodes in enumerate(result):
-        surplus = [node for node in nodes if node not in course.target[bucket] and (bucket, node) not in arriving]
+        surplus = [node for node in nodes if node not in move_plan.target[bucket] and (bucket, node) not in arriving]
         kept = tuple(node for node in nodes if node not in surplus)
         safe = len(kept) >= view.spec.replicas and all(view.is_complete(bucket, node) for node in kept)
-        if surplus and (safe or not any(view.is_complete(bucket, node) for node in surplus)):
+        if surplus and (safe or not any(view.is_presumed_complete(bucket, node) for node in surplus)):
             result[bucket] = kept
     return result
 
 
-def drops(view: GroupView, course: Course) -> tuple[Drop, ...]:
+def drops(view: GroupView, move_plan: MovePlan) -> tuple[Drop, ...]:
     """Replicas that are safe to delete now, against the current map."""
     if view.group.map is None:
         return ()
-    wanted = {(move.bucket, move.to) for move in course.moves}
-    wanted |= {key for key in view.clones if not _is_unwanted(view, course, *key)}
+    wanted = {(move.bucket, move.to) for move in move_plan.moves}
+    wanted |= {key for key in view.clones if not _is_unwanted(view, move_plan, *key)}
     found = []
     for node, states in sorted(view.group.held.items()):
         if node not in view.cluster.ready:
             continue
         for bucket in sorted(states):
             outside = bucket >= len(view.map) or node not in view.map[bucket]
-            if outside and (bucket, node) not in wanted and _is_whole(view, course, bucket, node):
+            if outside and (bucket, node) not in wanted and _is_whole(view, move_plan, bucket, node):
                 message = "not in the map, and every replica in the map is complete"
                 found.append(Drop(bucket=bucket, node=node, reason=message))
     return tuple(found)
 
 
-def _is_whole(view: GroupView, course: Course, bucket: int, node: str) -> bool:
+def _is_whole(view: GroupView, move_plan: MovePlan, bucket: int, node: str) -> bool:
     """Whether the bucket can do without the node."""
     if bucket >= len(view.map):
         return True
     nodes = view.map[bucket]
-    if len(nodes) < view.spec.replicas or node in course.target[bucket]:
+    if len(nodes) < view.spec.replicas or node in move_plan.target[bucket]:
         return False
     return all(view.is_complete(bucket, holder) for holder in nodes)
 
 
-def unwanted_clones(view: GroupView, course: Course) -> tuple[int, ...]:
+def unwanted_clones(view: GroupView, move_plan: MovePlan) -> tuple[int, ...]:
     """Indexes of the clones that no move needs."""
-    return tuple(index for key, (index, _) in view.clones.items() if _is_unwanted(view, course, *key))
+    return tuple(index for key, (index, _) in view.clones.items() if _is_unwanted(view, move_plan, *key))
 
 
-def _is_unwanted(view: GroupView, course: Course, bucket: int, to: str) -> bool:
+def _is_unwanted(view: GroupView, move_plan: MovePlan, bucket: int, to: str) -> bool:
     if bucket >= len(view.map):
         return True
-    if any(move.bucket == bucket and move.to == to for move in course.moves):
+    if any(move.bucket == bucket and move.to == to for move in move_plan.moves):
         return False
     clone = view.clones[bucket, to][1]
+    if view.is_unconfirmed(bucket, to):
+        return False
     if to in view.map[bucket]:
         # A running one ends by itself; one that waits for another attempt, or for a lost node, would wait for ever.
         return clone.retry_at is not None or view.standing(to) in LOST_FOR_GOOD
     # Balance is not planned while repairs are pending; what it has begun goes on as long as its target may hold it.
-    began_to_balance = clone.source is not None and clone.source in course.target[bucket]
-    return not (course.pending and began_to_balance and to in view.pool.weights)
+    began_to_balance = clone.source is not None and clone.source in move_plan.target[bucket]
+    return not (move_plan.pending and began_to_balance and to in view.takers)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ..manifests.config_map import SparkConfigMap
-from ..model.agent import TableReference
+from ..model.agent import DeletionProof
 from ..model.clone import CloneSpec
 from ..model.group import ColocationGroupSpec
 from ..model.members import RecycledTable
@@ -67,11 +67,26 @@ class DeleteGroup:
 
 
 @dataclass(frozen=True)
-class WriteGroupStatus:
-    """Merge ``status`` into the group's, if nobody wrote the group since it was read."""
+class MarkGroupUnstable:
+    """Merge ``status``, a few fields that call the group unstable, into its status, whoever has written it meanwhile.
+
+    Only the group's uid is a precondition: that a group is stable must not stand because a write was overtaken.
+    """
 
     group: Identity
     status: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class WriteGroupStatus:
+    """Merge ``status`` into the group's, if nobody wrote the group since it was read.
+
+    When it fails, ``fallbacks`` are tried in turn, up to the first that succeeds; the write still counts as failed.
+    """
+
+    group: Identity
+    status: Mapping[str, object]
+    fallbacks: "tuple[WriteGroupStatus | MarkGroupUnstable, ...]" = ()
 
 
 @dataclass(frozen=True)
@@ -104,10 +119,21 @@ class RemoveClone:
 
 
 @dataclass(frozen=True)
+class TableDrop:
+    """One table's part of a deletion: ``manifests`` are all whose files are wanted, never none of them."""
+
+    namespace: str
+    directory: str
+    manifests: tuple[str, ...]
+    proof: DeletionProof
+
+
+@dataclass(frozen=True)
 class DropBucket:
     """Delete one bucket's files of all tables of a group on a node, but for those that a load may yet commit.
 
-    Performed only if the group's map still has ``map_version``: the drop was decided against that map.
+    Performed only if the group's map still has ``map_version``: the drop was decided against that map. Each table goes
+    by an order of its own, which the agent carries out only while its proof holds.
     """
 
     group: Identity
@@ -115,7 +141,7 @@ class DropBucket:
     node: str
     url: str
     bucket: int
-    tables: tuple[TableReference, ...]
+    tables: tuple[TableDrop, ...]
     grace_seconds: int
 
 
@@ -128,17 +154,22 @@ class RecycleTable:
     namespace: str
     directory: str
     keep_seconds: int
+    proof: DeletionProof
 
 
 @dataclass(frozen=True)
 class RestoreTable:
-    """Make a dropped table's folder on one node that of the table that brings it back."""
+    """Make a dropped table's folder on one node that of the table that brings it back.
+
+    ``term``: of the operator that orders it.
+    """
 
     node: str
     url: str
     namespace: str
     directory: str
     successor: str
+    term: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,6 +182,7 @@ class CollectGarbage:
     directory: str
     manifests: tuple[str, ...]
     grace_seconds: int
+    proof: DeletionProof
 
 
 @dataclass(frozen=True)
@@ -181,6 +213,7 @@ Action = (
     | CreateTable
     | EndRecoverRequest
     | DeleteGroup
+    | MarkGroupUnstable
     | WriteGroupStatus
     | WriteTableStatus
     | StartClone

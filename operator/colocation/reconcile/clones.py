@@ -8,25 +8,27 @@ from ..model.names import GROUP_KIND
 from ..model.plan import Move
 from ..model.snapshot import Clone, Node, Snapshot
 from ..state.clone_jobs import is_settled
+from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedCloneJob
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .group_status import GroupFacts
 
 
-def clone_actions(observation: Observation, snapshot: Snapshot, facts: GroupFacts) -> Iterator[Action]:
+def clone_actions(index: TableIndex, snapshot: Snapshot, facts: GroupFacts) -> Iterator[Action]:
     """End the Jobs that are not wanted or have ended, start those that the plan starts."""
-    cancelled = {_job_name(facts, snapshot.clones[index]) for index in facts.plan.cancel}
+    observation = index.observation
+    cancelled = {_job_name(facts, snapshot.clones[number]) for number in facts.plan.cancel}
     jobs = {job.identity.name: job for job in facts.jobs}
     for name, job in jobs.items():
         if name in cancelled or is_settled(job, facts.state, observation.now):
             yield RemoveClone(job.identity)
     yield from _ended_events(facts)
-    for index in facts.plan.start_now:
-        move = facts.plan.moves[index]
+    for number in facts.plan.start_now:
+        move = facts.plan.moves[number]
         name = clone_job_name(facts.group.identity.uid, move.bucket, move.to)
         last = jobs.get(name)
         if last is None or last.phase == "failed":
-            yield from _start(observation, snapshot, facts, move, last)
+            yield from _start(index, snapshot, facts, move, last)
 
 
 def _job_name(facts: GroupFacts, clone: Clone) -> str:
@@ -34,10 +36,10 @@ def _job_name(facts: GroupFacts, clone: Clone) -> str:
 
 
 def _start(
-    observation: Observation, snapshot: Snapshot, facts: GroupFacts, move: Move, last: ObservedCloneJob | None
+    index: TableIndex, snapshot: Snapshot, facts: GroupFacts, move: Move, last: ObservedCloneJob | None
 ) -> Iterator[Action]:
     failures = last.failures if last else 0
-    sources = _sources(observation, snapshot, facts, move, failures)
+    sources = _sources(index.observation, snapshot, facts, move, failures)
     if not sources:
         return  # the sources' agents have no address at the moment
     limit = facts.spec.balancing.max_bandwidth_mib_per_second
@@ -46,7 +48,7 @@ def _start(
         group=facts.group.identity.name,
         bucket=move.bucket,
         target=move.to,
-        tables=tuple(table.reference for table in facts.tables if table.status.snapshot),
+        tables=tuple(wanted for table in index.sound(facts.tables) if (wanted := index.reference(table)).manifest),
         sources=sources,
         max_bandwidth_mib_per_second=limit / facts.spec.balancing.max_concurrent_clones if limit else None,
     )

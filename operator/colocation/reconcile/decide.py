@@ -1,33 +1,40 @@
 """One pass, decided: observation in, actions out. Pure; the same observation gives the same actions.
 
-Actions come in scopes. Within a scope their order matters: a later one builds on the earlier ones (clones on the map,
-drops on both), so when one fails, the rest of its scope waits for the next pass. Scopes do not touch each other: a
-refused table or a failing group never harms the others.
+Actions come in scopes. Within a scope their order matters: a later one builds on the earlier ones, so when one fails,
+the rest of its scope waits for the next pass. Scopes do not touch each other: a refused table or a failing group never
+harms the others, and neither does an exception that one object provokes (``Decision.errors``).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 
-from ..model.group import ColocationGroupStatus
-from ..model.plan import Plan
-from ..model.snapshot import Snapshot
-from ..planner import plan, without_violations
+from ..model.conditions import Reason
+from ..model.members import RecycledTable
+from ..model.plan import GroupPlan, Plan
+from ..model.schema_check import Refusal
+from ..model.snapshot import GroupState, Snapshot
 from ..state.clone_jobs import group_uids, is_current
+from ..state.confirmation import faults_of
+from ..state.containment import Containment, group_scope, table_scope
 from ..state.held import TableReports
-from ..state.membership import Membership, memberships
-from ..state.observation import Observation, ObservedCloneJob, ObservedGroup
+from ..state.index import TableIndex
+from ..state.membership import GroupKey, memberships
+from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.snapshot import snapshot_of
-from .actions import Action, WriteGroupStatus
+from .actions import Action
 from .clones import clone_actions
 from .config_maps import config_maps
 from .deletion import collect_actions, delete_group, drop_actions, recycle_actions, stray_clones
 from .evidence import Evidence
-from .group_status import GroupFacts, invalid_status, next_status, status_events
+from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions
 from .members import delete_after, next_members, next_recycled
+from .planned import planned
 from .policy import Policy
-from .recovery import recoveries_of, request_actions
-from .tables import TableFacts, missing_groups, table_actions
+from .recovery import Recovery, recoveries_of, request_actions
+from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
 
 
@@ -41,12 +48,18 @@ class Scope:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a pass found and wants done. ``is_waiting``: tables are on their way, or being brought back."""
+    """What a pass found and wants done.
+
+    ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone.
+    ``errors``: scope -> what deciding about it raised; the group or table says so itself (``InternalError``), and all
+    others are decided about as ever.
+    """
 
     snapshot: Snapshot
     plan: Plan
     scopes: tuple[Scope, ...]
     is_waiting: bool = False
+    errors: Mapping[str, Exception] = field(default_factory=dict)
 
 
 def decide(observation: Observation, evidence: Evidence, policy: Policy, collect: bool) -> Decision:
@@ -54,128 +67,169 @@ def decide(observation: Observation, evidence: Evidence, policy: Policy, collect
 
     ``evidence``: how far to trust it. ``collect``: whether it is time to collect garbage.
     """
-    membership = memberships(observation)
-    grace_seconds = policy.garbage_grace_seconds
-    told = snapshot_of(observation, membership, policy.limits, policy.agent_grace_seconds)
-    snapshot = evidence.correct(told, observation)
-    planned = without_violations(snapshot, plan(snapshot))
-    groups = tuple(_facts(observation, membership, snapshot, planned))
-    transfers = list(transfers_of(observation, membership, snapshot, planned, evidence))
-    reports = TableReports(observation)
-    scopes = [
-        Scope("missing groups", tuple(missing_groups(membership))),
-        *(_group_scope(observation, snapshot, facts, policy) for facts in groups),
-        *_invalid_group_scopes(observation),
-        *_table_scopes(observation, membership, snapshot, transfers),
-        *_transfer_scopes(observation, snapshot, planned, transfers),
-        *(scope for facts in groups for scope in _drop_scopes(observation, evidence, reports, facts, grace_seconds)),
-        *_single("stray clone", stray_clones(observation)),
-        *_single("recycle", recycle_actions(observation)),
-        *_single("collect", collect_actions(observation, grace_seconds) if collect else ()),
-    ]
-    is_waiting = bool(transfers) or any(table.is_recovering for table in observation.tables)
-    return Decision(snapshot, planned, tuple(scope for scope in scopes if scope.actions), is_waiting)
+    return _Pass(evidence.trusted(observation), evidence, policy).decision(collect)
 
 
-def _facts(
-    observation: Observation, membership: Membership, snapshot: Snapshot, planned: Plan
-) -> Iterator[GroupFacts]:
-    """The groups that the planner planned."""
-    jobs: dict[tuple[str, str], list[ObservedCloneJob]] = {}
-    uids = group_uids(observation)
-    for job in observation.clone_jobs:
-        if is_current(uids, job) and not job.identity.deleting:
-            jobs.setdefault((job.group_namespace, job.group), []).append(job)
-    groups = {group.key: group for group in observation.groups}
-    for state, group_plan in zip(snapshot.groups, planned.groups, strict=True):
-        key = (state.namespace, state.name)
-        recycled = next_recycled(observation, groups[key])
-        yield GroupFacts(
-            group=groups[key],
+class _Pass:
+    """The steps of one decision, each with what the ones before it found."""
+
+    def __init__(self, observation: Observation, evidence: Evidence, policy: Policy) -> None:
+        self.observation, self.evidence, self.policy = observation, evidence, policy
+        self.containment = Containment()
+        membership, self.reports = memberships(observation), TableReports(observation)
+        self.index = TableIndex(observation, membership, faults_of(observation, membership, self.reports))
+        self.snapshot = snapshot_of(
+            self.index, self.reports, policy.limits, policy.agent_grace_seconds, self.containment
+        )
+        self.plan = planned(self.snapshot, self.containment)
+        self.nodes = {node.name: node for node in self.snapshot.nodes}
+        self.recycled = {group.key: self._recycled(group) for group in observation.groups}
+
+    def decision(self, collect: bool) -> Decision:
+        """All scopes, those of the groups first."""
+        transfers = list(
+            transfers_of(self.index, self.reports, self.snapshot, self.plan, self.evidence, self.containment)
+        )
+        grace_seconds = self.policy.garbage_grace_seconds
+        scopes = [
+            Scope("missing groups", tuple(missing_groups(self.index.membership))),
+            *self._scopes_of_groups(),
+            *self._scopes_of_tables(transfers),
+            *self._transfer_scopes(transfers),
+            *_single("stray clone", stray_clones(self.observation)),
+            *_single("recycle", recycle_actions(self.index, chain.from_iterable(self.recycled.values()))),
+            *_single("collect", collect_actions(self.index, grace_seconds) if collect else ()),
+        ]
+        wanted = tuple(scope for scope in scopes if scope.actions)
+        errors = self.containment.errors
+        is_waiting = bool(transfers or errors) or any(table.is_recovering for table in self.observation.tables)
+        is_waiting = is_waiting or any(group.unconfirmed for group in self.snapshot.groups)
+        return Decision(self.snapshot, self.plan, wanted, is_waiting, errors)
+
+    def _recycled(self, group: ObservedGroup) -> tuple[RecycledTable, ...]:
+        found = self.containment.run(group_scope(group), lambda: next_recycled(self.index, self.reports, group))
+        return group.status.recycled if found is None else found
+
+    def _scopes_of_groups(self) -> Iterator[Scope]:
+        states = {(one.namespace, one.name): one for one in self.snapshot.groups}
+        plans = {(one.namespace, one.name): one for one in self.plan.groups}
+        jobs = self._jobs_by_group()
+        for group in self.observation.groups:
+            if group.identity.deleting:
+                continue
+            name, key = group_scope(group), group.key
+            scopes: list[Scope] | None = None
+            if group.status_error:
+                problem = f"{group.status_error}; correct the status"
+                said = unstable_actions(group, Reason.INVALID_STATUS, problem, self.observation.now)
+                scopes = [Scope(name, tuple(said))]
+            elif group.spec is None:
+                scopes = [Scope(name, tuple(status_actions(group, invalid_status(self.observation, group))))]
+            elif key in states and name not in self.containment.errors:
+                parts = (group, states[key], plans[key], tuple(jobs.get(key, ())))
+                scopes = self.containment.run(name, partial(self._scopes_of_group, *parts))
+            yield from [self._failed_group(group)] if scopes is None else scopes
+
+    def _failed_group(self, group: ObservedGroup) -> Scope:
+        """A group that cannot be decided about is not stable, and says so; nothing else is done for it."""
+        name = group_scope(group)
+        message = f"deciding about the group failed: {self.containment.errors.get(name)!r}; the operator's log has more"
+        return Scope(name, tuple(unstable_actions(group, Reason.INTERNAL_ERROR, message, self.observation.now)))
+
+    def _jobs_by_group(self) -> dict[GroupKey, list[ObservedCloneJob]]:
+        jobs: dict[GroupKey, list[ObservedCloneJob]] = {}
+        uids = group_uids(self.observation)
+        for job in self.observation.clone_jobs:
+            if is_current(uids, job) and not job.identity.deleting:
+                jobs.setdefault((job.group_namespace, job.group), []).append(job)
+        return jobs
+
+    def _scopes_of_group(
+        self, group: ObservedGroup, state: GroupState, group_plan: GroupPlan, jobs: tuple[ObservedCloneJob, ...]
+    ) -> list[Scope]:
+        """What does not build on the status is apart from it: a status that cannot be written stops no repair."""
+        recycled = self.recycled[group.key]
+        facts = GroupFacts(
+            group=group,
             spec=state.spec,
             state=state,
             plan=group_plan,
-            tables=membership.members[key],
-            jobs=tuple(jobs.get(key, ())),
-            members=next_members(observation, membership, groups[key]),
+            tables=self.index.membership.members[group.key],
+            jobs=jobs,
+            members=next_members(self.index, group),
             recycled=recycled,
-            delete_after=delete_after(observation, membership, groups[key], state.spec, recycled),
+            delete_after=delete_after(self.index, group, state.spec, recycled),
         )
+        name = group_scope(group)
+        status = next_status(self.observation, facts, {one for one, node in self.nodes.items() if node.ready})
+        written = tuple(status_actions(group, status))
+        maps = tuple(config_maps(self.observation, facts, self.nodes, self.policy))
+        if facts.plan.next_map:
+            written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
+        requested = (*request_actions(self.index, group), *delete_group(facts, self.observation.now))
+        return [
+            Scope(name, (*written, *requested)),
+            Scope(f"clones of {name}", tuple(clone_actions(self.index, self.snapshot, facts))),
+            *_single(f"ConfigMaps of {name}", maps),
+            *self._drop_scopes(facts),
+        ]
 
+    def _drop_scopes(self, facts: GroupFacts) -> Iterator[Scope]:
+        """Drops that are known to be safe now; the others wait for newer reports."""
+        views = self.observation.agent_views
+        drops = drop_actions(self.index, self.reports, facts, self.policy.garbage_grace_seconds)
+        allowed = (
+            drop for drop in drops if self.evidence.allows_drop(facts.group, facts.tables, drop.bucket, views)
+        )
+        return _single("drop", allowed)
 
-def _group_scope(observation: Observation, snapshot: Snapshot, facts: GroupFacts, policy: Policy) -> Scope:
-    identity = facts.group.identity
-    nodes = {node.name: node for node in snapshot.nodes}
-    status = next_status(observation, facts, {name for name, node in nodes.items() if node.ready})
-    actions = (
-        *_status_actions(facts.group, status),
-        *clone_actions(observation, snapshot, facts),
-        *config_maps(observation, facts, nodes, policy),
-        *request_actions(observation, facts.group),
-        *delete_group(facts, observation.now),
-    )
-    return Scope(f"group {identity.namespace}/{identity.name}", actions)
+    def _scopes_of_tables(self, transfers: Iterable[Transfer]) -> Iterator[Scope]:
+        moving = {transfer.table.identity.uid: transfer for transfer in transfers}
+        found = recoveries_of(self.index, self.reports, self.snapshot, self.containment)
+        recoveries = {one.table.identity.uid: one for one in found}
+        for table in self.observation.tables:
+            if table.identity.deleting:
+                continue
+            uid, name = table.identity.uid, table_scope(table)
+            scopes: list[Scope] | None = None
+            if name not in self.containment.errors:
+                parts = (table, moving.get(uid), recoveries.get(uid))
+                scopes = self.containment.run(name, partial(self._scopes_of_table, *parts))
+            yield from [self._failed_table(table)] if scopes is None else scopes
 
+    def _failed_table(self, table: ObservedTable) -> Scope:
+        name = table_scope(table)
+        message = f"deciding about the table failed: {self.containment.errors.get(name)!r}; the operator's log has more"
+        refusal = Refusal(reason=Reason.INTERNAL_ERROR, message=message)
+        return Scope(name, tuple(fault_actions(self.observation, table, refusal)))
 
-def _invalid_group_scopes(observation: Observation) -> Iterator[Scope]:
-    for group in observation.groups:
-        if group.spec is None and not group.identity.deleting:
-            name = f"group {group.identity.namespace}/{group.identity.name}"
-            yield Scope(name, tuple(_status_actions(group, invalid_status(observation, group))))
-
-
-def _status_actions(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[Action]:
-    """At most one write of a status per group and pass."""
-    if status != group.status:
-        yield WriteGroupStatus(group.identity, status.to_json_dict())
-        yield from status_events(group, status)
-
-
-def _table_scopes(
-    observation: Observation, membership: Membership, snapshot: Snapshot, transfers: Iterable[Transfer]
-) -> Iterator[Scope]:
-    groups, places = {group.key: group for group in observation.groups}, membership.places
-    moving = {transfer.table.identity.uid: transfer for transfer in transfers}
-    recoveries = {one.table.identity.uid: one for one in recoveries_of(observation, snapshot)}
-    for table in observation.tables:
-        if table.identity.deleting:
-            continue
-        uid = table.identity.uid
-        transfer, recovery = moving.get(uid), recoveries.get(uid)
-        group, refusal = groups.get(places[uid]) if uid in places else None, membership.refusals.get(uid)
+    def _scopes_of_table(
+        self, table: ObservedTable, transfer: Transfer | None, recovery: Recovery | None
+    ) -> list[Scope]:
+        index, uid, name = self.index, table.identity.uid, table_scope(table)
+        group, refusal = index.groups.get(index.places.get(uid, ("", ""))), index.membership.refusals.get(uid)
+        fault = index.faults.get(uid)
+        if fault and fault.reason == Reason.INVALID_STATUS:
+            return [Scope(name, tuple(fault_actions(self.observation, table, fault)))]
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
         orders: tuple[Action, ...] = ()
         if recovery:
             orders = recovery.orders
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
-        facts = TableFacts(table, group, refusal, transfer, recovery)
-        name = f"table {table.identity.namespace}/{table.identity.name}"
-        yield Scope(name, tuple(table_actions(observation, membership, facts)))
-        yield from _single("restore", orders)
+        facts = TableFacts(table, group, refusal, transfer, recovery, fault)
+        actions = tuple(table_actions(self.observation, index.membership, facts))
+        return [Scope(name, actions), *_single("restore", orders)]
 
-
-def _transfer_scopes(
-    observation: Observation, snapshot: Snapshot, planned: Plan, transfers: list[Transfer]
-) -> Iterator[Scope]:
-    """Clones of tables that move to another group, after those that the groups themselves need."""
-    receiving = Counter(clone.to for clone in snapshot.clones if clone.retry_at is None)
-    receiving.update(one.moves[index].to for one in planned.groups for index in one.start_now)
-    clones = TransferClones(observation, snapshot, receiving)
-    for transfer in transfers:
-        identity = transfer.table.identity
-        yield Scope(f"transfer {identity.namespace}/{identity.name}", tuple(clones.actions(transfer)))
-    yield from _single("arrived", clones.strays(transfers))
-
-
-def _drop_scopes(
-    observation: Observation, evidence: Evidence, reports: TableReports, facts: GroupFacts, grace_seconds: int
-) -> Iterator[Scope]:
-    """Drops that are known to be safe now; the others wait for newer reports."""
-    views = observation.agent_views
-    drops = drop_actions(observation, reports, facts, grace_seconds)
-    allowed = (drop for drop in drops if evidence.allows_drop(facts.group, facts.tables, drop.bucket, views))
-    return _single("drop", allowed)
+    def _transfer_scopes(self, transfers: list[Transfer]) -> Iterator[Scope]:
+        """Clones of tables that move to another group, after those that the groups themselves need."""
+        receiving = Counter(clone.to for clone in self.snapshot.clones if clone.retry_at is None)
+        receiving.update(one.moves[number].to for one in self.plan.groups for number in one.start_now)
+        clones = TransferClones(self.index, self.snapshot, receiving)
+        for transfer in transfers:
+            name = f"transfer of {table_scope(transfer.table)}"
+            yield Scope(name, self.containment.run(name, partial(clones.actions, transfer)) or ())
+        yield from _single("arrived", clones.strays(transfers))
 
 
 def _single(name: str, actions: Iterable[Action]) -> Iterator[Scope]:

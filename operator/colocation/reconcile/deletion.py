@@ -1,45 +1,56 @@
 """Decides what is deleted, and when: only what is not wanted any more, and only once that is safe."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from ..model.members import RecycledTable
 from ..model.plan import Drop
 from ..model.table import ColocatedTableSpec
 from ..state.clone_jobs import group_uids, is_current
 from ..state.held import TableReports, holds_any, nodes_without_retained
-from ..state.observation import Observation
+from ..state.index import TableIndex
+from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
-from .actions import (
-    CollectGarbage,
-    DeleteGroup,
-    DropBucket,
-    RecycleTable,
-    RemoveClone,
-)
+from .actions import CollectGarbage, DeleteGroup, DropBucket, RecycleTable, RemoveClone, TableDrop
 from .group_status import GroupFacts
-from .members import keep_seconds_by_folder
+from .members import keep_seconds_of
+from .proofs import proof_of_folder, proof_of_table
 
 DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
 """Of folders of which no group knows how long they are to be kept."""
 
 
 def drop_actions(
-    observation: Observation, reports: TableReports, facts: GroupFacts, grace_seconds: int
+    index: TableIndex, reports: TableReports, facts: GroupFacts, grace_seconds: int
 ) -> Iterator[DropBucket]:
     """Delete the replicas that the plan calls safe to delete, against the map as it is now."""
     map_version = facts.group.status.map_version
     if map_version is None:
         return
+    observation = index.observation
     urls = observation.agent_urls
     leaving = {member.uid for member in (*facts.members, *facts.group.status.members) if member.leaving}
     staying = [table for table in facts.tables if table.identity.uid not in leaving]
-    tables = tuple(table.reference for table in staying)
     for drop in facts.plan.drops:
         url = urls.get(drop.node)
-        if leaving and not holds_any(reports, staying, drop.node, drop.bucket):
+        if url is None or (leaving and not holds_any(reports, staying, drop.node, drop.bucket)):
             continue  # what lies there is of tables that are on their way to another group
-        if url and not _holds_last_retained(observation, reports, facts, drop):
+        tables = tuple(_table_drops(index, facts.group, staying, drop.node))
+        if tables and not _holds_last_retained(observation, reports, facts, drop):
             yield DropBucket(facts.group.identity, map_version, drop.node, url, drop.bucket, tables, grace_seconds)
+
+
+def _table_drops(
+    index: TableIndex, group: ObservedGroup, tables: Iterable[ObservedTable], node: str
+) -> Iterator[TableDrop]:
+    """Those of which the node has something, and which its agent knows to be placed by the map as it is now."""
+    view = index.observation.agent_views.get(node, AgentView())
+    epoch = (group.identity.uid, group.status.map_version)
+    for table in tables:
+        key, manifests = (table.identity.namespace, table.directory), index.live_manifests(table)
+        proof = proof_of_table(index.observation, view, table)
+        if manifests and proof and key in view.tables and (proof.group_uid, proof.map_version) == epoch:
+            yield TableDrop(*key, manifests, proof)
 
 
 def _holds_last_retained(observation: Observation, reports: TableReports, facts: GroupFacts, drop: Drop) -> bool:
@@ -67,33 +78,46 @@ def stray_clones(observation: Observation) -> Iterator[RemoveClone]:
             yield RemoveClone(job.identity)
 
 
-def recycle_actions(observation: Observation) -> Iterator[RecycleTable]:
-    """Folders of tables that are gone go to the recycle bin of their node."""
+def recycle_actions(index: TableIndex, recycled: Iterable[RecycledTable]) -> Iterator[RecycleTable]:
+    """Folders of tables that are gone go to the recycle bin of their node.
+
+    ``recycled``: the dropped tables as their groups remember them after this pass. Folders that a table takes over
+    just now stay.
+    """
+    observation = index.observation
     urls = observation.agent_urls
-    known = {f"{table.identity.namespace}/{table.directory}" for table in observation.tables}
-    kept_seconds = keep_seconds_by_folder(observation)
+    records = {f"{record.namespace}/{folder}": record for record in recycled for folder in record.directories}
     for node, view in observation.agent_views.items():
         url = urls.get(node)
         if url is None or view.report is None or view.silent_since is not None:
             continue
         for path in view.report.unknown_directories:
-            if path not in known:
-                namespace, _, directory = path.partition("/")
-                keep_seconds = kept_seconds.get(path, DEFAULT_RECYCLE_SECONDS)
-                yield RecycleTable(node, url, namespace, directory, keep_seconds)
+            namespace, _, directory = path.partition("/")
+            record = records.get(path)
+            proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
+            is_asked = (namespace, directory) in view.asked
+            if proof and not is_asked and (namespace, directory) not in index.by_folder and not _returns(index, record):
+                keep_seconds = keep_seconds_of(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS
+                yield RecycleTable(node, url, namespace, directory, keep_seconds, proof)
 
 
-def collect_actions(observation: Observation, grace_seconds: int) -> Iterator[CollectGarbage]:
-    """Files that no committed manifest names: left by loads that did not commit, or by snapshots that are replaced."""
+def _returns(index: TableIndex, record: RecycledTable | None) -> bool:
+    """Whether a table waits for the files of the dropped one."""
+    return record is not None and any(heir.is_recovering for heir in index.heirs_of(record.uid))
+
+
+def collect_actions(index: TableIndex, grace_seconds: int) -> Iterator[CollectGarbage]:
+    """Files that no live manifest names: left by loads that did not commit, or by snapshots that are replaced."""
+    observation = index.observation
     urls = observation.agent_urls
-    tables = {(table.identity.namespace, table.directory): table for table in observation.tables}
     for node, view in observation.agent_views.items():
         url = urls.get(node)
-        if url is None or view.report is None or view.silent_since is not None:
+        if url is None:
             continue
-        for held in view.report.tables:
-            table = tables.get((held.namespace, held.directory))
-            if table is not None and held.surplus_bytes > 0:
-                manifests = table.reference.live_manifests
-                yield CollectGarbage(node, url, held.namespace, held.directory, manifests, grace_seconds)
-
+        for key, held in view.tables.items():
+            table = index.by_folder.get(key) if held.surplus_bytes > 0 else None
+            if table is None:
+                continue
+            manifests, proof = index.live_manifests(table), proof_of_table(observation, view, table)
+            if manifests and proof and view.asked[key].reference.live_manifests == manifests:
+                yield CollectGarbage(node, url, *key, manifests, grace_seconds, proof)

@@ -6,39 +6,43 @@ Safety invariants (the simulation checks them):
   this map was in place already. From then on nobody deletes a replica of the map, as every deletion is checked
   against the map's version; an older report may tell of a replica that has been deleted since;
 - the same holds for a table that comes from another group: reports count since its new group's status names it;
-- a replica that this operator ordered to be deleted counts as gone until its agent says otherwise.
+- files that this operator ordered to be deleted count as gone until the order has ended or can no longer run, *and* a
+  report that was asked for after that says otherwise: an order may wait in a queue while newer reports come.
 
 What is remembered here only makes the operator wait; an operator that has just started knows nothing, and waits for one
-report more.
+report more. Orders of its predecessor are void where they are carried out: they are of an older term.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
-from ..model.snapshot import GroupState, Snapshot
+from ..model.agent import TableReport
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
-from .actions import Action, DropBucket
+from .actions import Action, DropBucket, RecycleTable
+from .proofs import ORDER_VALIDITY_SECONDS
 
-Replica = tuple[str, str, str, int]
-"""(node, namespace, group, bucket)."""
+Files = tuple[str, str, str, int | None]
+"""(node, namespace, directory, bucket); without a bucket the whole folder."""
 Fence = tuple[int, tuple[tuple[str, bool], ...]]
 """(map version, the members' uids and whether they are leaving)."""
+UNCERTAIN = timedelta(seconds=ORDER_VALIDITY_SECONDS + 1)
+"""An order that is not known to have ended cannot run later than this."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What an operator remembers of its own.
 
-    ``maps_seen``: group uid -> (map version and members, when they were first seen). ``dropped``: replica -> when that
-    was ordered.
+    ``maps_seen``: group uid -> (map version and members, when they were first seen). ``ordered``: files that were
+    ordered to be deleted -> until when the order may run.
     """
 
     maps_seen: Mapping[str, tuple[Fence, datetime]] = field(default_factory=dict)
-    dropped: Mapping[Replica, datetime] = field(default_factory=dict)
+    ordered: Mapping[Files, datetime] = field(default_factory=dict)
 
     def after(self, observation: Observation, attempted: Iterable[Action]) -> "Evidence":
-        """What to remember after a pass that attempted these actions.
+        """What to remember after a pass that attempts these actions.
 
         All questions that the observation knows the answers of were put before its ``now``.
         """
@@ -47,16 +51,25 @@ class Evidence:
             for group in observation.groups
             if group.status.map_version is not None
         }
-        dropped = dict.fromkeys(_drops(attempted), observation.now)
-        return Evidence(maps_seen, {**self._not_told(observation), **dropped})
+        ordered = dict.fromkeys(_deletions(attempted), observation.now + UNCERTAIN)
+        return Evidence(maps_seen, {**self._uncertain(observation), **ordered})
 
-    def correct(self, snapshot: Snapshot, observation: Observation) -> Snapshot:
-        """The snapshot without the replicas that were ordered to be deleted and not spoken of since."""
-        gone = self._not_told(observation)
-        if not gone:
-            return snapshot
-        groups = tuple(_without(group, gone) for group in snapshot.groups)
-        return snapshot.model_copy(update={"groups": groups})
+    def ended(self, performed: Iterable[Action], now: datetime) -> "Evidence":
+        """What to remember when these actions were done by ``now``: only reports from before that are doubtful."""
+        done = {files: now for files in _deletions(performed) if files in self.ordered}
+        return replace(self, ordered={**self.ordered, **done}) if done else self
+
+    def trusted(self, observation: Observation) -> Observation:
+        """The observation without the files that were ordered to be deleted, while that may be true or become true."""
+        by_node: dict[str, set[Files]] = {}
+        for files in self._uncertain(observation):
+            by_node.setdefault(files[0], set()).add(files)
+        views = {
+            node: _without(view, gone)
+            for node, gone in by_node.items()
+            if (view := observation.agent_views.get(node)) is not None
+        }
+        return replace(observation, agent_views={**observation.agent_views, **views}) if views else observation
 
     def allows_drop(
         self, group: ObservedGroup, tables: Iterable[ObservedTable], bucket: int, views: Mapping[str, AgentView]
@@ -85,13 +98,14 @@ class Evidence:
         fence, seen_at = self.maps_seen.get(group.identity.uid, (None, None))
         return seen_at if fence == _fence(group) else None
 
-    def _not_told(self, observation: Observation) -> dict[Replica, datetime]:
-        views = observation.agent_views
-        return {
-            replica: moment
-            for replica, moment in self.dropped.items()
-            if (view := views.get(replica[0])) and not view.is_newer_than(moment)
-        }
+    def _uncertain(self, observation: Observation) -> dict[Files, datetime]:
+        """Of a node that is gone only while the order may run: nobody is left who could say more."""
+
+        def may_be_true(node: str, until: datetime) -> bool:
+            view = observation.agent_views.get(node)
+            return observation.now < until if view is None else not view.is_newer_than(until)
+
+        return {files: until for files, until in self.ordered.items() if may_be_true(files[0], until)}
 
     def _seen(self, group: ObservedGroup, now: datetime) -> tuple[Fence, datetime]:
         fence = _fence(group)
@@ -103,19 +117,32 @@ def _fence(group: ObservedGroup) -> Fence:
     return group.status.map_version or 0, tuple((member.uid, member.leaving) for member in group.status.members)
 
 
-def _without(group: GroupState, gone: Collection[Replica]) -> GroupState:
-    held = {
-        node: {
-            bucket: state
-            for bucket, state in states.items()
-            if (node, group.namespace, group.name, bucket) not in gone
-        }
-        for node, states in group.held.items()
-    }
-    return group.model_copy(update={"held": {node: states for node, states in held.items() if states}})
+def _without(view: AgentView, gone: Set[Files]) -> AgentView:
+    """The agent's last word without these files."""
+    tables: dict[tuple[str, str], TableReport] = dict(view.tables)
+    for _, namespace, directory, bucket in gone:
+        key = (namespace, directory)
+        found = tables.get(key)
+        if found is not None and bucket is None:
+            del tables[key]
+        elif found is not None and bucket in found.buckets:
+            left = {number: held for number, held in found.buckets.items() if number != bucket}
+            tables[key] = found.model_copy(update={"buckets": left})
+    folders = {f"{namespace}/{directory}" for _, namespace, directory, bucket in gone if bucket is None}
+    report = view.report
+    if report is not None and folders:
+        lying = tuple(path for path in report.unknown_directories if path not in folders)
+        report = report.model_copy(update={"unknown_directories": lying})
+    return replace(view, report=report, tables=tables)
 
 
-def _drops(attempted: Iterable[Action]) -> Iterable[Replica]:
-    for action in attempted:
-        if isinstance(action, DropBucket):
-            yield action.node, action.group.namespace, action.group.name, action.bucket
+def _deletions(actions: Iterable[Action]) -> Iterator[Files]:
+    for action in actions:
+        match action:
+            case DropBucket():
+                for table in action.tables:
+                    yield action.node, table.namespace, table.directory, action.bucket
+            case RecycleTable():
+                yield action.node, action.namespace, action.directory, None
+            case _:
+                pass

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
-from ..model.conditions import ConditionType, Reason
+from ..model.conditions import Condition, ConditionType, Reason
 from ..model.group import (
     MAX_LISTED_UNSTABLE_BUCKETS,
     BucketSequence,
@@ -18,9 +19,14 @@ from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
 from ..state.clone_jobs import progress_of
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
-from .actions import PostEvent
+from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables
+
+MAX_SHORT_MESSAGE = 1024
+"""Characters of a message where the status has to be short."""
+VERDICT_FIELDS = frozenset({"stable", "reason", "conditions"})
+MAP_FIELDS = frozenset({"backends_per_bucket_seq", "map_version", "nodes", "node_count"})
 
 
 @dataclass(frozen=True)
@@ -106,21 +112,71 @@ def _begins_to_leave(facts: GroupFacts) -> bool:
 def invalid_status(observation: Observation, group: ObservedGroup) -> ColocationGroupStatus:
     """The status of a group whose spec cannot be understood: nothing is done for it, and it says so."""
     message = f"{group.spec_error}; correct the spec"
-    verdicts = (
-        Verdict(ConditionType.READY, False, Reason.INVALID_SPEC, message),
-        Verdict(ConditionType.STABLE, False, Reason.INVALID_SPEC, message),
-        Verdict(ConditionType.RECONCILING, False, Reason.INVALID_SPEC, message),
-        Verdict(ConditionType.STALLED, True, Reason.INVALID_SPEC, message),
-    )
-    generation = group.identity.generation
     return group.status.model_copy(
         update={
-            "observed_generation": generation,
+            "observed_generation": group.identity.generation,
             "stable": False,
             "reason": Reason.INVALID_SPEC.value,
-            "conditions": conditions(group.status.conditions, verdicts, generation, observation.now),
+            "conditions": _stopped(group, Reason.INVALID_SPEC, message, observation.now),
         }
     )
+
+
+def _stopped(group: ObservedGroup, reason: Reason, message: str, now: datetime) -> tuple[Condition, ...]:
+    """The conditions of a group for which nothing can be done."""
+    verdicts = (
+        Verdict(ConditionType.READY, False, reason, message),
+        Verdict(ConditionType.STABLE, False, reason, message),
+        Verdict(ConditionType.RECONCILING, False, reason, message),
+        Verdict(ConditionType.STALLED, True, reason, message),
+    )
+    return conditions(group.status.conditions, verdicts, group.identity.generation, now)
+
+
+def status_actions(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[Action]:
+    """At most one write of a status per group and pass, and the Events of what it changes."""
+    if status != group.status:
+        yield WriteGroupStatus(group.identity, status.to_json_dict(), tuple(_fallbacks(group, status)))
+        yield from status_events(group, status)
+
+
+def _fallbacks(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[WriteGroupStatus | MarkGroupUnstable]:
+    """What to write instead when the status is refused, as when it is larger than etcd takes.
+
+    First the verdict and the map, which repairs go on from; at last the verdict alone, whoever has written the group
+    meanwhile: that it was stable must not stand because a write failed.
+    """
+    stalled = Condition(
+        type=ConditionType.STALLED,
+        status="True",
+        reason=Reason.STATUS_NOT_WRITTEN,
+        message="the API server did not take the group's whole status: it may be too large, see the operator's log",
+        last_transition_time=next((one.last_transition_time for one in status.conditions), None),
+        observed_generation=group.identity.generation,
+    )
+    kept = (_shortened(one) for one in status.conditions if one.type != ConditionType.STALLED)
+    shown = status.model_copy(update={"conditions": (*kept, stalled)})
+    fields = VERDICT_FIELDS
+    if status.backends_per_bucket_seq != group.status.backends_per_bucket_seq:
+        fields = VERDICT_FIELDS | MAP_FIELDS
+    yield WriteGroupStatus(group.identity, shown.model_dump(mode="json", by_alias=True, include=set(fields)))
+    if not status.stable and group.status.stable is not False:
+        verdict = shown.model_dump(mode="json", by_alias=True, include=set(VERDICT_FIELDS))
+        yield MarkGroupUnstable(group.identity, verdict)
+
+
+def _shortened(condition: Condition) -> Condition:
+    return condition.model_copy(update={"message": condition.message[:MAX_SHORT_MESSAGE]})
+
+
+def unstable_actions(group: ObservedGroup, reason: Reason, message: str, now: datetime) -> Iterator[Action]:
+    """Say that the group is not stable and that nothing goes on, and leave the rest of its status as it is."""
+    before, after = group.status, _stopped(group, reason, message[:MAX_SHORT_MESSAGE], now)
+    if before.stable is not False or before.reason != reason or before.conditions != after:
+        shown = ColocationGroupStatus(stable=False, reason=reason, conditions=after)
+        verdict = shown.model_dump(mode="json", by_alias=True, include=set(VERDICT_FIELDS))
+        yield MarkGroupUnstable(group.identity, verdict)
+        yield from stalled_event(GROUP_KIND, group.identity, before.conditions, after)
 
 
 def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:

@@ -4,13 +4,14 @@ A table that was remembered and does not exist any more was dropped, whether the
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
 from ..model.group import ColocationGroupSpec
 from ..model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
-from ..model.names import group_key, group_reference
-from ..state.membership import GroupKey, Membership
+from ..model.names import group_reference
+from ..state.held import TableReports
+from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedGroup, ObservedTable
 from ..state.parse import format_time, parse_time
 from .recovery import is_lost
@@ -23,19 +24,18 @@ RECYCLED_MARK = "*"
 """Behind a dropped table's name; source: the seeds' SHOW PROC '/colocation_group'."""
 
 
-def next_members(observation: Observation, membership: Membership, group: ObservedGroup) -> tuple[GroupMember, ...]:
+def next_members(index: TableIndex, group: ObservedGroup) -> tuple[GroupMember, ...]:
     """The tables that the group places; and those that have just left, until their next group remembers them."""
-    leaving = membership.leaving
-    members = [member_of(table, table.identity.uid in leaving) for table in membership.members[group.key]]
+    members = [
+        member_of(table, table.identity.uid in index.leaving) for table in index.membership.members[group.key]
+    ]
     known = {member.uid for member in members}
-    groups, places = {one.key: one for one in observation.groups}, membership.places
-    live = {table.identity.uid: table for table in observation.tables}
     for before in group.status.members:
-        place = places.get(before.uid)
-        if before.uid in known or before.uid not in live or place is None:
+        place, table = index.places.get(before.uid), index.by_uid.get(before.uid)
+        if before.uid in known or table is None or place is None:
             continue
-        if all(member.uid != before.uid for member in groups[place].status.members):
-            members.append(member_of(live[before.uid], leaving=True))
+        if all(member.uid != before.uid for member in index.groups[place].status.members):
+            members.append(member_of(table, leaving=True))
     return tuple(sorted(members, key=lambda member: (member.name, member.namespace)))
 
 
@@ -59,51 +59,47 @@ def member_of(table: ObservedTable, leaving: bool) -> GroupMember:
     )
 
 
-def next_recycled(observation: Observation, group: ObservedGroup) -> tuple[RecycledTable, ...]:
+def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup) -> tuple[RecycledTable, ...]:
     """The group's dropped tables, the last dropped one last."""
-    live = {table.identity.uid for table in observation.tables}
-    heirs: dict[str, list[ObservedTable]] = {}
-    for table in observation.tables:
-        if table.recovers:
-            heirs.setdefault(table.recovers, []).append(table)
     kept = [
-        _with_heirs(record, heirs.get(record.uid, ()))
+        _with_heirs(record, index.heirs_of(record.uid))
         for record in group.status.recycled
-        if record.uid not in live and _is_kept(observation, group, record, heirs.get(record.uid, ()))
+        if record.uid not in index.by_uid and _is_kept(index, reports, group, record)
     ]
     known = {record.uid for record in group.status.recycled}
     dropped = [
-        _recycled(member, observation)
-        for member in (*group.status.members, *_unnoticed(observation, group))
-        if member.uid not in live and member.uid not in known
+        _recycled(member, index.observation)
+        for member in (*group.status.members, *_unnoticed(index, group))
+        if member.uid not in index.by_uid and member.uid not in known
     ]
-    waiting = [record for record in dropped if _is_kept(observation, group, record, ())]
+    now = index.observation.now
+    waiting = [record for record in dropped if not _is_over(record, now)]
     return tuple([*kept, *waiting][-MAX_RECYCLED_TABLES:])
 
 
-def _unnoticed(observation: Observation, group: ObservedGroup) -> Iterator[GroupMember]:
+def _unnoticed(index: TableIndex, group: ObservedGroup) -> Iterator[GroupMember]:
     """Tables that were placed here and dropped before the group had taken notice of them."""
     known = {member.uid for member in group.status.members}
-    last_seen = (*observation.tables, *(dropped.table for dropped in observation.dropped_tables.values()))
-    known |= {table.recovers for table in last_seen if table.recovers}  # it was noticed, and came back
-    for uid, dropped in observation.dropped_tables.items():
-        table = dropped.table
-        if uid in known or not table.status.group or observation.now - dropped.dropped_at > NEWS:
-            continue
-        if group_key(table.identity.namespace, table.status.group) == group.key:
-            yield member_of(table, leaving=False)
+    for dropped in index.dropped_from(group.key):
+        uid = dropped.table.identity.uid
+        if uid in known or uid in index.returned or index.observation.now - dropped.dropped_at > NEWS:
+            continue  # a table that came back was noticed
+        yield member_of(dropped.table, leaving=False)
 
 
-def _is_kept(
-    observation: Observation, group: ObservedGroup, record: RecycledTable, heirs: Sequence[ObservedTable]
-) -> bool:
+def _is_kept(index: TableIndex, reports: TableReports, group: ObservedGroup, record: RecycledTable) -> bool:
     """Until it is purged or has come back; for as long as it can come back when it is just doing so."""
+    heirs = index.heirs_of(record.uid)
     if any(heir.status.snapshot is not None for heir in heirs):
         return False
     if heirs:
-        return not is_lost(observation, group, record, heirs)
+        return not is_lost(index.observation, reports, group, record, heirs)
+    return not _is_over(record, index.observation.now)
+
+
+def _is_over(record: RecycledTable, now: datetime) -> bool:
     purge_at = parse_time(record.purge_at)
-    return purge_at is None or observation.now < purge_at
+    return purge_at is not None and now >= purge_at
 
 
 def _with_heirs(record: RecycledTable, heirs: Sequence[ObservedTable]) -> RecycledTable:
@@ -134,38 +130,24 @@ def listed_tables(
 
 
 def delete_after(
-    observation: Observation,
-    membership: Membership,
-    group: ObservedGroup,
-    spec: ColocationGroupSpec,
-    recycled: tuple[RecycledTable, ...],
+    index: TableIndex, group: ObservedGroup, spec: ColocationGroupSpec, recycled: tuple[RecycledTable, ...]
 ) -> str | None:
     """When a ``WithLastTable`` group goes: with the last of its tables, once that is purged; None while it is used.
 
     Source: seed 000, "Delete".
     """
-    before = group.status
-    if spec.deletion_policy != "WithLastTable" or _is_used(membership, group.key):
+    before, now = group.status, format_time(index.observation.now)
+    is_used = bool(index.membership.members[group.key]) or group.key in index.wanted_groups
+    if spec.deletion_policy != "WithLastTable" or is_used:
         return None
     if recycled:
         return max(record.purge_at for record in recycled)
-    if before.delete_after and before.delete_after <= format_time(observation.now):
+    if before.delete_after and before.delete_after <= now:
         return before.delete_after
-    return format_time(observation.now) if before.tables or before.members or group.private else None
+    return now if before.tables or before.members or group.private else None
 
 
-def _is_used(membership: Membership, key: GroupKey) -> bool:
-    """Whether the group places a table, or a table names it."""
-    return bool(membership.members[key]) or key in membership.wanted.values()
-
-
-def keep_seconds_by_folder(observation: Observation) -> Mapping[str, int]:
-    """'<namespace>/<directory>' of dropped tables -> how much longer their files are kept."""
-    found: dict[str, int] = {}
-    for group in observation.groups:
-        for record in next_recycled(observation, group):
-            purge_at = parse_time(record.purge_at)
-            left = (purge_at - observation.now).total_seconds() if purge_at else 0.0
-            for directory in record.directories:
-                found[f"{record.namespace}/{directory}"] = max(0, math.ceil(left))
-    return found
+def keep_seconds_of(record: RecycledTable, now: datetime) -> int:
+    """How much longer a dropped table's files are kept."""
+    purge_at = parse_time(record.purge_at)
+    return max(0, math.ceil((purge_at - now).total_seconds())) if purge_at else 0

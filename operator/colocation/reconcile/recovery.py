@@ -6,17 +6,19 @@ the new table says whose data it takes over, the group remembers under which nam
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from ..model.agent import AgentReport, TableReport
 from ..model.conditions import Reason
 from ..model.members import RecycledTable
 from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
+from ..state.containment import Containment, table_scope
 from ..state.held import TableReports, held_of_group
-from ..state.observation import Observation, ObservedGroup, ObservedTable
+from ..state.index import TableIndex
+from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
-from ..state.recycled import as_recovered, recycled_records
+from ..state.recycled import as_recovered
 from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
 
@@ -53,19 +55,32 @@ class Recovery:
         return "the nodes bring back its files"
 
 
-def recoveries_of(observation: Observation, snapshot: Snapshot) -> Iterator[Recovery]:
+def recoveries_of(
+    index: TableIndex, reports: TableReports, snapshot: Snapshot, containment: Containment
+) -> Iterator[Recovery]:
     """Every table that is being brought back."""
-    records = recycled_records(observation.groups)
-    reports = TableReports(observation)
     ready = {node.name for node in snapshot.nodes if node.ready}
-    for table in observation.tables:
-        found = records.get(table.recovers or "")
+    for table in index.observation.tables:
+        found = index.records.get(table.recovers or "")
         if found and table.is_recovering and not table.identity.deleting:
-            record, group = found
-            orders = tuple(_orders(observation, table, record))
-            wanted = as_recovered(table, record)
-            homeless = tuple(_homeless(observation, reports, wanted, group, ready))
-            yield Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
+            part = partial(_recovery, index.observation, reports, table, found, ready)
+            recovery = containment.run(table_scope(table), part)
+            if recovery:
+                yield recovery
+
+
+def _recovery(
+    observation: Observation,
+    reports: TableReports,
+    table: ObservedTable,
+    found: tuple[RecycledTable, ObservedGroup],
+    ready: set[str],
+) -> Recovery:
+    record, group = found
+    wanted = as_recovered(table, record)
+    homeless = tuple(_homeless(observation, reports, wanted, group, ready))
+    orders = tuple(_orders(observation, table, record))
+    return Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
@@ -77,24 +92,24 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
         url = urls.get(node)
         if url is None or view.report is None or view.silent_since is not None:
             continue
-        if _has_files(view.report, namespace, table.directory):
+        if _has_files(view, namespace, table.directory):
             continue  # what a late node brings is not needed any more
         lying = {*view.report.recycled_directories, *view.report.unknown_directories}
         for directory in record.directories:
             if directory != table.directory and f"{namespace}/{directory}" in lying:
-                yield RestoreTable(node, url, namespace, directory, table.directory)
+                yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
 def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
     for node, url in observation.agent_urls.items():
         view = observation.agent_views.get(node)
-        if url and view and view.silent_since is None and table.reference not in view.asked:
+        if url and view and view.silent_since is None and not observation.has_heard(view, table):
             yield node
 
 
-def _has_files(report: AgentReport, namespace: str, directory: str) -> bool:
-    tables = [one for one in report.tables if (one.namespace, one.directory) == (namespace, directory)]
-    return any(held.files_held for one in tables for held in one.buckets.values())
+def _has_files(view: AgentView, namespace: str, directory: str) -> bool:
+    found = view.tables.get((namespace, directory))
+    return found is not None and any(held.files_held for held in found.buckets.values())
 
 
 def _homeless(
@@ -105,14 +120,18 @@ def _homeless(
     ready: set[str],
 ) -> Iterator[int]:
     buckets = group.spec.buckets if group.spec else 0
-    bucket_bytes, held = held_of_group(observation, reports, (table,), buckets, None)
+    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), buckets, None)
     for bucket, size in enumerate(bucket_bytes):
         if size and not any(states.get(bucket) == "complete" for node, states in held.items() if node in ready):
             yield bucket
 
 
 def is_lost(
-    observation: Observation, group: ObservedGroup, record: RecycledTable, heirs: Sequence[ObservedTable]
+    observation: Observation,
+    reports: TableReports,
+    group: ObservedGroup,
+    record: RecycledTable,
+    heirs: Sequence[ObservedTable],
 ) -> bool:
     """Whether none of these tables can get the dropped one's files any more: nodes purged them before they came back.
 
@@ -131,29 +150,28 @@ def is_lost(
         if not folders.isdisjoint((*report.recycled_directories, *report.unknown_directories)):
             return False
     wanted = [as_recovered(heir, record) for heir in heirs]
-    return all(_lacks_a_bucket(observation, group, heir) for heir in wanted)
+    return all(_lacks_a_bucket(observation, reports, group, heir) for heir in wanted)
 
 
-def _lacks_a_bucket(observation: Observation, group: ObservedGroup, table: ObservedTable) -> bool:
-    """Whether all agents speak of the table, and there is a bucket of which none of them has anything."""
+def _lacks_a_bucket(
+    observation: Observation, reports: TableReports, group: ObservedGroup, table: ObservedTable
+) -> bool:
+    """Whether all agents were heard of the table, and there is a bucket of which none of them has anything."""
     for view in observation.agent_views.values():
-        found = next((one for one in view.report.tables if _is_about(one, table)), None) if view.report else None
-        if found is None or (found.surplus_bytes and not found.manifest_present):
-            return False  # nobody has asked it yet, or it cannot say of which buckets its files are
+        if not observation.has_heard(view, table):
+            return False
+        found = view.tables.get((table.identity.namespace, table.directory))
+        if found is not None and found.surplus_bytes and not found.manifest_present:
+            return False  # it cannot say of which buckets its files are
     buckets = group.spec.buckets if group.spec else 0
-    bucket_bytes, held = held_of_group(observation, TableReports(observation), (table,), buckets)
+    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), buckets)
     found_somewhere = {bucket for states in held.values() for bucket in states}
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def _is_about(report: TableReport, table: ObservedTable) -> bool:
-    asked = table.reference
-    return (report.namespace, report.directory, report.manifest) == (asked.namespace, asked.directory, asked.manifest)
-
-
-def request_actions(observation: Observation, group: ObservedGroup) -> Iterator[Action]:
+def request_actions(index: TableIndex, group: ObservedGroup) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group."""
-    tables = {(table.identity.namespace, table.identity.name): table for table in observation.tables}
+    observation, tables = index.observation, index.by_name
     for request in sorted(group.recover_requests):
         record = next((one for one in group.status.recycled if one.uid.startswith(request)), None)
         problem = _problem(observation, record, tables)

@@ -12,7 +12,7 @@ from ..state.membership import GroupKey, Membership
 from ..state.observation import Observation, ObservedGroup, ObservedTable
 from .actions import Action, CreateGroup, PostEvent, WriteTableStatus
 from .conditions import Verdict, conditions, stalled_event
-from .group_status import group_id
+from .group_status import MAX_SHORT_MESSAGE, group_id
 from .recovery import Recovery
 from .transfers import Transfer
 
@@ -28,6 +28,7 @@ class TableFacts:
     """One table with all that a pass knows of it.
 
     ``group`` places it after this pass. ``transfer``: it moves to another one. ``recovery``: it is brought back.
+    ``fault``: nothing can be made of what its status says.
     """
 
     table: ObservedTable
@@ -35,6 +36,7 @@ class TableFacts:
     refusal: Refusal | None
     transfer: Transfer | None
     recovery: Recovery | None
+    fault: Refusal | None = None
 
 
 def missing_groups(membership: Membership) -> Iterator[CreateGroup]:
@@ -69,6 +71,21 @@ def table_actions(
     fields = WRITTEN_FIELDS | {"snapshot"} if recovered else WRITTEN_FIELDS
     yield WriteTableStatus(table.identity, status.model_dump(mode="json", by_alias=True, include=fields))
     yield from _events(facts, refusal, status)
+
+
+def fault_actions(observation: Observation, table: ObservedTable, fault: Refusal) -> Iterator[Action]:
+    """Say that nothing can be made of the table, and leave the rest of its status as it is."""
+    verdicts = (
+        Verdict(ConditionType.READY, False, fault.reason, fault.message[:MAX_SHORT_MESSAGE]),
+        Verdict(ConditionType.STALLED, True, fault.reason, fault.message[:MAX_SHORT_MESSAGE]),
+    )
+    before, generation = table.status.conditions, table.identity.generation
+    after = conditions(before, verdicts, generation, observation.now)
+    accepted = tuple(one for one in before if one.type == ConditionType.ACCEPTED)
+    if before != (*after, *accepted):
+        status = ColocatedTableStatus(conditions=(*after, *accepted))
+        yield WriteTableStatus(table.identity, status.model_dump(mode="json", by_alias=True, include={"conditions"}))
+        yield from stalled_event(TABLE_KIND, table.identity, before, after)
 
 
 def _refusal_of_orphan(membership: Membership, table: ObservedTable) -> Refusal | None:
@@ -123,7 +140,10 @@ def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
         yield Verdict(ConditionType.ACCEPTED, False, refusal.reason, refusal.message)
         return
     name = _name(facts)
-    if facts.group and facts.group.status.backends_per_bucket_seq:
+    if facts.fault:
+        yield Verdict(ConditionType.READY, False, facts.fault.reason, facts.fault.message)
+        yield Verdict(ConditionType.STALLED, True, facts.fault.reason, facts.fault.message)
+    elif facts.group and facts.group.status.backends_per_bucket_seq:
         yield Verdict(ConditionType.READY, True, Reason.RECONCILED, f"group {name} has a map")
     else:
         yield Verdict(ConditionType.READY, False, Reason.NO_MAP, f"group {name} has no map yet")

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..manifests.clone_job import clone_job_name
 from ..model.clone import CloneSource, CloneSpec
@@ -17,11 +18,12 @@ from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
 from ..model.snapshot import Node, Snapshot
-from ..planner.cluster import Cluster, Room
-from ..planner.wording import listed
-from ..state.clone_jobs import SETTLE_SECONDS, progress_of, retry_at, transfer_name
+from ..planner.status import listed
+from ..planner.view import Cluster, Room
+from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, progress_of, retry_at, transfer_name
+from ..state.containment import Containment, table_scope
 from ..state.held import Held, TableReports, held_of_group
-from ..state.membership import Membership
+from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .evidence import Evidence
@@ -71,24 +73,38 @@ class Transfer:
 
 
 def transfers_of(
-    observation: Observation, membership: Membership, snapshot: Snapshot, planned: Plan, evidence: Evidence
+    index: TableIndex,
+    reports: TableReports,
+    snapshot: Snapshot,
+    planned: Plan,
+    evidence: Evidence,
+    containment: Containment,
 ) -> Iterator[Transfer]:
     """Every table that moves to another group, in the order of groups and tables, which is that of their turns.
 
     ``planned``: what it starts now comes first.
     """
-    if not membership.arriving:
-        return
-    groups, places = {group.key: group for group in observation.groups}, membership.places
-    reports = TableReports(observation)
     ready = {node.name for node in snapshot.nodes if node.ready}
     room, headroom_fraction = room_left(snapshot, planned), snapshot.limits.disk_headroom_fraction
-    for key, tables in membership.arriving.items():
-        for table in tables:
-            origin = groups[places[table.identity.uid]]
-            transfer = _transfer(observation, reports, evidence, (table, origin, groups[key]), ready)
-            wanted = _bytes_to_come(observation, transfer, ready)
-            yield replace(transfer, shortage=reserve(room, wanted, headroom_fraction))
+    for key, tables in index.membership.arriving.items():
+        for table in index.sound(tables):
+            way = (table, index.groups[index.places[table.identity.uid]], index.groups[key])
+            part = partial(_transfer_with_room, index.observation, reports, evidence, way, ready)
+            found = containment.run(table_scope(table), part)
+            if found:
+                transfer, wanted = found
+                yield replace(transfer, shortage=reserve(room, wanted, headroom_fraction))
+
+
+def _transfer_with_room(
+    observation: Observation,
+    reports: TableReports,
+    evidence: Evidence,
+    way: tuple[ObservedTable, ObservedGroup, ObservedGroup],
+    ready: set[str],
+) -> tuple[Transfer, Counter[str]]:
+    transfer = _transfer(observation, reports, evidence, way, ready)
+    return transfer, _bytes_to_come(observation, transfer, ready)
 
 
 def _bytes_to_come(observation: Observation, transfer: Transfer, ready: set[str]) -> Counter[str]:
@@ -113,7 +129,7 @@ def _transfer(
 ) -> Transfer:
     table, origin, target = way
     rows: BucketSequence = target.status.backends_per_bucket_seq or ()
-    bucket_bytes, held = held_of_group(observation, reports, (table,), max(len(rows), 1), ())
+    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), max(len(rows), 1), ())
     wanted = [(bucket, node) for bucket, row in enumerate(rows) if bucket_bytes[bucket] for node in row]
     missing = [
         (bucket, node) for bucket, node in wanted if node not in ready or held.get(node, {}).get(bucket) != "complete"
@@ -132,22 +148,26 @@ class TransferClones:
     """Starts and ends the clone Jobs of all transfers, within the limits that groups and nodes have.
 
     Args:
-        observation: the cluster.
+        index: the tables.
         snapshot: nodes and limits.
         receiving: clones by node that run, or that the plan starts now.
     """
 
-    def __init__(self, observation: Observation, snapshot: Snapshot, receiving: Counter[str]) -> None:
-        self._observation = observation
+    def __init__(self, index: TableIndex, snapshot: Snapshot, receiving: Counter[str]) -> None:
+        self._index = index
+        self._observation = observation = index.observation
         self._nodes = {node.name: node for node in snapshot.nodes}
         self._limits = snapshot.limits
         self._receiving = receiving
         self._jobs: dict[str, list[ObservedCloneJob]] = {}
-        for job in observation.clone_jobs:
+        for job in filter(is_transfer, observation.clone_jobs):
             self._jobs.setdefault(job.group, []).append(job)
 
-    def actions(self, transfer: Transfer) -> Iterator[Action]:
+    def actions(self, transfer: Transfer) -> tuple[Action, ...]:
         """The Jobs to remove and to start for one table."""
+        return tuple(self._actions(transfer))
+
+    def _actions(self, transfer: Transfer) -> Iterator[Action]:
         uid, target = transfer.table.identity.uid, transfer.target
         jobs = {job.identity.name: job for job in self._jobs.get(transfer_name(uid), ())}
         wanted = {clone_job_name(uid, bucket, node): (bucket, node) for bucket, node in transfer.missing}
@@ -170,12 +190,10 @@ class TransferClones:
 
     def strays(self, transfers: list[Transfer]) -> Iterator[RemoveClone]:
         """Jobs of tables that have arrived, or stay where they are."""
-        moving = {transfer.table.identity.uid for transfer in transfers}
-        for table in self._observation.tables:
-            if table.identity.uid not in moving:
-                for job in self._jobs.get(transfer_name(table.identity.uid), ()):
-                    if not job.identity.deleting:
-                        yield RemoveClone(job.identity)
+        moving = {transfer_name(transfer.table.identity.uid) for transfer in transfers}
+        for name, jobs in self._jobs.items():
+            if name not in moving:
+                yield from (RemoveClone(job.identity) for job in jobs if not job.identity.deleting)
 
     def _has_settled(self, job: ObservedCloneJob) -> bool:
         """It has succeeded, and the agent has had the time to find the files."""
@@ -205,7 +223,7 @@ class TransferClones:
             group=transfer_name(uid),
             bucket=bucket,
             target=node,
-            tables=(transfer.table.reference,),
+            tables=(self._index.reference(transfer.table),),
             sources=sources,
             max_bandwidth_mib_per_second=limit / balancing.max_concurrent_clones if limit else None,
         )

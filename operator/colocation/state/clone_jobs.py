@@ -12,6 +12,7 @@ from .parse import parse_time
 
 FIRST_RETRY_SECONDS = 10
 MAX_RETRY_SECONDS = 300
+TRANSFER_PREFIX = "table_"
 SETTLE_SECONDS = 30
 """How long a clone that has succeeded counts as under way: the agent has to find its files."""
 
@@ -34,26 +35,35 @@ def transfer_name(uid: str) -> str:
 
     No group has such a name: it holds an underscore.
     """
-    return f"table_{uid[:8]}"
+    return f"{TRANSFER_PREFIX}{uid[:8]}"
+
+
+def is_transfer(job: ObservedCloneJob) -> bool:
+    """Whether the Job copies one table to its next group."""
+    return job.group.startswith(TRANSFER_PREFIX)
 
 
 def transfer_clones(observation: Observation) -> tuple[Clone, ...]:
     """The clones of tables that move to another group, as far as they take up the nodes."""
+    if not any(is_transfer(job) for job in observation.clone_jobs):
+        return ()
     tables = {transfer_name(table.identity.uid): table for table in observation.tables}
     running = [job for job in observation.clone_jobs if job.group in tables and job.phase in ("pending", "running")]
     return tuple(_clone(observation, job, _bucket_bytes(observation, tables[job.group], job)) for job in running)
 
 
 def _bucket_bytes(observation: Observation, table: ObservedTable, job: ObservedCloneJob) -> int:
-    return wanted_bytes(observation, table, table.status.buckets or 1).get(job.bucket, 0)
+    return wanted_bytes(observation, table, job.bucket + 1).get(job.bucket, 0)
 
 
 def group_uids(observation: Observation) -> dict[tuple[str, str], str]:
-    """(namespace, name) -> uid of every group, and of every table under the name of its transfer."""
-    tables = {
-        (table.identity.namespace, transfer_name(table.identity.uid)): table.identity.uid
-        for table in observation.tables
-    }
+    """(namespace, name) -> uid of every group, and of every table under the name of its transfer, if any Job is one."""
+    tables: dict[tuple[str, str], str] = {}
+    if any(is_transfer(job) for job in observation.clone_jobs):
+        tables = {
+            (table.identity.namespace, transfer_name(table.identity.uid)): table.identity.uid
+            for table in observation.tables
+        }
     return {**tables, **{group.key: group.identity.uid for group in observation.groups}}
 
 

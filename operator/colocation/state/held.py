@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 
 from ..model.agent import ReplicaState, TableReport
 from ..model.group import BucketSequence
-from .observation import Observation, ObservedTable
+from .observation import Observation, ObservedTable, TableKey
 
-TableKey = tuple[str, str]
-"""(namespace, directory)."""
 Held = dict[str, dict[int, ReplicaState]]
 """Node -> bucket -> state; absent = nothing held."""
+Pending = Mapping[str, frozenset[int]]
+"""Node -> buckets."""
+_State = ReplicaState | Literal["awaited"]
 
 
 class TableReports:
@@ -18,14 +20,33 @@ class TableReports:
 
     def __init__(self, observation: Observation) -> None:
         self._reports: dict[TableKey, list[tuple[str, TableReport]]] = {}
+        self._present: set[tuple[TableKey, str]] = set()
         for node, view in observation.agent_views.items():
-            for report in view.report.tables if view.report else ():
+            for key, report in view.tables.items():
+                if report.manifest is not None and report.manifest_present:
+                    self._present.add((key, report.manifest))
                 if report.buckets:
-                    self._reports.setdefault((report.namespace, report.directory), []).append((node, report))
+                    self._reports.setdefault(key, []).append((node, report))
 
     def of(self, table: ObservedTable) -> Iterable[tuple[str, TableReport]]:
         """(node, report) of every agent that has something to say of the table."""
         return self._reports.get((table.identity.namespace, table.directory), ())
+
+    def has_manifest(self, table: ObservedTable) -> bool:
+        """Whether any agent's last word is that it has the table's committed manifest."""
+        key = (table.identity.namespace, table.directory)
+        return (key, table.reference.manifest) in self._present
+
+
+class Holdings(NamedTuple):
+    """What the nodes have of a group's buckets. ``bucket_bytes``: of each bucket, one replica.
+
+    ``pending``: node -> buckets that are complete there but for tables whose commit the agent has not spoken of yet.
+    """
+
+    bucket_bytes: tuple[int, ...]
+    held: Held
+    pending: Pending
 
 
 def held_of_group(
@@ -34,33 +55,56 @@ def held_of_group(
     tables: Iterable[ObservedTable],
     buckets: int,
     rows: BucketSequence | None = None,
-) -> tuple[tuple[int, ...], Held]:
-    """(bytes of each bucket, what the nodes hold) over the tables that have a snapshot.
+    doubtful: Mapping[str, frozenset[str]] | None = None,
+) -> Holdings:
+    """What the nodes hold over the tables that have a snapshot.
 
     A bucket is complete on a node when all its tables are; corrupt when any is; absent when none is; else partial.
     A node outside the map ``rows`` is complete only with the files of retained snapshots too, as far as an agent that
     answers has them: what it is to replace may be deleted then. None: no node has to have them.
+    ``doubtful``: table uid -> nodes that have not spoken of its last commit yet.
     """
     total, wanting = [0] * buckets, Counter[int]()
-    found: dict[str, dict[int, list[ReplicaState]]] = {}
+    found: dict[str, dict[int, list[_State]]] = {}
     for table in tables:
         sizes = wanted_bytes(observation, table, buckets)
         for bucket, size in sizes.items():
             total[bucket] += size
             wanting[bucket] += 1
         without = nodes_without_retained(observation, reports, table)
+        waiting = dict.fromkeys((doubtful or {}).get(table.identity.uid, ()), True)
         for node, report in reports.of(table):
             states = found.setdefault(node, {})
-            for bucket, state in _table_states(report, table, sizes).items():
+            is_doubtful = waiting.pop(node, False)
+            for bucket, state in _table_states(report, table, sizes, is_doubtful).items():
                 lacking = state == "complete" and rows is not None and node in without.get(bucket, ())
                 outside = lacking and rows is not None and (bucket >= len(rows) or node not in rows[bucket])
                 states.setdefault(bucket, []).append("partial" if outside else state)
-    held = {
-        node: {bucket: _combine(states[bucket], wanting[bucket]) for bucket in sorted(states)}
+        for node in waiting:
+            for bucket in sizes:
+                found.setdefault(node, {}).setdefault(bucket, []).append("awaited")
+    return Holdings(tuple(total), _held(found, wanting), _pending(found, wanting))
+
+
+def _held(found: Mapping[str, Mapping[int, list[_State]]], wanting: Counter[int]) -> Held:
+    combined = {
+        node: {bucket: state for bucket in sorted(states) if (state := _combine(states[bucket], wanting[bucket]))}
         for node, states in found.items()
-        if states
     }
-    return tuple(total), held
+    return {node: states for node, states in combined.items() if states}
+
+
+def _pending(found: Mapping[str, Mapping[int, list[_State]]], wanting: Counter[int]) -> Pending:
+    pending: dict[str, frozenset[int]] = {}
+    for node, states in found.items():
+        buckets = [
+            bucket
+            for bucket, known in states.items()
+            if "awaited" in known and known.count("awaited") + known.count("complete") == wanting[bucket]
+        ]
+        if buckets:
+            pending[node] = frozenset(buckets)
+    return pending
 
 
 def holds_any(reports: TableReports, tables: Iterable[ObservedTable], node: str, bucket: int) -> bool:
@@ -98,34 +142,41 @@ def _lacks_retained(report: TableReport, bucket: int) -> bool:
 
 
 def wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -> dict[int, int]:
-    """Bytes of the table's buckets that have files.
+    """Bytes of the table's buckets that have files, as the agents read them in the manifest.
 
-    While no agent with the manifest has answered, the snapshot's bytes are spread evenly: data whose whereabouts are
-    unknown must not look like data that is not wanted.
+    While no agent with the manifest has answered, every bucket counts, with next to no bytes: data whose whereabouts
+    are unknown must not look like data that is not wanted; and what loaders write into the status is only a claim.
     """
-    snapshot = table.status.snapshot
-    if snapshot is None or snapshot.files == 0:
+    manifest = table.reference.manifest
+    if manifest is None:
         return {}
-    key = (table.identity.namespace, table.directory, snapshot.manifest_sha256)
-    known = observation.bucket_bytes.get(key)
+    known = observation.bucket_bytes.get((table.identity.namespace, table.directory, manifest))
     if known is None:
-        return dict.fromkeys(range(buckets), max(1, snapshot.bytes // buckets))
+        return dict.fromkeys(range(buckets), 1)
     return {bucket: size for bucket, size in known.items() if size > 0 and bucket < buckets}
 
 
-def _table_states(report: TableReport, table: ObservedTable, wanted: Mapping[int, int]) -> dict[int, ReplicaState]:
+def _table_states(
+    report: TableReport, table: ObservedTable, wanted: Mapping[int, int], is_doubtful: bool
+) -> dict[int, _State]:
     """State of the table's wanted buckets on one node."""
     answers = report.manifest == table.reference.manifest and report.manifest_present
     if answers:
         return {
             bucket: held.state for bucket, held in report.buckets.items() if held.state is not None and bucket in wanted
         }
+    if is_doubtful:
+        # Whole as of the last commit, or without files then: the new files are here unless the agent says otherwise.
+        states = {bucket: held.state if held.files_wanted else "complete" for bucket, held in report.buckets.items()}
+        return {bucket: "awaited" if states.get(bucket, "complete") == "complete" else "partial" for bucket in wanted}
     # The agent spoke of another snapshot, or lacks this one's manifest: what it held before is at best a part.
     return {bucket: "partial" for bucket, held in report.buckets.items() if held.files_held and bucket in wanted}
 
 
-def _combine(states: list[ReplicaState], wanting: int) -> ReplicaState:
+def _combine(states: list[_State], wanting: int) -> ReplicaState | None:
     """Of one bucket on one node: the states of the tables that the node holds something of, of ``wanting`` tables."""
     if "corrupt" in states:
         return "corrupt"
-    return "complete" if states.count("complete") == wanting else "partial"
+    if states.count("complete") == wanting:
+        return "complete"
+    return "partial" if set(states) != {"awaited"} else None

@@ -3,18 +3,20 @@
 A frozen value, so that a pass can be replayed, simulated and interrupted anywhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Literal
 
-from ..model.agent import AgentReport, TableReference
+from ..model.agent import AgentReport, AskedTable, TableReference, TableReport
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.names import AGENT_PORT, table_directory
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
 
 JobPhase = Literal["pending", "running", "succeeded", "failed"]
+TableKey = tuple[str, str]
+"""(namespace, directory)."""
 
 
 @dataclass(frozen=True)
@@ -160,20 +162,48 @@ class ObservedCloneJob:
 class AgentView:
     """The last word of one node's agent.
 
-    ``report`` answers ``asked``. ``answered_at`` is None when it never answered. ``silent_since`` is None while it
-    answers. ``asked_at``: when the question was put that ``report`` answers; None = when it was answered.
+    ``report``: the newest answer's header (disk, folders, clones, its process); its own ``tables`` are not all.
+    ``tables``: all that it has said of the tables that are ``asked``; one that was asked and is missing is not there.
+    ``answered_at`` is None when it never answered. ``silent_since`` is None while it answers. ``asked_at``: when the
+    question was put that was answered last; None = at ``answered_at``.
     """
 
     report: AgentReport | None = None
-    asked: tuple[TableReference, ...] = ()
+    tables: Mapping[TableKey, TableReport] = field(default_factory=dict)
+    asked: Mapping[TableKey, AskedTable] = field(default_factory=dict)
     answered_at: datetime | None = None
     silent_since: datetime | None = None
     asked_at: datetime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        report: AgentReport,
+        asked: Iterable[AskedTable] | None = None,
+        answered_at: datetime | None = None,
+        silent_since: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> "AgentView":
+        """The view after a full report; ``asked`` None: the tables that it speaks of."""
+        tables = {(table.namespace, table.directory): table for table in report.tables}
+        if asked is None:
+            asked = tuple(_asked_about(table) for table in report.tables)
+        return cls(report, tables, {key_of(one.reference): one for one in asked}, answered_at, silent_since, asked_at)
 
     def is_newer_than(self, moment: datetime) -> bool:
         """Whether the report was asked for after this moment."""
         told_at = self.asked_at or self.answered_at
         return told_at is not None and told_at > moment
+
+
+def key_of(reference: TableReference) -> TableKey:
+    """(namespace, directory) of the table."""
+    return reference.namespace, reference.directory
+
+
+def _asked_about(table: TableReport) -> AskedTable:
+    reference = TableReference(namespace=table.namespace, directory=table.directory, manifest=table.manifest)
+    return AskedTable(reference=reference, uid="")
 
 
 BucketBytes = Mapping[int, int]
@@ -187,7 +217,9 @@ class Observation:
     any agent has ever reported since this operator started. ``dropped_tables``: by uid, those that this
     operator saw deleted. ``namespace_uids``: of the groups' namespaces.
     ``ca_certificate``: PEM of the agents' CA. ``version``: two observations of the same one differ in the clock only;
-    None = not known.
+    None = not known. ``term``: of the leader that observes; ``started_at``: when it began to lead and to ask agents.
+    ``snapshots_seen_at``: table uid -> when its committed manifest of now was first seen, while that is recent.
+    ``tables_seen_at``: table uid -> when it was first seen, of tables that were made since the start.
     """
 
     now: datetime
@@ -202,6 +234,24 @@ class Observation:
     namespace_uids: Mapping[str, str] = field(default_factory=dict)
     ca_certificate: str = ""
     version: int | None = None
+    term: int = 0
+    started_at: datetime | None = None
+    snapshots_seen_at: Mapping[str, datetime] = field(default_factory=dict)
+    tables_seen_at: Mapping[str, datetime] = field(default_factory=dict)
+
+    def has_heard(self, view: AgentView, table: ObservedTable) -> bool:
+        """Whether it is known what this agent has of the table, as it is wanted now.
+
+        It was asked about it; or it was asked about anything since the table is known here, and does not say that the
+        table's folder lies there.
+        """
+        asked = view.asked.get((table.identity.namespace, table.directory))
+        if asked is not None:
+            return asked.reference == table.reference
+        seen_at = self.tables_seen_at.get(table.identity.uid) or self.started_at
+        if view.report is None or seen_at is None or not view.is_newer_than(seen_at):
+            return False
+        return f"{table.identity.namespace}/{table.directory}" not in view.report.unknown_directories
 
     @cached_property
     def agent_urls(self) -> Mapping[str, str | None]:

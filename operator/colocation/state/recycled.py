@@ -1,4 +1,4 @@
-"""Dropped tables as their groups remember them, and the tables that bring them back."""
+"""Dropped tables as their groups remember them, the tables that bring them back, and which manifests are live."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -7,18 +7,28 @@ from ..model.agent import TableReference
 from ..model.members import RecycledTable
 from .observation import ObservedGroup, ObservedTable
 
+Records = Mapping[str, tuple[RecycledTable, ObservedGroup]]
+"""Uid of each dropped table -> what is remembered of it, and the group that does."""
+
 
 def recycled_records(groups: Iterable[ObservedGroup]) -> dict[str, tuple[RecycledTable, ObservedGroup]]:
     """Uid of each dropped table -> what is remembered of it, and the group that does."""
     return {record.uid: (record, group) for group in groups for record in group.status.recycled}
 
 
-def reference_of(
-    table: ObservedTable, records: Mapping[str, tuple[RecycledTable, ObservedGroup]]
-) -> TableReference:
+def reference_of(table: ObservedTable, records: Records) -> TableReference:
     """The table as agents are asked about it: one that is brought back, with the manifest that it is to have."""
     found = records.get(table.recovers or "")
     return as_recovered(table, found[0]).reference if found and table.is_recovering else table.reference
+
+
+def live_manifests(table: ObservedTable, records: Records) -> tuple[str, ...]:
+    """All manifests of the table whose files stay: the committed one, or that which is brought back; the retained ones.
+
+    Whatever asks an agent to delete files of the table names these. Empty: it is not known which files are wanted
+    (nothing was committed yet, or the status is not readable), so nothing of the table may be deleted.
+    """
+    return () if table.status_error else reference_of(table, records).live_manifests
 
 
 def as_recovered(table: ObservedTable, record: RecycledTable) -> ObservedTable:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
 from ..model.agent import ReplicaState
 from ..model.conditions import ConditionType, Reason
@@ -10,8 +11,10 @@ from ..model.group import BucketSequence, ColocationGroupSpec
 from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
 from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .clone_jobs import clones_of, transfer_clones
+from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
+from .containment import Containment, group_scope
 from .held import TableReports, held_of_group
-from .membership import Membership
+from .index import TableIndex
 from .observation import AgentView, Observation, ObservedGroup, ObservedNode
 from .parse import parse_time
 
@@ -19,22 +22,29 @@ BYTES_PER_GIB = 1 << 30
 
 
 def snapshot_of(
-    observation: Observation, membership: Membership, limits: Limits, agent_grace_seconds: float
+    index: TableIndex,
+    reports: TableReports,
+    limits: Limits,
+    agent_grace_seconds: float,
+    containment: Containment | None = None,
 ) -> Snapshot:
     """What the planner decides from.
 
-    Groups that are being deleted, or whose spec is not valid, are left out: nothing is done for them.
+    Groups that are being deleted, or whose spec or status is not valid, are left out: nothing is done for them.
     ``agent_grace_seconds``: an agent that is silent for less still counts as ready (it restarts).
+    ``containment``: keeps what is wrong with one group from the others.
     """
-    reports = TableReports(observation)
-    groups = tuple(
-        _group_state(observation, reports, membership, group, group.spec)
-        for group in observation.groups
-        if group.spec is not None and not group.identity.deleting
-    )
+    containment = containment or Containment()
+    observation = index.observation
+    states: list[GroupState] = []
+    for group in observation.groups:
+        if group.spec is not None and not group.identity.deleting and not group.status_error:
+            state = containment.run(group_scope(group), partial(_group_state, index, reports, group, group.spec))
+            states += [state] if state else []
+    groups = tuple(states)
     names = {agent.node for agent in observation.agents}
-    for group in groups:
-        names.update(group.held, *(group.map or ()))
+    for group_state in groups:
+        names.update(group_state.held, *(group_state.map or ()))
     grace = timedelta(seconds=agent_grace_seconds)
     nodes = tuple(_node(observation, node, grace) for node in observation.nodes if node.name in names)
     clones = (*clones_of(observation, groups), *transfer_clones(observation))
@@ -42,38 +52,34 @@ def snapshot_of(
 
 
 def _group_state(
-    observation: Observation,
-    reports: TableReports,
-    membership: Membership,
-    group: ObservedGroup,
-    spec: ColocationGroupSpec,
+    index: TableIndex, reports: TableReports, group: ObservedGroup, spec: ColocationGroupSpec
 ) -> GroupState:
-    tables, rows = membership.members[group.key], group.status.backends_per_bucket_seq
-    arriving = membership.arriving.get(group.key, ())
-    if (arriving or tables) and membership.leaving.issuperset(table.identity.uid for table in tables):
+    observation, membership, rows = index.observation, index.membership, group.status.backends_per_bucket_seq
+    placed, arriving = membership.members[group.key], membership.arriving.get(group.key, ())
+    if (arriving or placed) and index.leaving.issuperset(table.identity.uid for table in placed):
         # All that it places is leaving, or it is empty and tables come to where its map is now: moves would be in vain.
         spec = spec.model_copy(update={"balancing": spec.balancing.model_copy(update={"enabled": False})})
+    tables = index.sound(placed)
     if rows is None:
         # Made anew, or for tables that lie somewhere already: it begins with the nodes that hold them.
-        rows = recovered_map(
-            held_of_group(observation, reports, (*tables, *arriving), spec.buckets, None)[1],
-            spec.buckets,
-            spec.replicas,
-        )
-    bucket_bytes, held = held_of_group(observation, reports, tables, spec.buckets, rows)
+        lying = held_of_group(observation, reports, (*tables, *index.sound(arriving)), spec.buckets, None)
+        rows = recovered_map(lying.held, spec.buckets, spec.replicas)
+    doubtful = doubtful_nodes(observation, reports, tables, rows)
+    holdings = held_of_group(observation, reports, tables, spec.buckets, rows, doubtful)
     return GroupState(
         namespace=group.identity.namespace,
         name=group.identity.name,
         spec=spec,
         map=rows,
-        bucket_bytes=bucket_bytes,
-        held=held,
-        unstable_since=_unstable_since(group, spec.buckets),
+        bucket_bytes=holdings.bucket_bytes,
+        held=holdings.held,
+        unconfirmed=unconfirmed_replicas(observation, group.status, holdings.pending),
+        unstable_since=_unstable_since(group, spec.buckets, observation.now),
         marked_unstable=group.marked_unstable,
     )
 
 
-def _unstable_since(group: ObservedGroup, buckets: int) -> dict[int, datetime]:
+def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[int, datetime]:
     """From the status, so that a restarted operator goes on counting.
 
     The status lists the first unstable buckets only; the others are unstable since the group is, at the earliest.
@@ -85,19 +91,18 @@ def _unstable_since(group: ObservedGroup, buckets: int) -> dict[int, datetime]:
         time = parse_time(stable.last_transition_time) if stable else None
         since = dict.fromkeys(range(buckets), time) if time else {}
     listed = {entry.bucket: time for entry in status.unstable_buckets if (time := parse_time(entry.since))}
-    return {**since, **listed}
+    return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
 
 
 def _node(observation: Observation, node: ObservedNode, grace: timedelta) -> Node:
-    view = observation.agent_views.get(node.name, AgentView())
-    answers = view.answered_at is not None and (
-        view.silent_since is None or observation.now - view.silent_since <= grace
-    )
+    view, now = observation.agent_views.get(node.name, AgentView()), observation.now
+    awaited = is_awaited(observation, view)
+    answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
     reason, message, since = None, "", None
     if not node.ready:
         reason, message, since = Reason.NODE_NOT_READY, node.not_ready_message, node.ready_changed_at
-    elif not answers:
-        since = view.silent_since or observation.now
+    elif not answers and not awaited:
+        since = view.silent_since or now
         reason, message = Reason.AGENT_NOT_READY, "it does not answer"
     capacity_bytes = view.report.capacity_bytes if view.report else 0
     return Node(
@@ -105,10 +110,11 @@ def _node(observation: Observation, node: ObservedNode, grace: timedelta) -> Nod
         zone=node.labels.get(LABEL_ZONE),
         weight=_weight(node.labels.get(LABEL_WEIGHT), capacity_bytes),
         ready=reason is None,
-        not_ready_since=since,
+        not_ready_since=min(since, now) if since else None,
         not_ready_reason=reason,
         not_ready_message=message,
         drain=node.deleting or node.labels.get(LABEL_DRAIN) == "true",
+        schedulable=node.schedulable and not awaited,
         capacity_bytes=capacity_bytes,
         free_bytes=view.report.free_bytes if view.report else 0,
         labels=dict(node.labels),

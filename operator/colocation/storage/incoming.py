@@ -62,13 +62,15 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
                 view = view[written:]
 
     def settle(self) -> LedgerEntry:
-        """Bring the content to the disk; what it is, for the ledger.
+        """Bring the content to the disk; what it is, for the ledger. Its age begins now, however long it was received.
 
         Raises:
             NoRoom: the disk is full.
         """
         with room_errors():
+            os.utime(self._descriptor)
             os.fsync(self._descriptor)
+        self._root.ages.note()
         return LedgerEntry(identity_of(os.fstat(self._descriptor)), self._digest.hexdigest(), self._root.clock())
 
     def discard(self) -> None:
@@ -113,16 +115,16 @@ def received_bytes(root: DataRoot, folder: Sequence[str], name: str) -> int:
 
 def remove_stale(root: DataRoot) -> int:
     """Remove uploads and clones that nobody wrote to for a day; how many."""
-    oldest = root.clock() - STALE_SECONDS
     removed = 0
     with root.folder(UPLOADS, create=True) as uploads:
         for name in names_in(uploads):
-            if _status(uploads, name).st_mtime < oldest:
+            if root.ages.is_older(_status(uploads, name).st_mtime, STALE_SECONDS):
                 os.unlink(name, dir_fd=uploads)
                 removed += 1
     with root.folder(CLONES, create=True) as clones:
         for name in names_in(clones):
-            if stat.S_ISDIR(_status(clones, name).st_mode) and _newest_change(clones, name) < oldest:
+            is_folder = stat.S_ISDIR(_status(clones, name).st_mode)
+            if is_folder and root.ages.is_older(_newest_change(clones, name), STALE_SECONDS):
                 shutil.rmtree(name, dir_fd=clones)
                 removed += 1
     return removed

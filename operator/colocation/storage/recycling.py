@@ -1,7 +1,8 @@
 """The recycle bin: dropped tables wait there, come back, or go for good. All may be repeated.
 
 A folder of the bin is named ``<namespace>.<directory>.<unix time>``; a file of that name with ``.json`` says how long
-it is kept.
+it is kept, and how long it has been kept as far as agents have seen on clocks that do not jump. The time in the name is
+for people and for telling folders apart.
 """
 
 import contextlib
@@ -14,9 +15,10 @@ from typing import NamedTuple
 
 from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
-from colocation.model.table_manifest import MANIFEST_DIRECTORY, decode_manifest
+from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYTES, decode_manifest
 
 from .errors import InvalidPath, ManifestMissing, NotHeld
+from .folder_manifests import schema_of
 from .folders import FILE_MODE, names_in, open_regular_file
 from .inventory import Inventory
 from .paths import TablePath, is_namespace, is_table_directory
@@ -25,7 +27,12 @@ from .root import DataRoot
 DEFAULT_KEEP_SECONDS = 86400
 """For a recycled folder whose retention cannot be read."""
 
+WRITE_SECONDS = 60.0
+WRITE_SHARE = 0.02
+"""How long a folder has been kept is written down so often: of its retention, but not more than once a minute."""
+
 _RETENTION_SUFFIX = ".json"
+_NEW_SUFFIX = ".new.json"
 _log = logging.getLogger(__name__)
 
 
@@ -39,12 +46,12 @@ class Recycled(NamedTuple):
 
 def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds: int) -> None:
     """Move a table's folder into the recycle bin; nothing there is no error."""
-    name = f"{table.namespace}.{table.directory}.{int(root.clock())}"
     with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled, root.lock_of(table):
+        name = _free_name(recycled, table, int(root.clock()))
         try:
             with root.folder((table.namespace,)) as namespace:
                 os.stat(table.directory, dir_fd=namespace, follow_symlinks=False)
-                _write_retention(recycled, name, keep_seconds)
+                _write_retention(recycled, name, _Retention(keep_seconds))
                 os.rename(table.directory, name, src_dir_fd=namespace, dst_dir_fd=recycled)
                 os.fsync(namespace)
             os.fsync(recycled)
@@ -108,38 +115,72 @@ def recycled_schema(root: DataRoot, table: TablePath, manifest: str) -> Recycled
                 root.folder((RECYCLE_DIRECTORY, one.name, MANIFEST_DIRECTORY)) as folder,
                 os.fdopen(open_regular_file(folder, f"{manifest}.json.zst"), "rb") as file,
             ):
-                found = decode_manifest(file.read(), manifest)
+                found = decode_manifest(file.read(MAX_MANIFEST_BYTES), manifest)
         except (NotHeld, InvalidPath, ValueError) as error:
             _log.warning("recycled %s: %s", one.name, error)
             continue
-        return RecycledSchema(
-            columns=found.columns,
-            bucketed_by=found.bucketed_by,
-            partitioned_by=found.partitioned_by,
-            sorted_by=found.sorted_by,
-            buckets=found.buckets,
-        )
+        return schema_of(found)
     raise ManifestMissing(f"manifest {manifest} of {table} is not in the recycle bin of this node; ask another one")
 
 
-def purge_expired(root: DataRoot) -> int:
-    """Delete recycled tables whose retention is over; how many. The retention goes last, so a kill loses nothing."""
-    purged = 0
-    with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
-        names = names_in(recycled)
-        for name in names:
-            if name.endswith(_RETENTION_SUFFIX):
-                if name.removesuffix(_RETENTION_SUFFIX) not in names:
-                    _remove_old_orphan(root, recycled, name)
-            elif _recycled_at(recycled, name) + _read_retention(recycled, name) <= root.clock():
-                purged += _purge(root, recycled, name)
-    return purged
+class _Retention(NamedTuple):
+    """For how long a folder is kept, and for how long it has been, at least."""
+
+    keep_seconds: int
+    kept_seconds: float = 0.0
+
+
+class _Watched(NamedTuple):
+    """A folder that this process saw: its retention then, and the moments when it was seen and last written down."""
+
+    retention: _Retention
+    seen_at: float
+    written_at: float
+
+
+class Purge:
+    """Deletes recycled tables whose retention is over.
+
+    Only time that an agent has seen pass on a monotonic clock counts, so a wall clock that is stepped forward deletes
+    nothing. It is written down now and then, behind the truth: a restart makes a folder stay a little longer, and while
+    no agent runs no time passes.
+    """
+
+    def __init__(self, root: DataRoot) -> None:
+        self._root = root
+        self._watched: dict[str, _Watched] = {}
+
+    def run(self) -> list[TablePath]:
+        """Delete what is due; the tables. A retention goes last, so a kill loses nothing."""
+        purged = []
+        with self._root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
+            names = names_in(recycled)
+            for name in names:
+                if name.endswith(_RETENTION_SUFFIX):
+                    if name.removesuffix(_RETENTION_SUFFIX) not in names:
+                        _remove_old_orphan(self._root, recycled, name)
+                elif self._is_due(recycled, name) and _purge(self._root, recycled, name):
+                    purged.append(_table_of(name))
+        self._watched = {name: watched for name, watched in self._watched.items() if name in names}
+        return purged
+
+    def _is_due(self, recycled: int, name: str) -> bool:
+        now = self._root.monotonic()
+        watched = self._watched.get(name)
+        if watched is None:
+            watched = _Watched(_read_retention(recycled, name), now, now)
+        keep_seconds, kept_before = watched.retention
+        kept_seconds = kept_before + now - watched.seen_at
+        if now - watched.written_at >= max(WRITE_SECONDS, keep_seconds * WRITE_SHARE):
+            _write_retention(recycled, name, _Retention(keep_seconds, kept_seconds))
+            watched = watched._replace(written_at=now)
+        self._watched[name] = watched
+        return kept_seconds >= keep_seconds
 
 
 def _purge(root: DataRoot, recycled: int, name: str) -> bool:
     """Delete one folder, unless it was just brought back."""
-    namespace, _, rest = name.partition(".")
-    with root.lock_of(TablePath(namespace, rest.rpartition(".")[0])):
+    with root.lock_of(_table_of(name)):
         try:
             shutil.rmtree(name, dir_fd=recycled)
         except FileNotFoundError:
@@ -149,31 +190,43 @@ def _purge(root: DataRoot, recycled: int, name: str) -> bool:
     return True
 
 
-def _write_retention(recycled: int, name: str, keep_seconds: int) -> None:
+def _table_of(name: str) -> TablePath:
+    """The table that a folder of the bin was."""
+    namespace, _, rest = name.partition(".")
+    return TablePath(namespace, rest.rpartition(".")[0])
+
+
+def _free_name(recycled: int, table: TablePath, seconds: int) -> str:
+    """A name in the bin that no folder has: a clock that was stepped back may say the same second again."""
+    names = set(names_in(recycled))
+    while (name := f"{table.namespace}.{table.directory}.{seconds}") in names:
+        seconds += 1
+    return name
+
+
+def _write_retention(recycled: int, name: str, retention: _Retention) -> None:
+    """Replace a retention in one step: a half one would have the default, which may be shorter."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name + _RETENTION_SUFFIX, flags, FILE_MODE, dir_fd=recycled), "w") as file:
-        json.dump({"keepSeconds": keep_seconds}, file)
+    new = name + _NEW_SUFFIX
+    with os.fdopen(os.open(new, flags, FILE_MODE, dir_fd=recycled), "w") as file:
+        json.dump({"keepSeconds": retention.keep_seconds, "keptSeconds": int(retention.kept_seconds)}, file)
         file.flush()
         os.fsync(file.fileno())
+    os.rename(new, name + _RETENTION_SUFFIX, src_dir_fd=recycled, dst_dir_fd=recycled)
 
 
 def _remove_old_orphan(root: DataRoot, recycled: int, name: str) -> None:
     """Remove a retention whose folder never came (a kill in between); a young one's may still come."""
     written_at = os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mtime
-    if written_at < root.clock() - DEFAULT_KEEP_SECONDS:
+    if root.ages.is_older(written_at, DEFAULT_KEEP_SECONDS):
         os.unlink(name, dir_fd=recycled)
 
 
-def _read_retention(recycled: int, name: str) -> int:
+def _read_retention(recycled: int, name: str) -> _Retention:
     try:
         with os.fdopen(open_regular_file(recycled, name + _RETENTION_SUFFIX)) as file:
-            return int(json.load(file)["keepSeconds"])
-    except (NotHeld, InvalidPath, ValueError, KeyError, TypeError) as error:
+            found = json.load(file)
+            return _Retention(int(found["keepSeconds"]), max(0.0, float(found.get("keptSeconds", 0))))
+    except (NotHeld, InvalidPath, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         _log.warning("recycled %s has no retention (%s); it is kept for %d s", name, error, DEFAULT_KEEP_SECONDS)
-        return DEFAULT_KEEP_SECONDS
-
-
-def _recycled_at(recycled: int, name: str) -> float:
-    """When a table was recycled, seconds since the epoch: the end of the folder's name."""
-    seconds = name.rpartition(".")[2]
-    return float(seconds) if seconds.isdigit() else os.stat(name, dir_fd=recycled, follow_symlinks=False).st_ctime
+        return _Retention(DEFAULT_KEEP_SECONDS)

@@ -6,12 +6,14 @@ import os
 import threading
 import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from colocation.model.names import INCOMING_DIRECTORY, RECYCLE_DIRECTORY
 
+from .ages import Ages
 from .errors import NotHeld
 from .folders import FILE_MODE, UNREADABLE_MEDIUM, open_regular_file, opened_folder
 from .ledger import Ledger
@@ -20,6 +22,8 @@ from .paths import TablePath, file_segments, is_namespace, is_table_directory
 LEDGER_DIRECTORY = ".ledger"
 UPLOADS = (INCOMING_DIRECTORY, "uploads")
 CLONES = (INCOMING_DIRECTORY, "clones")
+MAX_USED_MANIFESTS = 100
+"""Per table, remembered until the agent's next restart."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,15 +41,25 @@ class DataRoot:
     Args:
         path: the folder; it must exist, its own subfolders are made.
         clock: seconds since the epoch.
+        monotonic: seconds that never go back.
 
     Attributes:
+        ages: how old files are at least.
         damage_listeners: called with table and path when a published file is found with another content than before.
         change_listeners: called with the table when this process has published or removed a file of it.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.path = path
         self.clock = clock
+        self.monotonic = monotonic
+        self.ages = Ages(clock, monotonic)
+        self._manifest_uses: dict[TablePath, OrderedDict[str, float]] = {}
         self.damage_listeners: list[Callable[[TablePath, str], None]] = []
         self.change_listeners: list[Callable[[TablePath], None]] = []
         self._table_locks: dict[TablePath, threading.Lock] = {}
@@ -106,6 +120,7 @@ class DataRoot:
 
     def note_change(self, table: TablePath) -> None:
         """Say that a file of the table was just published or removed."""
+        self.ages.note()
         with self._changes_lock:
             self._change_counts[table] = self.change_count(table) + 1
         for listener in self.change_listeners:
@@ -114,6 +129,24 @@ class DataRoot:
     def change_count(self, table: TablePath) -> int:
         """How many changes of the table's files were noted so far."""
         return self._change_counts.get(table, 0)
+
+    def note_use(self, table: TablePath, manifest: str) -> None:
+        """Say that somebody is about to rely on a manifest: a load that verifies it before it commits.
+
+        Waits for a deletion of the table that is under way and did not know. Do it before looking at the files.
+        """
+        with self.lock_of(table):
+            uses = self._manifest_uses.setdefault(table, OrderedDict())
+            uses[manifest] = self.monotonic()
+            uses.move_to_end(manifest)
+            while len(uses) > MAX_USED_MANIFESTS:
+                uses.popitem(last=False)
+
+    def was_used_within(self, table: TablePath, manifest: str, seconds: float) -> bool:
+        """Whether ``note_use`` named a manifest so shortly ago."""
+        uses = self._manifest_uses.get(table)
+        used_at = uses.get(manifest) if uses else None
+        return used_at is not None and self.monotonic() - used_at < seconds
 
     def disk(self) -> Disk:
         """Size and room of the file system."""

@@ -10,7 +10,13 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from colocation.model.content_digest import is_sha256
-from colocation.model.table_manifest import check_buckets, check_format, manifest_path, manifest_text
+from colocation.model.table_manifest import (
+    MAX_MANIFEST_BYTES,
+    check_buckets,
+    check_format,
+    manifest_path,
+    manifest_text,
+)
 
 from .errors import InvalidPath, NotHeld
 from .hashing import FileIdentity, identity_of
@@ -112,6 +118,8 @@ class ManifestShelf:
 
 
 def _decoded(descriptor: int, length: int, sha256: str) -> WantedFiles:
+    if length > MAX_MANIFEST_BYTES:
+        raise ValueError(f"manifest {sha256} has {length} bytes; allowed: {MAX_MANIFEST_BYTES}")
     with os.fdopen(os.dup(descriptor), "rb") as file:
         wanted = _WANTED.validate_json(manifest_text(file.read(length), sha256))
     check_format(wanted.format_version, sha256)

@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from colocation.agentclient import AgentClient, AgentError, Forbidden, Unauthorized
-from colocation.model.agent import InventoryRequest
+from colocation.model.agent import DeletionProof, InventoryRequest
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import ADMIN_TOKEN, SHOP_READER_TOKEN, AgentThread
 
 TABLE = make_table({data_path(0): b"content"})
+PROOF = DeletionProof(instance="", not_after_seconds=0, term=0, table_uid="")
 OTHER = make_table({data_path(0): b"content"}, namespace="bank")
 
 Call = Callable[[AgentClient], object]
@@ -22,9 +23,11 @@ CALLS: dict[str, Call] = {
     "verify": lambda client: client.verify(*TABLE.path, TABLE.manifest),
     "inventory": lambda client: client.inventory(InventoryRequest()),
     "status": lambda client: client.status(),
-    "delete": lambda client: client.drop_bucket(*TABLE.path, 0, (), 0),
-    "collect": lambda client: client.collect(*TABLE.path, (), 0),
-    "recycle": lambda client: client.recycle(*TABLE.path, 0),
+    "manifests": lambda client: client.manifests(*TABLE.path),
+    "delete": lambda client: client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 0, PROOF),
+    "collect": lambda client: client.collect(*TABLE.path, (TABLE.manifest,), 0, PROOF),
+    "recycle": lambda client: client.recycle(*TABLE.path, 0, PROOF),
+    "restore": lambda client: client.restore(*TABLE.path, "orders-99999999"),
 }
 
 

@@ -45,9 +45,20 @@ def test_ready_while_the_root_is_writable(agent: AgentThread) -> None:
     assert get(f"{agent.health_url}/readyz") == (200, "ok\n")
     shutil.rmtree(agent.settings.data_root / ".incoming")
     (agent.settings.data_root / ".incoming").write_text("in the way")
+    agent.running.health._probe_at = 0.0
     status, text = get(f"{agent.health_url}/readyz")
     assert (status, "not writable" in text) == (503, True)
     assert get(f"{agent.health_url}/healthz") == (200, "ok\n")
+
+
+def test_asking_for_readiness_writes_seldom(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody who reaches the port may ask; the answer of some seconds ago is good enough."""
+    written: list[int] = []
+    check = agent.running.node.root.check_writable
+    monkeypatch.setattr(agent.running.node.root, "check_writable", lambda: (written.append(1), check()))
+    agent.running.health._probe_at = 0.0
+    assert {get(f"{agent.health_url}/readyz") for _ in range(20)} == {(200, "ok\n")}
+    assert len(written) <= 2
 
 
 def test_metrics_count_bytes_and_requests(agent: AgentThread) -> None:
@@ -108,6 +119,7 @@ def test_the_scrub_runs_in_the_background(tmp_path: Path, pki: Pki) -> None:
         pytest.param(["--node-name", "n", "--data-root", "/nowhere"], "/nowhere does not exist", id="no root"),
         pytest.param(["--node-name", "n", "--port", "http"], "invalid literal", id="port"),
         pytest.param(["--node-name", "n", "--disk-headroom-fraction", "1.5"], "0 to below 1", id="fraction"),
+        pytest.param(["--node-name", "n", "--log-format", "xml"], "allowed: text, json", id="log format"),
         pytest.param(["--node-name", "n", "--scrub-mib-per-second", "0"], "must be above 0", id="pace"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from colocation.agentclient import AgentError, NotFound
-from colocation.model.agent import InventoryRequest, Removed
+from colocation.model.agent import InventoryRequest
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread
@@ -38,19 +38,6 @@ def test_status_has_no_tables(loaded: AgentThread) -> None:
     assert (report.tables, report.active_transfers, report.clones) == ((), 0, ())
 
 
-def test_deletions(loaded: AgentThread) -> None:
-    """A bucket, garbage, the table: each says what it freed, and nothing the second time."""
-    with loaded.client() as client:
-        assert client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 60) == Removed(files=1, bytes=7)
-        assert client.drop_bucket(*TABLE.path, 0, (TABLE.manifest,), 60) == Removed(files=0, bytes=0)
-        assert client.collect(*TABLE.path, (TABLE.manifest,), 0) == Removed(files=0, bytes=0)
-        client.recycle(*TABLE.path, 60)
-        client.recycle(*TABLE.path, 60)
-        with pytest.raises(NotFound):
-            client.head_file(*TABLE.path, data_path(1))
-        assert client.inventory(InventoryRequest()).unknown_directories == ()
-
-
 @pytest.mark.parametrize(
     ("method", "target", "body", "reason"),
     [
@@ -63,8 +50,15 @@ def test_deletions(loaded: AgentThread) -> None:
             "POST", "/v1/tables/shop/orders-0a1b2c3d/verify", b'{"manifest": "../../x"}', "InvalidDigest", id="digest"
         ),
         pytest.param(
-            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": [], "graceSeconds": -1}', "InvalidBody",
-            id="negative grace",
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": ["00"], "graceSeconds": -1}',
+            "InvalidBody", id="negative grace, no proof",
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/collect", b'{"manifests": []}', "NoLiveManifests", id="collect all"
+        ),
+        pytest.param(
+            "POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/0/drop", b'{"manifests": []}', "NoLiveManifests",
+            id="drop all",
         ),
         pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/-1/drop", b"", "InvalidBucket", id="bucket"),
         pytest.param("POST", "/v1/tables/shop/orders-0a1b2c3d/buckets/65536/drop", b"", "InvalidBucket", id="above"),
@@ -76,13 +70,19 @@ def test_wrong_requests(agent: AgentThread, method: str, target: str, body: byte
     assert (response.status, response.reason) == (400, reason)
 
 
-def test_verify_and_collect_need_their_manifest(loaded: AgentThread) -> None:
-    """Without the manifest it is not known what is wanted, so nothing is verified or deleted."""
+def test_manifests_of_a_folder(loaded: AgentThread) -> None:
+    """What a lost table can be made from again; nothing of a table that is not here."""
+    with loaded.client() as client:
+        [found] = client.manifests(*TABLE.path).manifests
+        assert (found.sha256, found.files, found.table) == (TABLE.manifest, 2, "orders")
+        assert client.manifests("shop", "orders-99999999").manifests == ()
+
+
+def test_verify_needs_its_manifest(loaded: AgentThread) -> None:
+    """Without the manifest it is not known what is wanted."""
     with loaded.client() as client:
         with pytest.raises(AgentError, match="ManifestMissing"):
             client.verify(*TABLE.path, "00" * 32)
-        with pytest.raises(AgentError, match="ManifestMissing"):
-            client.collect(*TABLE.path, ("00" * 32,), 0)
         assert client.verify(*TABLE.path, TABLE.manifest).buckets[0].state == "complete"
 
 

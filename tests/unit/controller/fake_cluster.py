@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from colocation.kube.errors import ClusterError, StaleDecision
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.recovered_table import recovered_table
-from colocation.model.agent import AgentReport, BucketReport, CloneProgress, RecycledSchema, TableReport
+from colocation.model.agent import AgentReport, AskedTable, BucketReport, CloneProgress, RecycledSchema, TableReport
 from colocation.model.clone import CloneSpec
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.names import config_map_of
+from colocation.model.members import RecycledTable
+from colocation.model.names import config_map_of, group_key
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
 from colocation.reconcile.actions import (
     Action,
@@ -22,6 +23,7 @@ from colocation.reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    MarkGroupUnstable,
     PostEvent,
     RecycleTable,
     RemoveClone,
@@ -199,6 +201,8 @@ class FakeCluster:
             dropped_tables=dict(self.dropped),
             namespace_uids={"shop": "12345678-0000"},
             ca_certificate="PEM",
+            started_at=START,
+            tables_seen_at={table.identity.uid: table.identity.created_at for table in self.tables.values()},
         )
 
     # ClusterWriter
@@ -224,8 +228,13 @@ class FakeCluster:
                 self.groups.pop((group.namespace, group.name), None)
             case WriteGroupStatus(identity, status):
                 current = self._current(self.groups, identity)
-                parsed = ColocationGroupStatus.model_validate(status)
+                merged = {**current.status.to_json_dict(), **status}
+                parsed = ColocationGroupStatus.model_validate(merged)
                 self.groups[current.key] = replace(current, status=parsed, identity=self._touched(identity))
+            case MarkGroupUnstable(identity, status):
+                found = self.groups[identity.namespace, identity.name]
+                parsed = ColocationGroupStatus.model_validate({**found.status.to_json_dict(), **status})
+                self.groups[found.key] = replace(found, status=parsed, identity=self._touched(found.identity))
             case WriteTableStatus(identity, status):
                 table = self._current(self.tables, identity)
                 merged = {**table.status.to_json_dict(), **status}
@@ -260,7 +269,7 @@ class FakeCluster:
                 spec = ColocatedTableSpec.model_validate(body["spec"])
                 made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)
                 self.tables.setdefault((record.namespace, record.name), made)
-            case RestoreTable(node, _, _, directory, successor):
+            case RestoreTable(node, _, _, directory, successor, _):
                 buckets = self.bins[node].pop(directory, None) or self.disks[node].pop(directory, None)
                 if buckets is not None and successor not in self.disks[node]:
                     self.disks[node][successor] = buckets
@@ -327,8 +336,17 @@ class FakeCluster:
         )  # fmt: skip
         silent_since = self.silent_since.get(node)
         records = recycled_records(self.groups.values())
-        asked = tuple(reference_of(table, records) for table in self.tables.values())
-        return AgentView(report, asked, silent_since or self.now, silent_since)
+        asked = tuple(self._asked(table, records) for table in self.tables.values())
+        return AgentView.of(report, asked, silent_since or self.now, silent_since)
+
+    def _asked(self, table: ObservedTable, records: dict[str, tuple[RecycledTable, ObservedGroup]]) -> AskedTable:
+        group = self.groups.get(group_key(table.identity.namespace, table.status.group or ""))
+        return AskedTable(
+            reference=reference_of(table, records),
+            uid=table.identity.uid,
+            group_uid=group.identity.uid if group else None,
+            map_version=(group.status.map_version or 0) if group else 0,
+        )
 
 
 def _complete(size: int) -> BucketReport:

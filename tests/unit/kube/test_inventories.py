@@ -1,55 +1,26 @@
-"""Asking the agents: changes are noticed, silence is timed, nobody is waited for for long."""
+"""Conversations with agents: what changes is heard of, silence is timed, one agent's fault is that agent's alone."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+import json
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 
 import pytest
 
-from colocation.agentclient import Unreachable
+from colocation.kube import conversation as conversation_module
 from colocation.kube import inventories as module
 from colocation.kube.inventories import Inventories
-from colocation.model.agent import AgentReport, BucketReport, InventoryRequest, TableReference, TableReport
+from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest
+from colocation.state.observation import AgentView, TableKey
 
-from ..state.objects import MANIFEST, NOW, seconds
+from ..state.objects import NOW, seconds
+from .agents import FakeAgent, FakeChannel, asked_about, malformed, question
 
-ORDERS = TableReference(namespace="shop", directory="orders-1", manifest=MANIFEST)
 URL = "https://10.0.0.1:8440"
-
-
-@dataclass
-class FakeAgent:
-    """Answers like an agent: 304 (None) for a revision that it gave before."""
-
-    revision: str = "1"
-    bytes_wanted: int = 10
-    reachable: bool = True
-    gate: threading.Event = field(default_factory=threading.Event)
-    asked: list[str | None] = field(default_factory=list)
-    closed: bool = False
-
-    def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
-        self.gate.wait(10)
-        self.asked.append(revision)
-        if not self.reachable:
-            raise Unreachable("connection refused")
-        if revision == self.revision:
-            return None
-        size = self.bytes_wanted
-        bucket = BucketReport(state="complete", files_wanted=1, files_held=1, bytes_wanted=size, bytes_held=size)
-        tables = tuple(
-            TableReport(
-                namespace=one.namespace, directory=one.directory, manifest=one.manifest, manifest_present=True,
-                buckets={0: bucket},
-            )
-            for one in request.tables
-        )  # fmt: skip
-        return AgentReport(node="node-1", revision=self.revision, capacity_bytes=1, free_bytes=1, tables=tables)
-
-    def close(self) -> None:
-        self.closed = True
+OTHER_URL = "https://10.0.0.2:8440"
+ORDERS = asked_about("orders")
+LINES = asked_about("lines")
+KEY = ("shop", "orders-1")
 
 
 class Setting:
@@ -57,116 +28,301 @@ class Setting:
 
     def __init__(self) -> None:
         self.now: datetime = NOW
-        self.changes = 0
-        self._change = asyncio.Event()
-        self.agents: dict[str, FakeAgent] = {URL: FakeAgent()}
-        for agent in self.agents.values():
-            agent.gate.set()
-        self.inventories = Inventories(self.agents.__getitem__, lambda: self.now, self.changed)
+        self.wakes = 0
+        self.term = 0
+        self.heard: list[int] = []
+        self.agents = {URL: FakeAgent("node-1"), OTHER_URL: FakeAgent("node-2")}
+        self.agents[URL].put("orders")
+        self.questions: dict[str, dict[TableKey, AskedTable]] = {"node-1": question(ORDERS)}
+        self.inventories = Inventories(
+            FakeChannel(self.agents), lambda: self.now, self.changed, lambda: self.term, self.heard.append
+        )
 
     def changed(self) -> None:
-        self.changes += 1
-        self._change.set()
+        self.wakes += 1
 
-    async def woken(self) -> None:
-        """Until the next pass is woken."""
+    async def ask(self, url: str | None = URL, again: bool = False) -> None:
+        waited_for = {"node-1"} if url else set()
+        await self.inventories.ask({"node-1": url}, waited_for, self.questions, {"node-1"} if again else ())
+
+    @property
+    def view(self) -> AgentView:
+        return self.inventories.views["node-1"]
+
+    @property
+    def sizes(self) -> dict[TableKey, int]:
+        """Bytes of bucket 0, as the agent's last word has them."""
+        return {key: one.buckets[0].bytes_held for key, one in self.view.tables.items() if one.buckets}
+
+    async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(5):
-            await self._change.wait()
+            while not condition():
+                await asyncio.sleep(0)
 
-    async def ask(self, url: str | None = URL, waited_for: frozenset[str] | None = None) -> None:
-        nodes = frozenset({"node-1"} if url else set()) if waited_for is None else waited_for
-        await self.inventories.ask({"node-1": url}, nodes, (ORDERS,))
+    async def held(self) -> None:
+        """Until the agent holds a question."""
+        await self.until(lambda: self.agents[URL].held)
 
 
 @pytest.fixture
 async def setting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Setting]:
     monkeypatch.setattr(module, "ANSWER_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(module, "FIRST_ANSWER_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(conversation_module, "FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(conversation_module, "MAX_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(conversation_module, "OLD_INTERVAL_SECONDS", 0.001)
+    monkeypatch.setattr(conversation_module, "MIN_INTERVAL_SECONDS", 0.01)
     one = Setting()
     yield one
-    for agent in one.agents.values():
-        agent.gate.set()
     await one.inventories.close()
 
 
-async def test_unchanged_report_is_not_sent_again(setting: Setting) -> None:
-    """The second question carries the revision; its answer is the old report, with a newer time."""
+async def test_quiet_agent_is_asked_once_and_then_holds_the_question(setting: Setting) -> None:
+    """Further passes ask nothing, so a thousand quiet nodes cost a request a minute each."""
     await setting.ask()
-    first, version = setting.inventories.views["node-1"], setting.inventories.version
+    await setting.held()
+    for _ in range(3):
+        await setting.ask()
+    requests = setting.agents[URL].requests
+    assert [(one.base, one.wait_seconds > 0) for one in requests if isinstance(one, InventoryRequest)] == [
+        (None, False),
+        (1, True),
+    ]
+    assert setting.sizes == {KEY: 10}
+    assert setting.wakes == 0
+
+
+async def test_change_on_the_node_wakes_a_pass(setting: Setting) -> None:
+    """The held question is answered with what has changed, and the rest stands."""
+    setting.questions = {"node-1": question(ORDERS, LINES)}
+    setting.agents[URL].put("lines", 7)
+    await setting.ask()
+    await setting.held()
+    version = setting.inventories.version
+    setting.agents[URL].put("orders", 99)
+    await setting.until(lambda: setting.wakes)
+    assert setting.sizes == {KEY: 99, ("shop", "lines-1"): 7}
+    assert setting.inventories.version > version
+
+
+async def test_new_question_replaces_the_held_one_and_says_only_what_differs(setting: Setting) -> None:
+    """A commit reaches the nodes of its table at once, and costs one table."""
+    setting.questions = {"node-1": question(ORDERS, LINES)}
+    await setting.ask()
+    await setting.held()
+    committed = asked_about("orders", "b" * 64)
+    setting.questions = {"node-1": question(committed)}
+    await setting.ask()
+    asked = [one for one in setting.agents[URL].requests if isinstance(one, InventoryRequest)]
+    changes = [(one.changed, one.removed, one.wait_seconds) for one in asked if one.base and (one.changed or one.removed)]
+    assert changes == [((committed,), ("shop/lines-1",), 0)]
+    assert setting.view.asked == {KEY: committed}
+    assert setting.view.tables[KEY].manifest == "b" * 64
+    assert ("shop", "lines-1") not in setting.view.tables
+
+
+async def test_epoch_of_deletions_reaches_the_agent_although_no_report_changes(setting: Setting) -> None:
+    """A new map version is a new question; ``asked`` tells the pass that it has arrived."""
+    await setting.ask()
+    await setting.held()
+    newer = asked_about("orders", map_version=2)
+    setting.questions = {"node-1": question(newer)}
+    await setting.ask()
+    assert setting.view.asked == {KEY: newer}
+    assert setting.sizes == {KEY: 10}
+
+
+async def test_report_ages_while_nothing_changes(setting: Setting) -> None:
+    """Orders end at a moment of the agent's own clock, so its last known figure has to go on."""
+    reports = [_report(uptime_seconds=100.0)]
+    setting.agents[URL].answers = lambda call: (200, reports.pop()) if reports else (304, b"")
+    await setting.ask()
+    setting.now += seconds(45)
+    await setting.until(lambda: setting.view.report and setting.view.report.uptime_seconds > 100)
+    assert setting.view.report is not None
+    assert setting.view.report.uptime_seconds == 145.0
+
+
+async def test_agent_that_holds_nothing_back_is_not_asked_all_the_time(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers every question at once; the operator has other things to do."""
+    monkeypatch.setattr(conversation_module, "MIN_INTERVAL_SECONDS", 3600)
+    asked: list[object] = []
+
+    def answer(call: object) -> tuple[int, bytes]:
+        asked.append(call)
+        return 200, _report()
+
+    setting.agents[URL].answers = answer
+    await setting.ask()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(asked) <= 2
+    setting.questions = {"node-1": question(LINES)}
+    await setting.ask()
+    assert setting.view.asked.keys() == {("shop", "lines-1")}
+
+
+async def test_agent_is_asked_again_on_demand(setting: Setting) -> None:
+    """What it holds may have changed by an order; the answer is newer than the order."""
+    await setting.ask()
+    await setting.held()
     setting.now += seconds(5)
-    await setting.ask()
-    second = setting.inventories.views["node-1"]
-    assert setting.agents[URL].asked == [None, "1"]
-    assert second.report is first.report
-    assert (first.answered_at, second.answered_at) == (NOW, NOW + seconds(5))
-    assert setting.inventories.version == version
-
-
-async def test_question_about_other_tables_is_asked_anew(setting: Setting) -> None:
-    """A revision is an answer to one question only."""
-    await setting.ask()
-    await setting.inventories.ask({"node-1": URL}, frozenset({"node-1"}), ())
-    assert setting.agents[URL].asked == [None, None]
-    assert setting.inventories.views["node-1"].asked == ()
+    setting.inventories.ask_again(URL)
+    await setting.until(lambda: setting.view.is_newer_than(NOW))
+    await setting.held()
+    setting.now += seconds(5)
+    await setting.ask(again=True)
+    assert setting.view.asked_at == setting.now
 
 
 async def test_silence_is_timed_from_its_first_moment(setting: Setting) -> None:
-    """The last word stands while the agent is away, and stands corrected when it is back."""
+    """The last word stands while the agent is away, and a pass is woken when it goes and when it is back."""
     await setting.ask()
-    setting.agents[URL].reachable = False
-    for _ in range(3):
-        setting.now += seconds(5)
-        await setting.ask()
-    silent = setting.inventories.views["node-1"]
-    assert (silent.answered_at, silent.silent_since) == (NOW, NOW + seconds(5))
-    assert silent.report is not None
-    setting.agents[URL].reachable = True
+    await setting.held()
+    agent = setting.agents[URL]
+    agent.reachable = False
+    setting.now += seconds(5)
+    agent.ring()
+    await setting.until(lambda: setting.view.silent_since)
+    setting.now += seconds(5)
+    silent = setting.view
+    assert (silent.answered_at, silent.silent_since) == (NOW + seconds(5), NOW + seconds(5))
+    assert setting.sizes == {KEY: 10}
+    wakes = setting.wakes
+    agent.reachable = True
+    await setting.until(lambda: setting.view.silent_since is None)
+    assert setting.wakes > wakes > 0
+
+
+async def test_restarted_agent_is_asked_in_full(setting: Setting) -> None:
+    """It remembers no question; what its predecessor said is replaced by what it says."""
     await setting.ask()
-    assert setting.inventories.views["node-1"].silent_since is None
+    await setting.held()
+    agent = setting.agents[URL]
+    agent.sizes.clear()
+    agent.put("orders", 3)
+    agent.restart()
+    await setting.until(lambda: setting.sizes == {KEY: 3})
+    await setting.held()
+    assert setting.view.silent_since is None
 
 
 async def test_agent_that_loses_its_address_falls_silent(setting: Setting) -> None:
-    """A pod that is being replaced; its successor on another address is asked with the same memory."""
+    """A pod that is being replaced; its successor on another address is asked in full."""
     await setting.ask()
     setting.now += seconds(5)
     await setting.ask(url=None)
-    assert setting.inventories.views["node-1"].silent_since == NOW + seconds(5)
-    assert setting.agents[URL].closed
-    successor = "https://10.0.0.9:8440"
-    setting.agents[successor] = FakeAgent(revision="2")
-    setting.agents[successor].gate.set()
-    await setting.ask(url=successor)
-    assert setting.inventories.views["node-1"].silent_since is None
+    assert setting.view.silent_since == NOW + seconds(5)
+    setting.agents["https://10.0.0.9:8440"] = FakeAgent("node-1", sizes={"orders-1": 4})
+    await setting.ask(url="https://10.0.0.9:8440")
+    assert (setting.view.silent_since, setting.sizes) == (None, {KEY: 4})
 
 
-async def test_slow_agent_does_not_hold_up_a_pass(setting: Setting) -> None:
-    """Its last word stands; when it answers after all, the next pass is woken; it is asked one thing at a time."""
+async def test_slow_agent_holds_up_a_pass_for_a_moment_and_only_once(setting: Setting) -> None:
+    """Its last word stands; when it answers after all, the next pass is woken."""
     await setting.ask()
+    await setting.held()
     agent = setting.agents[URL]
-    agent.gate.clear()
-    agent.revision = "2"
+    agent.hangs = True
+    setting.questions = {"node-1": question(asked_about("orders", "b" * 64))}
+    async with asyncio.timeout(5):
+        await setting.ask()
+        await setting.ask()
+    assert setting.view.tables[KEY].manifest == "a" * 64
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"<html>", id="no JSON"),
+        pytest.param(b"[]", id="no object"),
+        pytest.param(b'{"node": "node-1"}', id="fields missing"),
+        pytest.param(b'{"node": "node-2", "revision": "x", "capacityBytes": 1, "freeBytes": 1}', id="another node"),
+        pytest.param(
+            b'{"node": "node-1", "revision": "x", "capacityBytes": 1, "freeBytes": 1, "isFull": false}',
+            id="changes since nothing",
+        ),
+        pytest.param(b'{"node": "node-1", "revision": "x", "capacityBytes": "1e999"}', id="wrong types"),
+        pytest.param(b"\xff\xfe" * 10, id="no text"),
+    ],
+)
+async def test_malformed_answer_is_silence_of_that_agent_alone(setting: Setting, body: bytes) -> None:
+    """Others go on; when it answers properly again, it is believed again."""
+    agent = setting.agents[URL]
+    agent.answers = malformed(body)
+    urls = {"node-1": URL, "node-2": OTHER_URL}
+    await setting.inventories.ask(urls, set(urls), setting.questions)
+    views = setting.inventories.views
+    assert (views["node-1"].silent_since, views["node-1"].report) == (NOW, None)
+    assert views["node-2"].silent_since is None
+    agent.answers = None
+    await setting.until(lambda: setting.view.silent_since is None)
+
+
+async def test_error_that_nobody_foresaw_stays_in_its_conversation(setting: Setting) -> None:
+    """Whatever breaks in handling one agent's answer, the agent is silent and asked again."""
+
+    def fail(call: object) -> tuple[int, bytes]:
+        raise RecursionError
+
+    setting.agents[URL].answers = fail
     await setting.ask()
+    assert setting.view.silent_since == NOW
+    setting.agents[URL].answers = None
+    await setting.until(lambda: setting.view.silent_since is None)
+
+
+async def test_newer_term_is_told(setting: Setting) -> None:
+    """An agent that has heard of another leader refuses; the operator learns how new its term has to be."""
+    setting.agents[URL].term = 7
     await setting.ask()
-    assert setting.inventories.views["node-1"].report.revision == "1"  # type: ignore[union-attr]
-    assert setting.changes == 0
-    agent.gate.set()
-    await setting.woken()
-    assert setting.inventories.views["node-1"].report.revision == "2"  # type: ignore[union-attr]
-    assert len(agent.asked) == 2
+    assert setting.heard[0] == 7
+    assert setting.view.silent_since == NOW
+    setting.term = 8
+    await setting.until(lambda: setting.view.silent_since is None)
 
 
-async def test_agents_that_are_not_waited_for_are_asked_all_the_same(setting: Setting) -> None:
-    """Of a Node that is not ready nobody expects an answer, but its return is noticed by one."""
-    await setting.ask(waited_for=frozenset())
-    await setting.woken()
-    assert setting.inventories.views["node-1"].report is not None
+async def test_agent_of_the_release_before_is_asked_its_way(setting: Setting) -> None:
+    """It knows no sessions: it is asked about all tables every few seconds, and what changes is noticed."""
+    agent = setting.agents[URL]
+    agent.is_old = True
+    setting.questions = {"node-1": question(ORDERS, LINES)}
+    await setting.ask()
+    await setting.until(lambda: setting.sizes == {KEY: 10})
+    agent.put("lines", 5)
+    await setting.until(lambda: ("shop", "lines-1") in setting.sizes)
+    assert isinstance(agent.requests[-1], OldInventoryRequest)
+    agent.is_old = False
+    agent.reachable = False
+    await setting.until(lambda: setting.view.silent_since)
+    agent.reachable = True
+    await setting.held()
 
 
-async def test_bytes_of_buckets_are_remembered_while_the_manifest_lives(setting: Setting) -> None:
+async def test_bytes_of_buckets_are_remembered_until_they_are_forgotten(setting: Setting) -> None:
     """What is wanted stays known when those who know it are away."""
     await setting.ask()
     setting.agents[URL].reachable = False
-    await setting.ask()
-    assert setting.inventories.bucket_bytes == {("shop", "orders-1", MANIFEST): {0: 10}}
-    await setting.inventories.ask({}, frozenset(), ())
+    setting.agents[URL].ring()
+    known = {(*KEY, "a" * 64): {0: 10}}
+    assert setting.inventories.bucket_bytes == known
+    setting.inventories.keep_bytes(known.keys())
+    assert setting.inventories.bucket_bytes == known
+    setting.inventories.forget_bytes(known)
     assert setting.inventories.bucket_bytes == {}
+
+
+async def test_nodes_that_are_gone_are_forgotten(setting: Setting) -> None:
+    """Their conversations end."""
+    await setting.ask()
+    await setting.inventories.ask({}, (), {})
     assert setting.inventories.views == {}
+    await setting.until(lambda: not setting.agents[URL].held)
+
+
+def _report(**fields: object) -> bytes:
+    report = AgentReport(node="node-1", revision="r", capacity_bytes=1, free_bytes=1)
+    return json.dumps(report.model_copy(update=fields).to_json_dict()).encode()

@@ -63,3 +63,31 @@ def test_only_changes_of_what_is_parsed_count() -> None:
     assert not one.replace([body(3, "same")], 3)
     assert one.put(body(4, ""))
     assert one.get(("shop", "a")) is None
+
+
+def test_objects_stay_the_same_tuple_until_something_changes() -> None:
+    """Whoever keeps something per object finds out what has changed by comparing identities."""
+    one = store()
+    one.put(body(1, "a", "a"))
+    before = one.objects
+    assert one.objects is before
+    one.put(body(2, "a", "a"))
+    assert one.objects is before
+    one.put(body(3, "b", "b"))
+    assert one.objects == ("a", "b")
+    one.remove(body(4, "b", "b"))
+    assert one.objects == ("a",)
+
+
+def test_object_that_cannot_be_parsed_any_more_stays_as_it_was() -> None:
+    """What is missing here may be deleted elsewhere."""
+
+    def parse(it: dict[str, Any]) -> str:
+        return it["value"]["must be there"]
+
+    one: Store[str] = Store(parse)
+    one.put({**body(1), "value": {"must be there": "it"}})
+    assert not one.put({**body(2), "value": None})
+    assert not one.replace([{**body(3), "value": 7}], 3)
+    assert list(one) == ["it"]
+    assert one.put({**body(4), "value": {"must be there": "again"}})

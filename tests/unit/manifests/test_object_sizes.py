@@ -33,7 +33,7 @@ from colocation.model.table import (
     Retention,
     TableSnapshot,
 )
-from colocation.planner.map_size import map_bytes
+from colocation.planner.placement import map_bytes
 
 TABLES, PARTITIONS, BUCKETS = 200, 2000, 1000
 ETCD_BYTES = 3 << 19

@@ -7,7 +7,7 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.limits import MAX_SEQUENCE_BYTES
 from colocation.planner import plan
-from colocation.planner.map_size import map_bytes
+from colocation.planner.placement import map_bytes
 from tests.property.worlds import make_group, make_node, make_snapshot
 
 from .cases import nodes_of, planned

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from colocation.model.agent import DeletionProof
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.members import GroupMember
-from colocation.model.snapshot import GroupState, Snapshot
-from colocation.reconcile.actions import DropBucket
+from colocation.reconcile.actions import DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.evidence import Evidence
 from colocation.state.observation import AgentView, Observation
 
-from ..state.objects import GROUP_UID, NOW, group, seconds, table, view
+from ..state.objects import GROUP_UID, NOW, group, seconds, table, table_report, view
 
 MAP = ColocationGroupStatus(backends_per_bucket_seq=(("node-1", "node-2"),), map_version=3)
 GROUP = group(status=MAP, buckets=1)
@@ -22,7 +22,7 @@ LATER = NOW + seconds(1)
 def told(moment_seconds: float, silent: bool = False) -> AgentView:
     """A report that was asked for so long after NOW."""
     asked_at = NOW + seconds(moment_seconds)
-    return AgentView(view().report, (), asked_at, asked_at if silent else None, asked_at)
+    return replace(view(), answered_at=asked_at, silent_since=asked_at if silent else None, asked_at=asked_at)
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,62 @@ def test_nothing_is_dropped_before_the_group_knows_its_tables() -> None:
     assert seen.allows_drop(told_group, (orders,), 0, views)
 
 
-def test_dropped_replica_counts_as_gone_until_its_agent_speaks() -> None:
-    """Else a slow agent's last word would bring it into the map."""
-    drop = DropBucket(GROUP.identity, 3, "node-3", "https://10.0.0.3:8440", 0, (), 60)
-    state = GroupState(namespace="shop", name="sales", spec=GROUP.spec, held={"node-3": {0: "complete", 1: "complete"}})
-    snapshot = Snapshot(now=NOW, groups=(state,))
-    evidence = Evidence().after(Observation(NOW), (drop,))
+PROOF = DeletionProof(instance="a", not_after_seconds=30, term=1, table_uid="u")
+ORDERS = table("orders")
+KEY = ("shop", ORDERS.directory)
+ORDERED = {
+    "a bucket": DropBucket(GROUP.identity, 3, "node-3", "https://3:8440", 0, (TableDrop(*KEY, ("m",), PROOF),), 60),
+    "a folder": RecycleTable("node-3", "https://3:8440", *KEY, 60, PROOF),
+}
+LEFT = {"a bucket": {1}, "a folder": None}
 
-    still = Observation(LATER, agent_views={"node-3": told(-1)})
-    assert evidence.correct(snapshot, still).groups[0].held == {"node-3": {1: "complete"}}
-    assert evidence.after(still, ()).dropped == evidence.dropped
 
-    spoken = Observation(LATER, agent_views={"node-3": told(0.5)})
-    assert evidence.correct(snapshot, spoken) == snapshot
-    assert evidence.after(spoken, ()).dropped == {}
-    assert evidence.after(Observation(LATER), ()).dropped == {}, "the node is gone"
+def holding(moment_seconds: float) -> dict[str, AgentView]:
+    """A report that still shows all of the table, asked for so long after NOW."""
+    report = view(table_report(ORDERS, {0: "complete", 1: "complete"}), unknown=("shop/other-1", "/".join(KEY)))
+    asked_at = NOW + seconds(moment_seconds)
+    return {"node-3": replace(report, answered_at=asked_at, asked_at=asked_at)}
+
+
+@pytest.mark.parametrize("what", ORDERED)
+@pytest.mark.parametrize(
+    ("asked_at", "gone"),
+    [
+        pytest.param(-1, True, id="asked before the order"),
+        pytest.param(29, True, id="asked while the order may still run"),
+        pytest.param(32, False, id="asked when the order was void"),
+    ],
+)
+def test_what_was_ordered_away_counts_as_gone_until_the_order_is_void(what: str, asked_at: float, gone: bool) -> None:
+    """An order may wait in a queue while newer reports come: they may tell of files that it deletes afterwards."""
+    evidence = Evidence().after(Observation(NOW), (ORDERED[what],))
+    shown = Observation(NOW + seconds(40), agent_views=holding(asked_at))
+    trusted = evidence.trusted(shown)
+    if not gone:
+        assert trusted is shown
+        assert evidence.after(shown, ()).ordered == {}
+        return
+    found = trusted.agent_views["node-3"].tables.get(KEY)
+    assert (set(found.buckets) if found else None) == LEFT[what]
+    assert evidence.after(shown, ()).ordered == evidence.ordered
+    if what == "a folder":
+        report = trusted.agent_views["node-3"].report
+        assert report is not None
+        assert report.unknown_directories == ("shop/other-1",), "it is not ordered twice"
+
+
+def test_order_that_ended_needs_one_newer_report_only() -> None:
+    """The agent has answered: what it says from then on is true."""
+    action = ORDERED["a bucket"]
+    evidence = Evidence().after(Observation(NOW), (action,)).ended((action,), NOW + seconds(1))
+    still = Observation(NOW + seconds(3), agent_views=holding(1))
+    assert set(evidence.trusted(still).agent_views["node-3"].tables[KEY].buckets) == {1}
+    spoken = Observation(NOW + seconds(3), agent_views=holding(2))
+    assert evidence.trusted(spoken) is spoken
+
+
+def test_orders_to_a_node_that_is_gone_are_forgotten_when_they_are_void() -> None:
+    """Nobody is left who could say more; what is remembered does not grow."""
+    evidence = Evidence().after(Observation(NOW), (ORDERED["a bucket"],))
+    assert evidence.after(Observation(NOW + seconds(20)), ()).ordered == evidence.ordered
+    assert evidence.after(Observation(NOW + seconds(40)), ()).ordered == {}

@@ -79,7 +79,7 @@ def view(
         node="any", revision="1", capacity_bytes=capacity_bytes, free_bytes=capacity_bytes // 2, tables=tables,
         clones=clones, unknown_directories=unknown,
     )  # fmt: skip
-    return AgentView(report, (), NOW, silent_since)
+    return AgentView.of(report, None, NOW, silent_since)
 
 
 def node(name: str, ready: bool = True, labels: dict[str, str] | None = None, deleting: bool = False) -> ObservedNode:

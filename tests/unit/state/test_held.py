@@ -1,5 +1,7 @@
 """What the nodes hold of a group, over all its tables."""
 
+from dataclasses import replace
+
 import pytest
 
 from colocation.state.held import TableReports, held_of_group
@@ -14,7 +16,7 @@ EVERYWHERE = {0: 50, 1: 50}
 def held(views: dict[str, object], tables=(ORDERS, LINES), known: bool = True):  # type: ignore[no-untyped-def]
     sizes = {("shop", one.directory, MANIFEST): EVERYWHERE for one in tables} if known else {}
     observation = Observation(NOW, tables=tables, agent_views=views, bucket_bytes=sizes)  # type: ignore[arg-type]
-    return held_of_group(observation, TableReports(observation), tables, 2)
+    return held_of_group(observation, TableReports(observation), tables, 2)[:2]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_table_that_wants_nothing_of_a_bucket_does_not_count() -> None:
         agent_views={"node-1": view(table_report(ORDERS, {0: "complete"}))},
         bucket_bytes={("shop", ORDERS.directory, MANIFEST): {0: 50}, ("shop", LINES.directory, MANIFEST): {1: 70}},
     )
-    sizes, found = held_of_group(observation, TableReports(observation), (ORDERS, LINES), 2)
+    sizes, found = held_of_group(observation, TableReports(observation), (ORDERS, LINES), 2)[:2]
     assert sizes == (50, 70)
     assert found == {"node-1": {0: "complete"}}
 
@@ -54,15 +56,21 @@ def test_report_on_an_older_snapshot_proves_nothing_whole() -> None:
     assert found == {"node-1": {0: "partial"}}
 
 
-def test_data_whose_whereabouts_are_unknown_are_still_wanted() -> None:
-    """No agent with the manifest has answered: the group must not look empty and stable."""
-    sizes, found = held({}, tables=(ORDERS,), known=False)
-    assert sizes == (50, 50)
-    assert found == {}
+@pytest.mark.parametrize("claim", [{"files": 0}, {"bytes": 10**18, "files": 10**12}], ids=["none", "too many"])
+def test_data_whose_whereabouts_are_unknown_are_still_wanted(claim: dict[str, int]) -> None:
+    """No agent with the manifest has answered: the group must not look empty, whatever a loader wrote of the size."""
+    assert ORDERS.status.snapshot
+    status = ORDERS.status.model_copy(update={"snapshot": ORDERS.status.snapshot.model_copy(update=claim)})
+    assert held({}, tables=(replace(ORDERS, status=status),), known=False) == ((1, 1), {})
 
 
-@pytest.mark.parametrize("files", [None, 0], ids=["never loaded", "loaded without rows"])
-def test_table_without_files_wants_nothing(files: int | None) -> None:
+def test_table_without_a_snapshot_wants_nothing() -> None:
     """Before the first load every live node is complete."""
-    empty = table("empty", files=files)
-    assert held({}, tables=(empty,), known=False) == ((0, 0), {})
+    assert held({}, tables=(table("empty", files=None),), known=False) == ((0, 0), {})
+
+
+def test_manifest_without_files_wants_nothing() -> None:
+    """By the agents' word, not by the status."""
+    sizes = {("shop", ORDERS.directory, MANIFEST): dict[int, int]()}
+    observation = Observation(NOW, tables=(ORDERS,), bucket_bytes=sizes)
+    assert held_of_group(observation, TableReports(observation), (ORDERS,), 2).bucket_bytes == (0, 0)

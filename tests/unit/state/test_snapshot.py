@@ -8,6 +8,8 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, UnstableBucket
 from colocation.model.snapshot import Limits, Node, Snapshot
+from colocation.state.held import TableReports
+from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
 from colocation.state.observation import AgentView, Observation, ObservedNode
 from colocation.state.snapshot import snapshot_of
@@ -19,7 +21,8 @@ GRACE_SECONDS = 30
 
 def snapshot(**observed: object) -> Snapshot:
     observation = Observation(NOW, **observed)  # type: ignore[arg-type]
-    return snapshot_of(observation, memberships(observation), Limits(), GRACE_SECONDS)
+    index = TableIndex(observation, memberships(observation))
+    return snapshot_of(index, TableReports(observation), Limits(), GRACE_SECONDS)
 
 
 def only_node(of: ObservedNode, agent_view: AgentView | None) -> Node:

@@ -1,7 +1,8 @@
 """Fixtures: an empty data root with a clock that tests move."""
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,28 @@ from colocation.storage.root import DataRoot
 
 @dataclass
 class Clock:
-    """Seconds since the epoch, moved by hand. Begins far ahead of the files' modification times."""
+    """A wall clock, and a monotonic one, moved by hand. The wall clock begins some seconds ahead of the files that a
+    test writes.
+    """
 
-    now: float = 4_000_000_000.0
+    now: float = field(default_factory=lambda: time.time() + 5)
+    elapsed: float = 1000.0
 
     def __call__(self) -> float:
         return self.now
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return self.elapsed
+
+    def advance(self, seconds: float) -> None:
+        """Time passes."""
+        self.now += seconds
+        self.elapsed += seconds
+
+    def step(self, seconds: float) -> None:
+        """Somebody sets the wall clock; no time passes."""
+        self.now += seconds
 
 
 @pytest.fixture
@@ -29,6 +46,6 @@ def clock() -> Clock:
 def root(tmp_path: Path, clock: Clock) -> Iterator[DataRoot]:
     """An empty data root."""
     (tmp_path / "root").mkdir()
-    opened = DataRoot(tmp_path / "root", clock)
+    opened = DataRoot(tmp_path / "root", clock, clock.monotonic)
     yield opened
     opened.close()

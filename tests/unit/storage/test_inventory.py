@@ -129,7 +129,7 @@ def test_the_scrub_finds_damage_that_nothing_shows(inventory: Inventory, root: D
     upkeep.sweep(inventory)
     assert states(report_on(inventory))[0] == "complete"
     assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0  # not due yet
-    clock.now += 101
+    clock.advance(101)
     assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5  # four files and the manifest
     assert states(report_on(inventory))[0] == "corrupt"
     assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
@@ -237,7 +237,7 @@ def test_a_file_that_the_disk_cannot_read_is_corrupt(
     def unreadable(*_arguments: object) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
-    clock.now += 101
+    clock.advance(101)
     with monkeypatch.context() as patch:
         patch.setattr(os, "pread", unreadable)
         assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 5
@@ -254,7 +254,7 @@ def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, c
     before = file.stat()
     damage(file)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    clock.now += 101
+    clock.advance(101)
     upkeep.scrub_batch(root, inventory, 100, unlimited)
     assert not report_on(inventory).manifest_present
 

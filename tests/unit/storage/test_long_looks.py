@@ -69,7 +69,7 @@ def test_removals_show_at_once_however_long_a_look_takes(
     """An operator that takes a removed replica for a held one could lose the last."""
     SlowLook(inventory, monkeypatch, seconds=1)
     report_on(inventory)
-    removal.delete_bucket(root, inventory, TABLE.path, 0, removal.Spared((), 0))
+    removal.delete_bucket(root, inventory, TABLE.path, 0, removal.Live((TABLE.manifest,), 0))
     assert states(report_on(inventory)) == {0: None, 1: "complete"}
 
 

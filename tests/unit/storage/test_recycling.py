@@ -25,11 +25,13 @@ def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
     assert root.tables() == ()
     name = f"shop.orders-0a1b2c3d.{int(clock.now)}"
     assert (root.path / ".recycle" / name / data_path(0, partition="o_year=0")).exists()
-    assert json.loads((root.path / ".recycle" / f"{name}.json").read_text()) == {"keepSeconds": 100}
-    clock.now += 99
-    assert recycling.purge_expired(root) == 0
-    clock.now += 1
-    assert recycling.purge_expired(root) == 1
+    assert json.loads((root.path / ".recycle" / f"{name}.json").read_text()) == {"keepSeconds": 100, "keptSeconds": 0}
+    purge = recycling.Purge(root)
+    assert purge.run() == []
+    clock.advance(99)
+    assert purge.run() == []
+    clock.advance(1)
+    assert purge.run() == [TABLE.path]
     assert list((root.path / ".recycle").iterdir()) == []
     assert root.ledger.entries(TABLE.path) == {}
 
@@ -48,9 +50,37 @@ def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(root: Data
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 0)
     next((root.path / ".recycle").glob("*.json")).write_text("{")
-    assert recycling.purge_expired(root) == 0
-    clock.now += recycling.DEFAULT_KEEP_SECONDS
-    assert recycling.purge_expired(root) == 1
+    purge = recycling.Purge(root)
+    assert purge.run() == []
+    clock.advance(recycling.DEFAULT_KEEP_SECONDS)
+    assert purge.run() == [TABLE.path]
+
+
+def test_a_stepped_clock_purges_nothing(root: DataRoot, clock: Clock) -> None:
+    """Only time that was seen to pass counts, also over restarts; what was not written down is kept anew."""
+    publish_table(root, TABLE)
+    recycling.recycle(root, Inventory(root), TABLE.path, 1000)
+    clock.step(1_000_000)
+    purge = recycling.Purge(root)
+    assert purge.run() == []
+    clock.advance(600)
+    assert purge.run() == []
+    clock.advance(10)
+    assert purge.run() == []
+    restarted = recycling.Purge(root)
+    assert restarted.run() == []
+    clock.advance(399)
+    assert restarted.run() == []
+    clock.advance(1)
+    assert restarted.run() == [TABLE.path]
+
+
+def test_a_clock_that_repeats_a_second_overwrites_nothing(root: DataRoot) -> None:
+    """Two folders of one name lie beside each other in the bin."""
+    for _ in range(2):
+        publish_table(root, TABLE)
+        recycling.recycle(root, Inventory(root), TABLE.path, 100)
+    assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 2
 
 
 @pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])

@@ -8,7 +8,7 @@ largest-remainder placements, ties included.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -205,23 +205,24 @@ def whole_shares(
     return quotas
 
 
-def is_even(shares: Shares, counts: Counter[str], takers: Mapping[str, float]) -> bool:
+def is_even(shares: Shares, counts: Counter[str], takers: Mapping[str, float], keepers: Set[str] = frozenset()) -> bool:
     """Whether no replica moved from one node to another of ``takers`` would come nearer to the shares.
 
-    Nodes that ``counts`` lacks hold nothing; a holder outside ``takers`` has to give its replicas to them.
+    Nodes that ``counts`` lacks hold nothing. ``keepers`` have shares and take nothing; a holder that is neither taker
+    nor keeper has to give its replicas away.
     """
-    if not counts.keys() <= takers.keys():
+    if not counts.keys() <= takers.keys() | keepers:
         return False
-    if shares.are_equal:
+    if shares.are_equal and not keepers:
         return not counts or max(counts.values()) <= 1 + least_of(counts, takers)
     if shares.either_way and shares.are_met_by(counts):
         return True
     empty = next((node for node in shares.neediest if node not in counts and node in takers), None)
-    gains = [shares.deviation(node, count + 1) for node, count in counts.items()]
+    gains = [shares.deviation(node, count + 1) for node, count in counts.items() if node not in keepers]
     if empty is not None:
         gains.append(shares.deviation(empty, 1))
     losses = [shares.deviation(node, count) for node, count in counts.items() if count]
-    return not losses or max(losses) <= min(gains)
+    return not losses or not gains or max(losses) <= min(gains)
 
 
 def least_of(counts: Counter[str], nodes: Mapping[str, float]) -> int:

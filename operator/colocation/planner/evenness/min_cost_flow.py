@@ -13,21 +13,97 @@ An augmentation that would not lower the sum is not made; the result is therefor
 optimum of an optimum is itself: planning ends.
 
 Within a bucket the flow passes by its zones: one unit per zone is free, units beyond that ("spare") are limited to
-what `Problem.spare` allows, so that no bucket comes to lie in fewer zones than that.
+what `EvennessProblem.spare` allows, so that no bucket comes to lie in fewer zones than that.
 """
 
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
-from .flow import Network
 from .shares import Shares
 
 
+class Network:
+    """A directed network over vertices ``0 .. vertices - 1``. Edge ``e ^ 1`` is the reverse of edge e."""
+
+    def __init__(self, vertices: int) -> None:
+        self._edges_of: list[list[int]] = [[] for _ in range(vertices)]
+        self._head: list[int] = []
+        self._capacity: list[int] = []
+        self._cost: list[int] = []
+        self._potential = [0] * vertices
+
+    def add_edge(self, tail: int, head: int, capacity: int, cost: int, flow: int = 0) -> int:
+        """An edge that carries ``flow`` already; returns its number.
+
+        Flow given at the start must be the cheapest of its size, e.g. all of cost 0.
+        """
+        number = len(self._head)
+        self._edges_of[tail].append(number)
+        self._edges_of[head].append(number + 1)
+        self._head += (head, tail)
+        self._capacity += (capacity - flow, flow)
+        self._cost += (cost, -cost)
+        return number
+
+    def flow(self, edge: int) -> int:
+        """What the edge carries."""
+        return self._capacity[edge ^ 1]
+
+    def augment(self, source: int, sink: int, cost_limit: int) -> bool:
+        """Send one more unit along the cheapest path; False when there is none that costs less than ``cost_limit``."""
+        distance, arrival = self._shortest_paths(source, sink)
+        if sink not in distance:
+            return False
+        length = distance[sink]
+        potential = self._potential
+        if length + potential[sink] - potential[source] >= cost_limit:
+            return False
+        for vertex, so_far in distance.items():
+            if so_far < length:
+                potential[vertex] += so_far - length
+        vertex = sink
+        while vertex != source:
+            edge = arrival[vertex]
+            self._capacity[edge] -= 1
+            self._capacity[edge ^ 1] += 1
+            vertex = self._head[edge ^ 1]
+        return True
+
+    def _shortest_paths(self, source: int, sink: int) -> tuple[dict[int, int], dict[int, int]]:
+        """Distances in reduced costs of the vertices nearer than the sink, the sink's, and the edges of arrival."""
+        capacity, cost, head, potential = self._capacity, self._cost, self._head, self._potential
+        best = {source: 0}
+        arrival: dict[int, int] = {}
+        settled: dict[int, int] = {}
+        queue = [(0, source)]
+        while queue:
+            so_far, vertex = heappop(queue)
+            if vertex in settled:
+                continue
+            settled[vertex] = so_far
+            if vertex == sink:
+                break
+            base = so_far + potential[vertex]
+            for edge in self._edges_of[vertex]:
+                if capacity[edge]:
+                    neighbour = head[edge]
+                    if neighbour in settled:
+                        continue
+                    length = base + cost[edge] - potential[neighbour]
+                    if neighbour not in best or length < best[neighbour]:
+                        best[neighbour] = length
+                        arrival[neighbour] = edge
+                        heappush(queue, (length, neighbour))
+        return settled, arrival
+
+
 @dataclass
-class Problem:
+class EvennessProblem:
     """Whose replicas may go where.
 
-    ``holders[b]``: the nodes of bucket b now. ``takers``: nodes that may hold replicas, lightest first; a holder that
-    is not one has to give up all it has. ``spare[b]``: replicas of b that may lie in a zone with another one.
+    ``holders[b]``: the nodes of bucket b now. ``takers``: nodes that may hold replicas, lightest first. ``keepers``
+    give as takers do, and take nothing; ``frozen`` nodes neither give nor take; any other holder has to give up all
+    it has. ``spare[b]``: replicas of b that may lie in a zone with another one.
     ``begun``: (bucket, node) -> whether complete. Narrower problems: ``givers`` alone give replicas up, ``receivers``
     alone take some, replicas (bucket, node) alone are ``movable``; None = all.
     """
@@ -39,6 +115,8 @@ class Problem:
     bucket_bytes: list[int]
     spare: list[int]
     begun: dict[tuple[int, str], bool] = field(default_factory=dict)
+    keepers: frozenset[str] = frozenset()
+    frozen: frozenset[str] = frozenset()
     givers: set[str] | None = None
     receivers: set[str] | None = None
     movable: set[tuple[int, str]] | None = None
@@ -62,20 +140,20 @@ class Problem:
         return len(self.holders[bucket]) - len(zones) <= self.spare[bucket]
 
     def may_give(self, bucket: int, node: str) -> bool:
-        if self.givers is not None and node not in self.givers:
+        if node in self.frozen or (self.givers is not None and node not in self.givers):
             return False
         return self.movable is None or (bucket, node) in self.movable
 
 
-def solve(problem: Problem) -> list[set[str]]:
+def solve(problem: EvennessProblem) -> list[set[str]]:
     """The holders of each bucket in the cheapest placement that the problem's moves can reach."""
-    return _Evening(problem).solve()
+    return _PlacementFlow(problem).solve()
 
 
 class _Costs:
     """The five orders of cost as one integer each, such that no sum of a lower order reaches one of a higher."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: EvennessProblem) -> None:
         replicas = sum(len(holders) for holders in problem.holders)
         self._rank = {node: rank for rank, node in enumerate(problem.takers)}
         self._problem = problem
@@ -93,12 +171,13 @@ class _Costs:
         return cost + (0 if complete else size_bytes * self.one_byte)
 
 
-class _Evening:
-    def __init__(self, problem: Problem) -> None:
+class _PlacementFlow:
+    def __init__(self, problem: EvennessProblem) -> None:
         self.problem = problem
         self.costs = _Costs(problem)
-        leaving = set().union(*problem.holders) - set(problem.takers) if problem.holders else set()
-        nodes = [*problem.takers, *sorted(leaving)]
+        others = set().union(*problem.holders) - set(problem.takers) if problem.holders else set()
+        nodes = [*problem.takers, *sorted(others)]
+        self.sharers = {*problem.takers, *(problem.keepers & others)}
         self.vertex = {node: index + 2 for index, node in enumerate(nodes)}
         self.zone_names = sorted({problem.zones.get(node, "") for node in nodes})
         self.zone_index = {zone: index for index, zone in enumerate(self.zone_names)}
@@ -114,7 +193,7 @@ class _Evening:
 
     def _largest_deviation(self) -> int:
         deviation, buckets = self.problem.shares.deviation, len(self.problem.holders)
-        return 1 + max((abs(deviation(node, n)) for node in self.problem.takers for n in (1, buckets + 1)), default=0)
+        return 1 + max((abs(deviation(node, n)) for node in self.sharers for n in (1, buckets + 1)), default=0)
 
     def solve(self) -> list[set[str]]:
         for bucket, holders in enumerate(self.problem.holders):
@@ -169,10 +248,10 @@ class _Evening:
                 counts[node] += 1
                 movable[node] += self.problem.may_give(bucket, node)
         most = sum(movable.values())
-        takers, unit = set(self.problem.takers), self.costs.one_deviation
+        unit = self.costs.one_deviation
         receivers = set(self.receivers)
         for node, count in counts.items():
-            if node not in takers:
+            if node not in self.sharers:
                 self.network.add_edge(0, self.vertex[node], count, 0)
                 continue
             deviation = self.problem.shares.deviation

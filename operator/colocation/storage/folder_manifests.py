@@ -1,0 +1,110 @@
+"""The manifests that lie in a table's folder: what a table that was lost with its object can be made from again."""
+
+import logging
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from colocation.model.agent import FolderManifests, ManifestSummary, RecycledSchema
+from colocation.model.names import RECYCLE_DIRECTORY
+from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYTES, TableManifest, decode_manifest
+
+from .errors import InvalidPath, NotHeld
+from .folders import names_in, open_regular_file
+from .paths import TablePath, sha256_of_manifest_path
+from .root import DataRoot
+
+MAX_SUMMARIES = 100
+MAX_READ_MANIFESTS = 200
+"""Of which the newest are told. A folder that holds more than that has been filled by somebody."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Lying(NamedTuple):
+    """A manifest's file; ``modified_at`` in seconds since the epoch."""
+
+    modified_at: float
+    folder: tuple[str, ...]
+    sha256: str
+
+
+def folder_manifests(root: DataRoot, table: TablePath) -> FolderManifests:
+    """The readable manifests of a table, wherever its folder lies: in its place or in the recycle bin.
+
+    Those that are damaged, too large, of a newer format or of another table are left out: any loader of the table can
+    put them there.
+    """
+    lying = {one.sha256: one for folder in _folders(root, table) for one in _lying_in(root, folder)}
+    newest = sorted(lying.values(), reverse=True)[:MAX_READ_MANIFESTS]
+    summaries = [summary for one in newest if (summary := _summary(root, table, one)) is not None]
+    summaries.sort(key=lambda summary: (summary.snapshot_id, summary.modified_at), reverse=True)
+    return FolderManifests(manifests=tuple(summaries[:MAX_SUMMARIES]))
+
+
+def schema_of(manifest: TableManifest) -> RecycledSchema:
+    """The schema that a manifest holds."""
+    return RecycledSchema(
+        columns=manifest.columns,
+        bucketed_by=manifest.bucketed_by,
+        partitioned_by=manifest.partitioned_by,
+        sorted_by=manifest.sorted_by,
+        buckets=manifest.buckets,
+    )
+
+
+def _folders(root: DataRoot, table: TablePath) -> Iterator[tuple[str, ...]]:
+    """Where manifests of the table may lie."""
+    yield (*table, MANIFEST_DIRECTORY)
+    with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
+        names = names_in(recycled)
+    for name in names:
+        if name.startswith(f"{table.namespace}.{table.directory}.") and name.rpartition(".")[2].isdigit():
+            yield (RECYCLE_DIRECTORY, name, MANIFEST_DIRECTORY)
+
+
+def _lying_in(root: DataRoot, folder: tuple[str, ...]) -> Iterator[_Lying]:
+    try:
+        with root.folder(folder) as opened:
+            for name in names_in(opened):
+                sha256 = sha256_of_manifest_path(name)
+                if sha256 is not None:
+                    modified_at = os.stat(name, dir_fd=opened, follow_symlinks=False).st_mtime
+                    yield _Lying(modified_at, folder, sha256)
+    except (NotHeld, InvalidPath, FileNotFoundError):
+        return
+
+
+def _summary(root: DataRoot, table: TablePath, lying: _Lying) -> ManifestSummary | None:
+    try:
+        with root.folder(lying.folder) as folder:
+            descriptor = open_regular_file(folder, f"{lying.sha256}.json.zst")
+        with os.fdopen(descriptor, "rb") as file:
+            manifest = decode_manifest(file.read(MAX_MANIFEST_BYTES), lying.sha256)
+    except (NotHeld, InvalidPath, ValueError, OSError) as error:
+        _log.warning("manifest %s of %s cannot be read: %s", lying.sha256, table, error)
+        return None
+    if (manifest.namespace, manifest.table) != (table.namespace, table.table):
+        _log.warning("manifest %s of %s is of %s/%s", lying.sha256, table, manifest.namespace, manifest.table)
+        return None
+    return ManifestSummary(
+        sha256=lying.sha256,
+        table=manifest.table,
+        uid=manifest.uid,
+        snapshot_id=manifest.snapshot_id,
+        partitions=manifest.partition_count,
+        files=len(manifest.files),
+        rows=sum(file.rows for file in manifest.files),
+        bytes=sum(file.bytes for file in manifest.files),
+        modified_at=_text_of(lying.modified_at),
+        table_schema=schema_of(manifest),
+    )
+
+
+def _text_of(seconds: float) -> str:
+    """A moment as RFC 3339; empty for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return ""

@@ -1,0 +1,219 @@
+"""Property: an operator that puts partial answers together knows what a full answer would say; and what quiet costs."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from colocation.agent.answers import Answers, Superseded
+from colocation.agent.conversation import Conversation
+from colocation.agent.question import key_of
+from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, TableReport
+from colocation.model.table_manifest import manifest_path
+from colocation.storage import recycling, removal, upkeep
+from colocation.storage.announcements import announce
+from colocation.storage.hashing import unlimited
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
+from tests.unit.storage.tables import damage, data_path, make_table, on_disk, publish, publish_table
+
+TABLES = {
+    name: [make_table({data_path(bucket, load=load): load.encode() for bucket in (0, 1)}, name, snapshot=int(load))
+           for load in ("1", "2")]
+    for name in ("customers", "lines", "orders")
+}  # fmt: skip
+NAMES = st.sampled_from(sorted(TABLES))
+SNAPSHOTS = st.integers(0, 1)
+
+
+class Node:
+    """An agent without its server, and an operator that asks it and keeps what it was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = 0.0
+        self.root = DataRoot(folder)
+        self.inventory = Inventory(self.root, clock=lambda: self.now)
+        self.conversation = Conversation()
+        self.answers = Answers("node-1", self.root, self.inventory, self.conversation, clock=lambda: self.now)
+        self.asked: dict[str, AskedTable] = {}
+        self.revision: int | None = None
+        self.number = 0
+        self.known: dict[str, TableReport] = {}
+        self.last: AgentReport | None = None
+
+    def ask(self) -> AgentReport | None:
+        """Ask in full, and put the answer into what is known."""
+        self.number += 1
+        changed = tuple(self.asked.values())
+        request = InventoryRequest(session="s", number=self.number, changed=changed)
+        question = self.conversation.take(request).question
+        report = self.answers.answer(question, self.revision)
+        self.known = {key: known for key, known in self.known.items() if key in self.asked}
+        if report is not None:
+            self.revision = int(report.revision.rpartition("-")[2])
+            told = {f"{table.namespace}/{table.directory}": table for table in report.tables}
+            self.known = told if report.is_full else self.known | told
+            self.last = report
+        return report
+
+    def in_full(self) -> AgentReport:
+        """What a caller without a revision is told now."""
+        report = self.answers.answer(self.conversation.question, None)
+        assert report is not None
+        return report
+
+
+class ConversationMachine(RuleBasedStateMachine):
+    """Things happen to the disk and to the question, and the operator asks now and then."""
+
+    @initialize()
+    def start(self) -> None:
+        """An empty node."""
+        self.folder = Path(tempfile.mkdtemp())
+        self.node = Node(self.folder)
+
+    @rule(name=NAMES, snapshot=SNAPSHOTS, uid=st.sampled_from(["a", "b"]))
+    def want(self, name: str, snapshot: int, uid: str) -> None:
+        """A table is asked about, or about another snapshot of it."""
+        asked = TABLES[name][snapshot].asked.model_copy(update={"uid": uid})
+        self.node.asked[key_of(asked.reference)] = asked
+
+    @rule(name=NAMES)
+    def forget(self, name: str) -> None:
+        """A table is not asked about any more."""
+        self.node.asked.pop(str(TABLES[name][0].path), None)
+
+    @rule(name=NAMES, snapshot=SNAPSHOTS)
+    def load(self, name: str, snapshot: int) -> None:
+        """A snapshot is published."""
+        table = TABLES[name][snapshot]
+        if not on_disk(self.node.root, table.path, "data").exists():
+            publish_table(self.node.root, table)
+
+    @rule(name=NAMES, snapshot=SNAPSHOTS)
+    def publish_manifest(self, name: str, snapshot: int) -> None:
+        """A manifest comes without its files."""
+        table = TABLES[name][snapshot]
+        publish(self.node.root, table.path, manifest_path(table.manifest), table.stored)
+
+    @rule(name=NAMES, snapshot=SNAPSHOTS)
+    def drop(self, name: str, snapshot: int) -> None:
+        """A bucket is dropped."""
+        table = TABLES[name][snapshot]
+        removal.delete_bucket(self.node.root, self.node.inventory, table.path, 0, removal.Live((table.manifest,), 60))
+
+    @rule(name=NAMES)
+    def recycle(self, name: str) -> None:
+        """A folder goes into the bin."""
+        recycling.recycle(self.node.root, self.node.inventory, TABLES[name][0].path, 60)
+
+    @rule(name=NAMES, announced=st.booleans())
+    def change_behind_its_back(self, name: str, announced: bool) -> None:
+        """Another process removes a file, and says so or not."""
+        table = TABLES[name][0].path
+        on_disk(self.node.root, table, data_path(0, load="1")).unlink(missing_ok=True)
+        if announced:
+            announce(self.node.root, table)
+
+    @rule(name=NAMES)
+    def damage(self, name: str) -> None:
+        """A file is written in place, and the agent's own work finds it."""
+        file = on_disk(self.node.root, TABLES[name][0].path, data_path(1, load="1"))
+        if file.exists():
+            damage(file)
+            upkeep.sweep(self.node.inventory)
+            upkeep.hash_unverified(self.node.inventory, unlimited)
+
+    @rule(seconds=st.sampled_from([0.5, 5.0, 500.0]))
+    def pass_time(self, seconds: float) -> None:
+        """Looks and clones' progress become due."""
+        self.node.now += seconds
+
+    @rule()
+    def ask(self) -> None:
+        """The operator asks; if nothing is new it is told nothing, twice."""
+        self.node.ask()
+        assert self.node.ask() is None
+
+    @invariant()
+    def knows_what_a_full_answer_says(self) -> None:
+        """Right after asking, what was put together is what would be told in full."""
+        if not hasattr(self, "node"):
+            return
+        node = self.node
+        node.ask()
+        full = node.in_full()
+        assert node.known == {f"{table.namespace}/{table.directory}": table for table in full.tables}
+        assert node.last is not None
+        assert (node.last.unknown_directories, node.last.recycled_directories) == (
+            full.unknown_directories, full.recycled_directories,
+        )  # fmt: skip
+        assert int(full.revision.rpartition("-")[2]) == node.revision
+
+    def teardown(self) -> None:
+        """Nothing stays."""
+        if hasattr(self, "node"):
+            self.node.root.close()
+            shutil.rmtree(self.folder)
+
+
+ConversationMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestConversation = ConversationMachine.TestCase
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Node:
+    """A node that holds a table of each name, and has answered."""
+    node = Node(tmp_path)
+    for first, _ in TABLES.values():
+        publish_table(node.root, first)
+        node.asked[str(first.path)] = first.asked
+    node.ask()
+    return node
+
+
+def test_a_quiet_node_reads_no_manifest_and_makes_no_report(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked, it looks at the folders only when a look is due."""
+    monkeypatch.setattr(quiet.inventory, "report_on", lambda _reference: pytest.fail("a report was made"))
+    monkeypatch.setattr(quiet.inventory, "_look_at", 100.0)
+    for table in quiet.inventory.tables():
+        monkeypatch.setattr(table._contents, "refresh", lambda sweep=False: pytest.fail("a folder was looked at"))
+    for _ in range(10):
+        quiet.now += 1
+        assert quiet.ask() is None
+
+
+def test_only_what_changed_is_looked_at(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One table among many: announced by a clone, or published here."""
+    monkeypatch.setattr(quiet.inventory, "_look_at", 100.0)
+    changed, *others = (first for first, _ in TABLES.values())
+    for table in others:
+        monkeypatch.setattr(quiet.inventory.table(table.path)._contents, "refresh", lambda sweep=False: pytest.fail())
+    on_disk(quiet.root, changed.path, data_path(0, load="1")).unlink()
+    announce(quiet.root, changed.path)
+    report = quiet.ask()
+    assert [table.directory for table in report.tables] == [changed.path.directory]
+    assert report.tables[0].buckets[0].state is None
+    assert quiet.ask() is None
+
+
+def test_a_superseded_question_is_not_answered(quiet: Node) -> None:
+    """Its answer would mix two questions."""
+    before = quiet.conversation.question
+    quiet.ask()
+    with pytest.raises(Superseded):
+        quiet.answers.answer(before, None)
+
+
+def test_an_answer_is_as_old_as_it_says(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The uptime is from before the disk was looked at: an order's deadline counts from there."""
+    uptimes = []
+    tables = quiet.root.tables
+    monkeypatch.setattr(
+        quiet.root, "tables", lambda: (uptimes.append(quiet.conversation.uptime_seconds), tables())[1]
+    )
+    assert quiet.in_full().uptime_seconds <= uptimes[0]

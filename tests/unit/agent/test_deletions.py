@@ -1,0 +1,162 @@
+"""Orders to delete over HTTPS: carried out on proof, refused in words, and written to the log."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from colocation.agentclient import AgentClient, NotFound, StaleOrder, StaleTerm
+from colocation.model.agent import DeletionProof, Removed
+from colocation.storage import removal
+from tests.unit.storage.tables import data_path, make_table, on_disk
+
+from .harness import AgentThread, Operator, until
+
+TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
+LIVE = (TABLE.manifest,)
+GRACE_SECONDS = 60
+
+
+@pytest.fixture
+def client(agent: AgentThread) -> Iterator[AgentClient]:
+    """A client of an agent that holds ``TABLE``."""
+    with agent.client() as opened:
+        for path, content in TABLE.contents.items():
+            opened.put_file(*TABLE.path, path, content)
+        opened.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+        yield opened
+
+
+@pytest.fixture
+def operator(client: AgentClient) -> Operator:
+    """An operator that asked about ``TABLE``."""
+    operator = Operator(client)
+    operator.ask(TABLE.asked)
+    return operator
+
+
+Delete = Callable[[AgentClient, DeletionProof], object]
+DELETIONS = {
+    "drop": lambda client, proof: client.drop_bucket(*TABLE.path, 0, LIVE, GRACE_SECONDS, proof),
+    "collect": lambda client, proof: client.collect(*TABLE.path, LIVE, GRACE_SECONDS, proof),
+    "recycle": lambda client, proof: client.recycle(*TABLE.path, 60, proof),
+}
+
+
+def test_deletions_on_proof(client: AgentClient, operator: Operator) -> None:
+    """A bucket, garbage, the table: each says what it freed, and nothing the second time."""
+    proof = operator.proof(TABLE.asked)
+    assert client.drop_bucket(*TABLE.path, 0, LIVE, GRACE_SECONDS, proof) == Removed(files=1, bytes=7)
+    assert client.drop_bucket(*TABLE.path, 0, LIVE, GRACE_SECONDS, proof) == Removed(files=0, bytes=0)
+    assert client.collect(*TABLE.path, LIVE, 0, proof) == Removed(files=0, bytes=0)
+    operator.change(removed=(str(TABLE.path),))
+    client.recycle(*TABLE.path, 60, proof)
+    client.recycle(*TABLE.path, 60, proof)
+    with pytest.raises(NotFound):
+        client.head_file(*TABLE.path, data_path(1))
+    report = operator.ask()
+    assert (report.unknown_directories, report.recycled_directories) == ((), (str(TABLE.path),))
+
+
+@pytest.mark.parametrize("delete", DELETIONS.values(), ids=DELETIONS.keys())
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        pytest.param({"instance": "before"}, StaleOrder, "agent process 'before'", id="another process"),
+        pytest.param({"not_after_seconds": 0.0}, StaleOrder, "until 0.0 s of uptime", id="too late"),
+        pytest.param({"term": 0}, StaleTerm, "heard of term 1", id="older term"),
+    ],
+)
+def test_a_proof_that_is_not_true_deletes_nothing(
+    agent: AgentThread,
+    operator: Operator,
+    delete: Delete,
+    changes: dict[str, object],
+    error: type[Exception],
+    says: str,
+) -> None:
+    """409 with the part that is not true; for recycling, where the question does not name the folder any more."""
+    operator.ask()
+    proof = operator.proof(TABLE.asked, **changes)
+    if delete is not DELETIONS["recycle"]:
+        operator.ask(TABLE.asked)
+    with pytest.raises(error, match=says):
+        delete(operator.client, proof)
+    assert all(on_disk(agent.settings.data_root, TABLE.path, path).exists() for path in TABLE.contents)
+
+
+@pytest.mark.parametrize("kind", DELETIONS)
+def test_the_newest_question_decides(agent: AgentThread, operator: Operator, kind: str) -> None:
+    """Nothing is deleted of a table that is not asked about, and no folder is recycled that is."""
+    if kind != "recycle":
+        operator.change(removed=(str(TABLE.path),))
+    with pytest.raises(StaleOrder, match="the newest question"):
+        DELETIONS[kind](operator.client, operator.proof(TABLE.asked))
+    assert all(on_disk(agent.settings.data_root, TABLE.path, path).exists() for path in TABLE.contents)
+
+
+@pytest.mark.parametrize("kind", ["drop", "collect"])
+def test_no_live_manifests(agent: AgentThread, operator: Operator, kind: str) -> None:
+    """400: everything would be garbage."""
+    proof = operator.proof(TABLE.asked).model_dump_json(by_alias=True)
+    action = "collect" if kind == "collect" else "buckets/0/drop"
+    body = f'{{"manifests": [], "graceSeconds": 0, "proof": {proof}}}'.encode()
+    response = agent.raw_request(
+        "POST", f"/v1/tables/{TABLE.path}/{action}", {"Content-Length": str(len(body))}, body
+    )
+    assert (response.status, response.reason) == (400, "NoLiveManifests")
+
+
+def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(
+    agent: AgentThread, operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bucket is being dropped when the map moves on: the answer does not count what still goes."""
+    begun, goes_on = threading.Event(), threading.Event()
+    original = removal.delete_bucket
+
+    def slow(*arguments: object) -> Removed:
+        begun.set()
+        assert goes_on.wait(60)
+        return original(*arguments)
+
+    monkeypatch.setattr(removal, "delete_bucket", slow)
+    with agent.client() as other:
+        dropping = threading.Thread(target=DELETIONS["drop"], args=(other, operator.proof(TABLE.asked)))
+        dropping.start()
+        assert begun.wait(60)
+        moved = TABLE.asked.model_copy(update={"map_version": 8})
+        asking = threading.Thread(target=operator.change, args=(moved,))
+        asking.start()
+        until(lambda: agent.running.node.conversation.question.number == 2)
+        asking.join(0.2)
+        assert asking.is_alive()
+        goes_on.set()
+        dropping.join(60)
+        asking.join(60)
+    assert operator.report.tables[0].buckets[0].state is None
+
+
+def test_restoring_needs_the_newest_term(operator: Operator) -> None:
+    """It deletes nothing, so that is all it needs."""
+    with pytest.raises(StaleTerm):
+        operator.client.restore(*TABLE.path, "orders-99999999", term=0)
+    operator.client.restore(*TABLE.path, "orders-99999999", term=1)
+    assert operator.ask().unknown_directories == ("shop/orders-99999999",)
+
+
+def test_deletions_are_audited(operator: Operator, caplog: pytest.LogCaptureFixture) -> None:
+    """One line per order: what it deleted or why it was refused, for whom, and what it was decided from."""
+    caplog.set_level(logging.INFO)
+    DELETIONS["drop"](operator.client, operator.proof(TABLE.asked))
+    with pytest.raises(StaleOrder):
+        DELETIONS["collect"](operator.client, operator.proof(TABLE.asked, map_version=6))
+    lines = [record.audit_fields for record in caplog.records if hasattr(record, "audit_fields")]
+    done, refused = lines
+    assert done == {
+        "event": "drop", "namespace": "shop", "directory": TABLE.path.directory, "bucket": 0, "outcome": "done",
+        "files": 1, "bytes": 7, "user": "admin", "term": 1, "map_version": 7, "table_uid": TABLE.asked.uid,
+        "group_uid": "group-1", "manifests": [TABLE.manifest],
+    }  # fmt: skip
+    assert (refused["event"], refused["outcome"], refused["reason"]) == ("collect", "refused", "StaleOrder")
+    assert "map version" in refused["message"]

@@ -1,0 +1,195 @@
+"""Pure: each part of a deletion's proof is needed."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colocation.agent.conversation import Conversation, StaleOrder, StaleTerm
+from colocation.agent.orders import Here, Order, untrue_part
+from colocation.agent.question import Question, UnknownQuestion, key_of, next_question, tables_that_differ
+from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
+from colocation.storage.paths import TablePath
+
+TABLE = TablePath("shop", "orders-0a1b2c3d")
+LIVE = ("aa" * 32, "bb" * 32)
+REFERENCE = TableReference(
+    namespace=TABLE.namespace, directory=TABLE.directory, manifest=LIVE[0], retained_manifests=LIVE[1:]
+)
+ASKED = AskedTable(reference=REFERENCE, uid="uid", group_uid="group", map_version=7)
+PROOF = DeletionProof(
+    instance="here", not_after_seconds=100.0, term=5, table_uid="uid", group_uid="group", map_version=7
+)
+HERE = Here("here", 100.0, Question("session", 1, 5, {str(TABLE): ASKED}))
+ORDER = Order("collect", TABLE, PROOF, LIVE, None)
+
+
+def asked(**changes: object) -> Here:
+    """What an order meets when the newest question says something else of the table."""
+    return Here("here", 100.0, Question("session", 1, 5, {str(TABLE): ASKED.model_copy(update=changes)}))
+
+
+def referring(**changes: object) -> Here:
+    """The same, of the table's manifests."""
+    return asked(reference=REFERENCE.model_copy(update=changes))
+
+
+@pytest.mark.parametrize("kind", ["drop", "collect"])
+def test_a_proof_of_which_all_is_true(kind: str) -> None:
+    """Also when the order keeps more than the question calls live."""
+    assert untrue_part(Order(kind, TABLE, PROOF, (*LIVE, "cc" * 32)), HERE) is None
+
+
+@pytest.mark.parametrize("kind", ["drop", "collect"])
+@pytest.mark.parametrize(
+    ("here", "says"),
+    [
+        pytest.param(Here("other", 100.0, HERE.question), "process 'here', and this is 'other'", id="restarted agent"),
+        pytest.param(Here("here", 100.5, HERE.question), "until 100.0 s of uptime, 0.5 s ago", id="too late"),
+        pytest.param(Here("here", 100.0, None), "not asked about any table", id="no question"),
+        pytest.param(Here("here", 100.0, Question("s", 1, 5)), "does not name shop/orders", id="not asked about"),
+        pytest.param(asked(uid="other"), "table uid 'uid', and the newest question says 'other'", id="table made anew"),
+        pytest.param(asked(group_uid="other"), "group uid", id="table moved to another group"),
+        pytest.param(asked(group_uid=None), "group uid", id="table left its group"),
+        pytest.param(asked(map_version=8), "map version 7, and the newest question says 8", id="newer map"),
+        pytest.param(asked(map_version=6), "map version", id="older map"),
+        pytest.param(referring(manifest="cc" * 32), "cccc.* live, which the order does not name", id="new snapshot"),
+        pytest.param(referring(retained_manifests=(LIVE[1], "dd" * 32)), "dddd.* live", id="newly retained"),
+        pytest.param(referring(manifest=None, retained_manifests=()), "no manifest .* live", id="nothing is live"),
+    ],
+)
+def test_each_part_is_needed(kind: str, here: Here, says: str) -> None:
+    """One part that is not true, and the order is void; the message says which."""
+    said = untrue_part(Order(kind, TABLE, PROOF, LIVE), here)
+    assert said is not None
+    assert re.search(says, said)
+
+
+def test_a_folder_that_is_asked_about_is_not_recycled() -> None:
+    """It is a table's that is wanted, whatever it was when the order was given."""
+    order = Order("recycle", TABLE, PROOF)
+    assert "it is a table that is wanted" in (untrue_part(order, HERE) or "")
+    assert untrue_part(order, Here("here", 100.0, Question("session", 1, 5))) is None
+    assert untrue_part(order, Here("here", 100.0, None)) is not None
+
+
+def told(conversation: Conversation, term: int = 1, number: int = 1, **changes: object) -> Conversation:
+    """A conversation in which the table was asked about."""
+    table = ASKED.model_copy(update=changes)
+    conversation.take(InventoryRequest(term=term, session="s", number=number, changed=(table,)))
+    return conversation
+
+
+def order_to(conversation: Conversation, **changes: object) -> Order:
+    """An order that is true there."""
+    proof = PROOF.model_copy(update={"instance": conversation.instance, "term": 1, **changes})
+    return Order("collect", TABLE, proof, LIVE)
+
+
+def test_an_order_is_void_on_the_agents_own_clock() -> None:
+    """No wall clock counts."""
+    now = [1000.0]
+    conversation = told(Conversation(clock=lambda: now[0]))
+    order = order_to(conversation)
+    now[0] += 100.0
+    with conversation.deletion(order):
+        pass
+    now[0] += 0.1
+    with pytest.raises(StaleOrder, match="nothing was deleted: it was to be carried out"), conversation.deletion(order):
+        pytest.fail("it must not begin")
+
+
+def test_an_order_of_an_older_term_is_refused() -> None:
+    """Another operator leads; so is its question, and its restore."""
+    conversation = told(Conversation(), term=3)
+    with pytest.raises(StaleTerm) as caught, conversation.deletion(order_to(conversation, term=2)):
+        pytest.fail("it must not begin")
+    assert caught.value.term == 3
+    with pytest.raises(StaleTerm):
+        told(conversation, term=2, number=2)
+    with pytest.raises(StaleTerm), conversation.restoring(2, frozenset({str(TABLE)})):
+        pytest.fail("it must not begin")
+
+
+def test_a_question_waits_for_the_deletions_that_were_decided_before_it() -> None:
+    """Of the tables that it changes; of all tables when another session or term asks."""
+    conversation = told(Conversation())
+    with conversation.deletion(order_to(conversation)):
+        same = conversation.take(InventoryRequest(term=1, session="s", number=2, base=1))
+        assert (same.is_new, same.running) == (False, ())
+        moved = ASKED.model_copy(update={"map_version": 8})
+        changed = conversation.take(InventoryRequest(term=1, session="s", number=3, base=2, changed=(moved,)))
+        assert (changed.is_new, len(changed.running)) == (True, 1)
+        another = conversation.take(InventoryRequest(term=1, session="t", number=1, changed=()))
+        newer = conversation.take(InventoryRequest(term=2, session="t", number=2, base=1))
+        assert len(another.running) == len(newer.running) == 1
+        assert not newer.running[0].done()
+    assert newer.running[0].done()
+    assert conversation.take(InventoryRequest(term=3, session="u")).running == ()
+
+
+def test_a_deletion_that_fails_has_ended() -> None:
+    """Nobody waits for it for ever."""
+    conversation = told(Conversation())
+    with pytest.raises(OSError, match="disk"), conversation.deletion(order_to(conversation)):
+        raise OSError("disk")
+    assert conversation.take(InventoryRequest(term=2, session="t")).running == ()
+
+
+def test_a_deletion_after_a_newer_question_is_checked_against_it() -> None:
+    """The question was taken first: the order is of an older epoch."""
+    conversation = told(Conversation())
+    order = order_to(conversation)
+    told(conversation, number=2, map_version=8)
+    with pytest.raises(StaleOrder, match="map version"), conversation.deletion(order):
+        pytest.fail("it must not begin")
+
+
+NAMES = st.sampled_from(["a-00000000", "b-00000000", "c-00000000"])
+ASKED_TABLES = st.builds(
+    lambda name, version: AskedTable(
+        reference=TableReference(namespace="shop", directory=name), uid=name, map_version=version
+    ),
+    NAMES,
+    st.integers(0, 2),
+)
+STEPS = st.lists(
+    st.tuples(st.lists(ASKED_TABLES, max_size=3), st.lists(NAMES.map(lambda name: f"shop/{name}"), max_size=2)),
+    max_size=6,
+)
+
+
+@given(STEPS)
+def test_changes_add_up_to_the_question_in_full(steps: list[tuple[list[AskedTable], list[str]]]) -> None:
+    """Asking step by step and asking for the outcome are the same question; what differs is what was changed."""
+    question = next_question(None, InventoryRequest(session="s", number=0))
+    expected: dict[str, AskedTable] = {}
+    for number, (changed, removed) in enumerate(steps, start=1):
+        request = InventoryRequest(
+            session="s", number=number, base=number - 1, changed=tuple(changed), removed=tuple(removed)
+        )
+        before, question = question, next_question(question, request)
+        expected = {key: table for key, table in expected.items() if key not in removed}
+        expected |= {key_of(table.reference): table for table in changed}
+        assert question.tables == expected
+        assert tables_that_differ(before, question) == {
+            key
+            for key in before.tables.keys() | expected.keys()
+            if before.tables.get(key) != expected.get(key)
+        }
+        assert next_question(question, request) == question  # its answer was lost, it comes again
+    in_full = InventoryRequest(session="s", number=99, changed=tuple(expected.values()))
+    assert next_question(question, in_full).tables == expected
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.sampled_from(["s", "t"]))
+def test_only_the_newest_question_is_a_base(base: int, number: int, session: str) -> None:
+    """Every other base is unknown: a change of something that is not remembered would be guesswork."""
+    remembered = next_question(None, InventoryRequest(session="s", number=5, changed=(ASKED,)))
+    request = InventoryRequest(session=session, number=number, base=base, removed=(str(TABLE),))
+    if session == "s" and base == 5 and number >= 5:
+        assert next_question(remembered, request).tables == {}
+    else:
+        with pytest.raises(UnknownQuestion, match="in full"):
+            next_question(remembered, request)

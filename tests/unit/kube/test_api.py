@@ -1,0 +1,56 @@
+"""Lists in pages: whole, in order, and begun anew when the API server forgets their beginning."""
+
+from typing import Any
+
+import pytest
+
+from colocation.kube.api import PAGE_OBJECTS, TABLES, Api, ApiError, Expired, JsonObject
+
+Query = list[tuple[str, str]]
+
+
+class PagedApi(Api):
+    """An API server of ``total`` objects; the first ``expiring`` requests for a second page come too late."""
+
+    def __init__(self, total: int, expiring: int = 0) -> None:
+        self.total, self.expiring = total, expiring
+        self.requests: list[dict[str, str]] = []
+
+    async def _request(
+        self, method: str, path: str, body: JsonObject | None = None, content_type: str = "", query: Query | None = None
+    ) -> JsonObject:
+        asked = dict(query or [])
+        self.requests.append(asked)
+        start, limit = int(asked.get("continue", 0)), int(asked.get("limit", self.total))
+        if start and self.expiring:
+            self.expiring -= 1
+            raise Expired(410, "the provided continue parameter is too old")
+        end = min(start + limit, self.total)
+        more = {"continue": str(end)} if end < self.total else {}
+        return {"items": [{"n": n} for n in range(start, end)], "metadata": {"resourceVersion": "7", **more}}
+
+
+@pytest.mark.parametrize("total", [0, 1, PAGE_OBJECTS, PAGE_OBJECTS + 1, 3 * PAGE_OBJECTS])
+@pytest.mark.parametrize("expiring", [0, 1, 2, 3])
+async def test_list_is_whole_however_many_pages_it_takes(total: int, expiring: int) -> None:
+    """20,000 tables in one answer would hold up the API server and this process."""
+    api = PagedApi(total, expiring)
+    objects, version = await api.list_all(TABLES, labels="a=b")
+    assert ([one["n"] for one in objects], version) == (list(range(total)), 7)
+    assert all(asked["labelSelector"] == "a=b" for asked in api.requests)
+    assert all("limit" in asked for asked in api.requests[:-1])
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"items": None}, {"items": [], "metadata": None}, {"items": 3}])
+async def test_answer_that_is_no_list_is_an_error_of_the_cluster(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy in between may answer anything; the pass fails, and not the operator."""
+
+    async def request(*_: Any, **__: Any) -> Any:
+        return answer
+
+    api = PagedApi(0)
+    monkeypatch.setattr(api, "_request", request)
+    with pytest.raises(ApiError, match="is no list"):
+        await api.list_all(TABLES)

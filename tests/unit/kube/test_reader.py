@@ -1,0 +1,197 @@
+"""What a pass sees: everything as it is at one moment, whatever changes while it is put together."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from colocation.kube.api import GROUPS, NODES, PODS, TABLES, Resource
+from colocation.kube.reader import LiveCluster
+from colocation.state.observation import AgentView, BucketBytes
+
+from ..state.objects import NOW, seconds
+
+CREATED = "2026-11-21T11:00:00Z"
+MANIFEST = f"sha256:{'a' * 64}"
+
+
+def body(name: str, version: int, namespace: str = "shop", **parts: Any) -> dict[str, Any]:
+    metadata = {
+        "name": name, "namespace": namespace, "uid": f"{sum(name.encode()):08d}-{name}",
+        "resourceVersion": str(version), "creationTimestamp": CREATED, **parts.pop("metadata", {}),
+    }  # fmt: skip
+    return {"metadata": metadata, **parts}
+
+
+def group(version: int = 1, map_version: int = 1, nodes: tuple[str, ...] = ("node-1",)) -> dict[str, Any]:
+    spec = {"bucketKey": ["bigint"], "buckets": 1, "replicas": 1}
+    return body("sales", version, spec=spec, status={"backendsPerBucketSeq": [nodes], "mapVersion": map_version})
+
+
+def table(version: int = 2, manifest: str = MANIFEST, name: str = "orders") -> dict[str, Any]:
+    snapshot = {"id": version, "manifest": manifest, "committedAt": CREATED}
+    spec = {"colocateWith": "sales", "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"]}
+    return body(name, version, spec=spec, status={"group": "sales", "snapshot": snapshot})
+
+
+def node(version: int = 3) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": CREATED}
+    return body("node-1", version, namespace="", status={"conditions": [ready]})
+
+
+def pod(version: int = 4, address: str = "10.0.0.1") -> dict[str, Any]:
+    return body("agent-1", version, "system", spec={"nodeName": "node-1"}, status={"podIP": address})
+
+
+class FakeApi:
+    """Lists what it was given."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Resource, list[Any]] = {}
+        self.while_reading: Callable[[], object] = lambda: None
+
+    async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[Any], int]:
+        return self.objects.get(resource, []), 100
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
+        self.while_reading()
+        return {"metadata": {"uid": f"uid-{name}"}}
+
+
+class FakeInventories:
+    """Remembers what it was asked; something may happen while it waits."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.views: dict[str, AgentView] = {}
+        self.bucket_bytes: dict[tuple[str, str, str], BucketBytes] = {}
+        self.forgotten: set[tuple[str, str, str]] = set()
+        self.asked: list[tuple[Mapping[str, Any], frozenset[str]]] = []
+        self.while_asking: Callable[[], object] = lambda: None
+
+    async def ask(
+        self, urls: Mapping[str, str | None], waited_for: Any, questions: Mapping[str, Any], again: Any = ()
+    ) -> None:
+        self.asked.append((dict(questions), frozenset(again)))
+        self.while_asking()
+
+    def forget_bytes(self, keys: set[tuple[str, str, str]]) -> None:
+        self.forgotten |= keys
+
+    def keep_bytes(self, keys: Any) -> None:
+        """Nothing is kept here."""
+
+
+class Setting:
+    def __init__(self, folder: Path) -> None:
+        self.now: datetime = NOW
+        self.api, self.inventories = FakeApi(), FakeInventories()
+        self.cluster = LiveCluster(
+            self.api, "system", lambda: self.now, self.inventories, folder / "ca.crt", lambda: 7  # type: ignore[arg-type]
+        )  # fmt: skip
+        for resource, one in ((GROUPS, group()), (TABLES, table()), (NODES, node()), (PODS, pod())):
+            self.cluster.take(resource, one)
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Setting:
+    return Setting(tmp_path)
+
+
+CHANGES = {
+    "a commit": (TABLES, table(20, f"sha256:{'b' * 64}")),
+    "a new table": (TABLES, table(20, name="lines")),
+    "a new map": (GROUPS, group(20, map_version=2)),
+    "a new agent": (PODS, pod(20, "10.0.0.9")),
+}
+
+
+@pytest.mark.parametrize(("resource", "changed"), list(CHANGES.values()), ids=list(CHANGES))
+@pytest.mark.parametrize("moment", ["while agents are asked", "while namespaces are read"])
+async def test_what_changes_meanwhile_is_seen_or_has_a_later_version(
+    setting: Setting, resource: Resource, changed: dict[str, Any], moment: str
+) -> None:
+    """A pass that takes an observation of this version for the newest must not miss it until the next full list."""
+
+    def change() -> None:
+        setting.cluster.take(resource, changed)
+
+    if moment == "while agents are asked":
+        setting.inventories.while_asking = change
+    else:
+        setting.api.while_reading = change
+    seen = await setting.cluster.observe()
+    setting.inventories.while_asking = setting.api.while_reading = lambda: None
+    later = await setting.cluster.observe()
+    parts = ("groups", "tables", "agents")
+    same = all(getattr(seen, part) == getattr(later, part) for part in parts)
+    assert same or seen.version != later.version
+
+
+async def test_commit_is_seen_by_the_pass_that_its_event_came_in(setting: Setting) -> None:
+    """The observation is taken after all waiting."""
+    setting.inventories.while_asking = lambda: setting.cluster.take(TABLES, table(20, f"sha256:{'b' * 64}"))
+    seen = await setting.cluster.observe()
+    assert seen.tables[0].reference.manifest == "b" * 64
+
+
+async def test_observation_says_who_leads_and_since_when_things_are_seen(setting: Setting) -> None:
+    """What was there at the start has been seen since the start; what is new, since it was first seen."""
+    first = await setting.cluster.observe()
+    assert (first.term, first.started_at, dict(first.snapshots_seen_at), dict(first.tables_seen_at)) == (7, NOW, {}, {})
+    setting.now += seconds(10)
+    setting.cluster.take(TABLES, table(20, f"sha256:{'b' * 64}"))
+    setting.cluster.take(TABLES, table(21, name="lines"))
+    second = await setting.cluster.observe()
+    orders, lines = (f"{sum(name.encode()):08d}-{name}" for name in ("orders", "lines"))
+    assert second.snapshots_seen_at == dict.fromkeys((orders, lines), NOW + seconds(10))
+    assert second.tables_seen_at == {lines: NOW + seconds(10)}
+    setting.now += seconds(301)
+    third = await setting.cluster.observe()
+    assert (third.snapshots_seen_at, third.started_at) == ({}, NOW)
+
+
+async def test_agents_are_asked_about_their_tables_and_again_after_a_new_map(setting: Setting) -> None:
+    """Deletions wait for an answer that is newer than the pass in which the map was first seen."""
+    await setting.cluster.observe()
+    assert [key[1].partition("-")[0] for key in setting.inventories.asked[0][0]["node-1"]] == ["orders"]
+    setting.inventories.views["node-1"] = AgentView(answered_at=NOW + seconds(1))
+    setting.inventories.asked.clear()
+    await setting.cluster.observe()
+    setting.now += seconds(5)
+    setting.cluster.take(GROUPS, group(20, map_version=2))
+    await setting.cluster.observe()
+    setting.inventories.views["node-1"] = AgentView(answered_at=setting.now)
+    setting.now += seconds(5)
+    await setting.cluster.observe()
+    setting.inventories.views["node-1"] = AgentView(answered_at=setting.now)
+    await setting.cluster.observe()
+    assert [again for _, again in setting.inventories.asked] == [set(), set(), {"node-1"}, set()]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"metadata": None}, id="no metadata"),
+        pytest.param({"metadata": {"name": "odd"}}, id="no resource version"),
+        pytest.param({"metadata": {"name": "odd", "resourceVersion": "soon"}}, id="odd resource version"),
+        pytest.param(["a", "list"], id="no object"),
+        pytest.param(None, id="null"),
+        pytest.param(
+            {"metadata": {"name": "odd", "namespace": "shop", "resourceVersion": "9", "labels": None}}, id="labels null"
+        ),
+    ],
+)
+@pytest.mark.parametrize("resource", [GROUPS, TABLES, NODES, PODS], ids=lambda one: one.plural)
+async def test_object_that_is_none_harms_nobody(setting: Setting, resource: Resource, broken: Any) -> None:
+    """It is left out, with a line in the log, whether a watch or a list brings it, new or deleted."""
+    setting.cluster.take(resource, broken)
+    setting.cluster.take(resource, broken, deleted=True)
+    setting.api.objects = {GROUPS: [group(9)], TABLES: [table(9)], NODES: [node(9)], PODS: [pod(9)]}
+    setting.api.objects[resource].append(broken)
+    await setting.cluster.resync()
+    seen = await setting.cluster.observe()
+    assert [one.identity.name for one in seen.tables if one.identity.name != "odd"] == ["orders"]

@@ -1,0 +1,133 @@
+"""What one object provokes harms that object alone."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from colocation.reconcile import decide as deciding
+from colocation.reconcile import planned as planning
+from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
+from colocation.state import snapshot as snapshots
+from colocation.state.observation import Observation
+
+from .scenes import actions_of, decided, quiet_observation
+
+OTHER_UID = "feedbeef-group"
+
+
+class Boom(Exception):
+    """What no code expects."""
+
+
+def two_groups() -> Observation:
+    """``sales`` with its tables, and ``stock`` without."""
+    observation = quiet_observation("orders", "lines")
+    [sales] = observation.groups
+    stock = replace(
+        sales,
+        identity=replace(sales.identity, name="stock", uid=OTHER_UID),
+        status=sales.status.model_copy(update={"members": ()}),
+    )
+    return replace(observation, groups=(sales, stock))
+
+
+def failing(name: str, attribute: str, monkeypatch: pytest.MonkeyPatch, module: object, function: str) -> None:
+    """Let a step of the decision raise for the object of this name."""
+    original = getattr(module, function)
+
+    def step(*arguments: object) -> object:
+        for argument in arguments:
+            subject = getattr(argument, attribute, argument)
+            identity = getattr(subject, "identity", None)
+            if identity is not None and identity.name == name:
+                raise Boom(name)
+        return original(*arguments)
+
+    monkeypatch.setattr(module, function, step)
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "attribute"),
+    [
+        pytest.param(snapshots, "_group_state", "", id="state of the group"),
+        pytest.param(deciding, "next_recycled", "", id="its dropped tables"),
+        pytest.param(deciding, "next_status", "group", id="its status"),
+        pytest.param(deciding, "clone_actions", "group", id="its clones"),
+        pytest.param(deciding, "drop_actions", "group", id="its drops"),
+    ],
+)
+def test_error_of_one_group_is_that_groups(
+    monkeypatch: pytest.MonkeyPatch, module: object, function: str, attribute: str
+) -> None:
+    """It is not stable and says why; the other group and its tables are decided about as ever."""
+    before = decided(two_groups())
+    failing("sales", attribute, monkeypatch, module, function)
+    after = decided(two_groups())
+    assert [(name, type(error)) for name, error in after.errors.items()] == [("group shop/sales", Boom)]
+    [mark] = actions_of(after, MarkGroupUnstable)
+    assert (mark.group.name, mark.status["stable"], mark.status["reason"]) == ("sales", False, "InternalError")
+    assert not [one for one in actions_of(after, WriteGroupStatus) if one.group.name == "sales"]
+
+    def others(scopes: Iterator[deciding.Scope]) -> list[deciding.Scope]:
+        return [scope for scope in scopes if "shop/sales" not in scope.name]
+
+    assert others(iter(after.scopes)) == others(iter(before.scopes))
+    assert before.errors == {}
+
+
+def test_group_that_the_planner_cannot_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are planned without it."""
+    original = planning.plan
+
+    def plan(snapshot):  # type: ignore[no-untyped-def]
+        if any(group.name == "sales" for group in snapshot.groups):
+            raise Boom
+        return original(snapshot)
+
+    monkeypatch.setattr(planning, "plan", plan)
+    after = decided(two_groups())
+    assert {one.name: (one.stable, one.reason) for one in after.plan.groups} == {
+        "sales": (False, "InternalError"),
+        "stock": (True, "AllReplicasComplete"),
+    }
+    assert [mark.group.name for mark in actions_of(after, MarkGroupUnstable)] == ["sales"]
+
+
+def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so itself; groups and other tables do not notice."""
+    before = decided(two_groups())
+    failing("orders", "table", monkeypatch, deciding, "table_actions")
+    after = decided(two_groups())
+    assert list(after.errors) == ["table shop/orders"]
+    told = [one for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]
+    [(ready, stalled)] = [one.status["conditions"] for one in told]  # type: ignore[misc]
+    assert (ready["reason"], stalled["reason"], stalled["status"]) == ("InternalError", "InternalError", "True")
+    scopes = [[one for one in found.scopes if one.name != "table shop/orders"] for found in (before, after)]
+    assert scopes[0] == scopes[1]
+
+
+def test_group_whose_status_cannot_be_read_is_left_alone() -> None:
+    """Without its map nothing can be decided: it gets none that is new, and nothing is copied or deleted."""
+    observation = two_groups()
+    sales, stock = observation.groups
+    empty = sales.status.model_copy(update={"backends_per_bucket_seq": None, "map_version": None})
+    broken = replace(sales, status=empty, status_error="status.backendsPerBucketSeq: not a list")
+    after = decided(replace(observation, groups=(broken, stock)))
+    [mark] = actions_of(after, MarkGroupUnstable)
+    assert mark.status["reason"] == "InvalidStatus" and "backendsPerBucketSeq" in str(mark.status["conditions"])
+    assert {scope.name for scope in after.scopes if "sales" in scope.name} == {"group shop/sales"}
+
+
+def test_table_whose_status_cannot_be_read_is_at_fault_alone() -> None:
+    """Its group is judged by the others, and what can be read of its status stays."""
+    observation = two_groups()
+    orders, lines = observation.tables
+    status = orders.status.model_copy(update={"snapshot": None})
+    broken = replace(orders, status=status, status_error="status.snapshot.id: not a number")
+    after = decided(replace(observation, tables=(broken, lines)))
+    [group] = [one for one in after.plan.groups if one.name == "sales"]
+    assert group.stable
+    [write] = [one for one in actions_of(after, WriteTableStatus) if one.table.name == "orders"]
+    assert set(write.status) == {"conditions"}
+    assert "status.snapshot.id" in str(write.status) and "InvalidStatus" in str(write.status)

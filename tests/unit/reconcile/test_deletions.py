@@ -1,0 +1,164 @@
+"""Every deletion names what stays and carries what it was decided from; where that is not known, nothing goes."""
+
+from dataclasses import replace
+
+import pytest
+
+from colocation.model.agent import DeletionProof, TableReport
+from colocation.model.members import RecycledTable
+from colocation.model.table import ColocatedTableStatus, TableSnapshot
+from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable
+from colocation.state.observation import Observation, ObservedTable
+
+from ..state.objects import GROUP_UID, MANIFEST, NOW, seconds, table_report
+from .scenes import (
+    MAP_VERSION,
+    NODES,
+    actions_of,
+    agent_view,
+    decided,
+    held_by,
+    member_of,
+    observe,
+    quiet_observation,
+    settled_group,
+    settled_table,
+)
+
+OLD_MANIFEST = "b" * 64
+ORDERS, LINES = settled_table("orders"), settled_table("lines")
+PURGE_AT = "2026-11-22T00:00:00Z"
+
+
+def surplus(of: ObservedTable, node: str, manifest: str | None = MANIFEST) -> TableReport:
+    """With files that no live manifest names."""
+    return held_by(node, of).model_copy(update={"surplus_bytes": 10, "manifest": manifest})
+
+
+def proof_of(of: ObservedTable) -> DeletionProof:
+    return DeletionProof(
+        instance="agent-process", not_after_seconds=1035.0, term=7, table_uid=of.identity.uid,
+        group_uid=GROUP_UID, map_version=MAP_VERSION,
+    )  # fmt: skip
+
+
+def with_history(of: ObservedTable) -> ObservedTable:
+    older = TableSnapshot(id=0, manifest=f"sha256:{OLD_MANIFEST}", committed_at="2026-11-21T00:00:00Z")
+    return replace(of, status=of.status.model_copy(update={"history": (older,)}))
+
+
+def recovering(of: ObservedTable, uid: str = "99999999-new") -> tuple[ObservedTable, RecycledTable]:
+    """A table that is to bring back the dropped one, and the record of that one."""
+    member = member_of(of).model_dump(exclude={"leaving"})
+    record = RecycledTable(**member, deleted_at=PURGE_AT, purge_at=PURGE_AT, recovery_uids=(uid,))
+    identity = replace(of.identity, uid=uid)
+    return ObservedTable(identity, of.spec, "", ColocatedTableStatus(), recovers=of.identity.uid), record
+
+
+def test_garbage_of_a_table_that_is_recovered_is_told_from_its_files() -> None:
+    """Its status names no manifest yet; what its record names is what it is to have back."""
+    table, record = recovering(ORDERS)
+    group = settled_group((), (record,))
+    views = {name: agent_view(group, (table,), [surplus(table, name)]) for name in NODES}
+    found = actions_of(decided(observe(group, (table,), views)), CollectGarbage)
+    assert {action.node: action.manifests for action in found} == dict.fromkeys(NODES, (MANIFEST,))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": None})), id="never loaded"),
+        pytest.param(replace(ORDERS, status_error="status.history: not a list"), id="status is not readable"),
+        pytest.param(recovering(ORDERS)[0], id="to be recovered, and no group remembers what"),
+    ],
+)
+def test_nothing_is_deleted_of_a_table_without_known_manifests(table: ObservedTable) -> None:
+    """An empty list of live manifests would call every file garbage."""
+    group = settled_group((table, LINES))
+    extra = dict.fromkeys((0, 1), "complete")
+    views = {
+        name: agent_view(group, (table, LINES), [surplus(table, name), table_report(LINES, extra)]) for name in NODES
+    }
+    decision = decided(observe(group, (table, LINES), views))
+    drops = actions_of(decision, DropBucket)
+    assert drops, "the other table's surplus replicas go"
+    assert {one.directory for drop in drops for one in drop.tables} == {LINES.directory}
+    assert not [one for one in actions_of(decision, CollectGarbage) if one.directory == table.directory]
+
+
+def surplus_replica() -> Observation:
+    """Node 3 holds bucket 0, which is complete on the map's nodes."""
+    observation = quiet_observation("orders", "lines")
+    states = {0: "complete", 1: "complete"}
+    reports = [table_report(one, states) for one in observation.tables]
+    [group] = observation.groups
+    views = {**observation.agent_views, "node-3": agent_view(group, observation.tables, reports)}
+    return replace(observation, agent_views=views)
+
+
+def test_drop_carries_a_proof_per_table() -> None:
+    """Void 30 s after it was decided, by the clock of the agent's process; for this term, table, group and map."""
+    observation = surplus_replica()
+    [drop] = actions_of(decided(observation), DropBucket)
+    assert (drop.node, drop.bucket) == ("node-3", 0)
+    assert {one.directory: (one.manifests, one.proof) for one in drop.tables} == {
+        one.directory: ((MANIFEST,), proof_of(one)) for one in observation.tables
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"uid": "another"}, id="another table of the name"),
+        pytest.param({"map_version": 2}, id="an older map"),
+        pytest.param({"group_uid": None}, id="in no group"),
+    ],
+)
+def test_no_drop_before_the_agent_knows_the_epoch(change: dict[str, object]) -> None:
+    """Its newest question is about another map or table: it would refuse the order."""
+    observation = surplus_replica()
+    view = observation.agent_views["node-3"]
+    asked = {key: one.model_copy(update=change) for key, one in view.asked.items()}
+    views = {**observation.agent_views, "node-3": replace(view, asked=asked)}
+    assert not actions_of(decided(replace(observation, agent_views=views)), DropBucket)
+
+
+def test_collection_keeps_retained_snapshots_and_carries_a_proof() -> None:
+    """And waits for the agent to be asked about the manifests that are live now."""
+    table = with_history(ORDERS)
+    group = settled_group((table,))
+    views = {name: agent_view(group, (table,), [surplus(table, name)]) for name in NODES}
+    found = actions_of(decided(observe(group, (table,), views)), CollectGarbage)
+    assert [(one.manifests, one.proof) for one in found] == [((MANIFEST, OLD_MANIFEST), proof_of(table))] * 3
+    stale = {name: agent_view(group, (ORDERS,), [surplus(table, name)]) for name in NODES}
+    assert not actions_of(decided(observe(group, (table,), stale)), CollectGarbage)
+
+
+def test_silent_agent_is_ordered_nothing() -> None:
+    """Its last word may be of long ago."""
+    observation = surplus_replica()
+    views = {name: replace(view, silent_since=NOW - seconds(1)) for name, view in observation.agent_views.items()}
+    decision = decided(replace(observation, agent_views=views))
+    assert not [one for kind in (DropBucket, CollectGarbage, RecycleTable) for one in actions_of(decision, kind)]
+
+
+def dropped(recovers: bool, purge_at: str) -> Observation:
+    """Node 1 was away when the table was dropped: its folder lies there; ``recovers``: a table asks for it."""
+    table, record = recovering(ORDERS)
+    group = settled_group((), (record.model_copy(update={"purge_at": purge_at}),))
+    tables = (table,) if recovers else ()
+    views = {name: agent_view(group, tables, ()) for name in ("node-2", "node-3")}
+    views["node-1"] = agent_view(group, tables, (), unknown=(f"shop/{ORDERS.directory}",))
+    return observe(group, tables, views)
+
+
+def test_recycling_carries_a_proof() -> None:
+    """Of a folder that no table has."""
+    [action] = actions_of(decided(dropped(recovers=False, purge_at=PURGE_AT)), RecycleTable)
+    assert (action.node, action.directory, action.keep_seconds) == ("node-1", ORDERS.directory, 12 * 3600)
+    assert action.proof == proof_of(ORDERS).model_copy(update={"group_uid": None, "map_version": 0})
+
+
+def test_folder_that_is_taken_over_is_not_recycled() -> None:
+    """Its time in the bin is over: it would be purged at once, while the table waits for it."""
+    assert not actions_of(decided(dropped(recovers=True, purge_at="2026-11-21T11:00:00Z")), RecycleTable)

@@ -1,0 +1,88 @@
+"""A disk that cannot read one place: what lies there is missing or damaged, and all else is reported as it is (D3)."""
+
+import errno
+import os
+from collections.abc import Callable
+
+import pytest
+
+from colocation.storage import upkeep
+from colocation.storage.hashing import unlimited
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
+
+from .conftest import Clock
+from .tables import data_path, make_table, publish_table
+from .test_inventory import states
+
+TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(2)})
+OTHER = make_table({data_path(0): b"other"}, name="lines")
+BAD_FOLDER, BAD_FILE = "o_year=0", data_path(0).rpartition("/")[2]
+
+Break = Callable[[str, int], None]
+
+
+@pytest.fixture
+def fail(monkeypatch: pytest.MonkeyPatch) -> Break:
+    """Makes opening and looking at everything of one name fail with an error number."""
+
+    def failing(name: str, number: int) -> None:
+        for function in ("open", "stat"):
+            original = getattr(os, function)
+
+            def guarded(path: object, *arguments: object, original: object = original, **named: object) -> object:
+                if path == name:
+                    raise OSError(number, os.strerror(number))
+                return original(path, *arguments, **named)
+
+            monkeypatch.setattr(os, function, guarded)
+
+    return failing
+
+
+@pytest.fixture
+def inventory(root: DataRoot) -> Inventory:
+    """The inventory of a node that holds two tables."""
+    publish_table(root, TABLE)
+    publish_table(root, OTHER)
+    return Inventory(root)
+
+
+def test_a_folder_that_cannot_be_read_counts_as_missing(inventory: Inventory, fail: Break) -> None:
+    """A clone brings its files back; the other folders are reported."""
+    fail(BAD_FOLDER, errno.EIO)
+    upkeep.sweep(inventory)
+    report, other = inventory.report([TABLE.reference, OTHER.reference])
+    assert states(report) == {0: None, 1: "complete"}
+    assert states(other) == {0: "complete"}
+
+
+def test_a_table_that_cannot_be_read_harms_itself_alone(inventory: Inventory, fail: Break) -> None:
+    """Its manifest counts as missing."""
+    fail(TABLE.path.directory, errno.EIO)
+    upkeep.sweep(inventory)
+    report, other = inventory.report([TABLE.reference, OTHER.reference])
+    assert (report.manifest_present, report.buckets) == (False, {})
+    assert states(other) == {0: "complete"}
+
+
+def test_what_says_nothing_about_a_table_fails_the_whole(inventory: Inventory, fail: Break) -> None:
+    """An agent without file descriptors must not report its tables as lost."""
+    fail(TABLE.path.directory, errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        inventory.report([TABLE.reference])
+
+
+def test_a_file_that_cannot_be_opened_is_damaged(
+    inventory: Inventory, root: DataRoot, clock: Clock, fail: Break
+) -> None:
+    """The scrub finds it, goes on with the next one and does not come back to it at once."""
+    before = inventory.report([TABLE.reference, OTHER.reference])
+    assert list(map(states, before)) == [{0: "complete", 1: "complete"}, {0: "complete"}]
+    fail(BAD_FILE, errno.EIO)
+    clock.advance(101)
+    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 3  # of five: the bad name is there twice
+    assert upkeep.scrub_batch(root, inventory, 100, unlimited).files == 0
+    report, other = inventory.report([TABLE.reference, OTHER.reference])
+    assert states(report) == {0: "corrupt", 1: "complete"}
+    assert states(other) == {0: "corrupt"}
