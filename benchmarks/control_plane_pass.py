@@ -11,14 +11,13 @@ import resource
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from colocation.controller.settings import Settings
-from colocation.model.agent import AgentReport, BucketReport, TableReport
-from colocation.model.names import table_directory
+from colocation.model.agent import AgentReport, AskedTable, BucketReport, TableReport
 from colocation.reconcile.actions import WriteGroupStatus, WriteTableStatus
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import Evidence
+from colocation.reconcile.policy import Policy
 from colocation.state.observation import AgentView, Observation
 from colocation.state.parse import parse_agent, parse_group, parse_node, parse_table
 
@@ -44,23 +43,19 @@ class OfflineCluster:
         self.groups = {key: parse_group(body) for key, body in self.bodies.items() if key[0] == "group"}
         self.tables = {key: parse_table(body) for key, body in self.bodies.items() if key[0] == "table"}
         self.nodes = tuple(parse_node({**objects.node_body(name), **objects.node_status()}) for name in size.node_names)
-        self.agents = tuple(
+        pods = [
             parse_agent(self._made({**objects.pod_body(name), **objects.pod_status(number)}, f"pod-{number}"))
             for number, name in enumerate(size.node_names)
-        )
+        ]
+        self.agents = tuple(pod for pod in pods if pod is not None)
         self.snapshots = dict.fromkeys(self.tables, 1)
-        self.views: dict[str, AgentView] = {}
         self.bytes: dict[tuple[str, str, str], dict[int, int]] = {}
-        for name in size.node_names:
-            self.views[name] = AgentView(self._empty_report(name), (), START, asked_at=START)
-        reports: dict[str, list[TableReport]] = {name: [] for name in size.node_names}
+        self.views = {
+            name: AgentView(self._header(name), {}, {}, answered_at=START, asked_at=START) for name in size.node_names
+        }
         for number, (namespace, _) in enumerate(size.group_keys):
             for table in size.tables_of(number):
-                for node, report in self._reports(number, namespace, table):
-                    reports[node].append(report)
-        for name in size.node_names:
-            report = self.views[name].report.model_copy(update={"tables": tuple(reports[name])})
-            self.views[name] = replace(self.views[name], report=report)
+                self._answer(number, namespace, table)
 
     def observation(self, now: datetime) -> Observation:
         return Observation(
@@ -96,24 +91,26 @@ class OfflineCluster:
         self.snapshots[key] += 1
         uid = self.bodies[key]["metadata"]["uid"]
         self._patch(key, {"snapshot": objects.snapshot_of_load(uid, self.snapshots[key])})
-        for node, report in self._reports(group, namespace, table):
-            view = self.views[node]
-            tables = tuple(report if one.directory == report.directory else one for one in view.report.tables)
-            self.views[node] = replace(view, report=view.report.model_copy(update={"tables": tables}))
+        self._answer(group, namespace, table)
 
-    def _reports(self, group: int, namespace: str, table: str) -> Any:
-        key = ("table", namespace, table)
-        uid = self.bodies[key]["metadata"]["uid"]
-        directory, manifest = table_directory(table, uid), objects.manifest_of(uid, self.snapshots[key])
-        self.bytes[namespace, directory, manifest] = dict.fromkeys(range(BUCKETS), GIB)
+    def _answer(self, group: int, namespace: str, table: str) -> None:
+        """What the agents of the group's nodes say of a table, now that its files are there."""
+        observed = self.tables["table", namespace, table]
+        reference = observed.reference
+        assert reference.manifest is not None
+        asked = AskedTable(reference=reference, uid=observed.identity.uid, map_version=1)
+        key = (namespace, reference.directory)
+        self.bytes[namespace, reference.directory, reference.manifest] = dict.fromkeys(range(BUCKETS), GIB)
+        whole = BucketReport(
+            state="complete", files_wanted=PARTITIONS, files_held=PARTITIONS, bytes_wanted=GIB, bytes_held=GIB
+        )
         for node, buckets in objects.buckets_by_node(self.size, group):
-            whole = BucketReport(
-                state="complete", files_wanted=PARTITIONS, files_held=PARTITIONS, bytes_wanted=GIB, bytes_held=GIB
-            )
-            yield node, TableReport(
-                namespace=namespace, directory=directory, manifest=manifest, manifest_present=True,
+            report = TableReport(
+                namespace=namespace, directory=reference.directory, manifest=reference.manifest, manifest_present=True,
                 buckets=dict.fromkeys(buckets, whole),
             )  # fmt: skip
+            view = self.views[node]
+            self.views[node] = replace(view, tables={**view.tables, key: report}, asked={**view.asked, key: asked})
 
     def _patch(self, key: tuple[str, str, str], status: Json) -> None:
         self.version += 1
@@ -126,7 +123,7 @@ class OfflineCluster:
         else:
             self.tables[key] = parse_table(body)
 
-    def _empty_report(self, node: str) -> AgentReport:
+    def _header(self, node: str) -> AgentReport:
         return AgentReport(node=node, revision="1", capacity_bytes=1000 * GIB, free_bytes=500 * GIB)
 
     def _uid(self, kind: str, namespace: str, name: str) -> str:
@@ -157,11 +154,11 @@ def main() -> None:
     started = time.process_time()
     cluster = OfflineCluster(ClusterSize(given.nodes, given.groups, given.tables))
     print(f"objects made in {time.process_time() - started:.1f} s, {rss_mib()} MiB", flush=True)
-    settings = Settings(namespace=objects.SYSTEM, image="image")
+    policy = Settings(namespace=objects.SYSTEM, image="image").policy
     evidence, now = Evidence(), START
     for number in range(4):
         now += timedelta(seconds=5)
-        seconds, decision = timed(cluster, evidence, settings, now, given.profile and number == 0, given.lines)
+        seconds, decision = timed(cluster, evidence, policy, now, given.profile and number == 0, given.lines)
         evidence = after(evidence, cluster.observation(now), decision)
         writes = cluster.apply(decision)
         print(f"pass {number}: {seconds:.2f} s, {writes} writes, {rss_mib()} MiB", flush=True)
@@ -171,20 +168,20 @@ def main() -> None:
         group = number * 7 % given.groups
         cluster.commit(group, cluster.size.tables_of(group)[0])
         now += timedelta(seconds=5)
-        seconds, decision = timed(cluster, evidence, settings, now, given.profile and number == 2, given.lines)
+        seconds, decision = timed(cluster, evidence, policy, now, given.profile and number == 2, given.lines)
         evidence = after(evidence, cluster.observation(now), decision)
         print(f"after a commit: {seconds:.2f} s, {cluster.apply(decision)} writes", flush=True)
 
 
 def timed(
-    cluster: OfflineCluster, evidence: Evidence, settings: Settings, now: datetime, profile: bool, lines: int
+    cluster: OfflineCluster, evidence: Evidence, policy: Policy, now: datetime, profile: bool, lines: int
 ) -> tuple[float, Decision]:
     observation = cluster.observation(now)
     profiler = cProfile.Profile()
     started = time.process_time()
     if profile:
         profiler.enable()
-    decision = decide(observation, evidence, settings, False)
+    decision = decide(observation, evidence, policy, False)
     profiler.disable()
     seconds = time.process_time() - started
     if profile:

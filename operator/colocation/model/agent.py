@@ -114,8 +114,12 @@ class TableReport:
     manifest_present: bool
     buckets: dict[int, BucketReport] = field(default_factory=dict)
     surplus_bytes: int = 0
-    retained_present: bool = Field(default=True, description="Whether the manifests of all retained snapshots are here.")
-    retained_missing: tuple[int, ...] = Field(default=(), description="Buckets that lack files of retained snapshots here.")
+    retained_present: bool = Field(
+        default=True, description="Whether the manifests of all retained snapshots are here."
+    )
+    retained_missing: tuple[int, ...] = Field(
+        default=(), description="Buckets that lack files of retained snapshots here."
+    )
 
 
 class CloneProgress(Observed):
