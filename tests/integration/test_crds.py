@@ -151,10 +151,11 @@ def test_schema_of_a_group_is_fixed_once_it_has_tables(
 GROUP_STATUS = """{"status": {
   "groupId": "12345678.1", "distCols": "bigint, int", "tableCount": 2, "stable": false, "reason": "NodeNotReady",
   "nodeCount": 3, "clones": {"running": 1}}}"""
-TABLE_STATUS = """{"status": {
-  "accepted": true, "snapshot": {
-    "id": 1, "manifest": f"sha256:{0:064x}", "committedAt": "2026-11-21T00:00:00Z", "partitions": 7,
-    "files": 14, "rows": 100, "bytes": 4096}}}"""
+SNAPSHOT: JsonObject = {
+    "id": 1, "manifest": f"sha256:{0:064x}", "committedAt": "2026-11-21T00:00:00Z", "partitions": 7, "files": 14,
+    "rows": 100, "bytes": 4096,
+}  # fmt: skip
+TABLE_STATUS = as_json({"status": {"accepted": True, "snapshot": SNAPSHOT}})
 
 
 @pytest.mark.parametrize(
@@ -209,3 +210,69 @@ def test_status_is_a_subresource(cluster: ControlPlane, namespace: str) -> None:
     cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=as_json(body))
     shown = cluster.kubectl("get", "cg", "sales", "--namespace", namespace, "-o", "jsonpath={.status}")
     assert shown.stdout == ""
+
+
+def test_status_as_the_last_release_wrote_it_is_valid(cluster: ControlPlane, namespace: str) -> None:
+    """Every field of it, also what only it wrote."""
+    condition = {
+        "type": "Ready", "status": "True", "reason": "Reconciled", "message": "group sales has a map",
+        "lastTransitionTime": "2026-11-21T00:00:00Z", "observedGeneration": 1,
+    }  # fmt: skip
+    member = {
+        "namespace": namespace, "name": "orders", "uid": "0", "snapshot": SNAPSHOT, "recycleAfterSeconds": 86400,
+        "retention": {"seconds": 86400, "snapshots": 10}, "compaction": {"enabled": False, "maxFilesPerBucket": 8},
+        "leaving": False,
+    }  # fmt: skip
+    dropped = {**member, "deletedAt": "2026-11-21T00:00:00Z", "purgeAt": "2026-11-22T00:00:00Z", "recoveryUids": []}
+    of_table = {
+        "observedGeneration": 1, "accepted": True, "group": "sales", "groupId": "12345678.1", "buckets": 2,
+        "replicas": 2, "columns": COLUMNS, "snapshot": SNAPSHOT, "history": [{**SNAPSHOT, "id": 0}] * 100,
+        "conditions": [condition],
+    }  # fmt: skip
+    of_group = {
+        "observedGeneration": 1, "stable": True, "tables": ["orders"], "backendsPerBucketSeq": [["a", "b"]] * 2,
+        "unstableBuckets": [{"bucket": 0, "reason": "NodeGone", "message": "", "since": None, "replicas": {}}],
+        "members": [member], "recycled": [dropped], "deleteAfter": None, "conditions": [condition],
+    }  # fmt: skip
+    for body, status in ((group(), of_group), (table(), of_table)):
+        cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=as_json(body))
+        patched = patch_status(cluster, namespace, body, status)
+        assert patched == "", patched
+
+
+BAD_SNAPSHOTS = [
+    pytest.param({"manifest": "x"}, "should match '^sha256:[0-9a-f]{64}$'", id="manifest"),
+    pytest.param({"manifest": f"sha256:{0:063x}\n"}, "should match", id="manifest with a line end"),
+    pytest.param({"committedAt": "soon"}, "should match", id="no time"),
+    pytest.param({"committedAt": "2026-11-21T00:00:00"}, "should match", id="no zone"),
+    pytest.param({"committedAt": "2026-02-31T00:00:00Z"}, "must be of type date-time", id="no day"),
+    pytest.param({"id": -1}, "should be greater than or equal to 0", id="negative id"),
+    pytest.param({"rows": 2**53}, "should be less than or equal to 9007199254740991", id="too many rows"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_SNAPSHOTS)
+def test_bad_snapshot_is_refused(
+    cluster: ControlPlane, namespace: str, change: JsonObject, message: str
+) -> None:
+    """Before the operator or any agent sees it; in the history as well."""
+    cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=as_json(table()))
+    assert patch_status(cluster, namespace, table(), {"snapshot": SNAPSHOT}) == ""
+    field = next(iter(change))
+    bad = {**SNAPSHOT, **change}
+    for path, status in (("snapshot", {"snapshot": bad}), ("history[0]", {"history": [bad]})):
+        objection = patch_status(cluster, namespace, table(), status)
+        assert f"status.{path}.{field}: Invalid value" in objection
+        assert message in objection
+
+
+def test_endless_history_is_refused(cluster: ControlPlane, namespace: str) -> None:
+    """As many entries as `spec.retention` may keep."""
+    cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=as_json(table()))
+    assert "at most 100 items" in patch_status(cluster, namespace, table(), {"history": [SNAPSHOT] * 101})
+
+
+def patch_status(cluster: ControlPlane, namespace: str, body: JsonObject, status: JsonObject) -> str:
+    """The API server's objection to a merge patch of the status; empty when it is taken."""
+    command = ["patch", body["kind"], body["metadata"]["name"], "--namespace", namespace, "--subresource=status"]
+    return cluster.kubectl(*command, "--type=merge", "-p", as_json({"status": status})).stderr

@@ -239,3 +239,19 @@ def test_a_new_database_lies_in_the_warehouse(session: SparkSession, catalog: Fa
     register(session, catalog=catalog)
     warehouse = session.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
     assert session.catalog.getDatabase("shop").locationUri.removeprefix("file:").startswith(warehouse)
+
+
+def test_a_warehouse_that_takes_no_folder_hinders_nothing(
+    session: SparkSession, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver's own catalog lives as long as the driver: there the database lies among its temporary files."""
+    session.sql("DROP DATABASE shop")
+    run = SparkSession.sql
+
+    def in_no_folder(self: SparkSession, statement: str) -> object:
+        made_in_warehouse = statement.startswith("CREATE DATABASE") and "LOCATION" not in statement
+        return run(self, f"{statement} LOCATION '/dev/null/warehouse'" if made_in_warehouse else statement)
+
+    monkeypatch.setattr(SparkSession, "sql", in_no_folder)
+    assert [table.registered for table in register(session, catalog=catalog)] == [True, True]
+    assert session.catalog.getDatabase("shop").locationUri.endswith("databases/shop")

@@ -116,7 +116,8 @@ def test_one_table_does_not_hinder_the_others(session: SparkSession, catalog: Fa
 def test_a_group_of_another_namespace(session: SparkSession, catalog: FakeCatalog) -> None:
     """Tables of two namespaces' names for one group join without a shuffle."""
     sales = catalog.groups["sales"]
-    catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", sales.spec, sales.status)
+    spec = sales.spec.model_copy(update={"allowed_namespaces": ("shop",)})
+    catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", spec, sales.status)
     for name in ("orders", "lines"):
         table = catalog.tables[name]
         spec = table.spec.model_copy(update={"colocate_with": "accounts/sales"})
@@ -126,6 +127,10 @@ def test_a_group_of_another_namespace(session: SparkSession, catalog: FakeCatalo
     assert query.collect()[0][0] == 120
     assert count_exchanges(query) == 0
     assert "colocate: true" in explain(query)
+    catalog.groups["accounts/sales"] = GroupObject("accounts", "sales", sales.spec, sales.status)
+    refused = "NamespaceNotAllowed: group accounts/sales allows namespaces [], and this is namespace shop"
+    assert all(refused in table.reason and not table.colocated for table in refresh(session, catalog))
+    assert query.sparkSession.table("shop.orders").count() == 150
 
 
 def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeCatalog) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from ..model.names import LABEL_GROUP, group_key
 from ..submit import GroupView, ManifestError, group_label, prepare
 from ..submit.errors import no_such_group
+from ..submit.group_view import check_allowed
 from .known import Known
 from .review import Review, Verdict
 
@@ -36,6 +37,7 @@ def _group(reference: str, namespace: str, known: Known) -> GroupView:
     if found is None:
         there = [group.identity.name for group in known.groups if group.identity.namespace == key[0]]
         raise ManifestError(no_such_group(key[1], key[0], there))
+    check_allowed(key, found.spec.allowed_namespaces if found.spec else (), namespace)
     if key[0] != namespace and namespace not in {member.namespace for member in found.status.members}:
         # The operator keeps what Spark's pods mount only where tables are.
         raise ManifestError(f"group {reference} has no table in namespace {namespace!r}: run where its tables are")

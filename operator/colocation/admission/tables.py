@@ -7,7 +7,7 @@ from .known import Known
 from .objects import as_stored
 from .review import Review, Verdict
 
-PASSING = frozenset({Reason.RECOVERING, Reason.PURGED})
+PASSING = frozenset({Reason.RECOVERING, Reason.PURGED, Reason.INVALID_STATUS})
 """Refusals that are states of a table, which its author did not ask for and cannot avoid."""
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import click
 
-from ..model.conditions import ConditionType
+from ..model.conditions import ConditionType, Reason
 from ..model.members import RecycledTable
 from ..model.names import RECOVER_PREFIX
+from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus, TableSnapshot
+from ..model.times import parse_time
 from .cluster import Cluster
 from .errors import CommandFailed
 from .options import Target, cluster_options, output_option
@@ -68,7 +70,8 @@ def _check(cluster: Cluster, record: RecycledTable) -> None:
         raise CommandFailed(f"table {name} exists; drop it before the one in the recycle bin can come back")
     if record.snapshot is None:
         raise CommandFailed(f"table {name} was never loaded, so there is nothing to recover; make it anew")
-    if datetime.fromisoformat(record.purge_at) <= datetime.now(UTC):
+    purge_at = parse_time(record.purge_at)
+    if purge_at is not None and purge_at <= datetime.now(UTC):
         raise CommandFailed(f"table {name} was purged at {record.purge_at}")
 
 
@@ -112,7 +115,9 @@ def _progress(table: dict[str, Any] | None) -> tuple[str, TableSnapshot | None]:
     """What goes on, and the snapshot once the table has it."""
     if table is None:
         return "waiting for the operator to make the table", None
-    status = ColocatedTableStatus.model_validate(table.get("status") or {})
+    status, error = salvage(ColocatedTableStatus, table.get("status"))
+    if error:
+        return f"{Reason.INVALID_STATUS}: {error}", None
     if status.snapshot is not None and status.accepted:
         return "", status.snapshot
     accepted = next((one for one in status.conditions if one.type == ConditionType.ACCEPTED), None)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import click
+from pydantic import ValidationError
 
 from ..model.names import LABEL_PRIVATE
 from ..model.retention import SnapshotNotFound, find_snapshot
@@ -132,12 +133,20 @@ def choose_group(cluster: Cluster, given: str | None) -> str:
     if given:
         return given
     own = {item["metadata"]["name"]: is_private(item) for item in cluster.groups()}
-    elsewhere = {name for name in map(placed_by, cluster.tables()) if "/" in name}
+    elsewhere = {name for name in map(readable_place, cluster.tables()) if "/" in name}
     names = sorted({name for name, private in own.items() if not private} | elsewhere) or sorted(own)
     if len(names) != 1:
         there = f"there are: {', '.join(names)}" if names else "there is none"
         raise ManifestError(f"namespace {cluster.namespace!r} has {len(names)} groups: choose one by --group; {there}")
     return names[0]
+
+
+def readable_place(table: Mapping[str, Any]) -> str:
+    """The group that places a table; empty when the table cannot be read, which hinders no statement on others."""
+    try:
+        return placed_by(dict(table))
+    except ValidationError:
+        return ""
 
 
 def is_private(group: Mapping[str, Any]) -> bool:

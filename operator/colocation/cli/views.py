@@ -5,16 +5,16 @@ from typing import Any, TypeVar
 
 import click
 from kubernetes.client.exceptions import ApiException
-from pydantic import ValidationError
 
 from ..model.conditions import ConditionType, Reason
 from ..model.freshness import CURRENT, SIGN_OF_LIFE_KEY, Freshness
 from ..model.group import ColocationGroupStatus, UnstableBucket
 from ..model.members import RecycledTable
 from ..model.names import group_reference
+from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus
 from .cluster import Cluster
-from .errors import HTTP_FORBIDDEN, validation_message
+from .errors import HTTP_FORBIDDEN
 from .options import Target, cluster_options, output_option
 from .output import Format, columns, size, write
 
@@ -81,21 +81,18 @@ def _group_row(item: Json, freshness: Freshness) -> list[object]:
 
 
 def _group_status(item: Json) -> tuple[ColocationGroupStatus, str]:
-    """The group's status, or an empty one and why it cannot be read."""
+    """What can be read of the group's status, and why the rest cannot."""
     return _read(ColocationGroupStatus, item)
 
 
 def _table_status(item: Json) -> tuple[ColocatedTableStatus, str]:
-    """The table's status, or an empty one and why it cannot be read."""
+    """What can be read of the table's status, and why the rest cannot."""
     return _read(ColocatedTableStatus, item)
 
 
 def _read(kind: type[Status], item: Json) -> tuple[Status, str]:
-    try:
-        return kind.model_validate(item.get("status") or {}), ""
-    except ValidationError as error:
-        message = " ".join(validation_message(error, "its status").split())
-        return kind(), f"{Reason.INVALID_STATUS}: {message}"
+    status, error = salvage(kind, item.get("status"))
+    return status, f"{Reason.INVALID_STATUS}: {error}" if error else ""
 
 
 def _with_matters(table: str, matters: Sequence[str]) -> str:
@@ -189,10 +186,10 @@ def describe_group(item: Json, freshness: Freshness = CURRENT) -> str:
 
     ``freshness``: whether the operator's verdict holds.
     """
-    status = ColocationGroupStatus.model_validate(item.get("status") or {})
+    status, error = _group_status(item)
     stable = f"{UNKNOWN}: the operator has not reported yet" if status.stable is None else str(status.stable).lower()
-    if not freshness.is_current:
-        stable = f"{UNKNOWN}: {freshness.explanation}"
+    if error or not freshness.is_current:
+        stable = f"{UNKNOWN}: {error or freshness.explanation}"
     facts: list[tuple[str, object]] = [
         ("group", f"{item['metadata']['namespace']}/{item['metadata']['name']}"),
         ("id", status.group_id),

@@ -1,11 +1,12 @@
 """ColocationGroup: the schema that all tables of a group share, and what the operator reports about it."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from .base import Frozen, Observed
-from .conditions import Condition
+from .conditions import Condition, Reason
 from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
 from .members import GroupMember, RecycledTable
 from .spark_types import canonical_type, is_key_type
@@ -148,3 +149,20 @@ class ColocationGroupStatus(Observed):
     )
     delete_after: Time | None = Field(None, description="When the group goes, now that its last table has gone.")
     conditions: tuple[Condition, ...] = Field((), description="Ready, Stable, Reconciling, Stalled.")
+
+
+def namespace_refusal(group: tuple[str, str], allowed: Iterable[str], namespace: str) -> str:
+    """Why tables and applications of a namespace may not use a group; empty when they may.
+
+    Args:
+        group: its (namespace, name).
+        allowed: ``allowedNamespaces`` of its spec.
+        namespace: of the table or application.
+    """
+    listed = tuple(allowed)
+    if group[0] == namespace or {"*", namespace} & set(listed):
+        return ""
+    return (
+        f"{Reason.NAMESPACE_NOT_ALLOWED}: group {'/'.join(group)} allows namespaces [{', '.join(listed)}], and this is "
+        f"namespace {namespace}; add it to allowedNamespaces of the group"
+    )

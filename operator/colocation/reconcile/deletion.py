@@ -103,7 +103,7 @@ def recycle_actions(index: TableIndex, recycled: Iterable[RecycledTable]) -> Ite
 
 def _returns(index: TableIndex, record: RecycledTable | None) -> bool:
     """Whether a table waits for the files of the dropped one."""
-    return record is not None and any(heir.is_recovering for heir in index.heirs_of(record.uid))
+    return record is not None and any(heir.is_recovering for heir in index.heirs_of(record))
 
 
 def collect_actions(index: TableIndex, grace_seconds: int) -> Iterator[CollectGarbage]:

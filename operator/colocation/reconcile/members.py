@@ -14,6 +14,7 @@ from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedGroup, ObservedTable
 from ..state.parse import format_time, parse_time
+from ..state.placement import TableMemory, claims
 from .recovery import is_lost
 
 NEWS = timedelta(seconds=60)
@@ -26,8 +27,10 @@ RECYCLED_MARK = "*"
 
 def next_members(index: TableIndex, group: ObservedGroup) -> tuple[GroupMember, ...]:
     """The tables that the group places; and those that have just left, until their next group remembers them."""
+    memories = index.membership.memories
     members = [
-        member_of(table, table.identity.uid in index.leaving) for table in index.membership.members[group.key]
+        member_of(table, table.identity.uid in index.leaving, memories.get(table.identity.uid))
+        for table in index.membership.members[group.key]
     ]
     known = {member.uid for member in members}
     for before in group.status.members:
@@ -35,12 +38,13 @@ def next_members(index: TableIndex, group: ObservedGroup) -> tuple[GroupMember, 
         if before.uid in known or table is None or place is None:
             continue
         if all(member.uid != before.uid for member in index.groups[place].status.members):
-            members.append(member_of(table, leaving=True))
+            members.append(member_of(table, True, memories.get(before.uid)))
     return tuple(sorted(members, key=lambda member: (member.name, member.namespace)))
 
 
-def member_of(table: ObservedTable, leaving: bool) -> GroupMember:
-    """What is remembered of a table."""
+def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = None) -> GroupMember:
+    """What is remembered of a table; without ``memory``, what its status says."""
+    memory = memory or TableMemory(table.status.replicas, "", table.status.snapshot)
     settings: dict[str, object] = {}
     if table.spec is not None:
         settings = {
@@ -53,7 +57,9 @@ def member_of(table: ObservedTable, leaving: bool) -> GroupMember:
         namespace=identity.namespace,
         name=identity.name,
         uid=identity.uid,
-        snapshot=table.status.snapshot,
+        snapshot=memory.snapshot,
+        replicas=memory.replicas,
+        columns_digest=memory.columns_digest,
         leaving=leaving,
         **settings,
     )
@@ -62,7 +68,7 @@ def member_of(table: ObservedTable, leaving: bool) -> GroupMember:
 def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup) -> tuple[RecycledTable, ...]:
     """The group's dropped tables, the last dropped one last."""
     kept = [
-        _with_heirs(record, index.heirs_of(record.uid))
+        _with_heirs(record, index.heirs_of(record))
         for record in group.status.recycled
         if record.uid not in index.by_uid and _is_kept(index, reports, group, record)
     ]
@@ -81,15 +87,16 @@ def _unnoticed(index: TableIndex, group: ObservedGroup) -> Iterator[GroupMember]
     """Tables that were placed here and dropped before the group had taken notice of them."""
     known = {member.uid for member in group.status.members}
     for dropped in index.dropped_from(group.key):
-        uid = dropped.table.identity.uid
-        if uid in known or uid in index.returned or index.observation.now - dropped.dropped_at > NEWS:
-            continue  # a table that came back was noticed
-        yield member_of(dropped.table, leaving=False)
+        table = dropped.table
+        if table.identity.uid in known or index.has_returned(table):
+            continue  # it was noticed
+        if index.observation.now - dropped.dropped_at <= NEWS and claims(group, table):
+            yield member_of(table, leaving=False)
 
 
 def _is_kept(index: TableIndex, reports: TableReports, group: ObservedGroup, record: RecycledTable) -> bool:
     """Until it is purged or has come back; for as long as it can come back when it is just doing so."""
-    heirs = index.heirs_of(record.uid)
+    heirs = index.heirs_of(record)
     if any(heir.status.snapshot is not None for heir in heirs):
         return False
     if heirs:

@@ -18,7 +18,7 @@ from ..state.held import TableReports, held_of_group
 from ..state.index import TableIndex
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
-from ..state.recycled import as_recovered
+from ..state.recycled import as_recovered, record_of
 from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
 
@@ -61,7 +61,7 @@ def recoveries_of(
     """Every table that is being brought back."""
     ready = {node.name for node in snapshot.nodes if node.ready}
     for table in index.observation.tables:
-        found = index.records.get(table.recovers or "")
+        found = record_of(table, index.records)
         if found and table.is_recovering and not table.identity.deleting:
             part = partial(_recovery, index.observation, reports, table, found, ready)
             recovery = containment.run(table_scope(table), part)

@@ -64,7 +64,8 @@ def table_actions(
     refusal = facts.refusal or _refusal_of_orphan(membership, table)
     if facts.group is None and refusal is None:
         return  # its group is being made
-    status = _status(observation, facts, refusal)
+    memory = membership.memories.get(table.identity.uid)
+    status = _status(observation, facts, refusal, memory.replicas if memory else None)
     if status == before:
         return
     recovered = before.snapshot is None and status.snapshot is not None
@@ -107,7 +108,10 @@ def _refusal_of_orphan(membership: Membership, table: ObservedTable) -> Refusal 
     return Refusal(reason=Reason.NO_GROUP, message=message)
 
 
-def _status(observation: Observation, facts: TableFacts, refusal: Refusal | None) -> ColocatedTableStatus:
+def _status(
+    observation: Observation, facts: TableFacts, refusal: Refusal | None, replicas: int | None
+) -> ColocatedTableStatus:
+    """``replicas``: of the spec that the group took last."""
     table, group, before = facts.table, facts.group, facts.table.status
     update: dict[str, object] = {
         "observed_generation": table.identity.generation,
@@ -117,6 +121,7 @@ def _status(observation: Observation, facts: TableFacts, refusal: Refusal | None
         ),
         "group": None,
         "group_id": None,
+        "replicas": replicas,
     }
     if refusal is None and table.spec:
         update["columns"] = table.spec.columns

@@ -6,14 +6,15 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import urllib3
 from pydantic import ValidationError
 
-from colocation.model.conditions import ConditionType
+from colocation.model.base import Frozen
+from colocation.model.conditions import ConditionType, Reason
 from colocation.model.freshness import CURRENT, Freshness
-from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
+from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, namespace_refusal
 from colocation.model.names import (
     API_GROUP,
     API_VERSION,
@@ -25,7 +26,15 @@ from colocation.model.names import (
     private_group_name,
     table_directory,
 )
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot, placing_group
+from colocation.model.problems import problems_of
+from colocation.model.salvage import salvage
+from colocation.model.table import (
+    MAX_COUNT,
+    ColocatedTableSpec,
+    ColocatedTableStatus,
+    TableSnapshot,
+    placing_group,
+)
 from colocation.sign_of_life import OperatorLife
 
 HTTP_FORBIDDEN = 403
@@ -38,6 +47,7 @@ REQUEST_TIMEOUT_SECONDS = 30
 PAGE_OBJECTS = 500
 
 KubernetesObject = dict[str, Any]
+Part = TypeVar("Part", bound=Frozen)
 
 
 class NotInCatalog(Exception):
@@ -46,6 +56,14 @@ class NotInCatalog(Exception):
 
 class NotAllowed(Exception):
     """The API server does not let this ServiceAccount or user do that."""
+
+
+class RequestRefused(Exception):
+    """The API server refuses a request for another reason, such as a name that no object can have."""
+
+
+class InvalidObject(ValueError):
+    """An object, or its status, cannot be understood; the message begins with the reason."""
 
 
 class WriteConflict(Exception):
@@ -58,7 +76,13 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class TableObject:
-    """A ColocatedTable as it was at ``resource_version``."""
+    """A ColocatedTable as it was at ``resource_version``.
+
+    Attributes:
+        status: of one that cannot be understood, what can.
+        status_error: what is wrong with the rest; empty = nothing.
+        lost_id: the id of a snapshot that is part of that rest, as far as it says one.
+    """
 
     namespace: str
     name: str
@@ -66,6 +90,8 @@ class TableObject:
     resource_version: str
     spec: ColocatedTableSpec
     status: ColocatedTableStatus
+    status_error: str = ""
+    lost_id: int = 0
 
     @property
     def directory(self) -> str:
@@ -79,12 +105,35 @@ class TableObject:
         return group_reference(self.namespace, key) if key[1] else private_group_name(self.name, self.uid)
 
     @property
+    def last_id(self) -> int:
+        """The largest id that a snapshot of it had; 0 = none."""
+        listed = (self.status.snapshot, *self.status.history)
+        return max([self.lost_id, *(snapshot.id for snapshot in listed if snapshot is not None)])
+
+    def check_status(self) -> None:
+        """Refuse to rely on a status that somebody spoiled.
+
+        Raises:
+            InvalidObject: saying what is wrong with it, and how to mend it.
+        """
+        if self.status_error:
+            raise InvalidObject(
+                f"{Reason.INVALID_STATUS}: the status of table {self.namespace}.{self.name} cannot be understood: "
+                f"{self.status_error}; restore it, or load all of the table anew with mode overwrite"
+            )
+
+    @property
     def refusal(self) -> str | None:
-        """Why the operator refused it, or that it has not judged it yet; None when it is accepted."""
+        """Why the operator refused it, or that it has not judged it yet; None when it is accepted.
+
+        A status that somebody spoiled is no refusal: the next load may mend it.
+        """
         if self.status.accepted:
             return None
         for condition in self.status.conditions:
             if condition.type == ConditionType.ACCEPTED:
+                if condition.reason == Reason.INVALID_STATUS:
+                    return None
                 return f"{condition.reason}: {condition.message}"
         return "the operator has not accepted it yet"
 
@@ -97,6 +146,10 @@ class GroupObject:
     name: str
     spec: ColocationGroupSpec
     status: ColocationGroupStatus
+
+    def refusal(self, namespace: str) -> str:
+        """Why tables of a namespace may not be in it, whatever their status says; empty when they may."""
+        return namespace_refusal((self.namespace, self.name), self.spec.allowed_namespaces, namespace)
 
 
 @dataclass(frozen=True)
@@ -224,22 +277,48 @@ class KubernetesCatalog:
             if not status or status >= HTTP_SERVER_ERROR or status in PASSING_FAILURES:
                 reason = getattr(error, "reason", None) or error
                 raise NoAnswer(f"{subject}: the API server answered {status or 'nothing'}: {reason}") from error
-            raise
+            said = getattr(error, "body", None) or getattr(error, "reason", None)
+            raise RequestRefused(f"{subject}: the API server answered {status}: {said}") from error
         except urllib3.exceptions.HTTPError as error:
             raise NoAnswer(f"{subject}: the API server's answer was lost: {error}") from error
 
 
 def parse_table(item: KubernetesObject) -> TableObject:
-    """A ColocatedTable as the API server gives it."""
+    """A ColocatedTable as the API server gives it.
+
+    Whoever loads tables may write their status, and tables are older or newer than this version: nothing is trusted.
+
+    Raises:
+        InvalidObject: its spec cannot be understood (``InvalidSpec``).
+    """
     metadata = item["metadata"]
+    name = f"{metadata['namespace']}.{metadata['name']}"
+    status, status_error = salvage(ColocatedTableStatus, item.get("status"))
     return TableObject(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         resource_version=metadata["resourceVersion"],
-        spec=ColocatedTableSpec.model_validate(item["spec"]),
-        status=ColocatedTableStatus.model_validate(item.get("status") or {}),
+        spec=_parse(ColocatedTableSpec, item.get("spec"), Reason.INVALID_SPEC, f"the spec of table {name}"),
+        status=status,
+        status_error=status_error,
+        lost_id=_lost_id(item.get("status")) if status_error else 0,
     )
+
+
+def _lost_id(status: object) -> int:
+    """The id of a snapshot of which something else cannot be understood; 0 = it says none that can be counted on."""
+    snapshot = status.get("snapshot") if isinstance(status, dict) else None
+    number = snapshot.get("id") if isinstance(snapshot, dict) else None
+    return number if type(number) is int and 0 < number < MAX_COUNT // 2 else 0
+
+
+def _parse(kind: type[Part], given: object, reason: Reason, what: str) -> Part:
+    part = "spec" if reason == Reason.INVALID_SPEC else "status"
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise InvalidObject(f"{reason}: {what} cannot be understood: {problems_of(error, part)}; correct it") from error
 
 
 def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
@@ -247,18 +326,27 @@ def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
     tables, unreadable = [], {}
     for item in items:
         try:
-            tables.append(parse_table(item))
-        except ValidationError as error:
+            table = parse_table(item)
+            table.check_status()
+            tables.append(table)
+        except InvalidObject as error:
             unreadable[item["metadata"]["name"]] = str(error)
     return TableList(tuple(sorted(tables, key=lambda table: table.name)), unreadable)
 
 
 def parse_group(item: KubernetesObject) -> GroupObject:
-    """A ColocationGroup as the API server gives it."""
+    """A ColocationGroup as the API server gives it.
+
+    Raises:
+        InvalidObject: its spec (``InvalidSpec``) or status (``InvalidStatus``) cannot be understood.
+    """
     metadata = item["metadata"]
+    name = f"{metadata['namespace']}/{metadata['name']}"
     return GroupObject(
         namespace=metadata["namespace"],
         name=metadata["name"],
-        spec=ColocationGroupSpec.model_validate(item["spec"]),
-        status=ColocationGroupStatus.model_validate(item.get("status") or {}),
+        spec=_parse(ColocationGroupSpec, item.get("spec"), Reason.INVALID_SPEC, f"the spec of group {name}"),
+        status=_parse(
+            ColocationGroupStatus, item.get("status") or {}, Reason.INVALID_STATUS, f"the status of group {name}"
+        ),
     )

@@ -61,7 +61,10 @@ def next_manifest(table: TableObject, parent: TableManifest | None, change: Chan
     Raises:
         LoadConflict: the files there are bucketed, partitioned, sorted or typed in another way, and new ones do not fit
             there; or files that the change began on are gone.
+        InvalidObject: the table's status does not say which files are there.
     """
+    if change.keeps_files:
+        table.check_status()
     spec = table.spec
     committed = parent.files if parent is not None else ()
     buckets = change.buckets if change.buckets is not None else _buckets_of(table, parent)
@@ -79,7 +82,7 @@ def next_manifest(table: TableObject, parent: TableManifest | None, change: Chan
         namespace=table.namespace,
         table=table.name,
         uid=table.uid,
-        snapshot_id=snapshot.id + 1 if snapshot else 1,
+        snapshot_id=table.last_id + 1,
         parent=snapshot.manifest_sha256 if snapshot else None,
         columns=spec.columns,
         bucketed_by=spec.bucketed_by,
@@ -158,6 +161,8 @@ def commit(
         current = _try_commit(catalog, table, prepared.snapshot, now(), doubt)
         if current is None or _is_published(current, prepared.snapshot):
             return prepared
+        if doubt.cause and current.status_error:
+            raise _unknown(table, prepared.snapshot, doubt, current.status_error)
         if current.status.snapshot != table.status.snapshot:
             if doubt.cause and _was_followed(current, prepared, parent_of, doubt):
                 return prepared

@@ -59,6 +59,9 @@ def find_target(catalog: Catalog, namespace: str, name: str) -> LoadTarget | str
         agents = catalog.get_agents(namespace, table.group)
     except NotInCatalog as error:
         return str(error)
+    refusal = group.refusal(namespace)
+    if refusal:
+        return refusal
     buckets = group.status.backends_per_bucket_seq
     if not buckets:
         return f"group {group.name} has no map yet ({group.status.reason or 'the operator has not seen it'})"

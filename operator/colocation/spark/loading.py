@@ -70,6 +70,8 @@ def load(
         NotReady: the table is refused, or has no map within ``wait_seconds``.
         ReplicasMissing: fewer than a majority of a bucket's nodes took its files.
         LoadConflict: another load was first and this one may not go on top of it.
+        CommitUnknown: the API server did not say whether the load was committed.
+        InvalidObject: somebody spoiled the table's status, which only an ``overwrite`` may replace.
     """
     if mode not in MODES:
         raise ValueError(f"mode {mode!r}; allowed: {', '.join(MODES)}")
@@ -77,6 +79,8 @@ def load(
     catalog = catalog or KubernetesCatalog()
     namespace = settings.namespace_or(namespace)
     found = catalog.get_table(namespace, table)
+    if mode != "overwrite":
+        found.check_status()
     if mode == "overwrite-partitions" and not found.spec.partitioned_by:
         raise ValueError(f"mode overwrite-partitions: table {namespace}.{table} has no partitions; use overwrite")
     _matched_names(df, found)  # a misfit is told at once, not when the group has a map

@@ -189,7 +189,7 @@ class Registrar:
         decision = decide(
             self._switches,
             in_group.object.status if in_group else None,
-            table.refusal,
+            table.refusal or (in_group.object.refusal(table.namespace) or None if in_group else None),
             _inconsistency(manifest, in_group.object) if in_group else None,
             in_group.freshness if in_group else CURRENT,
         )
@@ -291,7 +291,7 @@ def _inconsistency(manifest: TableManifest, group: GroupObject) -> str | None:
     if manifest.buckets != group.spec.buckets:
         return f"the files have {manifest.buckets} buckets, the group has {group.spec.buckets}"
     types = {column.name.lower(): canonical_type(column.type) for column in manifest.columns}
-    key = tuple(types[name.lower()] for name in manifest.bucketed_by)
+    key = tuple(types.get(name.lower(), f"no column {name}") for name in manifest.bucketed_by)
     if key != group.spec.bucket_key:
         return f"the files are bucketed by ({', '.join(key)}), the group by ({', '.join(group.spec.bucket_key)})"
     return None

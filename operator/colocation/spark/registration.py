@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
+from pyspark.errors import PySparkException
 
+from colocation.model.conditions import Reason
 from colocation.model.retention import SnapshotNotFound, find_snapshot
 
 from .agents import NoAgentAnswers
-from .catalog import Catalog, KubernetesCatalog, NotAllowed, NotInCatalog, TableObject
+from .catalog import Catalog, KubernetesCatalog, NoAnswer, NotAllowed, NotInCatalog, RequestRefused, TableObject
 from .configuration import SessionSettings
 from .registrar import Groups, RegisteredTable, Registrar
 from .session_catalog import ForeignTable
@@ -28,6 +30,9 @@ LOG = logging.getLogger(__name__)
 REQUESTS_KEY = "colocation.requests"
 """Session configuration: what was registered, so that ``refresh`` can do it again."""
 
+EXPECTED_FAILURES = (
+    NotInCatalog, NotAllowed, RequestRefused, NoAgentAnswers, ForeignTable, ValueError, PySparkException,
+)
 DATABASE_NAME = re.compile(r"\w+", re.ASCII)
 
 
@@ -131,6 +136,7 @@ def read_snapshot(
     namespace = settings.namespace_or(namespace)
     catalog = catalog or KubernetesCatalog()
     found = catalog.get_table(namespace, table)
+    found.check_status()
     snapshot = find_snapshot(f"{namespace}.{table}", found.status, snapshot_id)
     before = _requests(spark).get(namespace)
     registrar = Registrar(spark, settings, namespace, before.database if before else "")
@@ -169,8 +175,6 @@ def _register_all(
     registrar: Registrar, groups: Groups, namespace: str, request: _Request, catalog: Catalog
 ) -> list[RegisteredTable]:
     """Whatever can be registered; tables that no longer exist leave the session."""
-    from pyspark.errors import PySparkException
-
     listed = catalog.list_tables(namespace)
     found = {table.name for table in listed.tables}
     for name in sorted(set(request.snapshots) - found):
@@ -184,10 +188,13 @@ def _register_all(
             continue
         try:
             registered.append(_register_one(registrar, table, groups, request.snapshots))
-        except SnapshotNotFound:
-            raise
-        except (NotInCatalog, NotAllowed, NoAgentAnswers, ForeignTable, ValueError, PySparkException) as error:
+        except (SnapshotNotFound, NoAnswer):
+            raise  # what the caller asked for; what is no fault of one table
+        except EXPECTED_FAILURES as error:
             failures[table.name] = str(error)
+        except Exception as error:  # its objects and manifest are written by others: its fault hinders no other table
+            LOG.warning("table %s.%s", namespace, table.name, exc_info=True)
+            failures[table.name] = f"{Reason.INTERNAL_ERROR}: {type(error).__name__}: {error}"
     registrar.forget_others({table.name for table in registered})
     for name, reason in failures.items():
         LOG.warning("table %s.%s was not registered: %s", namespace, name, reason)
@@ -198,6 +205,7 @@ def _register_all(
 def _register_one(
     registrar: Registrar, table: TableObject, groups: Groups, snapshots: Mapping[str, int]
 ) -> RegisteredTable:
+    table.check_status()
     if table.name in snapshots:
         snapshot = find_snapshot(f"{table.namespace}.{table.name}", table.status, snapshots[table.name])
         return registrar.register_snapshot(table, snapshot, groups, alias=table.name)

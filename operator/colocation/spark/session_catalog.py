@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+
 from .table_statement import MARK, SCHEME, SESSION_CATALOG, STORED_SUFFIX, qualified, quote
 
 if TYPE_CHECKING:
@@ -98,17 +101,15 @@ class SessionCatalog:
         It lies in the warehouse, as any other: what users make in it must not go with this driver. Only where there can
         be no folder in the warehouse, and the catalog is this driver's own memory, it lies in ``fallback_folder``.
         """
-        from pyspark.errors import PySparkException
-
         if self._java_catalog().databaseExists(self.database):
             return
         statement = f"CREATE DATABASE IF NOT EXISTS {quote(SESSION_CATALOG)}.{quote(self.database)}"
         try:
             self._spark.sql(statement)
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError):
             if self._spark.conf.get(CATALOG_KIND, "in-memory") != "in-memory":
                 raise
-            LOG.warning("database %s is made in %s, gone with this driver: %s", self.database, fallback_folder, error)
+            LOG.warning("database %s is made in %s", self.database, fallback_folder, exc_info=True)
             self._spark.sql(f"{statement} LOCATION '{fallback_folder}'")
 
     def find(self, name: str) -> CatalogEntry | None:
@@ -133,8 +134,6 @@ class SessionCatalog:
         Raises:
             ForeignTable: the name, or that of the table below its view, is taken by something else; nothing changed.
         """
-        from pyspark.errors import AnalysisException
-
         names = (name, name + STORED_SUFFIX) if len(statements) > 1 else (name,)
         with _ONE_AT_A_TIME:
             for attempt in range(CREATE_ATTEMPTS):

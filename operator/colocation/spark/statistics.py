@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+MAX_ROWS = 10**12
+"""Times the bytes of a row this is still a number of Java's; whoever loads tables may write any into their status."""
 
 
 def tell_row_count(spark: "SparkSession", name: str, rows: int) -> None:
@@ -18,5 +20,6 @@ def tell_row_count(spark: "SparkSession", name: str, rows: int) -> None:
         name: the table's name, quoted as in SQL.
         rows: from the table's snapshot.
     """
+    known = min(rows, MAX_ROWS)
     java: Any = spark.sparkContext._jvm
-    java.dev.colocation.spark.TableStatistics.tellRowCount(spark._jsparkSession.sessionState(), name, rows)
+    java.dev.colocation.spark.TableStatistics.tellRowCount(spark._jsparkSession.sessionState(), name, known)

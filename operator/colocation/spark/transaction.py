@@ -68,7 +68,9 @@ class Transaction:
 
         Raises:
             NoAgentAnswers: no agent has the manifest.
+            InvalidObject: the table's status does not say which it is.
         """
+        self.table.check_status()
         with self.destination.open_agents() as agents:
             return _committed_manifest(agents, self.table)
 

@@ -41,8 +41,9 @@ def faults_of(observation: Observation, membership: Membership, reports: TableRe
                     faults[table.identity.uid] = _missing(table, nodes)
     for table in observation.tables:
         if table.status_error:
-            message = f"{table.status_error}; write a status that can be read, as a load does"
-            faults[table.identity.uid] = Refusal(reason=Reason.INVALID_STATUS, message=message)
+            refusal = membership.refusals.get(table.identity.uid)
+            said = refusal.message if refusal and refusal.reason == Reason.INVALID_STATUS else table.status_error
+            faults[table.identity.uid] = Refusal(reason=Reason.INVALID_STATUS, message=said)
     return faults
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import chain
 
 from ..model.agent import TableReference
+from ..model.members import RecycledTable
 from ..model.names import group_key
 from ..model.schema_check import Refusal
 from .membership import GroupKey, Membership
 from .observation import DroppedTable, Observation, ObservedGroup, ObservedTable, TableKey
-from .recycled import Records, live_manifests, recycled_records, reference_of
+from .recycled import Records, is_heir, live_manifests, recycled_records, reference_of
 
 
 class TableIndex:
@@ -55,15 +57,20 @@ class TableIndex:
                 found.setdefault(table.recovers, []).append(table)
         return found
 
-    def heirs_of(self, uid: str) -> list[ObservedTable]:
+    def heirs_of(self, record: RecycledTable) -> list[ObservedTable]:
         """The tables that bring a dropped one back, or have done so."""
-        return self._heirs.get(uid, [])
+        return [table for table in self._heirs.get(record.uid, ()) if is_heir(table, record)]
+
+    def has_returned(self, table: ObservedTable) -> bool:
+        """Whether a table, also one that is dropped since, brings this dropped one back or has brought it back."""
+        return (table.identity.uid, table.identity.namespace, table.identity.name) in self._returned
 
     @cached_property
-    def returned(self) -> frozenset[str]:
-        """Uids of dropped tables that some table, also one that is dropped since, brings back or has brought back."""
-        dropped = (one.table.recovers for one in self.observation.dropped_tables.values())
-        return frozenset(self._heirs) | {uid for uid in dropped if uid}
+    def _returned(self) -> frozenset[tuple[str, str, str]]:
+        last_seen = chain(self.observation.tables, (one.table for one in self.observation.dropped_tables.values()))
+        return frozenset(
+            (one.recovers, one.identity.namespace, one.identity.name) for one in last_seen if one.recovers
+        )
 
     @cached_property
     def _dropped(self) -> Mapping[GroupKey, list[DroppedTable]]:

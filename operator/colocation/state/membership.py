@@ -1,21 +1,21 @@
 """Which tables are in which group, and which move to another: decided from the objects, so every pass decides alike.
 
-A table is placed by the group that its status names, whatever its spec says by now: a spec that is refused, or that is
+A table stays in the group that places it (see ``placement``), whatever its spec says by now: a spec that is refused, or
 not carried out yet, never makes its files homeless. Source: seed 000, "Modifying Table Group Properties".
 """
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..model.conditions import Reason
-from ..model.members import MAX_TABLES
-from ..model.names import group_key, private_group_name
+from ..model.members import MAX_TABLES, RecycledTable
 from ..model.schema_check import Refusal, check_columns, check_member, check_newcomer, check_schema
+from ..model.table import ColocatedTableSpec
 from .observation import Observation, ObservedGroup, ObservedTable
-
-GroupKey = tuple[str, str]
-Groups = Mapping[GroupKey, ObservedGroup]
+from .placement import GroupKey, Groups, Placement, Placements, TableMemory, allows, spec_key
+from .recycled import record_of, recycled_records
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Membership:
     ``refusals``: table uid -> why its spec is not carried out; such a table stays where it is.
     ``arriving``: group -> the tables that move to it and are placed by another one until their files are here.
     ``orphans``: (namespace, group) that does not exist -> the tables that name it, the first made first.
-    ``wanted``: table uid -> the group that its spec names, whether it exists or not.
+    ``wanted``: table uid -> the group that its spec names, whether it exists or not; not one that is closed to it.
+    ``memories``: table uid -> what its group is to remember of it.
     """
 
     members: Mapping[GroupKey, tuple[ObservedTable, ...]]
@@ -33,6 +34,7 @@ class Membership:
     refusals: Mapping[str, Refusal]
     orphans: Mapping[GroupKey, tuple[ObservedTable, ...]]
     wanted: Mapping[str, GroupKey]
+    memories: Mapping[str, TableMemory]
 
     @property
     def places(self) -> dict[str, GroupKey]:
@@ -48,33 +50,95 @@ class Membership:
 def memberships(observation: Observation) -> Membership:
     """Sort all tables into members, arriving and refused ones, and those whose group is missing."""
     groups = {group.key: group for group in observation.groups}
-    members: dict[GroupKey, list[ObservedTable]] = {key: [] for key in groups}
-    arriving: dict[GroupKey, list[ObservedTable]] = {}
-    orphans: dict[GroupKey, list[ObservedTable]] = {}
-    refusals: dict[str, Refusal] = {}
-    wanted: dict[str, GroupKey] = {}
-    places = {table.identity.uid: _placed_by(groups, table) for table in observation.tables}
-    taken = Counter(current.key for current in places.values() if current is not None)
+    placements = Placements(groups, observation.tables).by_uid
+    sorting = _Sorting(groups, placements)
     for table in sorted(observation.tables, key=_age):
-        uid, current = table.identity.uid, places[table.identity.uid]
-        key = _wanted_key(groups, table)
-        if key is not None:
-            wanted[uid] = key
-        refusal = _refusal(groups, table, current, key)
-        if refusal is None and key in groups and (current is None or current.key != key):
-            refusal = _refusal_by_full_group(key, taken[key])
-            taken[key] += refusal is None
+        sorting.take(table, placements[table.identity.uid])
+    return Membership(
+        members=_by_name(sorting.members),
+        arriving=_by_name(sorting.arriving),
+        refusals=sorting.refusals,
+        orphans={key: tuple(found) for key, found in sorting.orphans.items()},
+        wanted=sorting.wanted,
+        memories=sorting.memories,
+    )
+
+
+class _Sorting:
+    """Takes the tables one by one, the first made first."""
+
+    def __init__(self, groups: Groups, placements: Mapping[str, Placement]) -> None:
+        self._groups = groups
+        self._taken = Counter(one.group.key for one in placements.values() if one.group and one.is_remembered)
+        self.members: dict[GroupKey, list[ObservedTable]] = {key: [] for key in groups}
+        self.arriving: dict[GroupKey, list[ObservedTable]] = {}
+        self.orphans: dict[GroupKey, list[ObservedTable]] = {}
+        self.refusals: dict[str, Refusal] = {}
+        self.wanted: dict[str, GroupKey] = {}
+        self.memories: dict[str, TableMemory] = {}
+
+    def take(self, table: ObservedTable, placed: Placement) -> None:
+        """Find the table's place."""
+        uid, key = table.identity.uid, _wanted_key(placed)
+        refusal = self._refusal(placed, key)
+        current = placed.group
+        is_counted = placed.is_remembered and current is not None and current.key == key
+        if refusal is None and key is not None and key in self._groups and not is_counted:
+            refusal = _refusal_by_full_group(key, self._taken[key])
+            self._taken[key] += refusal is None
+        if refusal is not None and not placed.is_remembered:
+            current = None
+        if key is not None and _is_open(self._groups.get(key), key, table):
+            self.wanted[uid] = key
         if refusal is not None:
-            refusals[uid] = refusal
-        elif key is not None and key not in groups:
-            orphans.setdefault(key, []).append(table)
+            self.refusals[uid] = refusal
+        elif key is not None and key not in self._groups:
+            self.orphans.setdefault(key, []).append(table)
         elif key is not None and current is not None and current.key != key:
-            arriving.setdefault(key, []).append(table)
-        if current is not None:
-            members[current.key].append(table)
-        elif refusal is None and key in members:
-            members[key].append(table)
-    return Membership(_by_name(members), _by_name(arriving), refusals, _frozen(orphans), wanted)
+            self.arriving.setdefault(key, []).append(table)
+        place = current.key if current else key if refusal is None else None
+        if place in self.members:
+            self.members[place].append(table)
+        taken_by = self._groups.get(key) if key is not None and key == place and refusal is None else None
+        self.memories[uid] = _next_memory(placed, table, taken_by)
+
+
+    def _refusal(self, placed: Placement, key: GroupKey | None) -> Refusal | None:
+        table = placed.table
+        if table.spec is None or key is None:
+            return Refusal(reason=Reason.INVALID_SPEC, message=f"{table.spec_error}; correct the spec")
+        group = self._groups.get(key)
+        forbidden = _refusal_of_namespace(group, table) if group else _refusal_of_foreign(table, key)
+        if forbidden is not None:
+            return forbidden
+        if table.status_error:
+            return _refusal_of_status(placed)
+        if table.is_recovering:
+            return _refusal_of_recovery(is_possible=record_of(table, self._records) is not None)
+        if table.status.snapshot and table.status.columns:
+            refused = _refusal_of_columns(placed, table.spec)
+            if refused:
+                return refused
+        is_member = placed.group is not None and placed.group.key == key
+        return refusal_by_group(group, table, is_member) if group else None
+
+    @cached_property
+    def _records(self) -> dict[str, tuple[RecycledTable, ObservedGroup]]:
+        return recycled_records(self._groups.values())
+
+
+def _is_open(group: ObservedGroup | None, key: GroupKey, table: ObservedTable) -> bool:
+    """Whether the table has a say about the group: it keeps a group that it names from being deleted."""
+    namespace = table.identity.namespace
+    return key[0] == namespace if group is None else allows(group, namespace)
+
+
+def _next_memory(placed: Placement, table: ObservedTable, taken_by: ObservedGroup | None) -> TableMemory:
+    """``taken_by``: the group that takes the table's spec as it is now. A status that is not readable is no news."""
+    snapshot = table.status.snapshot or (placed.memory.snapshot if table.status_error else None)
+    if taken_by is None or taken_by.spec is None or table.spec is None:
+        return replace(placed.memory, snapshot=snapshot)
+    return TableMemory(table.spec.replicas or taken_by.spec.replicas, table.spec.columns_digest, snapshot)
 
 
 def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, tuple[ObservedTable, ...]]:
@@ -84,54 +148,36 @@ def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, t
     return {key: tuple(sorted(found, key=name)) for key, found in tables.items()}
 
 
-def _frozen(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, tuple[ObservedTable, ...]]:
-    return {key: tuple(found) for key, found in tables.items()}
-
-
 def _age(table: ObservedTable) -> tuple[object, ...]:
     """The first made first: two operators find the same parent table."""
     return table.identity.created_at, table.identity.namespace, table.identity.name
 
 
-def _placed_by(groups: Groups, table: ObservedTable) -> ObservedGroup | None:
-    """The group that the status names, unless it is gone or was made anew with another schema."""
-    if table.status.group is None:
-        return None
-    group = groups.get(group_key(table.identity.namespace, table.status.group))
-    if group is None or group.spec is None or table.status.buckets not in (None, group.spec.buckets):
-        return None
-    same_key = table.spec is None or table.spec.bucket_key_types == group.spec.bucket_key
-    return group if same_key else None
-
-
-def _wanted_key(groups: Groups, table: ObservedTable) -> GroupKey | None:
+def _wanted_key(placed: Placement) -> GroupKey | None:
     """The group that the spec names; for a table in no group its private one; None when the spec is not valid."""
-    if table.spec is None:
-        return None
-    namespace, name = table.identity.namespace, table.identity.name
-    if table.spec.colocate_with:
-        return group_key(namespace, table.spec.colocate_with)
-    current = _placed_by(groups, table)
-    if current is not None and current.private:
+    current, spec = placed.group, placed.table.spec
+    if current is not None and current.private and spec is not None and not spec.colocate_with:
         return current.key
-    return namespace, private_group_name(name, table.identity.uid)
+    return spec_key(placed.table)
 
 
-def _refusal(
-    groups: Groups, table: ObservedTable, current: ObservedGroup | None, key: GroupKey | None
-) -> Refusal | None:
-    if table.spec is None or key is None:
-        return Refusal(reason=Reason.INVALID_SPEC, message=f"{table.spec_error}; correct the spec")
-    if table.is_recovering:
-        return _refusal_of_recovery(groups, table)
-    if table.status.snapshot and table.status.columns:
-        refused = check_columns(table.status.columns, table.spec.columns)
-        if refused:
-            return refused
-    group = groups.get(key)
-    if group is None:
-        return _refusal_of_foreign(table, key)
-    return refusal_by_group(group, table, is_member=current is not None and current.key == key)
+def _refusal_of_columns(placed: Placement, spec: ColocatedTableSpec) -> Refusal | None:
+    """Why files with the columns that were accepted do not fit the spec."""
+    if placed.columns_are_known:
+        return check_columns(placed.table.status.columns, spec.columns)
+    message = (
+        "spec.columns was changed, and status.columns is not what the operator wrote, so nothing says whether the "
+        "table's files fit; set spec.columns as it was, wait for Accepted, then change it"
+    )
+    return Refusal(reason=Reason.INVALID_STATUS, message=message)
+
+
+def _refusal_of_status(placed: Placement) -> Refusal:
+    """A status that cannot be read: nothing of the table is touched until it can."""
+    known = placed.memory.snapshot
+    remembered = f"; its group remembers snapshot {known.id}, manifest {known.manifest}" if known else ""
+    message = f"{placed.table.status_error}; correct it with kubectl edit --subresource=status{remembered}"
+    return Refusal(reason=Reason.INVALID_STATUS, message=message)
 
 
 def refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool) -> Refusal | None:
@@ -140,21 +186,34 @@ def refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool
     if group.spec is None or spec is None:
         message = f"the spec of group {name} is not valid ({group.spec_error}); correct the group"
         return Refusal(reason=Reason.INVALID_SPEC, message=message)
-    namespace = table.identity.namespace
-    if group.identity.namespace != namespace and not {"*", namespace} & set(group.spec.allowed_namespaces):
-        message = (
-            f"group {group.identity.namespace}/{name} allows namespaces [{', '.join(group.spec.allowed_namespaces)}], "
-            f"and the table is in {namespace}; add it to allowedNamespaces of the group"
-        )
-        return Refusal(reason=Reason.NAMESPACE_NOT_ALLOWED, message=message)
     if group.private and not is_member and spec.colocate_with:
         message = f"group {name} is of one table that is in no group; name another group in colocateWith"
+        return Refusal(reason=Reason.PRIVATE_GROUP, message=message)
+    is_taken = not group.private or any(member.uid != table.identity.uid for member in group.status.members)
+    if is_taken and not is_member and not spec.colocate_with:
+        message = (
+            f"a table in no group gets a group of its own, named {name}, and a group of that name is there for others; "
+            "delete that group, or name a group in colocateWith"
+        )
         return Refusal(reason=Reason.PRIVATE_GROUP, message=message)
     if is_member:
         return check_member(name, group.spec, spec, table.status)
     if table.status.group is not None:
         return check_newcomer(name, group.spec, spec, table.status)
     return check_schema(name, group.spec, spec)
+
+
+def _refusal_of_namespace(group: ObservedGroup, table: ObservedTable) -> Refusal | None:
+    """A group of another namespace says whose tables it takes."""
+    namespace = table.identity.namespace
+    if group.spec is None or allows(group, namespace):
+        return None
+    message = (
+        f"group {group.identity.namespace}/{group.identity.name} allows namespaces "
+        f"[{', '.join(group.spec.allowed_namespaces)}], and the table is in {namespace}; "
+        "add it to allowedNamespaces of the group"
+    )
+    return Refusal(reason=Reason.NAMESPACE_NOT_ALLOWED, message=message)
 
 
 def _refusal_by_full_group(key: GroupKey, tables: int) -> Refusal | None:
@@ -176,9 +235,9 @@ def _refusal_of_foreign(table: ObservedTable, key: GroupKey) -> Refusal | None:
     return Refusal(reason=Reason.NO_GROUP, message=message)
 
 
-def _refusal_of_recovery(groups: Groups, table: ObservedTable) -> Refusal:
+def _refusal_of_recovery(is_possible: bool) -> Refusal:
     """While its files are brought back nobody may load the table."""
-    if any(record.uid == table.recovers for group in groups.values() for record in group.status.recycled):
+    if is_possible:
         message = "its files are brought back from the recycle bin; wait"
         return Refusal(reason=Reason.RECOVERING, message=message)
     message = "the dropped table that it was to bring back is purged; delete this table, and make it anew"

@@ -27,6 +27,8 @@ from ..model.names import (
     LABEL_PRIVATE,
     RECOVER_PREFIX,
 )
+from ..model.problems import problems_of
+from ..model.salvage import salvage
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
 from ..model.times import parse_time
 from .observation import (
@@ -38,8 +40,6 @@ from .observation import (
     ObservedNode,
     ObservedTable,
 )
-from .problems import problems_of
-from .salvage import salvage
 
 __all__ = [
     "format_time",

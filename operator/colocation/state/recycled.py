@@ -18,7 +18,7 @@ def recycled_records(groups: Iterable[ObservedGroup]) -> dict[str, tuple[Recycle
 
 def reference_of(table: ObservedTable, records: Records) -> TableReference:
     """The table as agents are asked about it: one that is brought back, with the manifest that it is to have."""
-    found = records.get(table.recovers or "")
+    found = record_of(table, records)
     return as_recovered(table, found[0]).reference if found and table.is_recovering else table.reference
 
 
@@ -29,6 +29,21 @@ def live_manifests(table: ObservedTable, records: Records) -> tuple[str, ...]:
     (nothing was committed yet, or the status is not readable), so nothing of the table may be deleted.
     """
     return () if table.status_error else reference_of(table, records).live_manifests
+
+
+def record_of(table: ObservedTable, records: Records) -> tuple[RecycledTable, ObservedGroup] | None:
+    """The dropped table that this one brings back, and the group that remembers it.
+
+    Only a table of the same namespace and name takes over a dropped one's files, whatever its annotation says.
+    """
+    found = records.get(table.recovers or "")
+    return found if found and is_heir(table, found[0]) else None
+
+
+def is_heir(table: ObservedTable, record: RecycledTable) -> bool:
+    """Whether the table was made to bring back this dropped one."""
+    identity = table.identity
+    return (table.recovers, identity.namespace, identity.name) == (record.uid, record.namespace, record.name)
 
 
 def as_recovered(table: ObservedTable, record: RecycledTable) -> ObservedTable:

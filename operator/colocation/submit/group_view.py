@@ -1,13 +1,13 @@
 """A colocation group as a submitter sees it: is it stable, where do its buckets lie, with which settings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..manifests.spark_pods import SparkPlacement
 from ..model.base import Frozen
 from ..model.conditions import Reason
 from ..model.freshness import CURRENT, Freshness
-from ..model.group import ColocationGroupStatus
+from ..model.group import ColocationGroupStatus, namespace_refusal
 from ..model.names import DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from .errors import ManifestError
 
@@ -40,10 +40,15 @@ class GroupView(Frozen):
         namespace: str | None = None,
         freshness: Freshness = CURRENT,
     ) -> "GroupView":
-        """From the ColocationGroup and the ConfigMap that the operator keeps of it in the application's namespace."""
+        """From the ColocationGroup and the ConfigMap that the operator keeps of it in the application's namespace.
+
+        Raises:
+            ManifestError: the group does not allow the application's namespace.
+        """
         status = ColocationGroupStatus.model_validate(group.get("status") or {})
         conf = read_properties((config_map.get("data") or {}).get(CONFIGURATION_KEY, ""))
         key = (group["metadata"]["namespace"], group["metadata"]["name"])
+        check_allowed(key, (group.get("spec") or {}).get("allowedNamespaces") or (), namespace or key[0])
         data_root = conf.get("spark.colocation.dataRoot", DEFAULT_DATA_ROOT)
         image = conf.get("spark.kubernetes.container.image")
         return cls.from_status(key, status, data_root, image, namespace, freshness)
@@ -104,6 +109,17 @@ class GroupView(Frozen):
         if not self.reason:
             return "the operator has not reported on it yet"
         return f"{self.reason}: {self.message}" if self.message else self.reason
+
+
+def check_allowed(group: tuple[str, str], allowed: Iterable[str], namespace: str) -> None:
+    """Refuse an application beside a group of another namespace that does not allow its own.
+
+    Raises:
+        ManifestError: naming the namespaces that it allows.
+    """
+    refusal = namespace_refusal(group, allowed, namespace)
+    if refusal:
+        raise ManifestError(refusal)
 
 
 def read_properties(text: str) -> dict[str, str]:

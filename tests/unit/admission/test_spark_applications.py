@@ -122,14 +122,20 @@ def test_a_generated_name_is_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "allowed"), [(["shop"], True), (["accounts"], False)], ids=["tables here", "no table here"]
+    ("members", "lets_in", "refusal"),
+    [
+        pytest.param("shop", "shop", "", id="tables here"),
+        pytest.param("accounts", "shop", "group accounts/sales has no table in namespace 'shop'", id="no table here"),
+        pytest.param("shop", "bank", "NamespaceNotAllowed: group accounts/sales allows namespaces [bank]", id="not"),
+    ],
 )
-def test_a_group_of_another_namespace_serves_where_its_tables_are(members: list[str], allowed: bool) -> None:
-    """Only there the operator keeps the ConfigMap that Spark's pods mount."""
+def test_a_group_of_another_namespace_serves_where_its_tables_are(members: str, lets_in: str, refusal: str) -> None:
+    """Only there the operator keeps the ConfigMap that Spark's pods mount, and only while the group allows it."""
     status = {"stable": True, "nodes": ["node-1"],
-              "members": [{"namespace": namespace, "name": "orders", "uid": "1"} for namespace in members]}  # fmt: skip
+              "members": [{"namespace": members, "name": "orders", "uid": "1"}]}  # fmt: skip
     body = spark_application()
     body["metadata"]["labels"]["colocation.dev/group-namespace"] = "accounts"
-    verdict = place_application(creation(body), known(groups=[group(namespace="accounts", status=status)], tables=[]))
-    assert verdict.allowed is allowed
-    assert allowed or "group accounts/sales has no table in namespace 'shop'" in verdict.message
+    there = group(namespace="accounts", status=status, allowedNamespaces=[lets_in])
+    verdict = place_application(creation(body), known(groups=[there], tables=[]))
+    assert verdict.allowed is (not refusal)
+    assert refusal in verdict.message

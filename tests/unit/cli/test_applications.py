@@ -361,14 +361,56 @@ def test_sql_beside_the_only_group_of_a_single_table(run: Run, cluster: FakeClus
     assert run("sql", "select 1").exit_code == 0
 
 
-def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """The namespace has no group of its own; its table says whose it is in."""
+def group_elsewhere(cluster: FakeCluster) -> dict[str, Any]:
+    """Namespace ``shop`` has no group of its own; its table is in one of ``accounts``, which allows no other."""
     group = group_object()
     group["metadata"]["namespace"] = "accounts"
     cluster.groups()[:] = []
     cluster.tables()[:] = [table_object(colocateWith="accounts/sales")]
     cluster.group_of = lambda key: group  # type: ignore[method-assign]
+    return group
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["submit", "-f", "-"], ["sql", "select 1"], ["sql", "select 1", "--group", "accounts/sales"],
+        ["load", "orders", "--from", "x"], ["compact", "orders"], ["drop-partitions", "orders", "--partition", "k=1"],
+    ],
+)  # fmt: skip
+def test_a_group_that_does_not_allow_the_namespace_places_nothing(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, command: list[str]
+) -> None:
+    """However it is named: by labels, by an option, by the status of a table, which its loaders may write."""
+    group_elsewhere(cluster)
+    created = kubeflow()
+    body = spark_application()
+    body["metadata"]["labels"] |= {LABEL_GROUP: "sales", LABEL_GROUP_NAMESPACE: "accounts"}
+    done = run(*command, stdin=yaml.safe_dump(body))
+    assert (done.exit_code, created.objects) == (2, {})
+    assert done.stderr == (
+        "error: NamespaceNotAllowed: group accounts/sales allows namespaces [], and this is namespace shop; add it to "
+        "allowedNamespaces of the group\n"
+    )
+
+
+def test_sql_is_not_hindered_by_a_table_that_cannot_be_read(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow
+) -> None:
+    """Its status, or its spec of a newer version, is that table's fault alone."""
+    kubeflow(result=ROWS)
+    cluster.tables().append({**table_object("bad"), "status": {"group": 7}})
+    cluster.tables().append({**table_object("newer"), "spec": {"of": "a newer version"}})
+    assert run("sql", "select 1").exit_code == 0
+
+
+def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """The namespace has no group of its own; its table says whose it is in."""
+    group = group_elsewhere(cluster)
     created = kubeflow(result=ROWS)
+    refused = run("sql", "select 1")
+    assert (refused.exit_code, created.objects) == (2, {})
+    group["spec"]["allowedNamespaces"] = ["shop"]
     assert run("sql", "select 1").exit_code == 0
     (application,) = created.objects.values()
     labels = application["metadata"]["labels"]

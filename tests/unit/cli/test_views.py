@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kubernetes.client import ApiException
 
+from colocation.cli import options
 from colocation.cli.main import main
 from colocation.model.freshness import Freshness
 
@@ -93,13 +97,44 @@ def test_a_status_that_cannot_be_read_is_explained(run: Run, cluster: FakeCluste
     cluster.groups().append(group_object("broken", tables=7))
     _, sales, broken, _, matter = run("groups").stdout.splitlines()
     assert "AllReplicasComplete" in sales
-    assert broken.split()[:7] == ["broken", "2", "2", "bigint", "0", "unknown", "InvalidStatus"]
-    assert "broken: InvalidStatus: its status is not valid: tables: Input should be a valid tuple (given 7)" in matter
+    assert broken.split()[:7] == ["broken", "2", "2", "bigint", "1", "unknown", "InvalidStatus"]
+    assert matter == "broken: InvalidStatus: status.tables is 7: Input should be a valid tuple"
+    assert f"stable:      unknown: {matter.removeprefix('broken: ')}" in run("show", "broken").stdout
     lines = {**table_object("lines"), "status": {"snapshot": {"id": "x"}, "accepted": True}}
     cluster.tables().append(lines)
     _, orders, bad, _, matter = run("tables").stdout.splitlines()
     assert (orders.split()[2], bad.split()[:3]) == ("true", ["lines", "sales", "InvalidStatus"])
-    assert matter.startswith("lines: InvalidStatus: its status is not valid: snapshot.id: Input should be a valid in")
+    assert matter.startswith('lines: InvalidStatus: status.snapshot.id is "x": Input should be a valid integer')
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["soon", 2**70]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+SNAPSHOT_FIELDS = ("id", "manifest", "committedAt", "partitions", "files", "rows", "bytes")
+STATUSES = JSON | st.fixed_dictionaries(
+    {},
+    optional={
+        "accepted": JSON, "group": JSON, "buckets": JSON, "columns": JSON, "history": JSON, "conditions": JSON,
+        "snapshot": JSON | st.fixed_dictionaries({}, optional=dict.fromkeys(SNAPSHOT_FIELDS, JSON)),
+    },
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(STATUSES)
+def test_no_status_hinders_the_list_of_tables(status: Any) -> None:
+    """Whatever somebody wrote: the table is listed, one that cannot be read with the reason, the others as they are."""
+    hostile = {**table_object("hostile"), "status": status}
+    cluster = FakeCluster([group_object()], [hostile, table_object()])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(options, "Cluster", lambda context, namespace: cluster)
+        done = CliRunner().invoke(main, ["tables"])
+    assert done.exit_code == 0, done.output
+    _, bad, good, *matters = done.stdout.splitlines()
+    assert (bad.split()[0], good.split()[:3]) == ("hostile", ["orders", "sales", "true"])
+    assert ("InvalidStatus" in bad) == any(line.startswith("hostile: InvalidStatus: ") for line in matters)
 
 
 SILENT = Freshness(message="the operator has given no sign of life since 2026-11-21T04:00:00Z")

@@ -10,10 +10,12 @@ from kubernetes.client import ApiException
 from colocation.model.table import TableSnapshot
 from colocation.sign_of_life import OperatorLife
 from colocation.spark.catalog import (
+    InvalidObject,
     KubernetesCatalog,
     NoAnswer,
     NotAllowed,
     NotInCatalog,
+    RequestRefused,
     WriteConflict,
     parse_table,
     parse_tables,
@@ -74,7 +76,7 @@ def test_the_commit_carries_its_precondition() -> None:
         (ApiException(status=409), WriteConflict),
         (ApiException(status=404), NotInCatalog),
         (ApiException(status=403), NotAllowed),
-        (ApiException(status=422), ApiException),
+        (ApiException(status=422), RequestRefused),
         *[(ApiException(status=status), NoAnswer) for status in (0, 408, 429, 500, 502, 503, 504)],
         (urllib3.exceptions.ProtocolError("cut"), NoAnswer),
         (urllib3.exceptions.ReadTimeoutError(None, "/", "timed out"), NoAnswer),
@@ -110,6 +112,27 @@ def test_the_config_map_tells_agents_and_whether_the_operator_lives(status: int 
     told = catalog.get_agents("shop", "sales")
     assert told.urls == {"node-1": "https://10.0.0.1:8440"}
     assert told.freshness.is_current is is_current
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "last_id"),
+    [
+        pytest.param({"id": 7, "manifest": "x"}, 7, id="legible"),
+        pytest.param({"id": 1 << 60, "manifest": "x"}, 3, id="too large to count on"),
+        pytest.param({"id": True}, 3, id="no number"),
+        pytest.param("gone", 3, id="no snapshot"),
+    ],
+)
+def test_a_spoiled_status_may_be_mended(snapshot: Any, last_id: int) -> None:
+    """What can be read of it is kept, and what the operator says of it is no refusal of the load that mends it."""
+    refused = {"type": "Accepted", "status": "False", "reason": "InvalidStatus", "message": "snapshot"}
+    kept = {**SNAPSHOT.to_json_dict(), "id": 3}
+    status = {"snapshot": snapshot, "history": [kept], "accepted": False, "conditions": [refused]}
+    table = parse_table({**ITEM, "status": status})
+    assert (table.status.snapshot, [one.id for one in table.status.history], table.refusal) == (None, [3], None)
+    assert table.last_id == last_id
+    with pytest.raises(InvalidObject, match=r"InvalidStatus: the status of table shop\.orders cannot be understood"):
+        table.check_status()
 
 
 def test_an_unreadable_table_does_not_hinder_the_others() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from colocation.model.table import ColocatedTableSpec, Column, Retention, TableSnapshot
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
-from colocation.spark.catalog import TableObject, WriteConflict
+from colocation.spark.catalog import InvalidObject, TableObject, WriteConflict
 from colocation.spark.changes import DropPartitions, Mode, NewFiles, Rewrite
 from colocation.spark.commit import LoadConflict, commit, next_manifest
 
@@ -221,6 +221,18 @@ def test_files_of_another_order_are_not_mixed(catalog: FakeCatalog, storage: Sto
     sorted_anew = replace(table, spec=table.spec.model_copy(update={"sorted_by": ("day", "id")}))
     with pytest.raises(LoadConflict, match=r"its files have sortedBy \('id',\), the table now says \('day', 'id'\)"):
         next_manifest(sorted_anew, storage.parent_of(table), NewFiles("append", (B,), buckets=2))
+
+
+def test_only_an_overwrite_replaces_a_spoiled_status(catalog: FakeCatalog, storage: Storage) -> None:
+    """Nothing says which files are there; the new snapshot's id is larger than any that is still legible."""
+    run(catalog, storage, "append", A)
+    catalog.change("orders", snapshot=None)
+    spoiled = replace(catalog.tables["orders"], status_error='status.snapshot.manifest is "x"', lost_id=7)
+    catalog.tables["orders"] = spoiled
+    with pytest.raises(InvalidObject, match=r'InvalidStatus: .* status.snapshot.manifest is "x"; restore it, or load'):
+        run(catalog, storage, "append", B)
+    assert run(catalog, storage, "overwrite", B).id == 8
+    assert committed_paths(catalog, storage) == {B.path}
 
 
 def test_a_table_without_files_takes_any_layout(catalog: FakeCatalog, storage: Storage) -> None:

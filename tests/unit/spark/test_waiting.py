@@ -44,6 +44,12 @@ def in_no_group(catalog: FakeCatalog) -> None:
     catalog.tables["orders"] = replace(catalog.tables["orders"], spec=spec)
 
 
+def in_a_group_that_does_not_allow_it(catalog: FakeCatalog) -> None:
+    """Whoever may write the table's status may write any group into it."""
+    catalog.change("orders", group="accounts/ledger")
+    catalog.groups["accounts/ledger"] = replace(catalog.groups["sales"], namespace="accounts", name="ledger")
+
+
 def without_an_agent(catalog: FakeCatalog) -> None:
     del catalog.agents["node-3"]
 
@@ -55,6 +61,10 @@ def without_an_agent(catalog: FakeCatalog) -> None:
         (without_map, r"group sales has no map yet \(InsufficientNodes\)"),
         (not_accepted, "the operator has not accepted it yet"),
         (in_no_group, r"ColocationGroup shop/orders-[0-9a-f]{8} does not exist"),
+        (
+            in_a_group_that_does_not_allow_it,
+            r"NamespaceNotAllowed: group accounts/ledger allows namespaces \[\], and this is namespace shop",
+        ),
         (without_an_agent, "bucket 1 lies on nodes node-2, node-3, of which 1 have a ready agent; at least 2 must"),
     ],
 )

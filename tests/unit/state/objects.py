@@ -1,11 +1,13 @@
 """Small observed objects; tests say what matters about them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from colocation.manifests.clone_job import clone_job_name
 from colocation.model.agent import AgentReport, BucketReport, CloneProgress, TableReport
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+from colocation.reconcile.members import member_of
 from colocation.state.observation import (
     AgentView,
     Identity,
@@ -15,6 +17,7 @@ from colocation.state.observation import (
     ObservedNode,
     ObservedTable,
 )
+from colocation.state.placement import TableMemory
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MANIFEST = "a" * 64
@@ -52,6 +55,16 @@ def table(
     status = ColocatedTableStatus(snapshot=snapshot)
     uid = f"{sum(name.encode()):08d}-uid"
     return ObservedTable(identity(name, uid), ColocatedTableSpec.model_validate(fields), "", status)
+
+
+def remembering(of: ObservedGroup, *tables: ObservedTable, leaving: bool = False) -> ObservedGroup:
+    """The group, its status naming these tables as the operator wrote it."""
+    members = [member_of(one, leaving, _memory(one)) for one in tables]
+    return replace(of, status=of.status.model_copy(update={"members": (*of.status.members, *members)}))
+
+
+def _memory(of: ObservedTable) -> TableMemory:
+    return TableMemory(of.status.replicas, of.spec.columns_digest if of.spec else "", of.status.snapshot)
 
 
 def bucket(state: str | None, size: int = 50) -> BucketReport:

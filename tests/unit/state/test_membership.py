@@ -9,7 +9,7 @@ from colocation.model.names import private_group_name
 from colocation.state.membership import memberships
 from colocation.state.observation import Observation, ObservedGroup, ObservedTable
 
-from .objects import NOW, group, seconds, table
+from .objects import NOW, group, remembering, seconds, table
 
 
 def test_tables_are_sorted() -> None:
@@ -68,8 +68,9 @@ def test_table_stays_where_it_is_until_it_may_go(wanted: str, spec: dict[str, ob
     """A change of colocateWith is checked against the group that it names; refused or not, the old group places it."""
     orders = placed("orders", "sales", wanted, **spec)
     groups = (
-        group("sales"), group("stock"), group("wide", buckets=4), group("strings", bucketKey=["string"]),
-        replace(group("lone"), private=True), foreign("vault", ["treasury"]), foreign("open", ["*"]),
+        remembering(group("sales"), orders), group("stock"), group("wide", buckets=4),
+        group("strings", bucketKey=["string"]), replace(group("lone"), private=True), foreign("vault", ["treasury"]),
+        foreign("open", ["*"]),
     )  # fmt: skip
     found = memberships(Observation(NOW, groups=groups, tables=(orders,)))
     assert found.members["shop", "sales"] == (orders,)
@@ -96,9 +97,9 @@ def foreign(name: str, allowed: list[str]) -> ObservedGroup:
 )
 def test_replicas_of_a_group_may_be_raised_over_its_members(spec: dict[str, object], refused: bool) -> None:
     """Source: seed 000: only a table that asks for others than its group has is refused."""
-    found = memberships(
-        Observation(NOW, groups=(group("sales", replicas=3),), tables=(placed("orders", "sales", "sales", **spec),))
-    )
+    orders = placed("orders", "sales", "sales", **spec)
+    sales = remembering(group("sales", replicas=3), orders)
+    found = memberships(Observation(NOW, groups=(sales,), tables=(orders,)))
     assert bool(found.refusals) is refused
     assert len(found.members["shop", "sales"]) == 1
 
@@ -114,8 +115,8 @@ def test_group_made_anew_with_another_schema_places_no_old_files() -> None:
 def test_full_group_keeps_its_tables_and_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a new table nor one of another group; of two that come at once the older is in; who leaves makes room."""
     monkeypatch.setattr("colocation.state.membership.MAX_TABLES", 2)
-    groups = (group("sales"), group("stock"))
     first, moving, new = placed("first", "sales", "sales"), placed("moving", "stock", "sales"), table("new")
+    groups = (remembering(group("sales"), first), remembering(group("stock"), moving))
     older = replace(new, identity=replace(new.identity, name="older", uid="older", created_at=NOW - seconds(9)))
     found = memberships(Observation(NOW, groups=groups, tables=(new, moving, older, first)))
     assert {one.identity.name for one in found.members["shop", "sales"]} == {"first", "older"}

@@ -86,6 +86,19 @@ def test_a_group_of_another_namespace_is_named_by_two_labels() -> None:
     assert (group.namespace, group.group_namespace, group.labels) == ("shop", "accounts", labels)
 
 
+@pytest.mark.parametrize(("allowed", "refused"), [([], True), (["bank"], True), (["shop"], False), (["*"], False)])
+def test_a_group_of_another_namespace_allows_applications_as_tables(allowed: list[str], refused: bool) -> None:
+    """In its own namespace no list is asked."""
+    group = {**group_object(stable=True), "spec": {"allowedNamespaces": allowed}}
+    group["metadata"] = {"name": "sales", "namespace": "accounts"}
+    assert GroupView.from_objects(group, config_map(), "accounts").stable
+    if refused:
+        with pytest.raises(ManifestError, match=r"NamespaceNotAllowed: group accounts/sales allows namespaces \["):
+            GroupView.from_objects(group, config_map(), "shop")
+    else:
+        assert GroupView.from_objects(group, config_map(), "shop").group_namespace == "accounts"
+
+
 def test_pods_mount_what_the_operator_keeps_in_their_own_namespace() -> None:
     """A pod cannot mount another namespace's ConfigMap."""
     group = GroupView.from_status(("accounts", "sales"), ColocationGroupStatus(), "/data", "spark:installed", "shop")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from ..model.base import Observed
+from .base import Observed
 from .problems import problems_of, shown
 
 Status = TypeVar("Status", bound=Observed)

@@ -1,0 +1,165 @@
+"""Which group places a table, and what its group remembers of it.
+
+Tenants may write a table's status, so the status alone proves nothing. ``status.members`` of a group is written by the
+operator only, and decides. The table's own word counts where no other group is concerned: between the write of the
+table's status and that of its group's.
+
+Safety invariant: whatever the status of a table says, no group places it that neither remembers it nor is named by its
+spec, and the placement of every other table stays as it is.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ..model.members import GroupMember
+from ..model.names import group_key, group_reference, private_group_name
+from ..model.table import TableSnapshot, columns_digest
+from .observation import ObservedGroup, ObservedTable
+from .recycled import is_heir
+
+GroupKey = tuple[str, str]
+Groups = Mapping[GroupKey, ObservedGroup]
+
+
+@dataclass(frozen=True)
+class TableMemory:
+    """What a group's status remembers of a table beside what others can tell; None and "" = nothing.
+
+    ``replicas`` and ``columns_digest`` are of the spec that it took last, ``snapshot`` is the committed one.
+    """
+
+    replicas: int | None
+    columns_digest: str
+    snapshot: TableSnapshot | None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One table with what its groups say of it.
+
+    ``table``: its status says what the operator knows to be so, not what anybody wrote. ``group``: places it, None =
+    none does. ``is_remembered``: a group's status names it, as in ``memory``. ``columns_are_known``: whether
+    ``table.status.columns`` are those that were accepted.
+    """
+
+    table: ObservedTable
+    group: ObservedGroup | None
+    is_remembered: bool
+    memory: TableMemory
+    columns_are_known: bool = True
+
+
+class Placements:
+    """The placements of all tables.
+
+    Args:
+        groups: by (namespace, name).
+        tables: all of them.
+    """
+
+    def __init__(self, groups: Groups, tables: Iterable[ObservedTable]) -> None:
+        self._groups = groups
+        self._memories: dict[str, list[tuple[ObservedGroup, GroupMember]]] = {}
+        for _, group in sorted(groups.items()):
+            for member in group.status.members:
+                self._memories.setdefault(member.uid, []).append((group, member))
+        self.by_uid = {table.identity.uid: self._placement(table) for table in tables}
+
+    def _placement(self, table: ObservedTable) -> Placement:
+        memories = [one for one in self._memories.get(table.identity.uid, ()) if _is_of(one[1], table)]
+        group = self._group(table, memories)
+        known = _memory_in(group, memories)
+        if known is None:
+            nothing = TableMemory(table.status.replicas, "", None)
+            return Placement(table, group, group is not None and _remembers_dropped(group, table), nothing)
+        return _remembered(table, group, known)
+
+    def _group(
+        self, table: ObservedTable, memories: list[tuple[ObservedGroup, GroupMember]]
+    ) -> ObservedGroup | None:
+        """By the first of these rules that finds one.
+
+        1. The group that remembers the table, and does not say that it leaves.
+        2. The group that the table claims: it has arrived, is new, or came back, and nobody remembers it yet.
+        3. The group that remembers that the table leaves.
+        """
+        named = group_key(table.identity.namespace, table.status.group) if table.status.group else None
+        staying = [group for group, member in memories if not member.leaving]
+        if staying:
+            return _valid(next((group for group in staying if group.key == named), staying[0]))
+        found = self._groups.get(named) if named else None
+        if found is not None and claims(found, table):
+            return found
+        return _valid(memories[0][0]) if memories else None
+
+
+def _memory_in(
+    group: ObservedGroup | None, memories: list[tuple[ObservedGroup, GroupMember]]
+) -> GroupMember | None:
+    """What the group remembers; of a table that has just arrived, what its last group does."""
+    if not memories:
+        return None
+    return next((member for found, member in memories if group and found.key == group.key), memories[0][1])
+
+
+def _remembered(table: ObservedTable, group: ObservedGroup | None, member: GroupMember) -> Placement:
+    """The table as its group remembers it. What an older operator did not remember, the status says."""
+    memory = TableMemory(member.replicas or table.status.replicas, member.columns_digest, member.snapshot)
+    update: dict[str, object] = {"replicas": memory.replicas}
+    if group is not None and group.spec is not None:
+        update["group"] = group_reference(table.identity.namespace, group.key)
+        update["buckets"] = group.spec.buckets
+    forged = bool(memory.columns_digest) and columns_digest(table.status.columns) != memory.columns_digest
+    if forged and table.spec and table.spec.columns_digest == memory.columns_digest:
+        update["columns"], forged = table.spec.columns, False
+    told = replace(table, status=table.status.model_copy(update=update))
+    return Placement(told, group, True, memory, columns_are_known=not forged)
+
+
+def _valid(group: ObservedGroup) -> ObservedGroup | None:
+    return group if group.spec is not None else None
+
+
+def _is_of(member: GroupMember, table: ObservedTable) -> bool:
+    return (member.namespace, member.name) == (table.identity.namespace, table.identity.name)
+
+
+def claims(group: ObservedGroup, table: ObservedTable) -> bool:
+    """Whether the word of a table that no group remembers puts it into this one, which its status names.
+
+    Its spec names the group too, or the group remembers the dropped table that this one brought back.
+    """
+    status = table.status
+    if status.group is None or group_key(table.identity.namespace, status.group) != group.key:
+        return False
+    return fits(group, table) and (spec_key(table) == group.key or _remembers_dropped(group, table))
+
+
+def _remembers_dropped(group: ObservedGroup, table: ObservedTable) -> bool:
+    return any(is_heir(table, record) for record in group.status.recycled)
+
+
+def allows(group: ObservedGroup, namespace: str) -> bool:
+    """Whether tables of this namespace may be in the group."""
+    if group.identity.namespace == namespace:
+        return True
+    return group.spec is not None and not {"*", namespace}.isdisjoint(group.spec.allowed_namespaces)
+
+
+def fits(group: ObservedGroup, table: ObservedTable) -> bool:
+    """Whether the table's files may lie on the group's map: not when it was made anew with another schema."""
+    if group.spec is None or not allows(group, table.identity.namespace):
+        return False
+    if table.status.buckets not in (None, group.spec.buckets):
+        return False
+    return table.spec is None or table.spec.bucket_key_types == group.spec.bucket_key
+
+
+def spec_key(table: ObservedTable) -> GroupKey | None:
+    """The group that the spec names, the table's own one when it names none; None when the spec is not valid."""
+    if table.spec is None:
+        return None
+    namespace, name = table.identity.namespace, table.identity.name
+    if table.spec.colocate_with:
+        return group_key(namespace, table.spec.colocate_with)
+    return namespace, private_group_name(name, table.identity.uid)

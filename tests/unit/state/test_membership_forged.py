@@ -1,0 +1,244 @@
+"""Whoever may write a table's status places no table anywhere by it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colocation.model.conditions import Reason
+from colocation.model.members import RecycledTable
+from colocation.model.names import private_group_name
+from colocation.reconcile.members import next_recycled
+from colocation.state.held import TableReports
+from colocation.state.index import TableIndex
+from colocation.state.membership import Membership, memberships
+from colocation.state.observation import DroppedTable, Observation, ObservedGroup, ObservedTable
+from colocation.state.parse import parse_table
+from colocation.state.placement import spec_key
+
+from .objects import NOW, group, identity, remembering, table
+from .test_membership import foreign, placed
+
+NAMES = ("sales", "stock", "wide", "bank/open", "bank/vault", "missing", "")
+OTHER_COLUMNS = [{"name": "k", "type": "string"}, {"name": "new", "type": "int", "nullable": False}]
+SNAPSHOT = {"id": 9, "manifest": f"sha256:{9:064x}", "committedAt": "2026-11-21T00:00:00Z"}
+OPERATORS_FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "group": st.sampled_from([*NAMES, None, "bank/", "/", "a/b/c", "lone-00000000", 7]),
+    "buckets": st.sampled_from([1, 2, 4, None, 0, 10**9, "x"]),
+    "replicas": st.sampled_from([1, 2, 3, None, 0, 10**9]),
+    "columns": st.sampled_from([[], OTHER_COLUMNS, [{"name": "k"}], None]),
+    "accepted": st.sampled_from([True, False, None, "perhaps"]),
+    "groupId": st.sampled_from(["", "1.1", None, 3]),
+    "observedGeneration": st.sampled_from([0, 10**9, -1]),
+    "conditions": st.sampled_from([[], [{"type": "Accepted"}], "x"]),
+}
+LOADERS_FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "snapshot": st.sampled_from([None, SNAPSHOT, {"id": 1, "manifest": "x", "committedAt": "soon"}]),
+    "history": st.sampled_from([[], [SNAPSHOT], [{"id": 3}], 4]),
+}
+
+
+def groups_of(tables: dict[str, list[ObservedTable]], leaving: dict[str, list[ObservedTable]]) -> list[ObservedGroup]:
+    """All groups there are; ``tables``: whom each remembers."""
+    made = {
+        "sales": group("sales"), "stock": group("stock"), "wide": group("wide", buckets=4),
+        "bank/open": foreign("open", ["shop"]), "bank/vault": foreign("vault", ["treasury"]),
+    }  # fmt: skip
+    return [
+        remembering(remembering(one, *tables.get(name, ())), *leaving.get(name, ()), leaving=True)
+        for name, one in made.items()
+    ]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Observation, ObservedTable]:
+    """Groups and tables in every state of a table's life; and one of the tables."""
+    remembered: dict[str, list[ObservedTable]] = {}
+    leaving: dict[str, list[ObservedTable]] = {}
+    tables = []
+    for number in range(draw(st.integers(1, 4))):
+        wanted = draw(st.sampled_from(NAMES))
+        life = draw(st.sampled_from(["new", "placed", "leaving", "accepted"]))
+        lies_in = draw(st.sampled_from(["sales", "stock", "bank/open"]))
+        name = f"table-{number}"
+        if life == "new" or (life == "accepted" and wanted not in ("sales", "stock", "bank/open")):
+            made = table(name, wanted, files=None)
+        else:
+            replicas = draw(st.sampled_from([2, 3]))
+            made = placed(name, wanted if life == "accepted" else lies_in, wanted, replicas=replicas)
+            told = {"columns": made.spec.columns if made.spec else (), "replicas": replicas}
+            made = replace(made, status=made.status.model_copy(update=told))
+        if life in ("placed", "leaving"):
+            (remembered if life == "placed" else leaving).setdefault(lies_in, []).append(made)
+        tables.append(made)
+    observation = Observation(NOW, groups=tuple(groups_of(remembered, leaving)), tables=tuple(tables))
+    return observation, draw(st.sampled_from(tables))
+
+
+@st.composite
+def patches(draw: st.DrawFn, victim: ObservedTable, fields: dict[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
+    """Of a table's status; often it names the group that the spec names."""
+    patch = draw(st.fixed_dictionaries({}, optional=fields))
+    if victim.spec and draw(st.booleans()):
+        patch["group"] = victim.spec.colocate_with
+    return patch
+
+
+def forge(victim: ObservedTable, patch: dict[str, Any]) -> ObservedTable:
+    """The table as it is read after this patch of its status."""
+    status = {**victim.status.model_dump(mode="json", by_alias=True), **patch}
+    read = parse_table({"metadata": {}, "spec": {}, "status": status})
+    return replace(victim, status=read.status, status_error=read.status_error)
+
+
+def with_table(observation: Observation, changed: ObservedTable) -> Observation:
+    uid = changed.identity.uid
+    return replace(observation, tables=tuple(changed if one.identity.uid == uid else one for one in observation.tables))
+
+
+def members(found: Membership) -> dict[tuple[str, str], set[str]]:
+    return {key: {table.identity.uid for table in tables} for key, tables in found.members.items()}
+
+
+def is_leaving(observation: Observation, uid: str) -> bool:
+    return any(one.uid == uid and one.leaving for group in observation.groups for one in group.status.members)
+
+
+def is_remembered(observation: Observation, uid: str) -> bool:
+    return any(one.uid == uid and not one.leaving for group in observation.groups for one in group.status.members)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_forged_status_changes_nothing_of_others(data: st.DataObject) -> None:
+    """Not where they are, nor whether they are accepted; and no group that the spec does not name, but the table's."""
+    observation, victim = data.draw(clusters())
+    uid = victim.identity.uid
+    patch = data.draw(patches(victim, {**OPERATORS_FIELDS, **LOADERS_FIELDS}))
+    before, after = memberships(observation), memberships(with_table(observation, forge(victim, patch)))
+
+    def of_others(found: Membership) -> Any:
+        return [
+            {key: value for key, value in part.items() if key != uid}
+            for part in (found.places, found.refusals, found.wanted, found.memories)
+        ]
+
+    assert of_others(before) == of_others(after)
+    changed = {key for key, uids in members(before).items() if uids != members(after)[key]}
+    if is_leaving(observation, uid):  # its last group lets it go: only for the one that its spec names
+        changed -= {key for key in changed if uid in members(before)[key]}
+    assert changed <= {spec_key(victim)} - {("bank", "vault")}
+    if is_remembered(observation, uid):
+        assert after.places.get(uid) == before.places.get(uid)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_forged_words_of_the_operator_are_not_heard(data: st.DataObject) -> None:
+    """The group remembers what was accepted; a status that cannot be read is told, until it is written anew."""
+    observation, victim = data.draw(clusters())
+    uid = victim.identity.uid
+    if not is_remembered(observation, uid):
+        return
+    forged = forge(victim, data.draw(patches(victim, OPERATORS_FIELDS)))
+    before = memberships(observation)
+    after = memberships(with_table(observation, replace(forged, status_error="")))
+    assert after.refusals.get(uid) == before.refusals.get(uid)
+    assert after.memories[uid] == before.memories[uid]
+
+
+def test_status_names_no_group_of_another_namespace() -> None:
+    """Neither one that allows it nor one that does not, as long as the spec does not name it."""
+    orders = placed("orders", "bank/vault", "sales")
+    groups = (group("sales"), foreign("vault", ["treasury"]))
+    found = memberships(Observation(NOW, groups=groups, tables=(orders,)))
+    assert members(found) == {("shop", "sales"): {orders.identity.uid}, ("bank", "vault"): set()}
+
+
+def test_closed_group_is_not_kept_by_tables_that_name_it() -> None:
+    """A group of another namespace goes with its last table, whoever would like to be in it."""
+    orders = table("orders", "bank/vault")
+    found = memberships(Observation(NOW, groups=(foreign("vault", ["treasury"]),), tables=(orders,)))
+    assert found.wanted == {}
+    assert found.refusals[orders.identity.uid].reason == Reason.NAMESPACE_NOT_ALLOWED
+
+
+def test_table_stays_when_its_group_closes() -> None:
+    """It is refused, and its files stay where the group remembers them."""
+    orders = placed("orders", "bank/vault", "bank/vault")
+    closed = remembering(foreign("vault", []), orders)
+    found = memberships(Observation(NOW, groups=(closed,), tables=(orders,)))
+    assert found.places == {orders.identity.uid: ("bank", "vault")}
+    assert found.refusals[orders.identity.uid].reason == Reason.NAMESPACE_NOT_ALLOWED
+
+
+def test_table_that_has_just_arrived_is_placed_by_its_new_group() -> None:
+    """The old group still remembers that it leaves, the new one does not know it yet."""
+    orders = placed("orders", "stock", "stock")
+    old = remembering(group("sales"), orders, leaving=True)
+    found = memberships(Observation(NOW, groups=(old, group("stock")), tables=(orders,)))
+    assert found.places == {orders.identity.uid: ("shop", "stock")}
+    on_the_way = replace(orders, status=orders.status.model_copy(update={"group": "sales"}))
+    found = memberships(Observation(NOW, groups=(old, group("stock")), tables=(on_the_way,)))
+    assert found.places == {orders.identity.uid: ("shop", "sales")}
+    assert found.arriving == {("shop", "stock"): (on_the_way,)}
+
+
+def test_group_that_has_the_name_of_a_private_one_takes_no_table_of_its_own_accord() -> None:
+    """It was made for others, so a table in no group does not come into it."""
+    orders = table("orders", "")
+    name = private_group_name("orders", orders.identity.uid)
+    found = memberships(Observation(NOW, groups=(group(name),), tables=(orders,)))
+    assert found.places == {}
+    assert found.refusals[orders.identity.uid].reason == Reason.PRIVATE_GROUP
+    other = remembering(replace(group(name), private=True), replace(orders, identity=identity("orders", "other")))
+    found = memberships(Observation(NOW, groups=(other,), tables=(orders,)))
+    assert found.refusals[orders.identity.uid].reason == Reason.PRIVATE_GROUP
+
+
+def test_bad_status_is_refused_and_the_good_snapshot_named() -> None:
+    """The group remembers it, also while the table's own word cannot be read."""
+    orders = placed("orders", "sales", "sales")
+    sales = remembering(group("sales"), orders)
+    forged = forge(orders, {"snapshot": {"id": 2, "manifest": "x", "committedAt": "2026-11-21T00:00:00Z"}})
+    found = memberships(Observation(NOW, groups=(sales,), tables=(forged,)))
+    assert orders.status.snapshot is not None
+    assert found.refusals[orders.identity.uid].reason == Reason.INVALID_STATUS
+    assert found.refusals[orders.identity.uid].message == (
+        'status.snapshot.manifest is "x": allowed is sha256: followed by 64 hexadecimal digits in lower case; '
+        "correct it with kubectl edit --subresource=status; "
+        f"its group remembers snapshot 1, manifest {orders.status.snapshot.manifest}"
+    )
+    assert found.memories[orders.identity.uid].snapshot == orders.status.snapshot
+    assert found.members["shop", "sales"] == (forged,)
+
+
+def recycled_of(observation: Observation, of: ObservedGroup) -> tuple[RecycledTable, ...]:
+    index = TableIndex(observation, memberships(observation))
+    return next_recycled(index, TableReports(observation), of)
+
+
+@pytest.mark.parametrize("recovers", [True, False], ids=["of the same name", "of another name"])
+def test_only_a_table_of_the_same_name_takes_over_dropped_files(recovers: bool) -> None:
+    """An annotation that anybody writes with another table's uid neither ends nor prolongs its time in the bin."""
+    dropped = table("orders", "sales")
+    sales = remembering(group("sales"), dropped)
+    recycled = recycled_of(Observation(NOW, groups=(sales,)), sales)
+    sales = replace(sales, status=sales.status.model_copy(update={"members": (), "recycled": recycled}))
+    heir = replace(table("orders" if recovers else "mine", "sales"), recovers=dropped.identity.uid)
+    heir = replace(heir, identity=replace(heir.identity, uid="heir-uid"))
+    left = recycled_of(Observation(NOW, groups=(sales,), tables=(heir,)), sales)
+    assert [one.uid for one in left] == ([] if recovers else [dropped.identity.uid])
+    assert all(not one.recovery_uids for one in left)
+
+
+def test_dropped_table_waits_in_no_group_that_it_only_claimed() -> None:
+    """A forged group remembers nothing of a table that was dropped before any group had taken notice."""
+    forged = placed("orders", "bank/vault", "sales")
+    observation = Observation(
+        NOW, groups=(group("sales"), foreign("vault", [])),
+        dropped_tables={forged.identity.uid: DroppedTable(forged, NOW)},
+    )  # fmt: skip
+    assert [recycled_of(observation, one) for one in observation.groups] == [(), ()]
