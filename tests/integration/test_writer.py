@@ -16,7 +16,7 @@ from colocation.kube.writer import LiveWriter
 from colocation.manifests.clone_job import CloneJobSettings, clone_job_name
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.spark_pods import SparkPlacement
-from colocation.model.agent import DeletionProof, TableReference
+from colocation.model.agent import DeletionProof
 from colocation.model.clone import CloneSource, CloneSpec
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.names import GROUP_KIND, table_directory

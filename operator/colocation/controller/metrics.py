@@ -62,6 +62,8 @@ class Metrics:
             if isinstance(error, InternalError):
                 self._internal_errors.labels(name).inc()
             self._failures.labels(str(isinstance(error, StaleDecision)).lower()).inc()
+        for name in result.decision.errors:
+            self._internal_errors.labels(name).inc()
         self._show_groups(result)
         snapshot = result.decision.snapshot
         self._clones.set(len(snapshot.clones))

@@ -81,9 +81,15 @@ class Operator:
         self._failed = failed
         self._api = api
         self._wake = asyncio.Event()
-        self._inventories = Inventories(HttpChannel(credentials), now, self._wake.set)
-        self._orders = AgentOrders(order_client(credentials), self._inventories.ask_again)
-        self._cluster = LiveCluster(api, settings.namespace, now, self._inventories, access / "ca.crt")
+        self._inventories = Inventories(
+            HttpChannel(credentials), now, self._wake.set, self._term, self.leadership.hear_term
+        )
+        self._orders = AgentOrders(
+            order_client(credentials), self._inventories.ask_again, self.leadership.hear_term
+        )
+        self._cluster = LiveCluster(
+            api, settings.namespace, now, self._inventories, access / "ca.crt", self._term
+        )
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
         self._reconciler = Reconciler(self._cluster, writer, settings, self._may_act, BesideTheLoop())
@@ -150,6 +156,9 @@ class Operator:
         """Hear of an object; a change that matters wakes the next pass."""
         if self._cluster.take(resource, body, deleted):
             self._wake.set()
+
+    def _term(self) -> int:
+        return self.leadership.term
 
     def _may_act(self) -> bool:
         """Asked before every action, and so a sign that the loop advances."""

@@ -38,8 +38,10 @@ class InternalError(ClusterError):
 class ClusterReader(Protocol):
     """Tells what is known of the cluster; the real one is ``kube.reader``, simulations have their own."""
 
-    async def observe(self) -> Observation:
+    async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         """The cluster now, the clock included.
+
+        ``doubtful``: nodes whose agents have to say again what they hold, from these moments on.
 
         Raises:
             ClusterError: it cannot be told.
@@ -129,7 +131,7 @@ class Reconciler:
         Raises:
             ClusterError: the cluster could not be observed.
         """
-        observation = await self._reader.observe()
+        observation = await self._reader.observe(self._evidence.doubtful)
         self._evidence = self._evidence.ended(self._performed, observation.now)
         self._performed = ()
         collect = self._is_time_to_collect(observation.now)
@@ -146,6 +148,8 @@ class Reconciler:
         failures: dict[str, ClusterError] = {}
         await self._strategy.perform([self._work(scope, performed, failures) for scope in decision.scopes])
         self._performed = tuple(performed)
+        for name, error in decision.errors.items():
+            logger.error("%s: the decision failed; the others go on", name, exc_info=error)
         self._last = PassResult(observation, decision, self._performed, failures)
         return self._last
 

@@ -119,10 +119,13 @@ class LiveCluster:
         self._version += changed
         return changed
 
-    async def observe(self) -> Observation:
-        """Ask the agents what is new to ask, then tell what is known now."""
+    async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
+        """Ask the agents what is new to ask, then tell what is known now.
+
+        ``doubtful``: nodes whose agents have to say again what they hold, from these moments on.
+        """
         self._sightings.begin(self._now())
-        await self._ask_agents()
+        await self._ask_agents(doubtful or {})
         await self._learn_namespaces(self._groups.objects)
         return self._observe_now()
 
@@ -150,12 +153,14 @@ class LiveCluster:
             tables_seen_at=seen.tables_seen_at,
         )
 
-    async def _ask_agents(self) -> None:
+    async def _ask_agents(self, doubtful: Mapping[str, datetime]) -> None:
         """About what their nodes should hold, and then about what else lies there."""
         urls = self._agent_urls()
         ready = frozenset(node.name for node in self._nodes if node.ready and urls.get(node.name))
         self._update_questions()
-        again = self._sightings.nodes_to_ask_again(self._inventories.views) & ready
+        views, now = self._inventories.views, self._now()
+        due = {one for one, at in doubtful.items() if at <= now and one in views and not views[one].is_newer_than(at)}
+        again = (self._sightings.nodes_to_ask_again(views) | due) & ready
         await self._inventories.ask(urls, ready, self._questions.asked, again)
         if self._update_questions():
             await self._inventories.ask(self._agent_urls(), ready, self._questions.asked)

@@ -103,6 +103,7 @@ class _Pass:
         wanted = tuple(scope for scope in scopes if scope.actions)
         errors = self.containment.errors
         is_waiting = bool(transfers or errors) or any(table.is_recovering for table in self.observation.tables)
+        is_waiting = is_waiting or bool(self.evidence.ordered)
         is_waiting = is_waiting or any(group.unconfirmed for group in self.snapshot.groups)
         return Decision(self.snapshot, self.plan, wanted, is_waiting, errors)
 

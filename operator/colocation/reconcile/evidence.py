@@ -59,6 +59,14 @@ class Evidence:
         done = {files: now for files in _deletions(performed) if files in self.ordered}
         return replace(self, ordered={**self.ordered, **done}) if done else self
 
+    @property
+    def doubtful(self) -> Mapping[str, datetime]:
+        """Nodes whose agents have to say again what they hold, and from when on: after the last order has ended."""
+        moments: dict[str, datetime] = {}
+        for (node, *_), until in self.ordered.items():
+            moments[node] = max(until, moments.get(node, until))
+        return moments
+
     def trusted(self, observation: Observation) -> Observation:
         """The observation without the files that were ordered to be deleted, while that may be true or become true."""
         by_node: dict[str, set[Files]] = {}

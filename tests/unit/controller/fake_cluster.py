@@ -3,6 +3,7 @@
 Nodes hold buckets of tables; clone Jobs end when a test says so. Writes check resource versions like the API server.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -183,7 +184,7 @@ class FakeCluster:
 
     # ClusterReader
 
-    async def observe(self) -> Observation:
+    async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         self.now += timedelta(microseconds=1)  # time passes between any two looks
         agents = tuple(
             ObservedAgent("colocation", f"agent-{name}", name, "1", name, f"10.0.0.{index}", False)

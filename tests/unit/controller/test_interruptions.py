@@ -1,5 +1,8 @@
 """The operator may die between any two writes, and another may work beside it from an older view: nothing is lost."""
 
+from collections.abc import Mapping
+from datetime import datetime
+
 import pytest
 
 from colocation.controller.reconciler import Reconciler
@@ -21,7 +24,7 @@ class DelayedReader:
         self._delay = delay
         self._past: list[Observation] = []
 
-    async def observe(self) -> Observation:
+    async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         self._past.append(await self._cluster.observe())
         return self._past[max(0, len(self._past) - 1 - self._delay)]
 
