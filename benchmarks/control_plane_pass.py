@@ -18,6 +18,7 @@ from colocation.reconcile.actions import WriteGroupStatus, WriteTableStatus
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import Evidence
 from colocation.reconcile.policy import Policy
+from colocation.state.memo import Memo
 from colocation.state.observation import AgentView, Observation
 from colocation.state.parse import parse_agent, parse_group, parse_node, parse_table
 
@@ -155,10 +156,10 @@ def main() -> None:
     cluster = OfflineCluster(ClusterSize(given.nodes, given.groups, given.tables))
     print(f"objects made in {time.process_time() - started:.1f} s, {rss_mib()} MiB", flush=True)
     policy = Settings(namespace=objects.SYSTEM, image="image").policy
-    evidence, now = Evidence(), START
+    evidence, memo, now = Evidence(), Memo(), START
     for number in range(4):
         now += timedelta(seconds=5)
-        seconds, decision = timed(cluster, evidence, policy, now, given.profile and number == 0, given.lines)
+        seconds, decision = timed(cluster, evidence, policy, memo, now, given.profile and number == 0, given.lines)
         evidence = after(evidence, cluster.observation(now), decision)
         writes = cluster.apply(decision)
         print(f"pass {number}: {seconds:.2f} s, {writes} writes, {rss_mib()} MiB", flush=True)
@@ -168,20 +169,20 @@ def main() -> None:
         group = number * 7 % given.groups
         cluster.commit(group, cluster.size.tables_of(group)[0])
         now += timedelta(seconds=5)
-        seconds, decision = timed(cluster, evidence, policy, now, given.profile and number == 2, given.lines)
+        seconds, decision = timed(cluster, evidence, policy, memo, now, given.profile and number == 2, given.lines)
         evidence = after(evidence, cluster.observation(now), decision)
         print(f"after a commit: {seconds:.2f} s, {cluster.apply(decision)} writes", flush=True)
 
 
 def timed(
-    cluster: OfflineCluster, evidence: Evidence, policy: Policy, now: datetime, profile: bool, lines: int
+    cluster: OfflineCluster, evidence: Evidence, policy: Policy, memo: Memo, now: datetime, profile: bool, lines: int
 ) -> tuple[float, Decision]:
     observation = cluster.observation(now)
     profiler = cProfile.Profile()
     started = time.process_time()
     if profile:
         profiler.enable()
-    decision = decide(observation, evidence, policy, False)
+    decision = decide(observation, evidence, policy, False, memo)
     profiler.disable()
     seconds = time.process_time() - started
     if profile:
