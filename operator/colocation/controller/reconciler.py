@@ -16,6 +16,7 @@ from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
+from ..state.memo import Memo
 from ..state.observation import Observation
 from .audit import audit_action
 from .settings import Settings
@@ -117,6 +118,7 @@ class Reconciler:
         self._doubtful: set[tuple[str, str]] = set()
         self._last: PassResult | None = None
         self._evidence = Evidence()
+        self._memo = Memo()
         self._performed: tuple[Action, ...] = ()
         self._rewrites_left = MAX_REWRITES
 
@@ -140,7 +142,7 @@ class Reconciler:
         if last is not None and unchanged and last.is_quiet_at(observation.now) and not (collect or self._doubtful):
             return last
         decision = await self._strategy.decide(
-            partial(decide, observation, self._evidence, self._settings.policy, collect)
+            partial(decide, observation, self._evidence, self._settings.policy, collect, self._memo)
         )
         self._begin_config_maps(decision)
         self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
