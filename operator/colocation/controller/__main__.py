@@ -13,7 +13,7 @@ from .settings import SettingsError, settings_from
 
 WRONG_USAGE = 2
 COLLECTION_THRESHOLDS = (50_000, 20, 50)
-"""Python's own (700, 10, 10) walk over the objects of a large cluster again and again while they arrive; few of them are
+"""Python's own (700, 10, 10) walk over a large cluster's objects again and again while they arrive; few of them are
 in cycles.
 """
 
