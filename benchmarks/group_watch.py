@@ -88,8 +88,8 @@ class GroupWatch:
         version = "0"
         while self._server.is_running:
             for event in self._server.watch(GROUPS_PATH, version):
-                if event["type"] not in ("ADDED", "MODIFIED"):
-                    version = "0"
+                if event.get("type") not in ("ADDED", "MODIFIED"):
+                    version = "0"  # this version is too old; begin with all groups as they are
                     break
                 version = event["object"]["metadata"]["resourceVersion"]
                 self._take(event["object"])
