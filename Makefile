@@ -3,7 +3,7 @@ PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
 .PHONY: help setup wheel images check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
-        test-spark-versions crds lock bench-join bench-planner bench-control-plane
+        test-spark-versions crds lock bench-join bench-planner bench-control-plane simulate
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' pr
 	@$(PYTHON) -m devcluster build
 	@$(PYTHON) -m pytest tests -m "not e2e" --ignore tests/simulation -n 2 --dist loadfile
 	@$(PYTHON) -m pytest tests/simulation -n 2
+
+simulate: setup  ## new seeds of the control plane's simulation (SEEDS=100), or one again (SEED=17)
+	@PYTHONPATH=operator:. $(PYTHON) -m tests.simulation
 
 test-java: setup
 	@scripts/test-java

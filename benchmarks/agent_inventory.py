@@ -4,10 +4,10 @@ Tables with tiny files lie on the disk as loads leave them; the inventory looks 
 build/bench/agent_inventory.json:
 
 - ``scan_seconds``, ``hash_seconds``: looking at all files that no ledger knows, then hashing them.
-- ``first_seconds``: the first report after a start, from the ledger: what a restarted agent needs.
-- ``look_seconds``: a report when nothing has changed, with a look at all folders; the next ones come without it while
-  they are more frequent than ten times that: ``quiet_seconds``.
-- ``changed_seconds``: a report after one file of one table was published.
+- ``first_seconds``: the first answer after a start, from the ledger: what a restarted agent needs.
+- ``quiet_seconds``: the answer when nothing has changed, which a held question needs every second.
+- ``look_seconds``: a look at all folders, which comes at most after fifty times as long.
+- ``changed_seconds``: the answer after one file of one table was published.
 - ``sweep_seconds``: a look at every file.
 - ``manifest_bytes``, ``manifest_text_bytes``: one table's manifest as stored, and its JSON.
 - ``rss_mib``: of this process with everything loaded; ``bytes_per_file``: its growth by the inventory.
@@ -23,7 +23,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from colocation.model.agent import InventoryRequest, TableReference
+from colocation.agent.answers import Answers
+from colocation.agent.conversation import Conversation
+from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest, manifest_path
 from colocation.storage import upkeep
@@ -109,13 +111,20 @@ def measure(folder: Path, tables: int, partitions: int, buckets: int) -> dict[st
     time.sleep(3)  # folders that changed within the last two seconds are listed again
     root = DataRoot(folder)
     inventory = Inventory(root)
-    first = seconds(lambda: inventory.report(references))
-    reports = inventory.report(references)
-    assert all(bucket.state == "complete" for report in reports for bucket in report.buckets.values())
-    quiet = seconds(lambda: inventory.report(references))
-    look = seconds(lambda: [inventory.table(table_of(one)).report(one) for one in references])
+    conversation = Conversation()
+    answers = Answers("node-1", root, inventory, conversation)
+    asked = tuple(AskedTable(reference=reference, uid=reference.directory) for reference in references)
+    request = InventoryRequest(session="bench", changed=asked)
+    question = conversation.take(request).question
+    first = seconds(lambda: answers.answer(question, None))
+    report = answers.answer(question, None)
+    assert report is not None
+    assert all(bucket.state == "complete" for table in report.tables for bucket in table.buckets.values())
+    revision = int(report.revision.rpartition("-")[2])
+    quiet = seconds(lambda: answers.answer(question, revision))
+    look = seconds(lambda: [table.look() for table in inventory.tables()])
     publish(root, table_of(references[0]), "data/day=0/part-9_00000.c000.zstd.parquet", b"new")
-    changed = seconds(lambda: inventory.report(references))
+    changed = seconds(lambda: answers.answer(question, revision))
     swept = seconds(lambda: [table.sweep() for table in inventory.tables()])
     files = tables * partitions * buckets
     after_mib = rss_mib()
@@ -126,7 +135,7 @@ def measure(folder: Path, tables: int, partitions: int, buckets: int) -> dict[st
         "quiet_seconds": quiet, "look_seconds": look, "changed_seconds": changed, "sweep_seconds": swept,
         "manifest_bytes": made[0][1], "manifest_text_bytes": made[0][2], "rss_mib": after_mib,
         "bytes_per_file": round((after_mib - before_mib) * (1 << 20) / files),
-        "request_bytes": len(InventoryRequest(tables=tuple(references)).model_dump_json()),
+        "request_bytes": len(request.model_dump_json()),
     }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.control_plane_objects import GIB, PARTITIONS
+from benchmarks.control_plane_objects import BUCKETS, GIB, PARTITIONS
 
 Json = dict[str, Any]
 
@@ -36,12 +36,11 @@ class HeldTable:
         ) % (self.namespace.encode(), self.directory.encode(), wanted, self.buckets if manifest else b"", staged_bytes)
 
 
-def buckets_json(buckets: tuple[int, ...]) -> bytes:
-    """Complete buckets, as an answer tells them."""
-    whole = (
-        b'"%d":{"state":"complete","filesWanted":%d,"filesHeld":%d,"bytesWanted":%d,"bytesHeld":%d,"corruptFiles":[]}'
-    )
-    return b",".join(whole % (bucket, PARTITIONS, PARTITIONS, GIB, GIB) for bucket in buckets)
+def buckets_json(held: tuple[int, ...]) -> bytes:
+    """All buckets of a manifest, as an answer tells them; those that are held are complete."""
+    told = b'"%d":{"state":%b,"filesWanted":%d,"filesHeld":%d,"bytesWanted":%d,"bytesHeld":%d,"corruptFiles":[]}'
+    whole, none = (b'"complete"', PARTITIONS, PARTITIONS, GIB, GIB), (b"null", PARTITIONS, 0, GIB, 0)
+    return b",".join(told % (bucket, *(whole if bucket in held else none)) for bucket in range(BUCKETS))
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """One bare control plane with our CRDs for all integration tests of a run."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from .accounts import Account, running_account
 from .control_plane import ControlPlane, running_control_plane
 
 
@@ -29,3 +31,10 @@ def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator
     yield name
     cluster.kubectl("delete", "colocationgroups,colocatedtables", "--all", "--namespace", name)
     cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def account(cluster: ControlPlane, tmp_path: Path) -> Iterator[Account]:
+    """An account beside a table of a group of another namespace."""
+    with running_account(cluster, tmp_path) as made:
+        yield made

@@ -23,6 +23,18 @@ CRDS = Path(__file__).parents[2] / "crds"
 START_DEADLINE_SECONDS = 60.0
 KUBECTL_DEADLINE_SECONDS = 120
 TOKEN = "integration-tests-administrator"
+AUDIT_LOG = "audit.log"
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Request
+    userGroups: ["system:serviceaccounts:colocation-system"]
+    resources: [{group: authorization.k8s.io, resources: [subjectaccessreviews]}]
+  - {level: Metadata, userGroups: ["system:serviceaccounts:colocation-system"]}
+  - level: None
+"""
 
 
 class ControlPlaneError(Exception):
@@ -31,10 +43,14 @@ class ControlPlaneError(Exception):
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """A running API server: its address, a kubeconfig of an administrator, and kubectl."""
+    """A running API server: its address, a kubeconfig of an administrator, and kubectl.
+
+    ``audit_log``: what ServiceAccounts of our own namespace have asked it for; one JSON event per line.
+    """
 
     url: str
     kubeconfig: Path
+    audit_log: Path
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl; the caller looks at the exit code."""
@@ -73,8 +89,8 @@ def running_control_plane(*apiserver_flags: str) -> Iterator[ControlPlane]:
         apiserver = stack.enter_context(_process(command, apiserver_log))
         url = f"https://127.0.0.1:{api_port}"
         kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(_kubeconfig(url))
-        plane = ControlPlane(url, kubeconfig)
+        kubeconfig.write_text(kubeconfig_of(url, TOKEN))
+        plane = ControlPlane(url, kubeconfig, folder / AUDIT_LOG)
         _wait_ready(plane, apiserver, apiserver_log)
         yield plane
 
@@ -112,6 +128,8 @@ def _apiserver_command(folder: Path, etcd_port: int, port: int) -> list[str]:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
     public.write_bytes(key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+    policy = folder / "audit-policy.yaml"
+    policy.write_text(AUDIT_POLICY)
     tokens = folder / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     return [
@@ -121,16 +139,18 @@ def _apiserver_command(folder: Path, etcd_port: int, port: int) -> list[str]:
         "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-signing-key-file={private}", f"--service-account-key-file={public}",
         "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none",
+        f"--audit-policy-file={policy}", f"--audit-log-path={folder / AUDIT_LOG}", "--audit-log-mode=blocking",
     ]  # fmt: skip
 
 
-def _kubeconfig(url: str) -> str:
+def kubeconfig_of(url: str, token: str) -> str:
+    """The text of a kubeconfig for whoever has this token."""
     return f"""\
 apiVersion: v1
 kind: Config
 current-context: integration
 clusters: [{{name: integration, cluster: {{server: "{url}", insecure-skip-tls-verify: true}}}}]
-users: [{{name: integration, user: {{token: {TOKEN}}}}}]
+users: [{{name: integration, user: {{token: {token}}}}}]
 contexts: [{{name: integration, context: {{cluster: integration, user: integration}}}}]
 """
 

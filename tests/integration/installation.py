@@ -22,11 +22,14 @@ from colocation.model.names import AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDI
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
 from tests.certificates import self_signed
 
-from .control_plane import ControlPlane, dying_with_us, free_ports
+from .control_plane import ControlPlane, dying_with_us, free_ports, kubeconfig_of
 from .objects import JsonObject, as_json
+from .rights import chart_rights
 
 SYSTEM = "colocation-system"
-ROLES = {"colocation-operator": "list,delete", "colocation-clone": "get", "loader": "create,get"}
+CHART_ACCOUNTS = ("colocation-operator", "colocation-agent", "colocation-clone")
+"""They have the rights that the chart gives them, and no more."""
+LOADER = "loader"
 
 
 @dataclass
@@ -64,7 +67,7 @@ class Installation:
         """A ServiceAccount's token, and the agents' CA."""
         return Credentials(self.folder / account / "token", self.folder / account / "ca.crt")
 
-    def agent(self, node: str, account: str = "loader") -> AgentClient:
+    def agent(self, node: str, account: str = LOADER) -> AgentClient:
         """A client of the node's agent."""
         return AgentClient(f"https://{self.nodes[node]}:{AGENT_PORT}", self.credentials(account))
 
@@ -154,7 +157,7 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
         {f"node-{number}": f"{network}.{number}" for number in range(1, nodes + 1)},
         {
             **os.environ,
-            "KUBECONFIG": str(plane.kubeconfig),
+            "KUBECONFIG": str(folder / "colocation-operator" / "kubeconfig"),
             "COLOCATION_NAMESPACE": SYSTEM,
             "COLOCATION_IMAGE": "colocation-operator:test",
             "COLOCATION_DISK_HEADROOM_FRACTION": "0",  # all "nodes" share the disk of this machine
@@ -167,8 +170,11 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
     )
     installation.kubectl("create", "namespace", SYSTEM)
     certificate, key = self_signed(folder, AGENT_TLS_SERVER_NAME, list(installation.nodes.values()))
-    for account, verbs in ROLES.items():
-        _grant(installation, account, verbs, certificate)
+    for item in chart_rights():
+        installation.kubectl("apply", "-f", "-", stdin=as_json(item))
+    _grant_loader(installation)
+    for account in (*CHART_ACCOUNTS, LOADER):
+        _equip(installation, account, certificate)
     with ExitStack() as stack:
         for node, address in installation.nodes.items():
             stack.enter_context(_agent(installation, node, address, certificate, key))
@@ -189,7 +195,8 @@ def _agent(installation: Installation, node: str, address: str, certificate: Pat
         sys.executable, "-m", "colocation.agent", "--node-name", node, "--data-root", str(root), "--host", address,
         "--health-port", str(health_port), "--tls-certificate", str(certificate), "--tls-key", str(key),
     ]  # fmt: skip
-    environment = {**os.environ, "KUBECONFIG": str(installation.plane.kubeconfig)}
+    kubeconfig = installation.folder / "colocation-agent" / "kubeconfig"
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     with (installation.folder / f"agent-{node}.log").open("wb") as log:
         process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
     try:
@@ -219,18 +226,23 @@ def _register(installation: Installation, node: str, address: str) -> None:
     installation.kubectl("patch", "pod", f"agent-{node}", "--namespace", SYSTEM, *patch)
 
 
-def _grant(installation: Installation, account: str, verbs: str, certificate: Path) -> None:
-    """A ServiceAccount with these rights on colocatedtables/data; its token and the CA in a folder."""
-    kubectl = installation.kubectl
-    kubectl("create", "serviceaccount", account, "--namespace", SYSTEM)
-    kubectl("create", "clusterrole", account, f"--verb={verbs}", "--resource=colocatedtables.colocation.dev/data")
-    subject = f"--serviceaccount={SYSTEM}:{account}"
-    kubectl("create", "clusterrolebinding", account, f"--clusterrole={account}", subject)
-    token = kubectl("create", "token", account, "--namespace", SYSTEM, f"--audience={TOKEN_AUDIENCE}")
+def _grant_loader(installation: Installation) -> None:
+    """The account of a Spark driver, as far as agents are concerned."""
+    resource = "--resource=colocatedtables.colocation.dev/data"
+    installation.kubectl("create", "serviceaccount", LOADER, "--namespace", SYSTEM)
+    installation.kubectl("create", "clusterrole", LOADER, "--verb=create,get", resource)
+    subject = f"--serviceaccount={SYSTEM}:{LOADER}"
+    installation.kubectl("create", "clusterrolebinding", LOADER, f"--clusterrole={LOADER}", subject)
+
+
+def _equip(installation: Installation, account: str, certificate: Path) -> None:
+    """A folder with the account's token for agents, their CA, and a kubeconfig."""
+    create = ("create", "token", account, "--namespace", SYSTEM)
     folder = installation.folder / account
     folder.mkdir()
-    (folder / "token").write_text(token)
+    (folder / "token").write_text(installation.kubectl(*create, f"--audience={TOKEN_AUDIENCE}"))
     (folder / "ca.crt").write_bytes(certificate.read_bytes())
+    (folder / "kubeconfig").write_text(kubeconfig_of(installation.plane.url, installation.kubectl(*create)))
 
 
 def _data_file(bucket: int, content: bytes) -> DataFile:

@@ -4,6 +4,8 @@ import hashlib
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,8 +13,9 @@ import pytest
 from colocation.model.names import table_directory
 
 from .control_plane import ControlPlane, running_control_plane
-from .installation import SYSTEM, Installation, installed
+from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, installed
 from .objects import JsonObject, as_json, group, table
+from .rights import refused, unused
 from .test_operator import until as wait_until
 
 DEADLINE_SECONDS = 100
@@ -252,3 +255,31 @@ def test_replaced_snapshots_go_when_their_time_is_over(installation: Installatio
     patch = as_json({"status": {"snapshot": {**new, "committedAt": now["committedAt"]}}})
     installation.kubectl("patch", "ct", "customers", "-n", SHOP, "--subresource=status", "--type=merge", "-p", patch)
     until(lambda: not status_of(installation, "ct", "customers").get("history"))
+
+
+def test_admin_api_asks_who_calls(installation: Installation) -> None:
+    """And what they may do; this one may nothing. On loopback and without a certificate it speaks plain HTTP."""
+    token = (installation.folder / LOADER / "token").read_text()
+    port = installation.operator_environment["COLOCATION_ADMIN_PORT"]
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/colocate", headers={"Authorization": f"Bearer {token}"}
+    )
+
+    def is_refused() -> bool:
+        try:
+            urllib.request.urlopen(request).close()
+        except urllib.error.HTTPError as error:
+            return error.code == 403
+        except urllib.error.URLError:
+            return False  # it does not listen yet
+        return False
+
+    until(is_refused)
+
+
+@pytest.mark.parametrize("account", CHART_ACCOUNTS)
+def test_every_right_of_the_chart_was_used(installation: Installation, account: str) -> None:
+    """By all tests of this file together, which ran with these rights only; nothing else was asked for."""
+    log = installation.plane.audit_log
+    assert unused(log, account) == set()
+    assert refused(log, account) == set()

@@ -48,11 +48,12 @@ def fewest_moves(
     bucket_bytes: tuple[int, ...],
     zones: dict[str, str] | None = None,
     replicas: int | None = None,
+    spread: list[int] | None = None,
 ) -> tuple[int, int] | None:
     """Replica moves to the nearest even map over the nodes of ``weights``, and the fewest bytes with so many.
 
-    With ``zones``, no bucket may come to lie in fewer zones than before; None when no even map is like that.
-    ``replicas``: of each bucket in the even map, when they are others than now.
+    With ``zones``, no bucket may come to lie in fewer zones than before, or than ``spread`` says; None when no even map
+    is like that. ``replicas``: of each bucket in the even map, when they are others than now.
     """
     replicas = replicas or len(bucket_map[0])
     whole, tied, extra = largest_remainder(exact_shares(weights, len(bucket_map), replicas))
@@ -60,7 +61,7 @@ def fewest_moves(
     graph = nx.DiGraph()
     for bucket, nodes in enumerate(bucket_map):
         graph.add_edge("source", bucket, capacity=replicas, weight=0)
-        _add_zones(graph, bucket, nodes, zones or {})
+        _add_zones(graph, bucket, replicas - (spread[bucket] if spread else _spread(nodes, zones or {})), zones or {})
         for node in weights:
             cost = 0 if node in nodes else one_move + bucket_bytes[bucket]
             tail = (bucket, zones[node]) if zones else bucket
@@ -76,9 +77,19 @@ def fewest_moves(
     return divmod(nx.cost_of_flow(graph, flow), one_move)
 
 
-def _add_zones(graph: nx.DiGraph, bucket: int, nodes: tuple[str, ...], zones: dict[str, str]) -> None:
-    """One replica per zone, and as many more, in whatever zones, as the bucket has now."""
-    doubled = len(nodes) - len({zones.get(node) for node in nodes})
+def _spread(nodes: tuple[str, ...], zones: dict[str, str]) -> int:
+    return len({zones.get(node) for node in nodes})
+
+
+def widest_spread(nodes: tuple[str, ...], zones: dict[str, str]) -> int:
+    """In how many zones a bucket can lie when nodes that ``zones`` lacks are succeeded and the others stay."""
+    kept = {zones[node] for node in nodes if node in zones}
+    lost = sum(node not in zones for node in nodes)
+    return len(kept) + min(lost, len(set(zones.values()) - kept))
+
+
+def _add_zones(graph: nx.DiGraph, bucket: int, doubled: int, zones: dict[str, str]) -> None:
+    """One replica per zone, and ``doubled`` more, in whatever zones."""
     for zone in set(zones.values()):
         graph.add_edge(bucket, (bucket, zone), capacity=1, weight=0)
         graph.add_edge((bucket, "spare"), (bucket, zone), capacity=doubled, weight=0)

@@ -109,11 +109,12 @@ class Cluster:
 
     def change(self) -> None:
         """One thing happens."""
-        happenings: tuple[Callable[[], None], ...] = (
-            *(self.commit,) * 4, *(self.answer_of_one,) * 6, self.silence, self.silence, self.turn_node, self.turn_node,
-            self.change_of_group, self.add_table, self.drop_table, self.move_table, self.spec_of_group, self.forge, self.label,
-            self.end_job, self.wait, self.wait, self.wait, self.replace_group, self.size,
+        often = (self.commit, self.answer_of_one, self.wait)
+        seldom = (
+            self.silence, self.turn_node, self.label, self.size, self.end_job, self.add_table, self.drop_table,
+            self.move_table, self.forge, self.spec_of_group, self.change_of_group, self.replace_group,
         )  # fmt: skip
+        happenings: tuple[Callable[[], None], ...] = (*often * 4, *seldom)
         self.random.choice(happenings)()
 
     def add_group(self, name: str) -> None:

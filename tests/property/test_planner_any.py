@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colocation.model.snapshot import Clone, GroupState, Limits, Node, Snapshot
+from colocation.model.snapshot import Clone, FailingTarget, GroupState, Limits, Node, Snapshot
 from colocation.planner import plan
 from colocation.planner.invariants import violations
 
@@ -33,6 +33,7 @@ def any_nodes(draw: st.DrawFn) -> list[Node]:
                 zone=draw(st.sampled_from([None, "a", "b"])),
                 free_bytes=draw(st.sampled_from([0, 104 * GIB, 900 * GIB])),
                 labels=draw(st.sampled_from([{}, {"disk": "fast"}])),
+                schedulable=draw(st.sampled_from([True, True, False])),
             )
         )
     return nodes
@@ -48,6 +49,10 @@ def any_groups(draw: st.DrawFn, name: str) -> GroupState:
         "nodeSelector": draw(st.sampled_from([{}, {"disk": "fast"}])),
         "bucketSequence": draw(st.one_of(st.none(), st.none(), st.lists(ROWS, max_size=5))),
     }
+    unheard = st.dictionaries(st.sampled_from(NAMES), st.lists(st.integers(0, 6), max_size=3).map(tuple), max_size=3)
+    failing = TIMES.filter(bool).map(
+        lambda moment: FailingTarget(failures=3, retry_at=moment, cause="the disk is full")
+    )
     states = st.dictionaries(st.integers(0, 6), st.sampled_from(["complete", "complete", "partial", "corrupt"]))
     return make_group(
         buckets,
@@ -56,6 +61,8 @@ def any_groups(draw: st.DrawFn, name: str) -> GroupState:
         spec=spec,
         map=draw(st.one_of(st.none(), st.lists(ROWS, max_size=6).map(tuple))),
         held=draw(st.dictionaries(st.sampled_from(NAMES), states)),
+        unconfirmed=draw(unheard),
+        failing_targets=draw(st.dictionaries(st.sampled_from(NAMES), failing, max_size=3)),
         bucket_bytes=tuple(draw(st.lists(st.sampled_from([0, 1, GIB]), max_size=6))),
         marked_unstable=draw(st.sampled_from([None, None, "by ann"])),
     )

@@ -1,5 +1,6 @@
 """Random clusters and groups, and a world in which plans are carried out step by step."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from colocation.model.agent import ReplicaState
 from colocation.model.group import BucketSequence, ColocationGroupSpec
 from colocation.model.plan import Plan
-from colocation.model.snapshot import Clone, GroupState, Limits, Node, Snapshot
+from colocation.model.snapshot import Clone, FailingTarget, GroupState, Limits, Node, Snapshot
 from colocation.planner import plan
 from colocation.planner.invariants import violations
 
@@ -73,12 +74,22 @@ def placed_groups(draw: st.DrawFn, names: list[str], most_buckets: int = 10, **f
     return make_group(buckets, replicas, bucket_map, bucket_bytes=tuple(size * GIB for size in sizes), **fields)
 
 
-class World:
-    """What a cluster would be if it did exactly what plans say; `step` asserts the safety invariants each time."""
+FAILURES_OF_A_FAILING_TARGET = 3
 
-    def __init__(self, snapshot: Snapshot, random: Random) -> None:
+
+class World:
+    """What a cluster would be if it did exactly what plans say; `step` asserts the safety invariants each time.
+
+    Clones to ``sick`` nodes always fail; a group on whose clones a node failed three times names it as failing, for
+    a time that doubles. ``failures`` counts by group and node, until one succeeds; ``started`` counts clones.
+    """
+
+    def __init__(self, snapshot: Snapshot, random: Random, sick: frozenset[str] = frozenset()) -> None:
         self.snapshot = snapshot
         self.random = random
+        self.sick = sick
+        self.failures: Counter[tuple[str, str, str]] = Counter()
+        self.started = 0
 
     def update(self, **fields: object) -> None:
         self.snapshot = self.snapshot.model_copy(update=fields)
@@ -124,30 +135,57 @@ class World:
             clones = [clone for clone in clones if clone not in cancelled]
             for index in planned.start_now:
                 move = planned.moves[index]
-                clones.append(
-                    Clone(
-                        namespace=group.namespace,
-                        group=group.name,
-                        bucket=move.bucket,
-                        source=move.source,
-                        to=move.to,
-                        since=self.snapshot.now,
-                    )
+                clone = Clone(
+                    namespace=group.namespace,
+                    group=group.name,
+                    bucket=move.bucket,
+                    source=move.source,
+                    to=move.to,
+                    since=self.snapshot.now,
                 )
+                again = [one for one in clones if _target(one) == _target(clone)]
+                clones = [one for one in clones if one not in again]
+                clones.append(clone.model_copy(update={"failures": again[0].failures if again else 0}))
+                self.started += 1
             following = planned.next_map if planned.next_map is not None else group.map
             groups.append(group.model_copy(update={"map": following, "held": held}))
         self.update(groups=tuple(groups), clones=tuple(clones))
 
     def _end_clones(self) -> None:
-        ended = [clone for clone in self.snapshot.clones if self.random.random() < 0.6]
+        running = [clone for clone in self.snapshot.clones if clone.retry_at is None]
+        ended = [clone for clone in running if self.random.random() < 0.6]
         groups = {(group.namespace, group.name): group for group in self.snapshot.groups}
+        clones = [clone for clone in self.snapshot.clones if clone not in ended]
         for clone in ended:
             group = groups[clone.namespace, clone.group]
-            states = group.held.get(clone.to, {}) | {clone.bucket: "complete"}
-            held = group.held | {clone.to: states}
-            groups[clone.namespace, clone.group] = group.model_copy(update={"held": held})
-        clones = tuple(clone for clone in self.snapshot.clones if clone not in ended)
-        self.update(groups=tuple(groups.values()), clones=clones)
+            if clone.to in self.sick:
+                clones.append(self._failed(clone))
+            else:
+                states = group.held.get(clone.to, {}) | {clone.bucket: "complete"}
+                group = group.model_copy(update={"held": group.held | {clone.to: states}})
+                self.failures.pop((clone.namespace, clone.group, clone.to), None)
+            failing = self._failing_targets(group, clone.to)
+            groups[clone.namespace, clone.group] = group.model_copy(update={"failing_targets": failing})
+        self.update(groups=tuple(groups.values()), clones=tuple(clones))
+
+    def _failed(self, clone: Clone) -> Clone:
+        self.failures[clone.namespace, clone.group, clone.to] += 1
+        again = {"failures": clone.failures + 1, "retry_at": self.snapshot.now + timedelta(seconds=30)}
+        return clone.model_copy(update=again)
+
+    def _failing_targets(self, group: GroupState, node: str) -> dict[str, FailingTarget]:
+        """Those of the group after a clone to the node has ended."""
+        failing = {name: target for name, target in group.failing_targets.items() if name != node}
+        failures = self.failures[group.namespace, group.name, node]
+        if failures >= FAILURES_OF_A_FAILING_TARGET:
+            seconds = 60 * 2 ** (failures - FAILURES_OF_A_FAILING_TARGET)
+            retry_at = self.snapshot.now + timedelta(seconds=seconds)
+            failing[node] = FailingTarget(failures=failures, retry_at=retry_at, cause="the disk does not write")
+        return failing
+
+
+def _target(clone: Clone) -> tuple[str, str, int, str]:
+    return clone.namespace, clone.group, clone.bucket, clone.to
 
 
 def is_active(group: object) -> bool:

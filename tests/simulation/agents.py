@@ -1,126 +1,228 @@
-"""How operators reach the agents: inventories and orders, over a network that is slow or loses answers."""
+"""Agents: processes on nodes that are asked what lies there, and told what to delete.
 
-from collections.abc import Callable, Mapping
-from datetime import timedelta
-from random import Random
-from typing import TYPE_CHECKING, Any
+The rules are the real ones (`colocation.agent.conversation`): which question is the newest, what an order's proof has
+to say. What is imitated here is only the work on the disk.
+"""
 
-from colocation.kube.orders import AgentFailure
-from colocation.model.agent import RecycledSchema, TableReference
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from colocation.agent.conversation import Conversation, StaleTerm
+from colocation.agent.orders import Order
+from colocation.agent.question import Question, UnknownQuestion
+from colocation.model.agent import (
+    AgentReport,
+    CloneProgress,
+    InventoryRequest,
+    RecycledSchema,
+    Removed,
+    TableReference,
+    TableReport,
+)
+from colocation.model.names import AGENT_PORT
 from colocation.model.table import Column
-from colocation.state.observation import AgentView, BucketBytes
+from colocation.storage.paths import TablePath
 
-from .disks import Disk, files_in
-from .schedule import Turn
+from .disks import CAPACITY_BYTES, Disk, File, TableKey, files_in
 
 if TYPE_CHECKING:
     from .world import World
 
-Tables = tuple[TableReference, ...]
+
+class AgentDied(Exception):
+    """The process ended in the middle of what it did."""
 
 
-LONGEST_ANSWER = timedelta(seconds=12)
-"""After that the real client gives up, and the agent counts as silent."""
+class ManifestAway(Exception):
+    """A live manifest is not held here."""
 
 
-class FakeInventories:
-    """What `colocation.kube.inventories.Inventories` is to the operator, without threads.
+@dataclass
+class _Known:
+    reference: TableReference
+    report: TableReport
+    changed_at: int
 
-    A slow agent's last word stands, as with the real one; a node that cannot be reached is silent.
-    """
 
-    def __init__(self, world: "World", random: Random) -> None:
+@dataclass(frozen=True)
+class _NodePart:
+    """All of a report but its tables. ``folders``: '<namespace>/<directory>' of those in their places."""
+
+    gib_free: int
+    folders: tuple[str, ...]
+    recycled: tuple[str, ...]
+    clones: tuple[CloneProgress, ...]
+
+
+class AgentProcess:
+    """One run of one node's agent. What it remembers is gone with it; the disk stays."""
+
+    def __init__(self, world: "World", disk: Disk, address: str, number: int) -> None:
         self._world = world
-        self._random = random
-        self.version = 0
-        self.views: dict[str, AgentView] = {}
-        self.bucket_bytes: dict[tuple[str, str, str], BucketBytes] = {}
+        self.disk = disk
+        self.node = disk.node
+        self.address = address
+        self.conversation = Conversation(lambda: world.loop.elapsed)
+        self.conversation.instance = f"{disk.node}.{number}"
+        self._revision = 1
+        self._known: dict[str, _Known] = {}
+        self._told: tuple[_NodePart, tuple[str, ...]] | None = None
+        self._ring = asyncio.Event()
+        self.ends_after_files: int | None = None
+        self.is_alive = True
 
-    async def ask(self, urls: Mapping[str, str | None], waited_for: frozenset[str], tables: Tables) -> None:
-        await Turn()
-        self.version += 1
-        now = self._world.clock.now()
-        for node in self.views.keys() - urls.keys():
-            del self.views[node]
-        for node, url in urls.items():
-            before = self.views.get(node, AgentView(silent_since=now))
-            disk = self._world.reachable(url)
-            slow = self._random.random() < self._world.slow_rate
-            age = now - before.answered_at if before.answered_at else timedelta.max
-            if disk is None or (slow and age > LONGEST_ANSWER):
-                silent_since = before.silent_since or now
-                self.views[node] = AgentView(before.report, before.asked, before.answered_at, silent_since)
-            elif not slow:
-                report = disk.report(tables, self._world.manifests)
-                self.views[node] = AgentView(report, tables, now)
-                for table in report.tables:
-                    if table.manifest and table.manifest_present:
-                        sizes = {bucket: held.bytes_wanted for bucket, held in table.buckets.items()}
-                        self.bucket_bytes[table.namespace, table.directory, table.manifest] = sizes
+    @property
+    def url(self) -> str:
+        return f"https://{self.address}:{AGENT_PORT}"
 
+    def ring(self) -> None:
+        """Something changed on the disk."""
+        ring, self._ring = self._ring, asyncio.Event()
+        ring.set()
 
-class FakeOrders:
-    """What `colocation.kube.orders.AgentOrders` is to the operator."""
+    # Questions
 
-    def __init__(self, world: "World", random: Random) -> None:
-        self._world = world
-        self._random = random
+    async def answer(self, request: InventoryRequest, revision: str | None) -> AgentReport | None:
+        """The report, as soon as it differs from that of the revision; None when it does not within the wait.
 
-    async def call(self, url: str, order: Callable[[Any], Any]) -> Any:
-        await Turn()
-        disk = self._world.reachable(url)
-        if disk is None:
-            raise AgentFailure(f"agent at {url}: no answer")
-        answer = order(OrderedAgent(self._world, disk))
-        if self._random.random() < self._world.fault_rate:
-            raise AgentFailure(f"agent at {url} has not answered; it may still do it")
-        return answer
+        As `colocation.agent.inventory_requests` does it: a new question is answered at once, a replaced one is refused.
+        """
+        taken = self.conversation.take(request)
+        self.ring()
+        since = self._counter_of(revision)
+        until = self._world.loop.elapsed + (0.0 if taken.is_new else request.wait_seconds)
+        while True:
+            ring = self._ring
+            report = self.report(taken.question, since)
+            left = until - self._world.loop.elapsed
+            if report is not None or left <= 0 or not self.is_alive:
+                return report
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await ring.wait()
+            if self.conversation.question is not taken.question:
+                self._check_successor(taken.question, since)
+                return None
 
+    def _check_successor(self, question: Question, since: int | None) -> None:
+        """Refuse a question that was replaced, unless all that is missed is the answer to the asker's own newer one."""
+        newest = self.conversation.question
+        if self.conversation.term > question.term:
+            raise StaleTerm(question.term, self.conversation.term)
+        if newest is None or newest.session != question.session or since is None:
+            raise UnknownQuestion("it was replaced by a newer one; ask in full")
 
-class OrderedAgent:
-    """The part of ``AgentClient`` that the operator orders; each order is checked before it is carried out."""
+    def report(self, question: Question, since: int | None) -> AgentReport | None:
+        """On the tables of the question that changed after revision ``since``; None when nothing did."""
+        part = self._node_part()
+        unknown = tuple(name for name in part.folders if name not in question.tables)
+        if (part, unknown) != self._told:
+            self._told = (part, unknown)
+            self._revision += 1
+        for key in self._known.keys() - question.tables.keys():
+            del self._known[key]
+        for key, asked in question.tables.items():
+            known, report = self._known.get(key), self.disk.report(asked.reference)
+            if known is None or known.report is not report:
+                self._revision += 1
+                self._known[key] = _Known(asked.reference, report, self._revision)
+        if since == self._revision:
+            return None
+        is_full = since is None or since > self._revision
+        return AgentReport(
+            node=self.node,
+            revision=f"{self.conversation.instance}-{self._revision}",
+            instance=self.conversation.instance,
+            uptime_seconds=self.conversation.uptime_seconds,
+            term=self.conversation.term,
+            capacity_bytes=CAPACITY_BYTES,
+            free_bytes=self.disk.free_bytes,
+            is_full=is_full,
+            tables=tuple(one.report for one in self._known.values() if is_full or one.changed_at > (since or 0)),
+            unknown_directories=unknown,
+            recycled_directories=part.recycled,
+            clones=part.clones,
+        )
 
-    def __init__(self, world: "World", disk: Disk) -> None:
-        self._world = world
-        self._disk = disk
+    def _counter_of(self, revision: str | None) -> int | None:
+        """Of a revision of this process."""
+        instance, _, counter = (revision or "").rpartition("-")
+        return int(counter) if instance == self.conversation.instance else None
 
-    def drop_bucket(
-        self, namespace: str, directory: str, bucket: int, manifests: tuple[str, ...], grace_seconds: int
-    ) -> None:
-        named = self._named(directory, manifests)
-        old = self._older_than(namespace, directory, grace_seconds)
-        doomed = {f for f in self._files(namespace, directory) if f.bucket == bucket and (f in named or f in old)}
-        self._world.checks.before_delete(self._disk, doomed)
-        self._disk.remove(doomed)
+    def _node_part(self) -> _NodePart:
+        disk = self.disk
+        return _NodePart(
+            disk.free_bytes >> 30,
+            tuple(sorted("/".join(key) for key in disk.folders)),
+            tuple(sorted("/".join(key) for key in disk.bin)),
+            self._world.kubelet.progress_on(self.node),
+        )
 
-    def recycle(self, namespace: str, directory: str, keep_seconds: int) -> None:
-        self._world.checks.before_recycle(namespace, directory)
-        purge_at = self._world.clock.now() + timedelta(seconds=keep_seconds)
-        self._disk.recycle((namespace, directory), purge_at)
+    # Orders
 
-    def restore(self, namespace: str, directory: str, successor: str) -> None:
-        self._disk.restore((namespace, directory), successor)
+    def drop_bucket(self, order: Order, grace_seconds: int) -> Removed:
+        """Delete a bucket's files, but for young ones that no live manifest names."""
+        with self.conversation.deletion(order):
+            key = (order.table.namespace, order.table.directory)
+            doomed = self._named(key, order.manifests) | self.disk.old_files(key, grace_seconds)
+            return self._delete(f for f in self.disk.files_of(key) if f.bucket == order.bucket and f in doomed)
 
-    def recycled_schema(self, namespace: str, directory: str, manifest: str) -> RecycledSchema:
-        if (namespace, directory) not in self._disk.bin or manifest not in self._disk.manifests:
-            raise AgentFailure(f"manifest {manifest} is not in the bin")
+    def collect(self, order: Order, grace_seconds: int) -> Removed:
+        """Delete the old files and manifests that no live manifest names."""
+        with self.conversation.deletion(order):
+            key = (order.table.namespace, order.table.directory)
+            folder = self.disk.folders.get(key)
+            if folder is None or not set(order.manifests) <= folder.manifests.keys():
+                raise ManifestAway("a live manifest is not held here, so it is not known what is garbage")
+            wanted = self._named(key, order.manifests)
+            removed = self._delete(self.disk.old_files(key, grace_seconds) - wanted)
+            old = self.disk.old_manifests(key, grace_seconds) - set(order.manifests)
+            self._world.checks.before_forgetting(self.disk, key, old)
+            self.disk.remove_manifests(key, sorted(old))
+            return removed
+
+    def recycle(self, order: Order, keep_seconds: int) -> None:
+        """Move a folder into the bin."""
+        with self.conversation.deletion(order):
+            key = (order.table.namespace, order.table.directory)
+            self._world.checks.before_recycle(self.disk, key, keep_seconds)
+            self.disk.recycle(key, keep_seconds)
+
+    def restore(self, table: TablePath, successor: str, term: int) -> None:
+        """Give a folder another name, out of the bin too."""
+        target = TablePath(table.namespace, successor)
+        with self.conversation.restoring(term, frozenset({str(table), str(target)})):
+            self.disk.restore((table.namespace, table.directory), successor)
+
+    def recycled_schema(self, table: TablePath, manifest: str) -> RecycledSchema | None:
+        """The schema of a table in the bin, None when it is not there."""
+        found = self.disk.bin.get((table.namespace, table.directory))
+        if found is None or manifest not in found.folder.manifests:
+            return None
         columns = (Column(name="key", type="bigint"),)
-        return RecycledSchema(columns=columns, bucketed_by=("key",), buckets=self._world.buckets)
+        return RecycledSchema(columns=columns, bucketed_by=("key",), buckets=self._world.buckets_of[manifest])
 
-    def collect(self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int) -> None:
-        if not set(manifests) <= self._disk.manifests:
-            raise AgentFailure("a live manifest is missing, so it is not known what is garbage")
-        wanted = self._named(directory, manifests)
-        doomed = self._older_than(namespace, directory, grace_seconds) - wanted
-        self._world.checks.before_delete(self._disk, doomed)
-        self._disk.remove(doomed)
+    def purge(self) -> None:
+        """What has waited in the bin for long enough goes."""
+        for key, recycled in sorted(self.disk.bin.items()):
+            if self.disk.seconds() >= recycled.purge_at:
+                self._world.checks.before_purge(self.disk, key)
+                self.disk.purge(key)
 
-    def _named(self, directory: str, manifests: tuple[str, ...]) -> set[Any]:
-        return {file for digest in manifests for file in files_in(self._world.manifests[digest], directory)}
+    def _named(self, key: TableKey, digests: Iterable[str]) -> set[File]:
+        return {file for digest in digests for file in files_in(self._world.manifest(digest), key[1])}
 
-    def _older_than(self, namespace: str, directory: str, grace_seconds: int) -> set[Any]:
-        oldest = self._world.clock.now() - timedelta(seconds=grace_seconds)
-        return {file for file in self._files(namespace, directory) if self._world.written_at[file.load] < oldest}
-
-    def _files(self, namespace: str, directory: str) -> set[Any]:
-        return {f for f in self._disk.files if (f.namespace, f.directory) == (namespace, directory)}
+    def _delete(self, doomed: Iterable[File]) -> Removed:
+        """One after the other; the process may end on the way."""
+        files = sorted(doomed, key=lambda file: (file.load, file.partition, file.bucket))
+        for count, file in enumerate(files):
+            if self.ends_after_files is not None and count >= self.ends_after_files:
+                raise AgentDied
+            self._world.checks.before_delete(self.disk, file)
+            self.disk.remove([file])
+        if self.ends_after_files is not None:
+            raise AgentDied
+        return Removed(files=len(files), bytes=sum(file.size_bytes for file in files))

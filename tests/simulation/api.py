@@ -1,20 +1,28 @@
-"""A Kubernetes API server in memory: resource versions, merge patches, preconditions, watch events, lost answers."""
+"""A Kubernetes API server in memory: resource versions, subresources, preconditions, watches, requests that fail."""
 
-from dataclasses import dataclass
+import asyncio
+import bisect
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
 from random import Random
 from typing import Any
 
-from colocation.kube.api import ApiError, Conflict, NotFound, Resource
+from colocation.kube.api import GROUPS, JOBS, NODES, TABLES, ApiError, Conflict, Expired, NotFound, Resource
 from colocation.state.parse import format_time
 
-from .schedule import Clock, Turn
-
 JsonObject = dict[str, Any]
+Key = tuple[str, str]
+MOST_REFUSED_CHARACTERS = 1500
+NOT_CARRIED_OUT = (403, 413, 429)
+PERHAPS_CARRIED_OUT = (0, 500, 504)
+HAVE_STATUS = (GROUPS, TABLES, NODES, JOBS)
 
 
 @dataclass(frozen=True)
 class Event:
-    """What a watch shows."""
+    """What a watch shows. ``body`` is shared and never changed."""
 
     resource: Resource
     body: JsonObject
@@ -22,25 +30,51 @@ class Event:
 
 
 class FakeApi:
-    """The store behind all clients. ``events`` is the history that watches read at their own pace.
+    """The store behind all clients.
 
     What is stored is never changed in place, so that events share it; what callers give or get is a copy.
+    ``refused``: objects that are almost too large for etcd: it takes only small changes of their status.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
         self.version = 0
-        self.objects: dict[Resource, dict[tuple[str, str], JsonObject]] = {}
+        self.objects: dict[Resource, dict[Key, JsonObject]] = {}
         self.events: list[Event] = []
+        self.news = asyncio.Event()
+        self.watchers: list[Callable[[Event], None]] = []
+        self.refused: set[tuple[Resource, Key]] = set()
 
     def all(self, resource: Resource) -> list[JsonObject]:
-        return [copy_of(body) for _, body in sorted(self.objects.get(resource, {}).items())]
+        """Copies of all objects of a kind, by name."""
+        return [copy_of(body) for body in self.peek(resource)]
+
+    def peek(self, resource: Resource) -> list[JsonObject]:
+        """All objects of a kind, by name: only to be looked at."""
+        return [body for _, body in sorted(self.objects.get(resource, {}).items())]
+
+    def find(self, resource: Resource, namespace: str, name: str) -> JsonObject | None:
+        """An object, only to be looked at."""
+        return self.objects.get(resource, {}).get((namespace, name))
 
     def read(self, resource: Resource, namespace: str, name: str) -> JsonObject:
-        body = self.objects.get(resource, {}).get((namespace, name))
+        body = self.find(resource, namespace, name)
         if body is None:
             raise NotFound(404, f"{resource.plural} {namespace}/{name} not found")
         return copy_of(body)
+
+    def listed_at(self, resource: Resource, version: int) -> tuple[list[JsonObject], int]:
+        """A list as it was: what a replica of the API server that lags behind serves."""
+        found: dict[Key, JsonObject] = {}
+        for event in self.events:
+            if event.resource == resource and version_of(event.body) <= version:
+                key = key_of(event.body)
+                found.pop(key, None) if event.deleted else found.__setitem__(key, event.body)
+        return [copy_of(body) for _, body in sorted(found.items())], version
+
+    def position_after(self, version: int) -> int:
+        """Of the first event that is newer, among all events."""
+        return bisect.bisect_right(self.events, version, key=lambda event: version_of(event.body))
 
     def add(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         key = (namespace, body["metadata"]["name"])
@@ -48,31 +82,81 @@ class FakeApi:
             raise Conflict(409, f"{resource.plural} {key} already exists")
         body = copy_of(body)
         created = {"namespace": namespace, "uid": f"{self.version + 1:08d}-uid", "generation": 1}
-        body["metadata"] |= created | {"creationTimestamp": format_time(self.clock.now())}
+        body["metadata"] |= created | {"creationTimestamp": format_time(self._now())}
         return self._store(resource, key, body)
 
-    def merge(self, resource: Resource, namespace: str, name: str, patch: JsonObject) -> JsonObject:
-        body = self.read(resource, namespace, name)
+    def merge(
+        self, resource: Resource, namespace: str, name: str, patch: JsonObject, subresource: str = ""
+    ) -> JsonObject:
+        """A merge patch; of the status only, or of all but the status, where the kind has this subresource."""
+        key = (namespace, name)
+        before = self.objects.get(resource, {}).get(key)
+        if before is None:
+            raise NotFound(404, f"{resource.plural} {namespace}/{name} not found")
         wanted = patch.get("metadata", {})
-        for field in ("resourceVersion", "uid"):
-            if field in wanted and wanted[field] != body["metadata"][field]:
+        for name_of_field in ("resourceVersion", "uid"):
+            if name_of_field in wanted and wanted[name_of_field] != before["metadata"][name_of_field]:
                 raise Conflict(409, f"{resource.plural} {namespace}/{name} has changed")
-        annotations = {"annotations": wanted["annotations"]} if "annotations" in wanted else {}
-        merged = merge_patch(body, {**patch, "metadata": annotations})
-        return merged if merged == body else self._store(resource, (namespace, name), merged)
+        if (resource, key) in self.refused and len(str(patch.get("status"))) > MOST_REFUSED_CHARACTERS:
+            raise ApiError(413, "etcdserver: request is too large")
+        after = merge_patch(before, self._allowed(resource, patch, subresource))
+        if after == before:
+            return copy_of(before)
+        if after.get("spec") != before.get("spec"):
+            after["metadata"] = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
+        return self._store(resource, key, after)
+
+    def refuse_status_of(self, group: Key) -> None:
+        """From now on etcd takes no whole status of this group any more."""
+        self.refused.add((GROUPS, group))
 
     def remove(self, resource: Resource, namespace: str, name: str) -> None:
         body = copy_of(self.objects.get(resource, {}).pop((namespace, name)))
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
-        self.events.append(Event(resource, body, deleted=True))
+        self._tell(Event(resource, body, deleted=True))
 
-    def _store(self, resource: Resource, key: tuple[str, str], body: JsonObject) -> JsonObject:
+    @staticmethod
+    def _allowed(resource: Resource, patch: JsonObject, subresource: str) -> JsonObject:
+        if subresource:
+            return {subresource: patch.get(subresource, {})}
+        given = patch.get("metadata", {})
+        metadata = {name: given[name] for name in ("annotations", "labels") if name in given}
+        rest = {name: part for name, part in patch.items() if name not in ("metadata", "apiVersion", "kind")}
+        if resource in HAVE_STATUS:
+            rest.pop("status", None)
+        return {**rest, "metadata": metadata}
+
+    def _store(self, resource: Resource, key: Key, body: JsonObject) -> JsonObject:
         self.version += 1
-        body["metadata"]["resourceVersion"] = str(self.version)
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
         self.objects[resource][key] = body
-        self.events.append(Event(resource, body, deleted=False))
+        self._tell(Event(resource, body, deleted=False))
         return copy_of(body)
+
+    def _tell(self, event: Event) -> None:
+        self.events.append(event)
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+        for watcher in tuple(self.watchers):
+            watcher(event)
+
+
+def _label_pairs(selector: str) -> dict[str, str]:
+    return dict(pair.split("=") for pair in selector.split(",") if pair)
+
+
+def _matches(body: JsonObject, namespace: str, labels: dict[str, str]) -> bool:
+    metadata = body["metadata"]
+    return namespace in ("", metadata["namespace"]) and labels.items() <= metadata.get("labels", {}).items()
+
+
+def version_of(body: JsonObject) -> int:
+    return int(body["metadata"]["resourceVersion"])
+
+
+def key_of(body: JsonObject) -> Key:
+    return body["metadata"].get("namespace", ""), body["metadata"]["name"]
 
 
 def copy_of(value: Any) -> Any:
@@ -83,7 +167,7 @@ def copy_of(value: Any) -> Any:
 
 
 def merge_patch(body: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """RFC 7386; a new value, in which what the patch does not name is shared, but for the top two levels."""
     if not isinstance(patch, dict):
         return copy_of(patch)
     result = dict(body) if isinstance(body, dict) else {}
@@ -95,76 +179,165 @@ def merge_patch(body: Any, patch: Any) -> Any:
     return result
 
 
+@dataclass
+class ApiFaults:
+    """How requests of one operator fail.
+
+    ``rate``: of requests that fail. ``away``: no request is answered or carried out. ``stale_rate``: of lists that are
+    served from a version of up to ``stale_versions`` before. ``frozen_until``: the process stands still.
+    ``told_stale`` is called with every such list.
+    """
+
+    rate: float = 0.0
+    away: bool = False
+    stale_rate: float = 0.0
+    stale_versions: int = 60
+    seconds: tuple[float, float] = (0.005, 0.2)
+    frozen_until: float = 0.0
+    slowest_watch_seconds: float = 0.5
+    told_stale: Callable[[], None] = field(default=lambda: None)
+
+    def frozen_seconds(self, now: float) -> float:
+        """How much longer the process stands still."""
+        return max(0.0, self.frozen_until - now)
+
+
+@dataclass
 class ApiClient:
     """What `colocation.kube.api.Api` is to the operator, over the fake server.
 
-    Each request gives the others a turn first. One in ``1 / fault_rate`` has no answer: half of these were carried out.
+    ``before_write`` and ``after_write`` are told of each write; they may kill the operator, which then hears nothing.
     """
 
-    def __init__(self, server: FakeApi, random: Random, fault_rate: float) -> None:
-        self._server = server
-        self._random = random
-        self.fault_rate = fault_rate
+    server: FakeApi
+    random: Random
+    faults: ApiFaults
+    before_write: Callable[[str], None] = field(default=lambda _: None)
+    after_write: Callable[[str], None] = field(default=lambda _: None)
+    is_alive: Callable[[], bool] = field(default=lambda: True)
 
-    async def _request(self, work: Any) -> Any:
-        await Turn()
-        lost = self._random.random() < self.fault_rate
-        if lost and self._random.random() < 0.5:
-            raise ApiError(0, "no answer from the API server: not carried out")
-        answer = work()
-        if lost:
-            raise ApiError(0, "no answer from the API server: carried out")
+    async def _request(self, work: Callable[[], Any], write: str = "") -> Any:
+        await self._way()
+        fault = self._fault()
+        if fault is not None and (fault in NOT_CARRIED_OUT or self.random.random() < 0.5):
+            await self._way()
+            raise ApiError(fault, "a fault: not carried out")
+        if write:
+            self.before_write(write)
+            await self._hang_if_dead()
+        try:
+            answer = work()
+        finally:
+            if write:
+                self.after_write(write)
+        await self._way()
+        if fault is not None:
+            raise ApiError(fault, "a fault: carried out")
         return answer
 
+    async def _way(self) -> None:
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(self.random.uniform(*self.faults.seconds) + self.faults.frozen_seconds(now))
+        await self._hang_if_dead()
+
+    async def _hang_if_dead(self) -> None:
+        """A dead process hears of nothing, and asks for nothing."""
+        if not self.is_alive():
+            await asyncio.get_running_loop().create_future()
+
+    def _fail_if_away(self) -> None:
+        if self.faults.away:
+            raise ApiError(0, "no answer from the API server: it is away")
+
+    def _fault(self) -> int | None:
+        self._fail_if_away()
+        if self.random.random() >= self.faults.rate:
+            return None
+        return self.random.choice((*NOT_CARRIED_OUT, *PERHAPS_CARRIED_OUT, 0, 0, 500))
+
     async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[JsonObject], int]:
-        wanted = dict(pair.split("=") for pair in labels.split(",") if pair)
+        wanted = _label_pairs(labels)
 
         def matching() -> tuple[list[JsonObject], int]:
-            bodies = [
-                body
-                for body in self._server.all(resource)
-                if namespace in ("", body["metadata"]["namespace"])
-                and wanted.items() <= body["metadata"].get("labels", {}).items()
-            ]
-            return bodies, self._server.version
+            bodies, version = self._bodies(resource)
+            return [body for body in bodies if _matches(body, namespace, wanted)], version
 
         answer: tuple[list[JsonObject], int] = await self._request(matching)
         return answer
 
+    def _bodies(self, resource: Resource) -> tuple[list[JsonObject], int]:
+        if self.random.random() < self.faults.stale_rate:
+            self.faults.told_stale()
+            version = max(0, self.server.version - self.random.randint(1, self.faults.stale_versions))
+            return self.server.listed_at(resource, version)
+        return self.server.all(resource), self.server.version
+
+    async def watch(self, resource: Resource, namespace: str, labels: str, version: str) -> AsyncIterator[JsonObject]:
+        """Events since the version, late, until the watch ends or breaks; since "" all objects come first."""
+        wanted, loop = _label_pairs(labels), asyncio.get_running_loop()
+        ends_at = loop.time() + self.random.uniform(60, 240)
+        await self._way()
+        self._fail_if_away()
+        if version and self.random.random() < self.faults.rate:
+            raise Expired(410, "too old resource version")
+        seen = len(self.server.events)
+        if not version:
+            for body in self.server.all(resource):
+                if _matches(body, namespace, wanted):
+                    yield {"type": "ADDED", "object": body}
+        else:
+            seen = self.server.position_after(int(version))
+        while loop.time() < ends_at:
+            news = self.server.news
+            for event in self.server.events[seen:]:
+                if event.resource == resource and _matches(event.body, namespace, wanted):
+                    yield {"type": "DELETED" if event.deleted else "MODIFIED", "object": copy_of(event.body)}
+            seen = len(self.server.events)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ends_at - loop.time()):
+                    await news.wait()
+            await asyncio.sleep(self.random.uniform(0.001, self.faults.slowest_watch_seconds))
+            await self._hang_if_dead()
+            self._fail_if_away()
+
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
-        answer: JsonObject = await self._request(lambda: self._server.read(resource, namespace, name))
+        answer: JsonObject = await self._request(lambda: self.server.read(resource, namespace, name))
         return answer
 
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
-        answer: JsonObject = await self._request(lambda: self._server.add(resource, namespace, body))
+        write = f"create {resource.plural} {namespace}/{body['metadata']['name']}"
+        answer: JsonObject = await self._request(lambda: self.server.add(resource, namespace, body), write)
         return answer
 
     async def patch(
         self, resource: Resource, namespace: str, name: str, body: JsonObject, subresource: str = ""
     ) -> JsonObject:
-        answer: JsonObject = await self._request(lambda: self._server.merge(resource, namespace, name, body))
+        write = f"patch {resource.plural} {namespace}/{name} {subresource}".rstrip()
+        answer: JsonObject = await self._request(
+            lambda: self.server.merge(resource, namespace, name, body, subresource), write
+        )
         return answer
 
     async def apply(self, resource: Resource, namespace: str, name: str, body: JsonObject) -> JsonObject:
         def create_or_merge() -> JsonObject:
-            if (namespace, name) in self._server.objects.get(resource, {}):
-                return self._server.merge(resource, namespace, name, {"data": body["data"]})
-            return self._server.add(resource, namespace, body)
+            if (namespace, name) in self.server.objects.get(resource, {}):
+                return self.server.merge(resource, namespace, name, body)
+            return self.server.add(resource, namespace, body)
 
-        answer: JsonObject = await self._request(create_or_merge)
+        answer: JsonObject = await self._request(create_or_merge, f"apply {resource.plural} {namespace}/{name}")
         return answer
 
     async def delete(
         self, resource: Resource, namespace: str, name: str, uid: str, resource_version: str | None = None
     ) -> None:
         def remove_if_same() -> None:
-            body = self._server.objects.get(resource, {}).get((namespace, name))
+            body = self.server.find(resource, namespace, name)
             if body is None or body["metadata"]["uid"] != uid:
                 return
             if resource_version in (None, body["metadata"]["resourceVersion"]):
-                self._server.remove(resource, namespace, name)
+                self.server.remove(resource, namespace, name)
 
-        await self._request(remove_if_same)
+        await self._request(remove_if_same, f"delete {resource.plural} {namespace}/{name}")
 
     async def close(self) -> None:
         """Nothing to close."""

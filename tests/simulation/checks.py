@@ -1,98 +1,210 @@
-"""What must hold at every moment, whatever the faults.
+"""What must hold at every moment, whatever the faults: nothing wanted is deleted, no map runs ahead of its data.
 
-Faults may hit between an operator's look and its deed; no operator can know of these. So each check counts what faults
-took within the last `RACE_REQUESTS` requests of all operators as if it were still there.
+An order is judged when it is carried out, against what the API server and the disks hold at that moment. Only what
+*faults* took within the last `NEWS_SECONDS` counts as if it were still there: no operator can know of it yet.
 """
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .disks import Disk, File
-from .tables import directory_of
+from colocation.controller.leadership import LEASES
+from colocation.kube.api import GROUPS, TABLES
+
+from .api import Event
+from .disks import Disk, File, Manifest, TableKey
 
 if TYPE_CHECKING:
     from .world import World
 
-RACE_REQUESTS = 80
-"""Some passes: the last word of a slow agent stands for as long."""
+NEWS_SECONDS = 60.0
+"""After so long an operator that is not cut off knows of a loss or a commit."""
+
+
+class Harm(AssertionError):
+    """An operator did what it must never do."""
 
 
 class Checks:
-    """Raises AssertionError where an operator does harm."""
+    """Raises `Harm`, and remembers the first one: the code under test must not be able to swallow it."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._dropped: list[tuple[int, File]] = []
-        self._maps: dict[tuple[str, str], tuple[int, list[list[str]]]] = {}
+        self._maps: dict[str, tuple[int, list[list[str]]]] = {}
+        self._placed: dict[str, tuple[Any, Any]] = {}
+        self._terms: dict[int, str] = {}
+        self.loading: set[int] = set()
+        self.dropped: dict[str, Dropped] = {}
+        self.harm: Harm | None = None
 
-    def before_recycle(self, namespace: str, directory: str) -> None:
+    def fail(self, text: str) -> None:
+        """Say that harm is done."""
+        if self.harm is None:
+            self._world.note(f"HARM: {text}")
+            self.harm = Harm(text)
+        raise self.harm
+
+    def require(self, is_so: object, text: str) -> None:
+        if not is_so:
+            self.fail(text)
+
+    # Deletions
+
+    def before_delete(self, disk: Disk, file: File) -> None:
+        """A file is about to go from a node, by order."""
+        table = self._world.table_at(file.key)
+        if table is None:
+            return self._before_delete_of_dropped(disk, file)
+        if table["metadata"]["uid"] in self._world.hostile:
+            return None
+        if file in self._world.committed(table):
+            row = self._world.row_of(table, file.bucket)
+            self.require(disk.node not in row, f"{file} would go from {disk.node}, which the map names: {row}")
+            self._keep_as_many_as_wanted(disk, file, table, row)
+            return None
+        if file in self._world.retained(table) or file in self._world.recovering(table):
+            self.require(
+                self._others(disk, file) or self._is_news(file),
+                f"{file} of a retained or recovering snapshot would be lost with {disk.node}",
+            )
+        self.require(file.load not in self.loading, f"{file} of a load that is under way would go from {disk.node}")
+        return None
+
+    def _keep_as_many_as_wanted(self, disk: Disk, file: File, table: dict[str, Any], row: tuple[str, ...]) -> None:
+        others = [node for node in row if node in self._others(disk, file)]
+        wanted = len(row) - self._is_news(file)
+        self.require(
+            (others and len(others) >= wanted) or not row,
+            f"{file} would go from {disk.node}, and of the map's {row} only {others} have it",
+        )
+
+    def _before_delete_of_dropped(self, disk: Disk, file: File) -> None:
+        found = self.dropped.get(file.directory)
+        if found is None or file not in found.files or self._world.loop.elapsed >= found.keep_until:
+            return
+        others = self._others(disk, file)
+        others += [n for n, one in self._world.machines.items() if n != disk.node and _has_in_bin(one.disk, file)]
+        self.require(others or self._is_news(file), f"{file} of a dropped table would be lost with {disk.node}")
+
+    def before_forgetting(self, disk: Disk, key: TableKey, digests: Iterable[str]) -> None:
+        """Manifests are about to go from a node, by order: never those of a table's snapshot, or of retained ones."""
+        table = self._world.table_at(key)
+        if table is None or table["metadata"]["uid"] in self._world.hostile:
+            return
+        status = table.get("status", {})
+        live = [status["snapshot"]] if status.get("snapshot") else []
+        named = {str(one["manifest"]).removeprefix("sha256:") for one in (*live, *status.get("history", ()))}
+        gone = named.intersection(digests)
+        others = [one for one in self._world.machines.values() if one.name != disk.node]
+        for digest in gone:
+            kept = any(digest in one.disk.folders[key].manifests for one in others if key in one.disk.folders)
+            self.require(kept, f"manifest {digest[-6:]} of {key} would be lost with {disk.node}")
+
+    def before_recycle(self, disk: Disk, key: TableKey, keep_seconds: float) -> None:
         """Only folders of tables that do not exist."""
-        assert directory not in {directory_of(table) for table in self._world.tables()}, f"{directory} is in use"
+        self.require(self._world.table_at(key) is None, f"{key} on {disk.node} is in use, and would be recycled")
 
-    def before_delete(self, disk: Disk, doomed: Iterable[File]) -> None:
-        """A committed file is deleted only while as many other nodes as the group has replicas hold it whole; one of a
-        retained snapshot, while another node does.
-        """
-        committed, retained = self._world.committed_files(), self._world.retained_files()
-        for file in doomed:
-            if file in retained and file not in committed:
-                others = [n for n, other in self._world.disks.items() if other is not disk and file in other.intact()]
-                recent = set(self._recent_losses()) | {lost for at, lost in self._dropped if at >= self._since()}
-                assert others or file in recent, f"{file} of a retained snapshot would be lost with {disk.node}"
-                self._dropped.append((self._world.requests, file))
-            if file not in committed:
-                continue
-            others = [name for name, other in self._world.disks.items() if other is not disk and file in other.intact()]
-            recently = sum(lost == file for lost in self._recent_losses())
-            needed = self._world.replicas_of(file, self._since())
-            assert len(others) + recently >= needed, f"{file} would go from {disk.node}, and is on {others} only"
-            self._dropped.append((self._world.requests, file))
-
-    def before_purge(self, key: tuple[str, str]) -> None:
+    def before_purge(self, disk: Disk, key: TableKey) -> None:
         """A recycled table goes when its time is over, and not before."""
-        keep_until = self._world.keep_until.get(key[1])
-        now = self._world.clock.now()
-        assert keep_until is None or now >= keep_until, f"{key} is purged at {now}, to be kept until {keep_until}"
+        found, now = self.dropped.get(key[1]), self._world.loop.elapsed
+        is_due = found is None or now >= found.keep_until
+        self.require(is_due, f"{key} is purged on {disk.node} at {now:.0f} s, {found} is to be kept")
 
-    def after_group_write(self, body: dict[str, Any]) -> None:
+    def _others(self, disk: Disk, file: File) -> list[str]:
+        return [node for node in self._world.holders(file) if node != disk.node]
+
+    def _is_news(self, file: File) -> bool:
+        lost_at = self._world.losses.get(file)
+        return lost_at is not None and self._world.loop.elapsed - lost_at <= NEWS_SECONDS
+
+    # Writes
+
+    def after_write(self, event: Event) -> None:
+        """Look at what was written to a group or a table."""
+        if event.resource == GROUPS and not event.deleted:
+            self._check_map(event.body)
+        if event.resource == LEASES:
+            self._world.verdicts.after_lease_write(event.body)
+        if event.resource == TABLES:
+            self._note_commit(event.body, event.deleted)
+
+    def _check_map(self, body: dict[str, Any]) -> None:
         """A map has no node twice in a bucket; its version grows with it; who enters it holds the bucket whole."""
         metadata, status = body["metadata"], body.get("status", {})
-        key = metadata["namespace"], metadata["name"]
         rows, version = status.get("backendsPerBucketSeq"), status.get("mapVersion")
+        self._world.verdicts.after_group_write(body)
         if rows is None:
             return
-        assert all(len(set(row)) == len(row) for row in rows), f"a node twice in a bucket: {rows}"
-        before_version, before = self._maps.get(key, (0, None))
-        self._maps[key] = version, rows
+        twice = [row for row in rows if len(set(row)) != len(row)]
+        self.require(not twice, f"a node twice in a bucket: {twice}")
+        before_version, before = self._maps.get(metadata["uid"], (0, None))
+        self._maps[metadata["uid"]] = version, rows
         if before is None or rows == before:
             return
-        assert version > before_version, f"the map changed and its version {version} did not grow"
-        if body["spec"]["balancing"]["strict"]:
+        self.require(version > before_version, f"the map changed and its version {version} did not grow")
+        if body["spec"].get("balancing", {}).get("strict"):
             return  # the map goes ahead of the data
+        key = (metadata["namespace"], metadata["name"])
         for bucket, (old, new) in enumerate(zip(before, rows, strict=True)):
             for node in set(new) - set(old):
                 self._check_entry(key, bucket, node)
 
     def _check_entry(self, group: tuple[str, str], bucket: int, node: str) -> None:
-        """Files that were committed or lost a moment ago may be missing: the map was decided before.
+        """What was committed or lost a moment ago may be missing: the map was decided before."""
+        machine = self._world.machines.get(node)
+        if machine is None:
+            return  # it is just gone
+        for table in self._world.tables_of(group):
+            wanted = [file for file in self._world.committed(table) if file.bucket == bucket]
+            missing = [file for file in wanted if not machine.disk.holds(file) and not self._is_new(file)]
+            self.require(not missing, f"node {node} enters the map of {group}, bucket {bucket}, without {missing}")
 
-        Of two operators, one may drop a surplus replica that the other is just making part of the map. The one that it
-        succeeds is then still there (`before_delete`), and the bucket is repaired.
-        """
-        disk = self._world.disks.get(node)
-        recent = set(self._recent_losses()) | self._world.files_committed_since(self._since())
-        if self._world.has_two_operators:
-            recent |= {file for moment, file in self._dropped if moment >= self._since()}
-        if disk is None:
-            assert self._world.deleted_since(node, self._since()), f"node {node} entered the map and does not exist"
+    def _is_new(self, file: File) -> bool:
+        committed_at = self._world.commits.get(file)
+        seconds = NEWS_SECONDS + self._world.verdicts.news_delay_seconds
+        is_new = committed_at is not None and self._world.loop.elapsed - committed_at <= seconds
+        return is_new or self._is_news(file)
+
+    def _note_commit(self, table: dict[str, Any], deleted: bool) -> None:
+        """Files count as just committed when their table gets a snapshot, or another group places it."""
+        uid, status = table["metadata"]["uid"], table.get("status", {})
+        now = None if deleted else (status.get("snapshot"), status.get("group"))
+        before = self._placed.pop(uid, None)
+        if now is None:
             return
-        wanted = {f for f in self._world.committed_files(group) if f.bucket == bucket}
-        missing = wanted - disk.intact() - recent
-        assert not missing, f"node {node} entered the map of bucket {bucket} without {missing}"
+        self._placed[uid] = now
+        if before != now and uid not in self._world.hostile:
+            moved = before is not None and before[1] != now[1]
+            files = self._world.committed(table)
+            for file in files:
+                if moved or file not in self._world.commits:
+                    self._world.commits[file] = self._world.loop.elapsed
 
-    def _since(self) -> int:
-        return self._world.requests - RACE_REQUESTS
+    # Operators
 
-    def _recent_losses(self) -> list[File]:
-        since = self._since()
-        return [file for moment, file in self._world.losses if moment >= since]
+    def after_order(self, operator: str, term: int) -> None:
+        """One operator acts in one term."""
+        if term:
+            first = self._terms.setdefault(term, operator)
+            self.require(first == operator, f"both {first} and {operator} acted in term {term}")
+
+    def everything_is_there(self) -> None:
+        """Every committed and every retained file has a copy that is whole."""
+        for table in self._world.honest_tables():
+            for file in self._world.committed(table) | self._world.retained(table):
+                self.require(self._world.holders(file), f"{file} is lost")
+
+
+class Dropped:
+    """What was in a table when a user dropped it, and how long it is to be kept, in virtual seconds."""
+
+    def __init__(self, files: Manifest, keep_until: float) -> None:
+        self.files = files
+        self.keep_until = keep_until
+
+    def __str__(self) -> str:
+        return f"until {self.keep_until:.0f} s"
+
+
+def _has_in_bin(disk: Disk, file: File) -> bool:
+    found = disk.bin.get(file.key)
+    return found is not None and file in found.folder.files

@@ -1,143 +1,232 @@
-"""Nodes' disks and the agents on them: files, manifests, damage; what agents report, and what they are told."""
+"""Nodes' disks: files, manifests, damage, the recycle bin; what stands there is what an agent can report."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
-from colocation.model.agent import AgentReport, BucketReport, TableReference, TableReport
+from colocation.model.agent import BucketReport, TableReference, TableReport
 
 GIB = 1 << 30
 CAPACITY_BYTES = 100 * GIB
+TableKey = tuple[str, str]
+"""(namespace, directory)."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A table's file, as a manifest lists it."""
+    """A table's file, as a manifest lists it. ``load`` is the number of the load that wrote it."""
 
     namespace: str
     directory: str
     load: int
     bucket: int
     size_bytes: int
+    partition: int = 0
+
+    @property
+    def key(self) -> TableKey:
+        return self.namespace, self.directory
+
+    def __hash__(self) -> int:
+        return hash((self.directory, self.load, self.bucket, self.partition))
 
 
 Manifest = frozenset[File]
-TableKey = tuple[str, str]
 
 
 def files_in(manifest: Iterable[File], directory: str) -> Manifest:
     """The files of a manifest where they lie: a table that was dropped and came back has another folder."""
-    return frozenset(replace(file, directory=directory) for file in manifest)
+    return frozenset(file if file.directory == directory else replace(file, directory=directory) for file in manifest)
+
+
+def file_name(file: File) -> str:
+    """As Spark calls it."""
+    return f"part-{file.load}_{file.bucket:05d}.c000.zstd.parquet"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A table's folder, or one in the bin: file -> when it was written, by the node's wall clock, in seconds."""
+
+    files: dict[File, float]
+    manifests: dict[str, float]
 
 
 @dataclass(frozen=True)
 class Recycled:
-    """A dropped table in the bin of a node."""
+    """A folder in the bin. ``purge_at``: on the node's wall clock, in seconds."""
 
-    files: frozenset[File]
-    damaged: frozenset[File]
-    purge_at: datetime
+    folder: Folder
+    purge_at: float
 
 
-@dataclass
 class Disk:
-    """One node's data root. ``manifests``: digests that it has; ``foreign_bytes``: what others keep on the disk."""
+    """One node's data root.
 
-    node: str
-    files: set[File] = field(default_factory=set)
-    damaged: set[File] = field(default_factory=set)
-    manifests: set[str] = field(default_factory=set)
-    foreign_bytes: int = 10 * GIB
-    bin: dict[TableKey, Recycled] = field(default_factory=dict)
+    Args:
+        node: its name.
+        manifests: digest -> manifest, of all manifests that ever were: a digest says what is in it.
+        seconds: the node's wall clock.
+        changed: told after every change.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        manifests: dict[str, Manifest],
+        seconds: Callable[[], float],
+        changed: Callable[[], None],
+    ) -> None:
+        self.node = node
+        self.folders: dict[TableKey, Folder] = {}
+        self.bin: dict[TableKey, Recycled] = {}
+        self.damaged: set[File] = set()
+        self.foreign_bytes = 10 * GIB
+        self.is_full_for_ever = False
+        self.versions: dict[TableKey, int] = {}
+        self._manifests = manifests
+        self.seconds = seconds
+        self._changed = changed
+        self._reports: dict[TableKey, tuple[TableReference, int, TableReport]] = {}
 
     @property
     def free_bytes(self) -> int:
-        return max(0, CAPACITY_BYTES - self.foreign_bytes - sum(file.size_bytes for file in self.files))
+        used = sum(file.size_bytes for folder in self.folders.values() for file in folder.files)
+        used += sum(file.size_bytes for one in self.bin.values() for file in one.folder.files)
+        return max(0, CAPACITY_BYTES - self.foreign_bytes - used)
 
-    def intact(self) -> set[File]:
-        return self.files - self.damaged
+    def holds(self, file: File) -> bool:
+        """Whether the file is here and whole."""
+        folder = self.folders.get(file.key)
+        return folder is not None and file in folder.files and file not in self.damaged
+
+    def holds_all(self, files: Iterable[File]) -> bool:
+        return all(self.holds(file) for file in files)
+
+    def files(self) -> list[File]:
+        """All that lie in tables' folders, damaged ones too, in a fixed order."""
+        return [file for key in sorted(self.folders) for file in self.folders[key].files]
+
+    def files_of(self, key: TableKey) -> list[File]:
+        folder = self.folders.get(key)
+        return list(folder.files) if folder else []
 
     def put(self, file: File) -> bool:
         """Whether there was room; a damaged file is replaced."""
-        if file not in self.files and file.size_bytes > self.free_bytes:
+        folder = self._folder(file.key)
+        if file not in folder.files and file.size_bytes > self.free_bytes:
             return False
-        self.files.add(file)
+        folder.files.setdefault(file, self.seconds())
         self.damaged.discard(file)
+        self._touch(file.key)
         return True
 
+    def put_manifest(self, key: TableKey, digest: str) -> None:
+        self._folder(key).manifests.setdefault(digest, self.seconds())
+        self._touch(key)
+
+    def damage(self, file: File) -> None:
+        self.damaged.add(file)
+        self._touch(file.key)
+
     def remove(self, files: Iterable[File]) -> None:
-        gone = set(files)
-        self.files -= gone
-        self.damaged -= gone
+        for file in files:
+            del self.folders[file.key].files[file]
+            self.damaged.discard(file)
+            self._touch(file.key)
 
-    def files_of(self, namespace: str, directory: str) -> set[File]:
-        return {file for file in self.files if (file.namespace, file.directory) == (namespace, directory)}
+    def remove_manifests(self, key: TableKey, digests: Iterable[str]) -> None:
+        for digest in digests:
+            del self.folders[key].manifests[digest]
+            self._touch(key)
 
-    def recycle(self, key: TableKey, purge_at: datetime) -> None:
+    def old_files(self, key: TableKey, grace_seconds: float) -> set[File]:
+        """Older than the grace, as the node's wall clock and the files' times say."""
+        folder, oldest = self.folders.get(key), self.seconds() - grace_seconds
+        return {file for file, at in folder.files.items() if at < oldest} if folder else set()
+
+    def old_manifests(self, key: TableKey, grace_seconds: float) -> set[str]:
+        folder, oldest = self.folders.get(key), self.seconds() - grace_seconds
+        return {digest for digest, at in folder.manifests.items() if at < oldest} if folder else set()
+
+    def recycle(self, key: TableKey, keep_seconds: float) -> None:
         """Into the bin; nothing there is no error."""
-        files = self.files_of(*key)
-        if files:
-            self.bin[key] = Recycled(frozenset(files), frozenset(files & self.damaged), purge_at)
-            self.remove(files)
+        folder = self.folders.pop(key, None)
+        if folder is not None:
+            self.bin[key] = Recycled(folder, self.seconds() + keep_seconds)
+            self._touch(key)
 
     def restore(self, key: TableKey, successor: str) -> None:
-        """Out of the bin, or from its place, under another name."""
-        if self.files_of(key[0], successor):
+        """Out of the bin, or from its place, under another name; nothing there is no error."""
+        target = (key[0], successor)
+        if target in self.folders:
             return
-        if key in self.bin:
-            found = self.bin.pop(key)
-            self.files |= files_in(found.files, successor)
-            self.damaged |= files_in(found.damaged, successor)
+        recycled = self.bin.pop(key, None)
+        folder = recycled.folder if recycled else self.folders.pop(key, None)
+        if folder is None:
             return
-        files = self.files_of(*key)
-        damaged = files & self.damaged
-        self.remove(files)
-        self.files |= files_in(files, successor)
-        self.damaged |= files_in(damaged, successor)
+        moved = {file: replace(file, directory=successor) for file in folder.files}
+        self.damaged |= {moved[file] for file in folder.files if file in self.damaged}
+        self.damaged -= set(folder.files)
+        self.folders[target] = Folder({moved[file]: at for file, at in folder.files.items()}, folder.manifests)
+        self._touch(key)
+        self._touch(target)
 
-    def report(self, tables: tuple[TableReference, ...], manifests: dict[str, Manifest]) -> AgentReport:
-        """What the agent would say of the tables."""
-        reports = tuple(self._table_report(table, manifests) for table in tables)
-        known = {f"{table.namespace}/{table.directory}" for table in tables}
-        held = {f"{file.namespace}/{file.directory}" for file in self.files}
-        return AgentReport(
-            node=self.node,
-            revision="",
-            capacity_bytes=CAPACITY_BYTES,
-            free_bytes=self.free_bytes,
-            tables=reports,
-            unknown_directories=tuple(sorted(held - known)),
-            recycled_directories=tuple(sorted("/".join(key) for key in self.bin)),
-        )
+    def purge(self, key: TableKey) -> None:
+        """A folder of the bin goes for good."""
+        self.damaged -= set(self.bin.pop(key).folder.files)
+        self._touch(key)
 
-    def _table_report(self, table: TableReference, manifests: dict[str, Manifest]) -> TableReport:
-        held = {f for f in self.files if (f.namespace, f.directory) == (table.namespace, table.directory)}
-        present = table.manifest is not None and table.manifest in self.manifests
-        manifest = manifests[table.manifest] if present and table.manifest else frozenset(held)
-        wanted = files_in(manifest, table.directory)
-        retained = [digest for digest in table.retained_manifests if digest in self.manifests]
-        lacking = {f for digest in retained for f in files_in(manifests[digest], table.directory)} - self.intact()
-        live = wanted.union(*(files_in(manifests[digest], table.directory) for digest in retained))
+    def _folder(self, key: TableKey) -> Folder:
+        return self.folders.setdefault(key, Folder({}, {}))
+
+    def _touch(self, key: TableKey) -> None:
+        self.versions[key] = self.versions.get(key, 0) + 1
+        self._changed()
+
+    # Reports
+
+    def report(self, reference: TableReference) -> TableReport:
+        """What an agent reports of a table: as `colocation.storage.report` has it."""
+        key = (reference.namespace, reference.directory)
+        version = self.versions.get(key, 0)
+        known = self._reports.get(key)
+        if known is None or known[:2] != (reference, version):
+            known = self._reports[key] = (reference, version, self._report(reference, key))
+        return known[2]
+
+    def _report(self, reference: TableReference, key: TableKey) -> TableReport:
+        folder = self.folders.get(key, Folder({}, {}))
+        known = [self._files(digest, key) for digest in reference.retained_manifests if digest in folder.manifests]
+        present = reference.manifest is None or reference.manifest in folder.manifests
+        wanted = self._files(reference.manifest, key) if present and reference.manifest else frozenset[File]()
+        lacking = {file for files in known for file in files if not self.holds(file)}
+        live = wanted.union(*known)
         return TableReport(
-            namespace=table.namespace,
-            directory=table.directory,
-            manifest=table.manifest,
+            namespace=reference.namespace,
+            directory=reference.directory,
+            manifest=reference.manifest,
             manifest_present=present,
-            buckets={bucket: self._bucket_report(wanted, bucket) for bucket in sorted({f.bucket for f in wanted})},
-            surplus_bytes=sum(file.size_bytes for file in held - live),
-            retained_present=len(retained) == len(table.retained_manifests),
+            buckets={bucket: self._bucket(wanted, bucket) for bucket in sorted({file.bucket for file in wanted})},
+            surplus_bytes=sum(file.size_bytes for file in folder.files if file not in live),
+            retained_present=len(known) == len(reference.retained_manifests),
             retained_missing=tuple(sorted({file.bucket for file in lacking})),
         )
 
-    def _bucket_report(self, wanted: Manifest, bucket: int) -> BucketReport:
-        files = {file for file in wanted if file.bucket == bucket}
-        held, damaged = files & self.files, files & self.damaged
-        state = "corrupt" if damaged else "complete" if held == files else "partial" if held else None
+    def _files(self, digest: str, key: TableKey) -> Manifest:
+        """Of a manifest that Spark never wrote (a tenant's patch names any) nothing is known."""
+        return files_in(self._manifests.get(digest, frozenset()), key[1])
+
+    def _bucket(self, wanted: Manifest, bucket: int) -> BucketReport:
+        files = [file for file in wanted if file.bucket == bucket]
+        lying = self.folders[files[0].key].files if files else {}
+        held = [file for file in files if file in lying and file not in self.damaged]
+        damaged = [file for file in files if file in lying and file in self.damaged]
+        state = "corrupt" if damaged else "complete" if len(held) == len(files) else "partial" if held else None
         return BucketReport(
             state=state,
             files_wanted=len(files),
             files_held=len(held),
             bytes_wanted=sum(file.size_bytes for file in files),
             bytes_held=sum(file.size_bytes for file in held),
-            corrupt_files=tuple(sorted(f"part-{file.load}_{file.bucket:05d}" for file in damaged)),
+            corrupt_files=tuple(sorted(file_name(file) for file in damaged)),
         )

@@ -1,71 +1,118 @@
 """Runs clone Jobs on their nodes: as `colocation.clone` does, file by file, verified, or not at all."""
 
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from colocation.kube.api import JOBS
-from colocation.model.clone import CloneSpec
+from colocation.model.agent import CloneProgress
+from colocation.model.clone import CloneSpec, spec_from_environment
 from colocation.state.parse import format_time
 
-from .disks import Disk, File, files_in
+from .disks import File, files_in
 
 if TYPE_CHECKING:
-    from .world import World
+    from .world import Machine, World
 
-FILES_PER_TICK = 2
-
-
-def run_jobs(world: "World", random: Random) -> None:
-    """Let every Job whose node is up go on for a moment; some fail, some hang."""
-    for body in world.api.all(JOBS):
-        status = body.get("status", {})
-        if status.get("conditions"):
-            continue
-        environment = {item["name"]: item["value"] for item in _container(body)["env"]}
-        spec = CloneSpec.model_validate_json(environment["CLONE_SPEC"])
-        if spec.target not in world.disks or spec.target in world.down:
-            continue
-        if not status.get("startTime"):
-            _write(world, body, {"startTime": format_time(world.clock.now()), "active": 1, "ready": 1})
-        elif random.random() < world.fault_rate:
-            _end(world, body, "Failed", "the pod was evicted")
-        elif random.random() >= world.slow_rate:
-            _go_on(world, body, spec, world.disks[spec.target])
+JsonObject = dict[str, Any]
 
 
-def _go_on(world: "World", body: Any, spec: CloneSpec, disk: Disk) -> None:
-    required, optional = set[File](), set[File]()
-    for table in spec.tables:
-        for digest in table.live_manifests:
-            chosen = required if digest == table.manifest else optional
-            chosen |= {f for f in files_in(world.manifests[digest], table.directory) if f.bucket == spec.bucket}
-    optional = {file for file in optional - required if _readable(world, spec, file)}
-    missing = sorted((required | optional) - disk.intact(), key=lambda file: (file.directory, file.load))
-    for file in missing[:FILES_PER_TICK]:
-        if not _readable(world, spec, file):
-            return _end(world, body, "Failed", f"no source has file {file.load} of bucket {file.bucket}")
-        if not disk.put(file):
-            return _end(world, body, "Failed", "no room")
-    if len(missing) <= FILES_PER_TICK:
-        disk.manifests.update(digest for table in spec.tables for digest in table.live_manifests)
-        _end(world, body, "Complete", "")
-    return None
+class Kubelet:
+    """The kubelets of all nodes. ``fail_rate`` and ``hang_rate``: of a Job, per look."""
 
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.files_per_look = 2
+        self.fail_rate = 0.0
+        self.hang_rate = 0.0
+        self._progress: dict[str, tuple[CloneProgress, str]] = {}
+        self._specs: dict[str, CloneSpec] = {}
 
-def _readable(world: "World", spec: CloneSpec, file: File) -> bool:
-    sources = (world.reachable(source.url) for source in spec.sources)
-    return any(source is not None and file in source.intact() for source in sources)
+    def progress_on(self, node: str) -> tuple[CloneProgress, ...]:
+        """What an agent reads of the clones under way on its node."""
+        return tuple(progress for _, (progress, target) in sorted(self._progress.items()) if target == node)
 
+    def run_jobs(self) -> None:
+        """Let every Job whose node is up go on for a moment."""
+        bodies = self._world.api.peek(JOBS)
+        names = {body["metadata"]["uid"] for body in bodies}
+        for uid in self._progress.keys() - names:
+            self._end_progress(uid)
+        for body in bodies:
+            if not body.get("status", {}).get("conditions"):
+                self._run(body)
 
-def _container(body: Any) -> Any:
-    return body["spec"]["template"]["spec"]["containers"][0]
+    def _run(self, body: JsonObject) -> None:
+        world, spec = self._world, self._spec(body)
+        machine = world.machines.get(spec.target)
+        if machine is None or not machine.is_up or machine.holds_jobs:
+            return
+        if not body.get("status", {}).get("startTime"):
+            self._write(body, {"startTime": format_time(world.api_wall.now()), "active": 1, "ready": 1})
+        elif machine.sick:
+            self._end(body, "Failed", "the disk does not take it")
+        elif world.random.random() < self.fail_rate:
+            self._end(body, "Failed", "the pod was evicted")
+        elif world.random.random() >= self.hang_rate:
+            self._go_on(body, spec, machine)
 
+    def _go_on(self, body: JsonObject, spec: CloneSpec, machine: "Machine") -> None:
+        world, disk = self._world, machine.disk
+        required, optional = set[File](), set[File]()
+        for table in spec.tables:
+            for digest in table.live_manifests:
+                chosen = required if digest == table.manifest else optional
+                chosen |= {f for f in files_in(world.manifest(digest), table.directory) if f.bucket == spec.bucket}
+        optional = {file for file in optional - required if self._readable(spec, file)}
+        wanted = sorted(required | optional, key=lambda file: (file.directory, file.load, file.partition))
+        missing = [file for file in wanted if not disk.holds(file)]
+        for file in missing[: self.files_per_look]:
+            if not self._readable(spec, file):
+                return self._end(body, "Failed", f"no source has file {file.load} of bucket {file.bucket}")
+            if disk.is_full_for_ever or not disk.put(file):
+                return self._end(body, "Failed", "no room")
+        self._show_progress(body, spec, wanted, missing)
+        if len(missing) <= self.files_per_look:
+            for table in spec.tables:
+                for digest in table.live_manifests:
+                    disk.put_manifest((table.namespace, table.directory), digest)
+            self._end(body, "Complete", "")
+        return None
 
-def _end(world: "World", body: Any, kind: str, message: str) -> None:
-    condition = {"type": kind, "status": "True", "lastTransitionTime": format_time(world.clock.now())}
-    _write(world, body, {"active": 0, "ready": 0, "conditions": [condition | {"message": message}]})
+    def _show_progress(self, body: JsonObject, spec: CloneSpec, wanted: list[File], missing: list[File]) -> None:
+        total, left = (sum(file.size_bytes for file in files) for files in (wanted, missing[self.files_per_look :]))
+        progress = CloneProgress(
+            namespace=spec.namespace,
+            group=spec.group,
+            bucket=spec.bucket,
+            bytes_done=total - left,
+            bytes_total=total,
+            updated_at=format_time(self._world.machines[spec.target].wall.now()),
+        )
+        self._progress[body["metadata"]["uid"]] = (progress, spec.target)
+        self._world.machines[spec.target].agent.ring()
 
+    def _end_progress(self, uid: str) -> None:
+        _, target = self._progress.pop(uid)
+        if target in self._world.machines:
+            self._world.machines[target].agent.ring()
 
-def _write(world: "World", body: Any, status: dict[str, Any]) -> None:
-    metadata = body["metadata"]
-    world.api.merge(JOBS, metadata["namespace"], metadata["name"], {"status": status})
+    def _readable(self, spec: CloneSpec, file: File) -> bool:
+        sources = (self._world.network.agent_for(spec.target, source.url) for source in spec.sources)
+        return any(source is not None and source.disk.holds(file) for source in sources)
+
+    def _spec(self, body: JsonObject) -> CloneSpec:
+        uid = body["metadata"]["uid"]
+        if uid not in self._specs:
+            container = body["spec"]["template"]["spec"]["containers"][0]
+            environment = {item["name"]: item["value"] for item in container["env"] if "value" in item}
+            self._specs[uid] = spec_from_environment(environment)
+        return self._specs[uid]
+
+    def _end(self, body: JsonObject, kind: str, message: str) -> None:
+        if body["metadata"]["uid"] in self._progress:
+            self._end_progress(body["metadata"]["uid"])
+        condition = {"type": kind, "status": "True", "lastTransitionTime": format_time(self._world.api_wall.now())}
+        self._write(body, {"active": 0, "ready": 0, "conditions": [condition | {"message": message}]})
+
+    def _write(self, body: JsonObject, status: JsonObject) -> None:
+        metadata = body["metadata"]
+        self._world.api.merge(JOBS, metadata["namespace"], metadata["name"], {"status": status}, "status")

@@ -1,96 +1,264 @@
-"""Operators: the real reader, writer, decisions and planner, over the fake API server and agents."""
+"""Operators: the real process (loop, election, reader, writer, decisions, planner), over fake API server and agents.
 
-import contextlib
-from pathlib import Path
+This file is the seam: what the real process reaches the world by is put in here, and nowhere else.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
-from colocation.controller.reconciler import PassResult, Reconciler
+from colocation.controller import operator as process
+from colocation.controller.clock import SteadyClock
+from colocation.controller.leadership import LEASES, Leadership
+from colocation.controller.operator import Operator
+from colocation.controller.reconciler import PassResult
 from colocation.controller.settings import Settings
-from colocation.kube.errors import ClusterError
-from colocation.kube.events import EventPoster
-from colocation.kube.reader import LiveCluster
-from colocation.kube.writer import LiveWriter
+from colocation.kube.api import EVENTS, GROUPS, NODES, TABLES, Resource
+from colocation.kube.inventories import Inventories
 from colocation.model.conditions import Reason
 
-from .agents import FakeInventories, FakeOrders
-from .api import ApiClient
-from .schedule import Process, Turn
+from .api import ApiClient, ApiFaults, Event
+from .network import AgentCalls, QuestionChannel
+from .virtual_time import VirtualLoop, WallClock
 
 if TYPE_CHECKING:
     from .world import World
 
-SETTINGS = Settings(namespace="colocation", image="operator:1", disk_headroom_fraction=0.1)
-WATCHED_AT_ONCE = 4
-RESYNC_RATE = 0.05
+UNCOUNTED = (EVENTS.plural, LEASES.plural)
+"""Writes of which nothing depends."""
+OWNER: contextvars.ContextVar[object] = contextvars.ContextVar("owner")
+WATCHED = (GROUPS, TABLES, NODES)
+"""By kopf; the process watches the others itself."""
+
+
+class _Time:
+    """In the place of the module ``time``."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.monotonic = loop.time
+
+
+@contextmanager
+def virtual_processes(loop: VirtualLoop) -> Iterator[None]:
+    """Operators' processes run in virtual time."""
+    with patch.object(process, "time", _Time(loop)):
+        yield
+
+
+def follow_tasks(loop: VirtualLoop) -> "dict[asyncio.Task[Any], object]":
+    """Task -> the process that began it: with a process all its tasks end."""
+    owners: dict[asyncio.Task[Any], object] = {}
+
+    def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> "asyncio.Task[Any]":
+        task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+        owner = OWNER.get(None)
+        if owner is not None:
+            owners[task] = owner
+            task.add_done_callback(lambda task: owners.pop(task, None))
+        return task
+
+    loop.set_task_factory(make)
+    return owners
+
+
+def settings_for(world: "World", name: str) -> Settings:
+    """What the world promises, as an operator is told it."""
+    limits = world.limits
+    return Settings(
+        namespace="colocation",
+        image="operator:1",
+        agent_grace_seconds=limits.agent_grace,
+        garbage_grace_seconds=limits.garbage_grace,
+        resync_seconds=limits.resync,
+        collect_seconds=limits.collect,
+        clone_deadline_seconds=120,
+        pod_name=name,
+    )
+
+
+class Watch:
+    """How one operator hears of objects: first of all that there are, then of changes; late, at its own pace per kind,
+    sometimes twice, sometimes not at all.
+
+    ``lost_rate``: of events that never come; the next full list makes up for them.
+    """
+
+    def __init__(self, world: "World", random: Random, take: Callable[[Event], None]) -> None:
+        self._world = world
+        self._random = random
+        self._take = take
+        self._heard_at: dict[Resource, float] = {}
+        self.slowest_seconds = 0.5
+        self.lost_rate = 0.0
+        self.twice_rate = 0.02
+        self.is_open = True
+        for resource in WATCHED:
+            for body in world.api.peek(resource):
+                self._see(Event(resource, body, deleted=False))
+        world.api.watchers.append(self._see)
+
+    def close(self) -> None:
+        """Hear of nothing any more."""
+        self.is_open = False
+        self._world.api.watchers.remove(self._see)
+
+    def _see(self, event: Event) -> None:
+        if self._random.random() < self.lost_rate:
+            return
+        now = self._world.loop.elapsed
+        at = max(self._heard_at.get(event.resource, 0.0), now + self._random.uniform(0.001, self.slowest_seconds))
+        self._heard_at[event.resource] = at
+        self._world.loop.call_at(at, self._tell, event)
+        if self._random.random() < self.twice_rate:
+            self._world.loop.call_at(at + self._random.uniform(0, 5), self._tell, event)
+
+    def _tell(self, event: Event) -> None:
+        if self.is_open:
+            self._take(event)
 
 
 class SimulatedOperator:
-    """One operator's process; `restart` is what a crash and a new pod are.
+    """One operator's pod; `kill` is what a crash is, `start` what a new container is.
 
-    The loop is that of `colocation.controller.operator.Operator`, which adds only sleeping and metrics.
+    ``writes``: how many writes and orders it has begun. ``dies_at``: with this one; ``dies_after``: only when it is
+    carried out.
     """
 
-    def __init__(self, world: "World", name: str, seed: int) -> None:
+    def __init__(self, world: "World", name: str, random: Random) -> None:
         self._world = world
-        self._random = Random(seed)
+        self._random = random
         self.name = name
-        self.restart()
+        self.faults = ApiFaults()
+        self.wall = WallClock(world.loop)
+        self.lost_events_rate = 0.0
+        self.writes = 0
+        self.dies_at: int | None = None
+        self.dies_after = False
+        self.starts = 0
+        self.process: Operator | None = None
+        self._owner: object = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None
+
+    @property
+    def is_leading(self) -> bool:
+        return self.process is not None and self.process.leadership.is_leading
+
+    @property
+    def last(self) -> PassResult | None:
+        """The result of the newest pass."""
+        return self.process.last if self.process else None
+
+    def start(self) -> None:
+        """A new process, which knows nothing."""
+        if self.process is not None:
+            return
+        self.starts += 1
+        owner = self._owner = object()
+        world, clock = self._world, SteadyClock(self.wall.now, self._world.loop.time)
+        api = ApiClient(
+            world.api, self._random, self.faults, self._before_api_write, self._after_write,
+            is_alive=lambda: owner is self._owner,
+        )  # fmt: skip
+        parts: dict[str, Any] = {
+            "SteadyClock": lambda: clock,
+            "wall_clock": self.wall.now,
+            "Leadership": partial(Leadership, monotonic=world.loop.time),
+            "Inventories": partial(Inventories, random=self._random),
+            "HttpChannel": lambda credentials: QuestionChannel(world, self._random, self.name, self.faults),
+            "order_client": lambda credentials: partial(self._connect, owner),
+        }
+        settings = settings_for(world, self.name)
+        with patch.multiple(process, **parts):
+            self.process = Operator(api, settings, partial(self._failed, owner))  # type: ignore[arg-type]
+        self._watch = Watch(world, self._random, self._hear)
+        self._watch.lost_rate = self.lost_events_rate
+        self._check_passes(self.process)
+        contextvars.copy_context().run(self._start_owned, owner)
+
+    def _start_owned(self, owner: object) -> None:
+        OWNER.set(owner)
+        assert self.process is not None
+        self.process.start()
+
+    def kill(self) -> None:
+        """The process ends at once, wherever it is; what it has sent is under way."""
+        if self.process is None:
+            return
+        owner, self._owner, self.process = self._owner, None, None
+        self._watch.close()
+        for task, one in list(self._world.task_owners.items()):
+            if one is owner:
+                task.cancel()
+        self._world.note(f"{self.name} dies")
 
     def restart(self) -> None:
-        """Forget everything, as a new process does."""
-        if hasattr(self, "_process"):
-            self._process.kill()
-        world, random = self._world, self._random
-        self.api = ApiClient(world.api, random, world.fault_rate)
-        inventories = FakeInventories(world, random)
-        no_file = Path("/nonexistent/ca.crt")
-        self._cluster = LiveCluster(self.api, SETTINGS.namespace, world.clock.now, inventories, no_file)  # type: ignore[arg-type]
-        events = EventPoster(self.api, world.clock.now, self.name)  # type: ignore[arg-type]
-        orders = FakeOrders(world, random)
-        writer = LiveWriter(self.api, orders, events, SETTINGS.clone_jobs, self._cluster.take)  # type: ignore[arg-type]
-        self._reconciler = Reconciler(self._cluster, writer, SETTINGS)
-        self._watched = len(world.api.events)
-        self.last: PassResult | None = None
-        self.passes = 0
-        self._process = Process(self._run())
+        """Kill, and start anew."""
+        self.kill()
+        self.start()
+        self._world.note(f"{self.name} starts")
 
-    def step(self) -> None:
-        """Go on to the next request."""
-        self._process.step()
+    def freeze(self, seconds: float) -> None:
+        """Whatever the process was about to send, it sends later, as if no time had passed."""
+        self.faults.frozen_until = self._world.loop.elapsed + seconds
 
-    def watch(self) -> None:
-        """Hear of some of what happened, late, and of some things twice."""
-        events = self._world.api.events
-        until = min(len(events), self._watched + self._random.randint(0, WATCHED_AT_ONCE))
-        since = max(0, self._watched - (self._random.random() < self._world.fault_rate))
-        for event in events[since:until]:
-            if event.resource in self._cluster._stores:
-                self._cluster.take(event.resource, event.body, event.deleted)
-        self._watched = max(self._watched, until)
+    def _failed(self, owner: object) -> None:
+        """The process has ended itself; the kubelet starts it again."""
+        if owner is self._owner:
+            self._world.note(f"{self.name} ends itself")
+            self._die()
 
-    async def _run(self) -> None:
-        await self._resync()
-        while True:
-            with contextlib.suppress(ClusterError):
-                self.last = await self._reconciler.reconcile_once()
-                self._check_plans(self.last)
-            self.passes += 1
-            await Turn()
-            if self._random.random() < RESYNC_RATE:
-                await self._resync()
+    def _connect(self, owner: object, url: str) -> AgentCalls:
+        def before(name: str) -> bool:
+            return owner is self._owner and self._before_write(name)
 
-    @staticmethod
-    def _check_plans(last: PassResult) -> None:
-        """The planner makes no plan that its own rules forbid."""
-        for one in last.decision.plan.groups:
-            assert one.stalled is None or one.stalled.reason != Reason.UNSAFE_PLAN, one.stalled.message
+        return AgentCalls(self._world, self._random, url, self.name, before, self._after_write, self.faults)
 
-    async def _resync(self) -> None:
-        while True:
-            try:
-                await self._cluster.resync()
-            except ClusterError:
-                continue
-            self._reconciler.forget_writes()
-            return
+    def _before_api_write(self, name: str) -> None:
+        if not any(kind in name for kind in UNCOUNTED):
+            self._before_write(name)
+
+    def _before_write(self, name: str) -> bool:
+        """Whether the process lives on."""
+        self.writes += 1
+        if self.writes == self.dies_at and not self.dies_after:
+            self._world.note(f"{self.name} is to die before write {self.writes}: {name}")
+            self._die()
+            return False
+        return True
+
+    def _after_write(self, name: str) -> None:
+        counted = not any(kind in name for kind in UNCOUNTED)
+        if counted and self.writes == self.dies_at and self.dies_after and self.is_alive:
+            self._world.note(f"{self.name} is to die after write {self.writes}: {name}")
+            self._die()
+
+    def _die(self) -> None:
+        self.dies_at = None
+        self.kill()
+        self._world.loop.call_later(self._random.uniform(1, 20), self.start)
+
+    def _hear(self, event: Event) -> None:
+        if self.process is not None and event.resource in WATCHED:
+            self.process.take(event.resource, event.body, event.deleted)
+
+    def _check_passes(self, operator: Operator) -> None:
+        """The planner makes no plan that its own rules forbid, and no pass fails by an error of ours."""
+        show = operator._show
+
+        async def checked(result: PassResult) -> None:
+            for one in result.decision.plan.groups:
+                broken = one.stalled is not None and one.stalled.reason in (Reason.UNSAFE_PLAN, Reason.INTERNAL_ERROR)
+                self._world.checks.require(not broken, f"{one.stalled}")
+            for scope, error in result.failures.items():
+                self._world.checks.require(type(error).__name__ != "InternalError", f"{scope}: {error}")
+            await show(result)
+
+        operator._show = checked  # type: ignore[method-assign]

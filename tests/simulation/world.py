@@ -1,326 +1,303 @@
-"""The simulated cluster: objects, disks, loads, faults, and time."""
+"""The simulated cluster: nodes with disks and agents, the API server, manifests, what is committed, and time."""
 
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from colocation.kube.api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Conflict, NotFound
-from colocation.model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME, LABEL_ZONE
+from colocation.kube.api import GROUPS, NAMESPACES, NODES, PODS, TABLES
+from colocation.model.names import (
+    ANNOTATION_RECOVERS,
+    APP_NAME,
+    LABEL_COMPONENT,
+    LABEL_NAME,
+    LABEL_ZONE,
+    group_key,
+    private_group_name,
+    table_directory,
+)
 from colocation.state.parse import format_time
 
-from .api import FakeApi
+from .agents import AgentProcess
+from .api import FakeApi, JsonObject
 from .checks import Checks
-from .disks import GIB, Disk, File, Manifest, files_in
-from .kubelet import run_jobs
-from .schedule import Clock
-from .tables import TableChanges, directory_of, group_of
+from .disks import Disk, File, Manifest, TableKey, files_in
+from .kubelet import Kubelet
+from .network import Network
+from .operators import follow_tasks
+from .verdicts import Verdicts
+from .virtual_time import START, VirtualLoop, WallClock
 
-NAMESPACE = "shop"
+NAMESPACES_OF_TENANTS = ("shop", "stock")
 OPERATOR_NAMESPACE = "colocation"
-MOST_NODES = 7
 NODE_MONITOR_SECONDS = 40
+GroupKey = tuple[str, str]
+
+
+@dataclass
+class Machine:
+    """A node. ``down_since``: by virtual time, None while it runs. ``sick``: every clone to it fails.
+
+    ``holds_jobs``: no Job starts there: its image cannot be pulled, or no room is left for the pod.
+    """
+
+    name: str
+    disk: Disk
+    wall: WallClock
+    agent: AgentProcess
+    down_since: float | None = None
+    sick: bool = False
+    holds_jobs: bool = False
+
+    @property
+    def is_up(self) -> bool:
+        return self.down_since is None
+
+
+@dataclass
+class Happening:
+    """A line of the timeline."""
+
+    at: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"{START + timedelta(seconds=self.at):%H:%M:%S} {self.text}"
+
+
+@dataclass
+class Limits:
+    """What the world promises to those who act in it, in seconds: the operator's settings follow from them."""
+
+    garbage_grace: int = 600
+    longest_load: float = 400
+    agent_grace: float = 30
+    resync: float = 120
+    collect: float = 60
 
 
 class World:
-    """Everything but the operators. ``slow_rate`` and ``fault_rate`` say how often things are slow or fail."""
+    """Everything but operators, loaders and users."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, loop: VirtualLoop, random: Random) -> None:
+        self.loop = loop
         self.random = random
-        self.clock = Clock()
-        self.api = FakeApi(self.clock)
-        self.checks = Checks(self)
-        self.fault_rate = random.choice([0.0, 0.01, 0.05])
-        self.slow_rate = random.choice([0.0, 0.2, 0.6])
-        self.disks: dict[str, Disk] = {}
-        self.down: dict[str, datetime] = {}
-        self.addresses: dict[str, str] = {}
+        self.limits = Limits()
+        self.api_wall = WallClock(loop)
+        self.api = FakeApi(self.api_wall.now)
+        self.task_owners = follow_tasks(loop)
+        self.machines: dict[str, Machine] = {}
         self.manifests: dict[str, Manifest] = {}
-        self.written_at: dict[int, datetime] = {}
-        self.losses: list[tuple[int, File]] = []
-        self._replicas_before: list[tuple[int, str, int]] = []
-        self._commits: list[tuple[int, File]] = []
-        self._deletions: dict[str, int] = {}
-        self._numbers = iter(range(1, 1_000_000))
-        self._seen_events = 0
-        self.requests = 0
-        self.has_two_operators = False
-        self.buckets = random.randint(1, 6)
-        self.keep_until: dict[str, datetime] = {}
-        self.changes = TableChanges(self)
-        self.api.add(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+        self.buckets_of: dict[str, int] = {}
+        self.losses: dict[File, float] = {}
+        self.commits: dict[File, float] = {}
+        self.hostile: set[str] = set()
+        self.timeline: list[Happening] = []
+        self._numbers = iter(range(1, 10_000_000))
+        self.network = Network(self)
+        self.kubelet = Kubelet(self)
+        self.checks = Checks(self)
+        self.verdicts = Verdicts(self)
+        self.api.watchers.append(self.checks.after_write)
+        for namespace in NAMESPACES_OF_TENANTS:
+            self.api.add(NAMESPACES, "", {"metadata": {"name": namespace}})
 
-    # Objects
+    def note(self, text: str) -> None:
+        """Put a line into the timeline."""
+        self.timeline.append(Happening(self.loop.elapsed, text))
 
-    def add_node(self) -> None:
-        number = next(self._numbers)
-        name = f"node-{number}"
-        zone = {LABEL_ZONE: self.random.choice("ab")}
-        ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(self.clock.now())}
-        self.disks[name] = Disk(name)
-        self.api.add(NODES, "", {"metadata": {"name": name, "labels": zone}, "status": {"conditions": [ready]}})
-        self.start_agent(name)
+    def number(self) -> int:
+        """One that was not given before."""
+        return next(self._numbers)
 
-    def start_agent(self, node: str) -> None:
+    # Nodes
+
+    def add_node(self, zone: str = "a", labels: dict[str, str] | None = None) -> str:
+        name = f"node-{self.number()}"
+        wall = WallClock(self.loop)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(self.api_wall.now())}
+        disk = Disk(name, self.manifests, wall.seconds, lambda: self._ring(name))
+        labels = {LABEL_ZONE: zone, "kubernetes.io/hostname": name, **(labels or {})}
+        self.machines[name] = Machine(name, disk, wall, AgentProcess(self, disk, "", 0))
+        self.api.add(NODES, "", {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [ready]}})
+        self.start_agent_pod(name)
+        return name
+
+    def start_agent_pod(self, node: str) -> None:
         """A new pod of the node's agent, at a new address."""
+        self._remove_agent_pods(node)
+        number = self.number()
+        address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+        self._start_process(self.machines[node], address)
+        labels = {LABEL_NAME: APP_NAME, LABEL_COMPONENT: "agent"}
+        body = {
+            "metadata": {"name": f"agent-{number}", "labels": labels},
+            "spec": {"nodeName": node},
+            "status": {"podIP": address, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        self.api.add(PODS, OPERATOR_NAMESPACE, body)
+
+    def restart_agent(self, node: str) -> None:
+        """The container starts again, in its pod: another process at the same address."""
+        machine = self.machines[node]
+        self._start_process(machine, machine.agent.address)
+
+    def _start_process(self, machine: Machine, address: str) -> None:
+        machine.agent.is_alive = False
+        machine.agent = AgentProcess(self, machine.disk, address, self.number())
+        self.network.ring()
+
+    def _ring(self, node: str) -> None:
+        if node in self.machines:
+            self.machines[node].agent.ring()
+
+    def _remove_agent_pods(self, node: str) -> None:
         for body in self.api.all(PODS):
             if body["spec"]["nodeName"] == node:
                 self.api.remove(PODS, OPERATOR_NAMESPACE, body["metadata"]["name"])
-        number = next(self._numbers)
-        address = f"10.0.{number // 250}.{number % 250 + 1}"
-        self.addresses = {ip: name for ip, name in self.addresses.items() if name != node} | {address: node}
-        labels = {LABEL_NAME: APP_NAME, LABEL_COMPONENT: "agent"}
-        metadata = {"name": f"agent-{number}", "labels": labels}
-        body = {"metadata": metadata, "spec": {"nodeName": node}, "status": {"podIP": address}}
-        self.api.add(PODS, OPERATOR_NAMESPACE, body)
 
-    def add_group(self, name: str) -> None:
-        """A group of any kind, with one or two tables."""
-        choice = self.random.choice
-        buckets, replicas = choice([self.buckets, self.buckets, self.random.randint(1, 6)]), choice([2, 2, 3])
-        group: dict[str, Any] = {"bucketKey": ["bigint"], "buckets": buckets, "replicas": replicas}
-        group |= {"relocation": {"downToleranceSeconds": choice([0, 120, 1800])}, "deletionPolicy": "Retain"}
-        group |= {"topologyKey": choice(["", LABEL_ZONE]), "balancing": {"strict": self.random.random() < 0.15}}
-        self.api.add(GROUPS, NAMESPACE, {"metadata": {"name": name}, "spec": group})
-        for number in range(choice([1, 2])):
-            columns = [{"name": "key", "type": "bigint"}]
-            spec = {"colocateWith": name, "columns": columns, "bucketedBy": ["key"]}
-            spec |= {"recycleAfterSeconds": choice([600, 86400])}
-            spec |= {"retention": {"seconds": choice([0, 600, 86400]), "snapshots": 10}}
-            spec |= choice([{}, {"buckets": buckets, "replicas": replicas}])
-            self.api.add(TABLES, NAMESPACE, {"metadata": {"name": f"{name}-{number}"}, "spec": spec})
+    def take_down(self, node: str) -> None:
+        machine = self.machines[node]
+        if machine.is_up:
+            machine.down_since = self.loop.elapsed
+            machine.agent.is_alive = False
+            self.network.ring()
 
-    def groups(self) -> list[dict[str, Any]]:
-        return self.api.all(GROUPS)
+    def bring_up(self, node: str) -> None:
+        machine = self.machines[node]
+        if not machine.is_up:
+            machine.down_since = None
+            self._start_process(machine, machine.agent.address)
+            self.show_ready(node, ready=True)
 
-    def tables(self) -> list[dict[str, Any]]:
-        return self.api.all(TABLES)
-
-    # What is committed, and where it is
-
-    def reachable(self, url: str | None) -> Disk | None:
-        """The disk behind an agent's URL; None when nobody answers there."""
-        node = self.addresses.get(url.removeprefix("https://").rpartition(":")[0]) if url else None
-        return None if node is None or node in self.down else self.disks.get(node)
-
-    def committed_files(self, group: tuple[str, str] | None = None) -> set[File]:
-        """Of the tables of one group, or of all."""
-        found: set[File] = set()
-        for table in self.tables():
-            if group in (None, (table["metadata"]["namespace"], group_of(table))):
-                found |= self.committed_of(table)
-        return found
-
-    def committed_of(self, table: dict[str, Any]) -> Manifest:
-        snapshot = table.get("status", {}).get("snapshot")
-        return self._files_of(table, snapshot) if snapshot else frozenset()
-
-    def retained_files(self) -> set[File]:
-        """Of snapshots that were replaced and can still be read."""
-        found: set[File] = set()
-        for table in self.tables():
-            for snapshot in table.get("status", {}).get("history", ()):
-                found |= self._files_of(table, snapshot)
-        return found
-
-    def _files_of(self, table: dict[str, Any], snapshot: dict[str, Any]) -> Manifest:
-        return files_in(self.manifests[snapshot["manifest"].removeprefix("sha256:")], directory_of(table))
-
-    def replicas_of(self, file: File, since: int) -> int:
-        """The fewest that the file's group has wanted of it since then."""
-        group = next(group_of(t) for t in self.tables() if directory_of(t) == file.directory)
-        wanted = int(self.api.read(GROUPS, NAMESPACE, group)["spec"]["replicas"])
-        return min([wanted, *(n for moment, name, n in self._replicas_before if name == group and moment >= since)])
-
-    def copies(self, file: File) -> list[str]:
-        """Nodes that hold the file whole, up or down."""
-        return [name for name, disk in self.disks.items() if file in disk.intact()]
-
-    def files_committed_since(self, since: int) -> set[File]:
-        return {file for moment, file in self._commits if moment >= since}
-
-    def deleted_since(self, node: str, since: int) -> bool:
-        return node in self._deletions and self._deletions[node] >= since
-
-    # Time
-
-    def tick(self) -> None:
-        """A few seconds pass."""
-        self.clock.advance(self.random.uniform(1, 8))
-        for node, since in self.down.items():
-            if self.clock.now() - since >= timedelta(seconds=NODE_MONITOR_SECONDS):
-                self.show_ready(node, ready=False)
-        run_jobs(self, self.random)
-        self.changes.purge()
-        self.check_writes()
-
-    def check_writes(self) -> None:
-        """Look at what was written to groups since the last time."""
-        for event in self.api.events[self._seen_events :]:
-            if event.resource == GROUPS and not event.deleted:
-                self.checks.after_group_write(event.body)
-            if event.resource == TABLES and not event.deleted:
-                self._commits += [(self.requests, file) for file in self.changes.moved(event.body)]
-        self._seen_events = len(self.api.events)
+    def delete_node(self, node: str) -> None:
+        """The machine is gone, its Node and all that lay there too."""
+        machine = self.machines[node]
+        self.lose(file for file in machine.disk.files() if machine.disk.holds(file))
+        machine.agent.is_alive = False
+        del self.machines[node]
+        self.network.ring()
+        self._remove_agent_pods(node)
+        self.api.remove(NODES, "", node)
 
     def show_ready(self, node: str, ready: bool) -> None:
         """What the node controller says of the node."""
-        body = self.api.read(NODES, "", node)
+        body = self.api.find(NODES, "", node)
         status = "True" if ready else "Unknown"
-        if body["status"]["conditions"][0]["status"] != status:
-            condition = {"type": "Ready", "status": status, "lastTransitionTime": format_time(self.clock.now())}
-            self.api.merge(NODES, "", node, {"status": {"conditions": [condition]}})
+        if body is not None and body["status"]["conditions"][0]["status"] != status:
+            now = format_time(self.api_wall.now())
+            condition = {"type": "Ready", "status": status, "lastTransitionTime": now}
+            self.api.merge(NODES, "", node, {"status": {"conditions": [condition]}}, "status")
 
-    # Loads
+    def label(self, node: str, name: str, value: str | None) -> None:
+        self.api.merge(NODES, "", node, {"metadata": {"labels": {name: value}}})
 
-    def load(self) -> None:
-        """A loader appends to a table: files to all nodes of the map, a majority must have them, then commit."""
-        tables = [table for table in self.tables() if table.get("status", {}).get("accepted")]
-        if not tables:
-            return
-        table = self.random.choice(tables)
-        try:
-            group = self.api.read(GROUPS, NAMESPACE, group_of(table))
-        except NotFound:
-            return
-        rows = group.get("status", {}).get("backendsPerBucketSeq")
-        if not rows:
-            return
-        number, directory = next(self._numbers), directory_of(table)
-        new = {File(NAMESPACE, directory, number, b, self.random.randint(1, GIB)) for b in range(len(rows))}
-        digest = f"{number:064x}"
-        overwrites = self.random.random() < 0.3
-        self.manifests[digest] = frozenset(new) if overwrites else self.committed_of(table) | new
-        self.written_at[number] = self.clock.now()
-        for file in sorted(new, key=lambda file: file.bucket):
-            for node in rows[file.bucket]:
-                disk = self.disks.get(node)
-                if disk is not None and node not in self.down and self.random.random() >= self.fault_rate:
-                    disk.put(file)
-                    disk.manifests.add(digest)
-        if all(2 * len(self.copies(file)) > len(rows[file.bucket]) for file in new):
-            self._commit(table, number, digest, new)
+    # What is committed, and where it is
 
-    def _commit(self, table: dict[str, Any], number: int, digest: str, new: set[File]) -> None:
-        files = self.manifests[digest]
-        snapshot = {"id": number, "manifest": f"sha256:{digest}", "committedAt": format_time(self.clock.now())}
-        snapshot |= {"files": len(files), "bytes": sum(file.size_bytes for file in files)}
-        metadata = {"resourceVersion": table["metadata"]["resourceVersion"]}
-        before = table.get("status", {})
-        replaced = [before["snapshot"]] if before.get("snapshot") else []
-        history = [*replaced, *before.get("history", ())]
-        patch = {"metadata": metadata, "status": {"snapshot": snapshot, "history": history}}
-        try:
-            self.api.merge(TABLES, NAMESPACE, table["metadata"]["name"], patch)
-        except Conflict:
-            return
-        self._commits += [(self.requests, file) for file in new]
+    def manifest(self, digest: str) -> Manifest:
+        """Its files; none of one that nobody wrote."""
+        return self.manifests.get(digest, frozenset())
 
-    # Faults: none of them takes a file's last copy, so that everything can be made good again
+    def add_manifest(self, files: Iterable[File], buckets: int) -> str:
+        digest = f"{self.number():064x}"
+        self.manifests[digest] = frozenset(files)
+        self.buckets_of[digest] = buckets
+        return digest
 
-    def fault(self) -> str:
-        """Let one thing go wrong, or be put right; its name is for the log."""
-        faults = [self.take_down, self.bring_up, self.delete_node, self.grow, self.damage, self.drain, self.undrain]
-        faults += [self.restart_agent, self.fill_disk, self.empty_disks, self.load, self.load, self.let_time_pass]
-        faults += [self.change_replicas, self.changes.move, self.changes.move, self.changes.drop]
-        faults += [self.changes.recover, self.changes.recover]
-        fault = self.random.choice(faults)
-        fault()
-        return fault.__name__
+    def honest_tables(self) -> Iterator[JsonObject]:
+        """All but those whose status a tenant has written anything into."""
+        return (table for table in self.api.peek(TABLES) if table["metadata"]["uid"] not in self.hostile)
 
-    def take_down(self) -> None:
-        node = self.random.choice(sorted(self.disks))
-        self.down.setdefault(node, self.clock.now())
+    def tables_of(self, group: GroupKey) -> list[JsonObject]:
+        """The tables that the group places, but for those whose status is not to be trusted."""
+        return [table for table in self.honest_tables() if placing_key(table) == group]
 
-    def bring_up(self) -> None:
-        if self.down:
-            node = self.random.choice(sorted(self.down))
-            del self.down[node]
-            self.show_ready(node, ready=True)
+    def group_of(self, table: JsonObject) -> JsonObject | None:
+        """The group that places a table, if it exists."""
+        return self.api.find(GROUPS, *placing_key(table))
 
-    def delete_node(self) -> None:
-        node = self.random.choice(sorted(self.disks))
-        files = self.committed_files() | self.retained_files()
-        needed = self.changes.keeps_dropped(node) or any(self.copies(file) == [node] for file in files)
-        if len(self.disks) > 4 and not needed:
-            self._lose(file for file in self.disks[node].intact() if file in files)
-            del self.disks[node]
-            self.down.pop(node, None)
-            self._deletions[node] = self.requests
-            self.addresses = {ip: name for ip, name in self.addresses.items() if name != node}
-            for body in self.api.all(PODS):
-                if body["spec"]["nodeName"] == node:
-                    self.api.remove(PODS, OPERATOR_NAMESPACE, body["metadata"]["name"])
-            self.api.remove(NODES, "", node)
+    def committed(self, table: JsonObject) -> Manifest:
+        snapshot = table.get("status", {}).get("snapshot")
+        return self._files_of(directory_of(table), snapshot) if snapshot else frozenset()
 
-    def grow(self) -> None:
-        if len(self.disks) < MOST_NODES:
-            self.add_node()
+    def retained(self, table: JsonObject) -> set[File]:
+        """Of replaced snapshots that can still be read."""
+        history = table.get("status", {}).get("history", ())
+        return {file for one in history for file in self._files_of(directory_of(table), one)}
 
-    def damage(self) -> None:
-        disk = self.disks[self.random.choice(sorted(self.disks))]
-        committed = self.committed_files()
-        files = sorted(disk.intact() & committed, key=repr)
-        if files:
-            file = self.random.choice(files)
-            if len(self.copies(file)) > 1:
-                disk.damaged.add(file)
-                self._lose([file])
+    def records(self) -> Iterator[tuple[JsonObject, JsonObject]]:
+        """(group, what it remembers of a dropped table)."""
+        for group in self.api.peek(GROUPS):
+            for record in group.get("status", {}).get("recycled", ()):
+                yield group, record
 
-    def drain(self) -> None:
-        self._label(self.random.choice(sorted(self.disks)), "true")
+    def recovering(self, table: JsonObject) -> Manifest:
+        """The files that a table which brings back a dropped one is to have, where they lie once they are back."""
+        uid = table["metadata"].get("annotations", {}).get(ANNOTATION_RECOVERS)
+        if not uid or table.get("status", {}).get("snapshot"):
+            return frozenset()
+        snapshot = next((record.get("snapshot") for _, record in self.records() if record["uid"] == uid), None)
+        return self._files_of(directory_of(table), snapshot) if snapshot else frozenset()
 
-    def undrain(self) -> None:
-        self._label(self.random.choice(sorted(self.disks)), None)
+    def _files_of(self, directory: str, snapshot: dict[str, Any]) -> Manifest:
+        return files_in(self.manifest(str(snapshot["manifest"]).removeprefix("sha256:")), directory)
 
-    def _label(self, node: str, value: str | None) -> None:
-        body = self.api.read(NODES, "", node)
-        labels = {**body["metadata"]["labels"], "colocation.dev/drain": value}
-        body["metadata"]["labels"] = {key: text for key, text in labels.items() if text is not None}
-        self.api._store(NODES, ("", node), body)
+    def table_at(self, key: TableKey) -> JsonObject | None:
+        """The table whose folder this is."""
+        name = key[1].rpartition("-")[0]
+        table = self.api.find(TABLES, key[0], name)
+        return table if table is not None and directory_of(table) == key[1] else None
 
-    def change_replicas(self) -> None:
-        """A user raises or lowers a group's replicas, to no more than there will always be nodes for.
+    def holders(self, file: File) -> list[str]:
+        """Nodes that hold the file whole, up or down."""
+        return [name for name, machine in self.machines.items() if machine.disk.holds(file)]
 
-        Not before its tables are in the group: they name the old number.
-        """
-        group = self.random.choice(self.groups())
-        name, before = group["metadata"]["name"], int(group["spec"]["replicas"])
-        tables = [table for table in self.tables() if table["spec"]["colocateWith"] == name]
-        if not all(table.get("status", {}).get("accepted") for table in tables):
-            return
-        after = self.random.choice([2, 3] if len(self.disks) < 4 else [2, 3, 4])
-        self._replicas_before.append((self.requests, name, before))
-        self.api.merge(GROUPS, NAMESPACE, name, {"spec": {"replicas": after}})
+    def row_of(self, table: JsonObject, bucket: int) -> tuple[str, ...]:
+        """The nodes of the map, as the API server has it now."""
+        group = self.group_of(table)
+        rows = group.get("status", {}).get("backendsPerBucketSeq") if group else None
+        return tuple(rows[bucket]) if rows and bucket < len(rows) else ()
 
-    def let_time_pass(self) -> None:
-        """Longer than any tolerance and any deadline: the operator was away, or the clock jumped."""
-        self.clock.advance(self.random.choice([300, 900, 2400]))
+    def lose(self, files: Iterable[File]) -> None:
+        """Faults took a copy of each."""
+        self.losses.update(dict.fromkeys(files, self.loop.elapsed))
 
-    def restart_agent(self) -> None:
-        self.start_agent(self.random.choice(sorted(self.disks)))
+    # Time
 
-    def fill_disk(self) -> None:
-        disk = self.disks[self.random.choice(sorted(self.disks))]
-        disk.foreign_bytes += disk.free_bytes
+    async def live(self) -> None:
+        """Everything that happens by itself, for ever."""
+        while True:
+            await asyncio.sleep(self.random.uniform(1, 4))
+            self.tick()
 
-    def empty_disks(self) -> None:
-        for disk in self.disks.values():
-            disk.foreign_bytes = 10 * GIB
+    def tick(self) -> None:
+        """The node controller, kubelets and agents do what is due; then everything is looked at."""
+        for machine in list(self.machines.values()):
+            if machine.down_since is not None:
+                if self.loop.elapsed - machine.down_since >= NODE_MONITOR_SECONDS:
+                    self.show_ready(machine.name, ready=False)
+            else:
+                machine.agent.purge()
+        self.kubelet.run_jobs()
+        self.verdicts.look()
 
-    def _lose(self, files: Any) -> None:
-        self.losses += [(self.requests, file) for file in files]
 
-    def heal(self) -> None:
-        """All faults end: nodes come up, disks have room, requests are answered."""
-        self.fault_rate = self.slow_rate = 0.0
-        self.empty_disks()
-        while self.down:
-            self.bring_up()
-        for node in self.disks:
-            self._label(node, None)
-        self.changes.settle()
-        self.changes.move()
-        self.changes.recover_all()
+def directory_of(table: JsonObject) -> str:
+    """The table's folder below its namespace."""
+    return table_directory(table["metadata"]["name"], table["metadata"]["uid"])
 
-    def jobs(self) -> list[dict[str, Any]]:
-        return self.api.all(JOBS)
+
+def placing_key(table: JsonObject) -> GroupKey:
+    """(namespace, name) of the group that places the table, or is to."""
+    metadata = table["metadata"]
+    name = table.get("status", {}).get("group") or table["spec"].get("colocateWith")
+    if not name or not isinstance(name, str):
+        return metadata["namespace"], private_group_name(metadata["name"], metadata["uid"])
+    return group_key(metadata["namespace"], name)
+
+
+def now_of(world: World) -> datetime:
+    """What the API server's clock shows."""
+    return world.api_wall.now()

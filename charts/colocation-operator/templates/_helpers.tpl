@@ -91,3 +91,25 @@ namespaceSelector:
       operator: NotIn
       values: {{- uniq (concat (list "kube-system" .root.Release.Namespace) .root.Values.webhooks.excludedNamespaces) | toYaml | nindent 8 }}
 {{- end }}
+
+{{/* matchConditions of policies that hold for all but the operator: (dict "operator" "<user>" "resource" "<plural>"). */}}
+{{- define "colocation.notTheOperator" -}}
+- name: not-the-operator
+  expression: request.userInfo.username != '{{ .operator }}'
+- name: may-not-act-for-it
+  expression: >-
+    !authorizer.group('colocation.dev').resource('{{ .resource }}').subresource('operator')
+    .namespace(request.namespace).name(request.name).check('update').allowed()
+{{- end }}
+
+{{/* The binding of a ValidatingAdmissionPolicy to everything: (dict "root" $ "name" "<policy>"). */}}
+{{- define "colocation.policyBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels: {{- include "colocation.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end }}

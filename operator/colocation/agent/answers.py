@@ -1,17 +1,18 @@
 """What the newest question is answered: reports on its tables and on the node, and the revision at which each changed.
 
-A quiet table costs a comparison of four numbers per look. Its report is made again when files of it were published,
-removed, hashed, found damaged or announced by a clone, when a look at its folders found a change, and after a sweep.
+A quiet table costs a comparison of four numbers per answer. Its report is made again when files of it were published,
+removed, hashed, found damaged or announced by a clone, when a look at its folders (see
+``upkeep``) found a change, and after a sweep.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from colocation.model.agent import AgentReport, CloneProgress, TableReference, TableReport
 from colocation.storage.announcements import take_announced
 from colocation.storage.clone_progress import read_progress
-from colocation.storage.inventory import Inventory, path_of
+from colocation.storage.inventory import Inventory, Stamp, path_of
 from colocation.storage.recycling import recycled_tables
 from colocation.storage.root import DataRoot, Disk
 
@@ -33,17 +34,17 @@ class _Known:
     """A table's last report, what it was made from, and the revision at which it last changed."""
 
     reference: TableReference
-    stamp: tuple[int, ...] | None
+    stamp: Stamp | None
     report: TableReport
     changed_at: int
 
 
 @dataclass(frozen=True)
 class NodePart:
-    """All of a report but its tables. ``placed``: '<namespace>/<directory>' of the folders in their places."""
+    """All of a report but its tables. ``unknown``: '<namespace>/<directory>' of folders that are not asked about."""
 
     disk: Disk
-    placed: tuple[str, ...]
+    unknown: tuple[str, ...]
     recycled: tuple[str, ...]
     clones: tuple[CloneProgress, ...]
 
@@ -88,8 +89,8 @@ class Answers:
         if self._conversation.question is not question:
             raise Superseded
         uptime_seconds = self._conversation.uptime_seconds  # before looking: the report is true at least since then
-        self._notice_other_processes(question)
-        part = self._node_part()
+        self._notice_announcements()
+        part = self._node_part(question.tables.keys())
         if self._is_news(part):
             self._told, self._told_at = part, self._clock()
             self._revision += 1
@@ -99,28 +100,20 @@ class Answers:
         full = since is None or since > self._revision
         reports = tuple(known.report for known in self._known.values() if full or known.changed_at > (since or 0))
         report = self._report(part, reports, uptime_seconds)
-        unknown = tuple(name for name in part.placed if name not in question.tables)
         revision = f"{self._conversation.instance}-{self._revision}"
-        return report.model_copy(update={"revision": revision, "is_full": full, "unknown_directories": unknown})
+        return report.model_copy(update={"revision": revision, "is_full": full})
 
     def unasked(self, tables: tuple[TableReference, ...], with_tables: bool) -> AgentReport:
         """A full report outside of the conversation; ``unknown_directories`` only ``with_tables``."""
         uptime_seconds = self._conversation.uptime_seconds
-        for table in take_announced(self._root):
-            self._root.note_change(table)
-        part = self._node_part()
+        self._notice_announcements()
+        part = self._node_part({key_of(reference) for reference in tables})
         report = self._report(part, self._inventory.report(tables), uptime_seconds)
-        if not with_tables:
-            return report
-        named = {key_of(reference) for reference in tables}
-        unknown = tuple(name for name in part.placed if name not in named)
-        return report.model_copy(update={"unknown_directories": unknown})
+        return report if with_tables else report.model_copy(update={"unknown_directories": ()})
 
-    def _notice_other_processes(self, question: Question) -> None:
+    def _notice_announcements(self) -> None:
         for table in take_announced(self._root):
             self._root.note_change(table)
-        paths = (path_of(asked.reference) for asked in question.tables.values())
-        self._inventory.look_if_due([path for path in paths if path is not None])
 
     def _update_tables(self, question: Question) -> None:
         for key in self._known.keys() - question.tables.keys():
@@ -131,22 +124,20 @@ class Answers:
             stamp = None if path is None else self._inventory.table(path).stamp
             if known is not None and known.stamp == stamp and known.reference == asked.reference:
                 continue
-            report = self._inventory.report_on(asked.reference)
+            report, stamp = self._inventory.report_on(asked.reference)
             if known is None or known.report != report:
                 self._revision += 1
                 self._known[key] = _Known(asked.reference, stamp, report, self._revision)
             else:
                 known.reference, known.stamp = asked.reference, stamp
 
-    def _node_part(self) -> NodePart:
+    def _node_part(self, named: Collection[str]) -> NodePart:
         # Places before and after the bin: a folder that moves between them meanwhile is told of at least once.
         placed = set(self._root.tables())
         recycled = {one.table for one in recycled_tables(self._root)}
         placed |= set(self._root.tables())
-        return NodePart(
-            self._root.disk(), tuple(map(str, sorted(placed))), tuple(map(str, sorted(recycled))),
-            read_progress(self._root),
-        )  # fmt: skip
+        unknown = tuple(name for name in map(str, sorted(placed)) if name not in named)
+        return NodePart(self._root.disk(), unknown, tuple(map(str, sorted(recycled))), read_progress(self._root))
 
     def _is_news(self, part: NodePart) -> bool:
         """Whether the node's part differs so much from what was told that it is worth an answer."""
@@ -167,6 +158,7 @@ class Answers:
             capacity_bytes=part.disk.capacity_bytes,
             free_bytes=part.disk.free_bytes,
             tables=tables,
+            unknown_directories=part.unknown,
             recycled_directories=part.recycled,
             clones=part.clones,
         )

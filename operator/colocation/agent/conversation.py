@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from colocation.model.agent import InventoryRequest
+from colocation.storage.paths import TablePath
 
 from .orders import Here, Order, untrue_part
 from .question import Question, next_question, tables_that_differ
@@ -72,6 +73,11 @@ class Conversation:
     def question(self) -> Question | None:
         """The newest question."""
         return self._question
+
+    def is_asked_about(self, table: TablePath) -> bool:
+        """Whether the newest question names a table: it is one that is wanted."""
+        question = self._question
+        return question is not None and str(table) in question.tables
 
     def take(self, request: InventoryRequest) -> Taken:
         """Make a request's question the newest one.

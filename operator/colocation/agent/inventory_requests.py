@@ -21,6 +21,8 @@ POLL_SECONDS = 1.0
 ANSWER_PAUSE_SECONDS = 1.0
 """Between two answers to questions that may be held: a load that publishes a file every millisecond is told of once a
 second."""
+LOOK_PAUSE_SECONDS = 0.2
+"""Between two looks for news while a question is held: files of tables that nobody asks about ring the bell too."""
 FREE_BYTES_STEP = 64 << 20
 """Free space in answers to single questions, rounded down: else other programs' writes would change every revision."""
 
@@ -40,11 +42,7 @@ async def inventory(node: NodeState, request: web.Request) -> web.Response:
         await asyncio.shield(asyncio.wrap_future(ended))
     since = _revision_of(request.headers.get("If-None-Match"), node.conversation.instance)
     wait_seconds = 0.0 if taken.is_new else asked.wait_seconds
-    try:
-        report = await _held(node, taken.question, since, wait_seconds)
-    except Superseded as error:
-        report = None
-        _check_successor(node, taken.question, is_current=since is not None, cause=error)
+    report = await _held(node, taken.question, since, wait_seconds)
     node.answered_at = time.monotonic()
     if report is None:
         return web.Response(status=304, headers={"ETag": request.headers.get("If-None-Match", "")})
@@ -52,11 +50,16 @@ async def inventory(node: NodeState, request: web.Request) -> web.Response:
 
 
 async def _held(node: NodeState, question: Question, since: int | None, wait_seconds: float) -> AgentReport | None:
-    """The report as soon as it is not the one that the caller has; None when nothing changed within the time.
+    """The report as soon as it is not the one that the caller has; None when nothing changed within the time, or until
+    a newer question of the session was asked.
+
+    None is said only after a look: it tells the caller that all it knows is still so.
 
     Raises:
-        Superseded: another question was asked meanwhile.
+        StaleTerm: an operator with a newer term asks.
+        UnknownQuestion: another question was asked, and nothing can be said of this one.
     """
+    has_looked = False
     ends_at = time.monotonic() + wait_seconds
     not_before = node.answered_at + ANSWER_PAUSE_SECONDS if wait_seconds else 0.0
     while True:
@@ -64,29 +67,37 @@ async def _held(node: NodeState, question: Question, since: int | None, wait_sec
         now = time.monotonic()
         left_seconds = 0.0 if node.stopping else ends_at - now
         if now >= not_before or left_seconds <= 0:
-            report = await node.run_report(node.answers.answer, question, since)
+            try:
+                report = await node.run_report(node.answers.answer, question, since)
+            except Superseded:
+                _check_replaced(node, question, has_looked)
+                return None
+            has_looked = True
             if report is not None or left_seconds <= 0:
                 return report
-            pause_seconds = min(POLL_SECONDS, left_seconds)
+            not_before = now + LOOK_PAUSE_SECONDS
+            pause_seconds = POLL_SECONDS
         else:
-            pause_seconds = min(not_before - now, left_seconds)
-        await rung_within(ring, pause_seconds)
+            pause_seconds = not_before - now
+        await rung_within(ring, min(pause_seconds, left_seconds))
         if node.conversation.question is not question:
-            raise Superseded
+            _check_replaced(node, question, has_looked)
+            return None
 
 
-def _check_successor(node: NodeState, question: Question, is_current: bool, cause: Superseded) -> None:
-    """Refuse a superseded question, unless all that the caller misses is the answer to its own newer one.
+def _check_replaced(node: NodeState, question: Question, has_looked: bool) -> None:
+    """Refuse a question that another one has replaced, unless that is of the same session and nothing had changed.
 
     Raises:
         StaleTerm: an operator with a newer term asks.
-        UnknownQuestion: another session asks, or the caller has no answer yet on which this one could rest.
+        UnknownQuestion: nothing can be said of the question.
     """
     newest = node.conversation.question
+    if has_looked and newest is not None and newest.session == question.session:
+        return
     if node.conversation.term > question.term:
-        raise StaleTerm(question.term, node.conversation.term) from cause
-    if newest is None or newest.session != question.session or not is_current:
-        raise UnknownQuestion(f"question {question.number} was replaced by a newer one; ask in full") from cause
+        raise StaleTerm(question.term, node.conversation.term)
+    raise UnknownQuestion(f"question {question.number} was replaced by a newer one; ask in full")
 
 
 async def _answered_alone(node: NodeState, request: web.Request, single: OldInventoryRequest) -> web.Response:

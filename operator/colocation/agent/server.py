@@ -49,7 +49,7 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
         stack.callback(root.close)
         node = NodeState(settings, root, metrics)
         stack.callback(node.close)
-        upkeep = Upkeep(settings, root, node.inventory, metrics)
+        upkeep = Upkeep(settings, root, node.inventory, metrics, node.conversation.is_asked_about)
         upkeep.start()
         stack.callback(upkeep.stop)
         health = Health(node, upkeep)

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from colocation.storage import incoming, recycling, upkeep
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
+from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 
 from .metrics import Metrics
@@ -18,43 +20,63 @@ from .settings import Settings
 HASH_PAUSE_SECONDS = 1.0
 SCRUB_PAUSE_SECONDS = 1.0
 CLEANING_PAUSE_SECONDS = 60.0
+LOOK_PAUSE_SECONDS = 2.0
+LOOK_PAUSE_FACTOR = 100
+"""After a look or a sweep the next one waits a hundred times as long as it took: where there are very many partitions
+each costs one percent of a processor, and what people do by hand is noticed minutes later. Clones announce what they
+publish, and what this process does itself it knows."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Task:
-    """A step and the pause after it (seconds)."""
+class Task:
+    """A step, and the pause after it: so many seconds, and so many times as long as the step took."""
 
     name: str
     step: Callable[[], object]
     pause_seconds: float
+    pause_factor: float = 0.0
+
+    def pause_after(self, seconds: float) -> float:
+        """How long to wait after a step that took so long."""
+        return max(self.pause_seconds, self.pause_factor * seconds)
 
 
 class Upkeep:
     """Runs the steps of ``colocation.storage.upkeep``, each in a thread of its own: a scrub takes days, a sweep less.
 
-    A step that fails is logged and done again when it is next due.
+    A step that fails is logged and done again when it is next due. ``is_wanted``: see ``recycling.Purge``.
     """
 
-    def __init__(self, settings: Settings, root: DataRoot, inventory: Inventory, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        root: DataRoot,
+        inventory: Inventory,
+        metrics: Metrics,
+        is_wanted: Callable[[TablePath], bool],
+    ) -> None:
         self.scanned = threading.Event()
         self._root = root
         self._inventory = inventory
         self._metrics = metrics
-        self._purge = recycling.Purge(root)
+        self._purge = recycling.Purge(root, is_wanted)
         self._stop = threading.Event()
         self._hash_pace = Pace(None, self._stop)
+        self._look_pace = Pace(None, self._stop)
+        self._sweep_pace = Pace(None, self._stop)
         self._scrub_interval_seconds = settings.scrub_interval_seconds
         self._scrub_pace = Pace(settings.scrub_mib_per_second * MIB, self._stop)
-        tasks = (
-            _Task("sweep", self._sweep, settings.sweep_interval_seconds),
-            _Task("hash", self._hash, HASH_PAUSE_SECONDS),
-            _Task("scrub", self._scrub, SCRUB_PAUSE_SECONDS),
-            _Task("clean", self._clean, CLEANING_PAUSE_SECONDS),
+        self.tasks = (
+            Task("sweep", self._sweep, settings.sweep_interval_seconds, LOOK_PAUSE_FACTOR),
+            Task("look", self._look, LOOK_PAUSE_SECONDS, LOOK_PAUSE_FACTOR),
+            Task("hash", self._hash, HASH_PAUSE_SECONDS),
+            Task("scrub", self._scrub, SCRUB_PAUSE_SECONDS),
+            Task("clean", self._clean, CLEANING_PAUSE_SECONDS),
         )
         self._threads = [
-            threading.Thread(target=self._repeat, args=(task,), name=task.name, daemon=True) for task in tasks
+            threading.Thread(target=self._repeat, args=(task,), name=task.name, daemon=True) for task in self.tasks
         ]
 
     def start(self) -> None:
@@ -72,15 +94,16 @@ class Upkeep:
         """Threads that ended although nobody told them to: a fault of ours."""
         return [thread.name for thread in self._threads if not thread.is_alive() and not self._stop.is_set()]
 
-    def _repeat(self, task: _Task) -> None:
+    def _repeat(self, task: Task) -> None:
         while not self._stop.is_set():
+            started = time.monotonic()
             try:
                 task.step()
             except Stopped:
                 return
             except (OSError, StorageError):
                 _log.exception("%s failed; it is tried again", task.name)
-            self._stop.wait(task.pause_seconds)
+            self._stop.wait(task.pause_after(time.monotonic() - started))
 
     def _clean(self) -> None:
         incoming.remove_stale(self._root)
@@ -94,6 +117,10 @@ class Upkeep:
         scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
         self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
 
+    def _look(self) -> None:
+        if self.scanned.is_set():  # the first sweep looks at everything
+            upkeep.look(self._inventory, self._look_pace)
+
     def _sweep(self) -> None:
-        upkeep.sweep(self._inventory)
+        upkeep.sweep(self._inventory, self._sweep_pace)
         self.scanned.set()

@@ -16,7 +16,7 @@ from ..model.names import (
     config_map_of,
 )
 from ..sign_of_life import OperatorLife
-from .errors import HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
+from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 
 Json = dict[str, Any]
 
@@ -77,6 +77,22 @@ class Cluster:
         """Set an annotation of a group."""
         patch = {"metadata": {"annotations": {annotation: value}}}
         self._objects.patch_namespaced_custom_object(API_GROUP, API_VERSION, namespace, GROUP_PLURAL, name, patch)
+
+    def create(self, body: Json) -> bool:
+        """Create a group or a table; False when one of its name exists.
+
+        Raises:
+            CommandFailed: the API server refuses it.
+        """
+        plural = GROUP_PLURAL if body["kind"] == GROUP_KIND else TABLE_PLURAL
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        try:
+            self._objects.create_namespaced_custom_object(API_GROUP, API_VERSION, namespace, plural, body)
+        except ApiException as error:
+            if error.status == HTTP_CONFLICT:
+                return False
+            raise CommandFailed(f"{body['kind']} {namespace}/{name} is refused: {error.reason} {error.body}") from error
+        return True
 
     def group_of(self, key: tuple[str, str]) -> Json:
         """One group by (namespace, name), also of another namespace, of which one need not see more.

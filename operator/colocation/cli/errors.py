@@ -13,7 +13,7 @@ from ..submit.errors import ManifestError
 from ..submit.run import RunError
 
 FAILED, WRONG_USAGE = 1, 2
-HTTP_UNAUTHORIZED, HTTP_FORBIDDEN, HTTP_NOT_FOUND = 401, 403, 404
+HTTP_UNAUTHORIZED, HTTP_FORBIDDEN, HTTP_NOT_FOUND, HTTP_CONFLICT = 401, 403, 404, 409
 
 
 class CommandFailed(click.ClickException):

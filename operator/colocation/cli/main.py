@@ -2,6 +2,7 @@
 
 import click
 
+from .adopt import adopt
 from .compact import compact
 from .drop_partitions import drop_partitions
 from .errors import Commands
@@ -22,6 +23,6 @@ def main() -> None:
 
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain,
-    submit, load, compact, drop_partitions, recover, sql,
+    submit, load, compact, drop_partitions, recover, adopt, sql,
 ):  # fmt: skip
     main.add_command(command)

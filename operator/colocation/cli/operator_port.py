@@ -6,20 +6,25 @@ The operator serves it on its pod's loopback only: whoever may ``create pods/por
 import http.client
 import json
 import socket
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.stream import portforward
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from ..model.adoption import Orphans
 from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
 from ..model.snapshot import Snapshot
 from .errors import CommandFailed, validation_message
 
 SNAPSHOT_PORT = 8082
 SNAPSHOT_PATH = "/v1/snapshot"
+ORPHANS_PATH = "/v1/orphans"
 TIMEOUT_SECONDS = 30.0
+HASHING_SECONDS = 1800.0
+"""The agents may have to hash files before the operator can answer."""
+Answer = TypeVar("Answer", bound=BaseModel)
 
 
 def fetch_snapshot(connection: client.ApiClient, namespace: str) -> Snapshot:
@@ -28,20 +33,36 @@ def fetch_snapshot(connection: client.ApiClient, namespace: str) -> Snapshot:
     Raises:
         CommandFailed: the operator does not run in ``namespace``, or does not answer.
     """
+    return _fetch(connection, namespace, SNAPSHOT_PATH, Snapshot, TIMEOUT_SECONDS)
+
+
+def fetch_orphans(connection: client.ApiClient, namespace: str) -> Orphans:
+    """The folders on the nodes that no table has.
+
+    Raises:
+        CommandFailed: as for ``fetch_snapshot``.
+    """
+    return _fetch(connection, namespace, ORPHANS_PATH, Orphans, HASHING_SECONDS)
+
+
+def _fetch(
+    connection: client.ApiClient, namespace: str, path: str, kind: type[Answer], timeout_seconds: float
+) -> Answer:
     core = client.CoreV1Api(connection)
     pod = _operator_pod(core, namespace)
     connect = core.connect_get_namespaced_pod_portforward
     try:
         forward: Any = portforward(connect, pod, namespace, ports=str(SNAPSHOT_PORT))
-        status, body = _get(cast("socket.socket", forward.socket(SNAPSHOT_PORT)))
+        status, body = _get(cast("socket.socket", forward.socket(SNAPSHOT_PORT)), path, timeout_seconds)
     except (ApiException, OSError, http.client.HTTPException) as error:
         raise CommandFailed(f"the operator's pod {pod} in {namespace!r} does not answer: {_cause(error)}") from error
     if status != http.client.OK:
-        raise CommandFailed(f"the operator answered {status} to {SNAPSHOT_PATH}: {body[:200].decode(errors='replace')}")
+        raise CommandFailed(f"the operator answered {status} to {path}: {body[:200].decode(errors='replace')}")
     try:
-        return Snapshot.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
-        raise CommandFailed(validation_message(error, "the operator's snapshot (is it of another version?)")) from error
+        message = validation_message(error, f"the operator's {kind.__name__.lower()} (is it of another version?)")
+        raise CommandFailed(message) from error
 
 
 def _operator_pod(core: client.CoreV1Api, namespace: str) -> str:
@@ -71,13 +92,13 @@ def _cause(error: Exception) -> str:
         return words[0]
 
 
-def _get(stream: socket.socket) -> tuple[int, bytes]:
+def _get(stream: socket.socket, path: str, timeout_seconds: float) -> tuple[int, bytes]:
     """One HTTP GET over an open stream."""
-    stream.settimeout(TIMEOUT_SECONDS)
+    stream.settimeout(timeout_seconds)
     connection = http.client.HTTPConnection("127.0.0.1", SNAPSHOT_PORT)
     connection.sock = stream
     try:
-        connection.request("GET", SNAPSHOT_PATH, headers={"Connection": "close"})
+        connection.request("GET", path, headers={"Connection": "close"})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:

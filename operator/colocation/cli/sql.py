@@ -9,8 +9,10 @@ from typing import Any, Literal
 import click
 from pydantic import ValidationError
 
+from ..model.conditions import Reason
 from ..model.names import LABEL_PRIVATE
 from ..model.retention import SnapshotNotFound, find_snapshot
+from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus
 from ..submit import Decision, ManifestError
 from ..submit.jobs import SqlRequest, sql_application
@@ -112,10 +114,12 @@ def check_snapshots(cluster: Cluster, chosen: Mapping[str, int]) -> None:
     """Look at the tables before an application is started for nothing.
 
     Raises:
-        CommandFailed: there is no such table, or it does not keep such a snapshot.
+        CommandFailed: there is no such table, its status cannot be read, or it does not keep such a snapshot.
     """
     for table, snapshot in chosen.items():
-        status = ColocatedTableStatus.model_validate(cluster.table(table).get("status") or {})
+        status, problem = salvage(ColocatedTableStatus, cluster.table(table).get("status"))
+        if problem:
+            raise CommandFailed(f"{Reason.INVALID_STATUS}: table {cluster.namespace}.{table}: {problem}")
         try:
             find_snapshot(f"{cluster.namespace}.{table}", status, snapshot)
         except SnapshotNotFound as error:
@@ -142,7 +146,7 @@ def choose_group(cluster: Cluster, given: str | None) -> str:
 
 
 def readable_place(table: Mapping[str, Any]) -> str:
-    """The group that places a table; empty when the table cannot be read, which hinders no statement on others."""
+    """The group that places a table; empty when its spec cannot be read, which hinders no statement on others."""
     try:
         return placed_by(dict(table))
     except ValidationError:

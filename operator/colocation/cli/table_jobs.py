@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ..model.names import group_reference, private_group_name
+from ..model.salvage import salvage
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
 from ..submit.jobs import TableRequest, table_application
 from .applications import RunOptions, group_view, print_result, run
@@ -57,10 +58,16 @@ class TableJob:
 
 
 def placed_by(table: Json) -> str:
-    """The group on whose nodes a table lies, as the table would name it; its own when it is in no group."""
+    """The group on whose nodes a table lies, as the table would name it; its own when it is in no group.
+
+    Of a status that somebody spoiled, what can be read counts: a load with mode overwrite mends it.
+
+    Raises:
+        ValidationError: the spec cannot be read.
+    """
     metadata = table["metadata"]
     spec = ColocatedTableSpec.model_validate(table["spec"])
-    status = ColocatedTableStatus.model_validate(table.get("status") or {})
+    status, _ = salvage(ColocatedTableStatus, table.get("status"))
     key = placing_group(metadata["namespace"], spec, status)
     if not key[1]:
         return private_group_name(metadata["name"], metadata["uid"])

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from colocation.agentclient import AgentClient, Credentials, Timeouts
 from colocation.model.clone import CloneSource, spec_from_environment
 from colocation.model.conditions import Reason
@@ -43,8 +41,8 @@ def run(environment: Mapping[str, str]) -> int:
     """
     try:
         spec = spec_from_environment(environment)
-    except ValidationError as error:
-        raise CloneFailed(Reason.INVALID_SPEC, f"CLONE_SPEC is no CloneSpec as JSON: {error}") from error
+    except ValueError as error:
+        raise CloneFailed(Reason.INVALID_SPEC, f"CLONE_SPEC is no CloneSpec: {error}") from error
     directory = Path(environment.get("COLOCATION_TOKEN_DIRECTORY", TOKEN_DIRECTORY))
     credentials = Credentials(directory / "token", directory / "ca.crt")
 

@@ -11,6 +11,7 @@ from colocation.agentclient import AgentClient
 from colocation.model.clone import CloneSource, CloneSpec, clone_directory
 from colocation.model.conditions import Reason
 from colocation.model.table_manifest import manifest_path
+from colocation.storage.announcements import announce
 from colocation.storage.errors import ManifestMissing, NoRoom
 from colocation.storage.incoming import remove_clone
 from colocation.storage.inventory import Inventory
@@ -78,6 +79,8 @@ class CloneJob:
                 f"{len(still_missing)} files are damaged again after they were published, e.g. {first.path} of "
                 f"{first.table}; check the disk of node {self._spec.target}",
             )
+        for table in {snapshot.table for snapshot in self._snapshots}:
+            announce(self._root, table)  # a run before this one may have been killed before it did
         remove_clone(self._root, self._spec.namespace, self._spec.group, self._spec.bucket)
         return pulled
 

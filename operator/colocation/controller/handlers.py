@@ -10,8 +10,7 @@ from typing import Any
 
 import kopf
 
-from ..kube.api import GROUPS, JOBS, NODES, PODS, TABLES, Resource, connect
-from ..kube.reader import LABEL_SELECTORS
+from ..kube.api import GROUPS, NODES, TABLES, Resource, connect
 from .http import HttpServers
 from .kopf_storages import NoLastState, NoProgress
 from .operator import Operator
@@ -40,8 +39,6 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     settings.watching.client_timeout = CLIENT_TIMEOUT_SECONDS
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
-    for resource in (PODS, JOBS):
-        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = LABEL_SELECTORS[resource]
     ours = settings_from(os.environ)
     memo.operator = Operator(await connect(), ours, failed=memo.stop.set)
     memo.servers = HttpServers(memo.operator, ours)
@@ -65,5 +62,5 @@ def _handler(resource: Resource) -> Callable[..., Awaitable[None]]:
     return changed
 
 
-for _resource in (GROUPS, TABLES, NODES, PODS, JOBS):
+for _resource in (GROUPS, TABLES, NODES):
     kopf.on.event(_resource.group, _resource.version, _resource.plural)(_handler(_resource))

@@ -45,6 +45,9 @@ class Metrics:
         )
         self._clones = Gauge("colocation_clones", "Clones that have not ended.", registry=registry)
         self._nodes = Gauge("colocation_nodes", "Data nodes.", ("ready",), registry=registry)
+        self._withheld = Gauge(
+            "colocation_withheld_folders", "Table folders that are not recycled: TooManyDeletions.", registry=registry
+        )
         self._shown: PassResult | None = None
 
     def time_pass(self) -> AbstractContextManager[object]:
@@ -64,6 +67,7 @@ class Metrics:
             self._failures.labels(str(isinstance(error, StaleDecision)).lower()).inc()
         for name in result.decision.errors:
             self._internal_errors.labels(name).inc()
+        self._withheld.set(result.decision.withheld.folders if result.decision.withheld else 0)
         self._show_groups(result)
         snapshot = result.decision.snapshot
         self._clones.set(len(snapshot.clones))

@@ -16,17 +16,20 @@ from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
 from ..kube.agent_channel import HttpChannel
-from ..kube.api import GROUPS, Api, Resource
+from ..kube.api import GROUPS, JOBS, PODS, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
-from ..kube.orders import AgentOrders, order_client
-from ..kube.reader import JsonObject, LiveCluster
+from ..kube.orders import AgentOrders, order_client, patient_client
+from ..kube.own_watches import follow
+from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
+from ..model.adoption import Orphans
 from ..model.freshness import CURRENT, Freshness
 from .clock import SteadyClock, wall_clock
 from .leadership import Leadership
 from .metrics import Metrics
+from .orphans import orphans_of
 from .reconciler import PassResult, Reconciler
 from .settings import Settings
 from .strategy import BesideTheLoop
@@ -81,6 +84,7 @@ class Operator:
         self._failed = failed
         self._api = api
         self._wake = asyncio.Event()
+        self._connect_patiently = patient_client(credentials)
         self._inventories = Inventories(
             HttpChannel(credentials), now, self._wake.set, self._term, self.leadership.hear_term
         )
@@ -88,11 +92,13 @@ class Operator:
             order_client(credentials), self._inventories.ask_again, self.leadership.hear_term
         )
         self._cluster = LiveCluster(
-            api, settings.namespace, now, self._inventories, access / "ca.crt", self._term
+            api, settings.namespace, now, self._inventories, access / "ca.crt", self._term, settings.taint_keys
         )
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
-        self._reconciler = Reconciler(self._cluster, writer, settings, self._may_act, BesideTheLoop())
+        self._reconciler = Reconciler(
+            self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at
+        )
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
         self._tasks: list[asyncio.Task[None]] = []
@@ -103,7 +109,11 @@ class Operator:
 
     def start(self) -> None:
         """Begin to take part in the election, and to make passes, in the background."""
-        for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes")):
+        own = (
+            (follow(self._api, one, self._settings.namespace, LABEL_SELECTORS[one], self.take), one.plural)
+            for one in (PODS, JOBS)
+        )
+        for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
@@ -123,6 +133,12 @@ class Operator:
     def is_alive(self) -> bool:
         """Whether the loop advances, be the API server there or not."""
         return time.monotonic() - self._advanced_at <= MAX_STILL_SECONDS
+
+    async def orphans(self) -> Orphans | None:
+        """Folders that no table has, as the agents see them now; None before the first pass."""
+        if self.last is None:
+            return None
+        return await orphans_of(self.last.observation, self._connect_patiently)
 
     def admin_api(self) -> web.Application:
         """The requests of admins."""

@@ -5,13 +5,14 @@ do no harm: every write carries what it was decided from.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
 from ..kube.errors import ClusterError, StaleDecision
+from ..model.conditions import Reason
 from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap, WriteGroupStatus
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
@@ -19,11 +20,9 @@ from ..reconcile.evidence import Evidence
 from ..state.memo import Memo
 from ..state.observation import Observation
 from .audit import audit_action
+from .config_map_writes import ConfigMapWrites
 from .settings import Settings
 from .strategy import InOrder, Strategy
-
-MAX_REWRITES = 20
-"""ConfigMaps that one pass writes again although it knows nothing else: a pass must not last for seconds."""
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +97,7 @@ class Reconciler:
         settings: of the operator.
         may_act: asked before every action; False while another operator may lead.
         strategy: how to use the event loop.
+        signed_at: when this operator's Lease was renewed last, by the wall clock; None = now.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Reconciler:
         settings: Settings,
         may_act: Callable[[], bool] = lambda: True,
         strategy: Strategy | None = None,
+        signed_at: Callable[[], datetime | None] = lambda: None,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -114,17 +115,15 @@ class Reconciler:
         self._may_act = may_act
         self._strategy = strategy or InOrder()
         self._collect_at: datetime | None = None
-        self._config_maps: dict[tuple[str, str], WriteConfigMap] = {}
-        self._doubtful: set[tuple[str, str]] = set()
+        self._signed_at = signed_at
+        self._config_maps = ConfigMapWrites(settings.namespace)
         self._last: PassResult | None = None
         self._evidence = Evidence()
         self._memo = Memo()
         self._performed: tuple[Action, ...] = ()
-        self._rewrites_left = MAX_REWRITES
 
     def forget_writes(self) -> None:
-        """Write again what is not watched (ConfigMaps), lest somebody changed it: some in each of the next passes."""
-        self._doubtful = set(self._config_maps)
+        """Decide anew in the next pass, whether or not anything has changed since this operator wrote it."""
         self._last = None
 
     async def reconcile_once(self) -> PassResult:
@@ -139,41 +138,46 @@ class Reconciler:
         collect = self._is_time_to_collect(observation.now)
         last = self._last
         unchanged = last is not None and observation.version is not None and observation.version == last.version
-        if last is not None and unchanged and last.is_quiet_at(observation.now) and not (collect or self._doubtful):
+        if last is not None and unchanged and last.is_quiet_at(observation.now) and not collect:
+            await self._renew_config_maps(observation.now)
             return last
         decision = await self._strategy.decide(
             partial(decide, observation, self._evidence, self._settings.policy, collect, self._memo)
         )
-        self._begin_config_maps(decision)
-        self._evidence = self._evidence.after(observation, (one for scope in decision.scopes for one in scope.actions))
+        if decision.withheld and (last is None or last.decision.withheld != decision.withheld):
+            logger.warning("%s: %s", Reason.TOO_MANY_DELETIONS, decision.withheld.message)
+        self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
+        self._evidence = self._evidence.after(observation, _all_actions(decision))
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
-        await self._strategy.perform([self._work(scope, performed, failures) for scope in decision.scopes])
+        now = observation.now
+        await self._strategy.perform([self._work(scope, now, performed, failures) for scope in decision.scopes])
         self._performed = tuple(performed)
         for name, error in decision.errors.items():
             logger.error("%s: the decision failed; the others go on", name, exc_info=error)
         self._last = PassResult(observation, decision, self._performed, failures)
+        await self._renew_config_maps(observation.now)
         return self._last
 
     def _work(
-        self, scope: Scope, performed: list[Action], failures: dict[str, ClusterError]
+        self, scope: Scope, now: datetime, performed: list[Action], failures: dict[str, ClusterError]
     ) -> Callable[[], Awaitable[None]]:
         async def work() -> None:
-            error = await self._perform(scope, performed)
+            error = await self._perform(scope, now, performed)
             if error is not None:
                 failures[scope.name] = error
 
         return work
 
-    async def _perform(self, scope: Scope, performed: list[Action]) -> ClusterError | None:
+    async def _perform(self, scope: Scope, now: datetime, performed: list[Action]) -> ClusterError | None:
         """Do a scope's actions in their order; the error that cut it short, whatever it is."""
         for action in scope.actions:
-            if self._is_written(action):
+            if isinstance(action, WriteConfigMap) and self._config_maps.is_written(action):
                 continue
             if not self._may_act():
                 return NotLeading(f"{scope.name}: this operator may not act: its Lease ran out")
             try:
-                await self._writer.perform(action)
+                await self._writer.perform(self._signed(action, now))
             except ClusterError as error:
                 level = logging.INFO if isinstance(error, StaleDecision) else logging.WARNING
                 logger.log(level, "%s: %s not done: %s", scope.name, type(action).__name__, error)
@@ -190,8 +194,7 @@ class Reconciler:
             audit_action(scope.name, action)
             performed.append(action)
             if isinstance(action, WriteConfigMap):
-                self._config_maps[_config_map_key(action)] = action
-                self._doubtful.discard(_config_map_key(action))
+                self._config_maps.wrote(action, now)
         return None
 
     async def _fall_back(self, scope: Scope, action: WriteGroupStatus, performed: list[Action]) -> None:
@@ -210,26 +213,23 @@ class Reconciler:
                 performed.append(fallback)
                 return
 
-    def _begin_config_maps(self, decision: Decision) -> None:
-        """Forget those that are not wanted any more."""
-        self._rewrites_left = MAX_REWRITES
-        actions = (action for scope in decision.scopes for action in scope.actions)
-        wanted = {_config_map_key(action) for action in actions if isinstance(action, WriteConfigMap)}
-        self._config_maps = {key: action for key, action in self._config_maps.items() if key in wanted}
-        self._doubtful &= wanted
+    async def _renew_config_maps(self, now: datetime) -> None:
+        """Write some again although they have not changed; nothing waits for it."""
+        for action in self._config_maps.due(now):
+            if not self._may_act():
+                return
+            try:
+                await self._writer.perform(self._signed(action, now))
+            except ClusterError as error:
+                logger.warning("ConfigMap of group %s was not renewed: %s", action.group.name, error)
+                self._config_maps.failed(action, now)
+            else:
+                self._config_maps.wrote(action, now)
 
-    def _is_written(self, action: Action) -> bool:
-        """Whether a ConfigMap has this content already: they are not watched, and all groups' would be many writes."""
+    def _signed(self, action: Action, now: datetime) -> Action:
         if not isinstance(action, WriteConfigMap):
-            return False
-        key = _config_map_key(action)
-        known = self._config_maps.get(key)
-        if known is None or (known.content, known.owners) != (action.content, action.owners):
-            return False
-        if key not in self._doubtful or self._rewrites_left == 0:
-            return True
-        self._rewrites_left -= 1
-        return False
+            return action
+        return self._config_maps.signed(action, self._signed_at() or now)
 
     def _is_time_to_collect(self, now: datetime) -> bool:
         due = self._collect_at is None or now >= self._collect_at
@@ -238,6 +238,5 @@ class Reconciler:
         return due
 
 
-def _config_map_key(action: WriteConfigMap) -> tuple[str, str]:
-    """One group has several, in namespaces of their own."""
-    return action.group.uid, action.content.placement.namespace
+def _all_actions(decision: Decision) -> Iterator[Action]:
+    return (action for scope in decision.scopes for action in scope.actions)

@@ -32,16 +32,21 @@ class Settings(Frozen):
     clone_user_id: int = Field(0, ge=0)
     token_directory: str = Field(TOKEN_DIRECTORY, description="With token and ca.crt, to talk to agents.")
     spark_image: str = ""
+    tolerated_taints: str = Field("", description="Keys, separated by commas: Nodes tainted so take new replicas.")
     disable_colocate_relocate: bool = False
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
-    clone_deadline_seconds: int = Field(600, ge=1)
+    clone_deadline_seconds: int = Field(180, ge=1)
     disk_headroom_fraction: float = Field(0.10, ge=0, lt=1)
     agent_grace_seconds: float = Field(30, ge=0)
     inventory_seconds: float = Field(5, gt=0, description="The longest time between two passes.")
     resync_seconds: float = Field(300, gt=0, description="Between full lists of all objects.")
     collect_seconds: float = Field(600, gt=0, description="Between collections of garbage.")
     garbage_grace_seconds: int = Field(21600, ge=0, description="Must exceed the longest load.")
+    unknown_folder_seconds: float = Field(
+        60, ge=0, description="How long a folder without a table, which no group knows to be dropped, waits."
+    )
+    max_unexplained_folders: int = Field(10, ge=0, description="Of these, so many are recycled within an hour.")
     health_port: int = Field(8080, ge=1, le=65535)
     snapshot_port: int = Field(8082, ge=1, le=65535, description="On loopback only.")
     admin_api: bool = Field(True, description="Whether the admin API is served.")
@@ -65,6 +70,11 @@ class Settings(Frozen):
         )
 
     @property
+    def taint_keys(self) -> frozenset[str]:
+        """Of the taints that are tolerated."""
+        return frozenset(_listed(self.tolerated_taints))
+
+    @property
     def policy(self) -> Policy:
         """What decisions need of them."""
         return Policy(
@@ -73,6 +83,8 @@ class Settings(Frozen):
             garbage_grace_seconds=self.garbage_grace_seconds,
             data_root=self.data_root,
             spark_image=self.spark_image or None,
+            unknown_folder_seconds=self.unknown_folder_seconds,
+            max_unexplained_folders=self.max_unexplained_folders,
         )
 
     @property
@@ -82,12 +94,16 @@ class Settings(Frozen):
             namespace=self.namespace,
             image=self.image,
             image_pull_policy=self.image_pull_policy,
-            image_pull_secrets=tuple(filter(None, (name.strip() for name in self.image_pull_secrets.split(",")))),
+            image_pull_secrets=_listed(self.image_pull_secrets),
             service_account=self.clone_service_account,
             ca_config_map=self.ca_config_map,
             data_root=self.data_root,
             user_id=self.clone_user_id,
         )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def settings_from(environment: Mapping[str, str]) -> Settings:

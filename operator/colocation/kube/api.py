@@ -1,6 +1,7 @@
 """The Kubernetes API in plain JSON: list, read, create, patch, delete; errors by what callers do about them."""
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,10 @@ from .errors import ClusterError, StaleDecision
 JsonObject = dict[str, Any]
 
 REQUEST_TIMEOUT_SECONDS = 15.0
+WATCH_SECONDS = 300
+"""The API server ends a watch after this."""
+WATCH_SILENCE_SECONDS = 100.0
+"""A watch that dies silently is begun anew; a living one has a bookmark every minute."""
 PAGE_OBJECTS = 500
 MAX_PAGED_ATTEMPTS = 3
 MERGE_PATCH = "application/merge-patch+json"
@@ -119,6 +124,32 @@ class Api:
         """One object, as it stands in etcd now."""
         return await self._request("GET", resource.path(namespace, name))
 
+    async def watch(self, resource: Resource, namespace: str, labels: str, version: str) -> AsyncIterator[JsonObject]:
+        """Watch events since ``version`` until the watch ends; since "" they begin with every object that is there.
+
+        Raises:
+            Expired: the API server does not remember that version any more.
+        """
+        path = resource.path(namespace)
+        query = [
+            ("watch", "true"), ("labelSelector", labels), ("resourceVersion", version),
+            ("allowWatchBookmarks", "true"), ("timeoutSeconds", str(WATCH_SECONDS)),
+        ]  # fmt: skip
+        headers = {"Accept": "application/json"}
+        timeout = aiohttp.ClientTimeout(sock_connect=REQUEST_TIMEOUT_SECONDS, sock_read=WATCH_SILENCE_SECONDS)
+        try:
+            request = await self._client.param_serialize(
+                "GET", path, query_params=query, header_params=headers, auth_settings=["BearerToken"]
+            )
+            answer = await self._client.call_api(*request, _request_timeout=timeout)
+            async with answer.response as response:
+                if response.status >= 300:
+                    raise _error(response.status, f"watch {path}: {_message(await response.read())}")
+                async for line in _lines(response.content.iter_any()):
+                    yield _event(path, line)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiError(0, f"watch {path}: no answer from the API server: {error!r}") from error
+
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         """A new object; Conflict when its name is taken."""
         return await self._request("POST", resource.path(namespace), body, query=[("fieldManager", FIELD_MANAGER)])
@@ -170,8 +201,32 @@ class Api:
                 return json.loads(content)
             except ValueError as error:
                 raise ApiError(0, f"{method} {path}: the answer is no JSON: {error}") from error
-        kind = {404: NotFound, 409: Conflict, 410: Expired}.get(response.status, ApiError)
-        raise kind(response.status, f"{method} {path}: {_message(content)}")
+        raise _error(response.status, f"{method} {path}: {_message(content)}")
+
+
+def _error(status: int, message: str) -> ApiError:
+    return {404: NotFound, 409: Conflict, 410: Expired}.get(status, ApiError)(status, message)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines; aiohttp's own reader refuses long ones, and a Job's is long."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line
+
+
+def _event(path: str, line: bytes) -> JsonObject:
+    try:
+        event: JsonObject = json.loads(line)
+        kind, body = event["type"], event["object"]
+        status = int(body["code"]) if kind == "ERROR" else 0
+    except (ValueError, KeyError, TypeError) as error:
+        raise ApiError(0, f"watch {path}: the answer is no event: {error!r}") from error
+    if kind == "ERROR":
+        raise _error(status, f"watch {path}: {body.get('message')}")
+    return event
 
 
 def _message(content: bytes) -> str:

@@ -19,6 +19,7 @@ from ..agentclient.calls import NOT_MODIFIED, Call, inventory_call, old_inventor
 from ..model.agent import AgentReport, AskedTable, InventoryRequest, TableReport
 from ..state.observation import AgentView, TableKey
 from .agent_channel import AgentChannel
+from .manifest_memory import ManifestMemory
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +43,8 @@ INVALID_BODY = "InvalidBody"
 class Listener(Protocol):
     """What is told of a conversation."""
 
-    def answered(self, node: str, view: AgentView, changed: tuple[TableReport, ...] | None) -> None:
-        """The agent answered; ``changed``: what it said anew of tables, None = nothing at all has changed."""
+    def answered(self, node: str, view: AgentView, news: bool) -> None:
+        """The agent answered, and told anything new or not. ``view.tables`` is another object when tables changed."""
 
     def fell_silent(self, node: str, view: AgentView) -> None:
         """The agent did not answer, or not with what is an answer."""
@@ -60,6 +61,7 @@ class Surroundings:
     now: Callable[[], datetime]
     term: Callable[[], int]
     listener: Listener
+    memory: ManifestMemory = field(default_factory=ManifestMemory)
     random: Random = field(default_factory=Random)
     first_contacts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_EXCHANGES))
     exchanges: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_EXCHANGES))
@@ -221,14 +223,18 @@ class Conversation:
             if self._revision is None:
                 raise AgentError(status, "UnexpectedAnswer", "nothing has changed since no revision")
             header = _aged(self.view, now)
-            self._tell(replace(before, report=header, asked=wanted, tables=self._kept(wanted)), None)
+            self._tell(replace(before, report=header, asked=wanted, tables=self._kept(wanted)), news=False)
             return
         report = self._checked(parsed(AgentReport, body))
+        memory = self._around.memory
         said = {key: one for one in report.tables if (key := (one.namespace, one.directory)) in wanted}
-        tables = said if report.is_full else {**self._kept(wanted), **said}
+        for told in said.values():
+            memory.take(told)
+        kept = self._kept(wanted)
+        tables = said if report.is_full else {**kept, **said} if said else kept
         self._revision = report.revision
         header = report.model_copy(update={"tables": ()})
-        self._tell(replace(before, report=header, tables=tables, asked=wanted), tuple(said.values()))
+        self._tell(replace(before, report=header, tables=tables, asked=wanted), news=True)
         if report.term > self._around.term():
             self._around.listener.heard_term(report.term)
 
@@ -247,9 +253,9 @@ class Conversation:
             raise AgentError(200, "UnexpectedAnswer", "it told what has changed since an answer that it has not given")
         return report
 
-    def _tell(self, view: AgentView, changed: tuple[TableReport, ...] | None) -> None:
+    def _tell(self, view: AgentView, news: bool) -> None:
         self.view = view
-        self._around.listener.answered(self._node, view, changed)
+        self._around.listener.answered(self._node, view, news)
 
 
 def _aged(view: AgentView, now: datetime) -> AgentReport | None:

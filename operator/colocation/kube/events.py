@@ -14,7 +14,8 @@ from ..state.parse import format_time
 from .api import EVENTS, Api, Conflict, JsonObject
 
 MAX_MESSAGE_LENGTH = 1024
-"""The API server refuses longer ones."""
+MAX_SUBJECT_LENGTH = 230
+"""Of an Event's message, and of its subject's name in its own: the API server refuses longer ones."""
 
 
 class EventPoster:
@@ -39,16 +40,17 @@ class EventPoster:
             await self._api.create(EVENTS, namespace, body)
         except Conflict:
             again = await self._api.patch(EVENTS, namespace, name, {"lastTimestamp": format_time(self._now())})
-            await self._api.patch(EVENTS, namespace, name, {"count": again.get("count", 1) + 1})
+            count = again.get("count")
+            await self._api.patch(EVENTS, namespace, name, {"count": count + 1 if isinstance(count, int) else 2})
 
     def _body(self, event: PostEvent) -> JsonObject:
         subject, time = event.subject, format_time(self._now())
-        said = f"{subject.uid}\n{event.reason}\n{event.message}"
+        said = hashlib.sha256(f"{subject.uid}\n{event.reason}\n{event.message}".encode()).hexdigest()
         return {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{subject.name}.{hashlib.sha256(said.encode()).hexdigest()[:16]}",
+                "name": f"{subject.name[:MAX_SUBJECT_LENGTH].rstrip('-.')}.{said[:16]}",
                 "namespace": subject.namespace,
             },
             "involvedObject": {

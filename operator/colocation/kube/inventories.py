@@ -11,18 +11,17 @@ from dataclasses import replace
 from datetime import datetime
 from random import Random
 
-from ..model.agent import AgentReport, TableReport
 from ..state.observation import AgentView, BucketBytes
 from .agent_channel import AgentChannel
 from .conversation import Asked, Conversation, Surroundings
-
-BytesKey = tuple[str, str, str]
-"""(namespace, directory, manifest)."""
+from .manifest_memory import BytesKey, ManifestMemory
 
 ANSWER_WAIT_SECONDS = 1.0
 """How long a pass waits for the answers to new questions; agents answer from memory."""
 FIRST_ANSWER_WAIT_SECONDS = 5.0
-"""How long it waits for an agent that was never asked: an operator that starts must not call good groups unstable."""
+"""How long it waits for agents that were never asked: an operator that starts must not call good groups unstable."""
+MAX_FIRST_WAIT_SECONDS = 30.0
+"""A thousand of them take longer: it waits on while they answer one after another, at most so long."""
 _LASTING_FIELDS = ("instance", "capacity_bytes", "unknown_directories", "recycled_directories")
 """Of a report's header: what is a reason to wake a pass. The rest (free space, progress of clones) changes all the
 time, and is found by the next one."""
@@ -62,7 +61,7 @@ class Inventories:
         self._by_url: dict[str, Conversation] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._around: Surroundings | None = None
-        self._bucket_bytes: dict[BytesKey, BucketBytes] = {}
+        self._memory = ManifestMemory()
         self._awaited: set[str] = set()
         self._all_answered = asyncio.Event()
 
@@ -79,7 +78,7 @@ class Inventories:
     @property
     def bucket_bytes(self) -> Mapping[BytesKey, BucketBytes]:
         """(namespace, directory, manifest) -> bytes of each bucket, as any agent that has the manifest said."""
-        return dict(self._bucket_bytes)
+        return self._memory.bucket_bytes
 
     async def ask(
         self,
@@ -102,7 +101,8 @@ class Inventories:
             if self._follow(node, url, questions.get(node) or _NOTHING, node in again) and node in waited_for:
                 self._awaited.add(node)
                 first = first or not known
-        await self._wait(FIRST_ANSWER_WAIT_SECONDS if first else ANSWER_WAIT_SECONDS)
+        await (self._wait_while_they_answer() if first else self._wait(ANSWER_WAIT_SECONDS))
+        self._awaited.clear()
 
     def ask_again(self, url: str) -> None:
         """Ask the agent at this URL once more, now: it has just done what it was told."""
@@ -112,12 +112,11 @@ class Inventories:
 
     def forget_bytes(self, keys: Iterable[BytesKey]) -> None:
         """Of manifests that are not wanted any more."""
-        for key in keys:
-            self._bucket_bytes.pop(key, None)
+        self._memory.forget(keys)
 
     def keep_bytes(self, keys: Collection[BytesKey]) -> None:
         """Forget those of all other manifests."""
-        self.forget_bytes(self._bucket_bytes.keys() - set(keys))
+        self._memory.keep(keys)
 
     async def close(self) -> None:
         """End the conversations and close the connections; ``ask`` begins anew."""
@@ -130,16 +129,14 @@ class Inventories:
 
     # What the conversations tell
 
-    def answered(self, node: str, view: AgentView, changed: tuple[TableReport, ...] | None) -> None:
+    def answered(self, node: str, view: AgentView, news: bool) -> None:
         """See ``conversation.Listener``."""
         before = self._views.get(node, AgentView())
         self._views[node] = view
-        for table in changed or ():
-            self._remember_bytes(table)
-        matters = before.silent_since is not None or before.asked is not view.asked or bool(changed)
-        if matters or _says_more(before.report, view.report):
+        back = before.silent_since is not None
+        if back or before.asked is not view.asked or before.tables is not view.tables or _says_more(before, view):
             self._notice(wake=True)
-        elif changed is not None:
+        elif news:
             self._notice(wake=False)
         if self._conversations[node].is_answered:
             self._settle(node)
@@ -179,7 +176,9 @@ class Inventories:
 
     def _begin(self, node: str, url: str, wanted: Asked) -> None:
         if self._around is None:
-            self._around = Surroundings(self._channel, self._now, self.term, self, self._random)
+            self._around = Surroundings(
+                self._channel, self._now, self.term, self, self._memory, self._random
+            )
         conversation = Conversation(node, url, self._views[node], wanted, self._around)
         self._conversations[node] = self._by_url[url] = conversation
         self._tasks[node] = asyncio.create_task(conversation.run(), name=f"agent of {node}")
@@ -193,6 +192,13 @@ class Inventories:
             task.cancel()
         self._settle(node)
 
+    async def _wait_while_they_answer(self) -> None:
+        loop = asyncio.get_running_loop()
+        give_up_at, left = loop.time() + MAX_FIRST_WAIT_SECONDS, len(self._awaited) + 1
+        while len(self._awaited) < left and loop.time() < give_up_at:
+            left = len(self._awaited)
+            await self._wait(min(FIRST_ANSWER_WAIT_SECONDS, give_up_at - loop.time()))
+
     async def _wait(self, seconds: float) -> None:
         """Until everyone that was asked something new has answered or failed, at most so long."""
         if not self._awaited:
@@ -200,9 +206,10 @@ class Inventories:
         self._all_answered.clear()
         self._waiting = True
         try:
-            await asyncio.wait_for(self._all_answered.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._all_answered.wait()
         except TimeoutError:
-            self._awaited.clear()
+            return
         finally:
             self._waiting = False
 
@@ -222,21 +229,13 @@ class Inventories:
         if wake and not self._waiting:
             self._changed()
 
-    def _remember_bytes(self, table: TableReport) -> None:
-        if table.manifest is None or not table.manifest_present:
-            return
-        key = (table.namespace, table.directory, table.manifest)
-        known = self._bucket_bytes.get(key, {})
-        said = {bucket: held.bytes_wanted for bucket, held in table.buckets.items()}
-        self._bucket_bytes[key] = {**said, **{one: max(size, said.get(one, 0)) for one, size in known.items()}}
-
 
 _NOTHING: Asked = {}
 """One object: a question about nothing is not a new one every time."""
 
 
-def _says_more(before: AgentReport | None, after: AgentReport | None) -> bool:
+def _says_more(before: AgentView, after: AgentView) -> bool:
     """Whether more than passing figures differ."""
-    if before is None or after is None or before is after:
-        return before is not after
-    return any(getattr(before, name) != getattr(after, name) for name in _LASTING_FIELDS)
+    if before.report is None or after.report is None:
+        return before.report is not after.report
+    return any(getattr(before.report, name) != getattr(after.report, name) for name in _LASTING_FIELDS)

@@ -13,6 +13,7 @@ Answer = TypeVar("Answer")
 
 ORDER_TIMEOUTS = Timeouts(connect_seconds=2, read_seconds=60, retry_deadline_seconds=0)
 """No retries here: the next pass is the retry."""
+PATIENT_TIMEOUTS = Timeouts(connect_seconds=2, read_seconds=60, retry_deadline_seconds=5)
 ORDER_WAIT_SECONDS = 2.0
 """How long a pass waits for an order; it is carried out even if it takes longer."""
 ORDER_VALID_SECONDS = 30.0
@@ -156,3 +157,8 @@ def _in_time(
 def order_client(credentials: Credentials) -> Callable[[str], AgentClient]:
     """How to connect to an agent to tell it to do something."""
     return lambda url: AgentClient(url, credentials, ORDER_TIMEOUTS, pool_size=2)
+
+
+def patient_client(credentials: Credentials) -> Callable[[str], AgentClient]:
+    """How to connect to an agent whose answer may take as long as it hashes."""
+    return lambda url: AgentClient(url, credentials, PATIENT_TIMEOUTS, pool_size=1)

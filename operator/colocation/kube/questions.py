@@ -8,12 +8,13 @@ has changed, so that a commit costs as much as the nodes of its table, and not a
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..model.agent import AskedTable, TableReport
+from ..model.members import GroupMember
 from ..model.names import group_key
 from ..state.clone_jobs import transfer_name
 from ..state.observation import AgentView, ObservedCloneJob, ObservedGroup, ObservedTable, TableKey, key_of
 from ..state.recycled import Records, recycled_records, reference_of
 from .conversation import Asked
-from .inventories import BytesKey
+from .manifest_memory import BytesKey
 
 GroupKey = tuple[str, str]
 _Keys = dict[TableKey, None]
@@ -33,6 +34,9 @@ class Questions:
         self._recovering: set[str] = set()
         self._members: dict[GroupKey, _Keys] = {}
         self._group_of: dict[TableKey, GroupKey] = {}
+        self._remembered: dict[GroupKey, frozenset[str]] = {}
+        self._placed_by: dict[str, GroupKey] = {}
+        self._moved: set[str] = set()
         self._maps: dict[GroupKey, frozenset[str]] = {}
         self._groups_of: dict[str, dict[GroupKey, None]] = {}
         self._transfers: dict[str, TableKey] = {}
@@ -86,8 +90,25 @@ class Questions:
         self._groups = now
         for key in sorted(changed):
             rows = now[key].status.backends_per_bucket_seq if key in now else None
+            self._take_memory(key, now[key].status.members if key in now else ())
             self._take_map(key, frozenset(node for row in rows or () for node in row))
         return changed
+
+    def _take_memory(self, key: GroupKey, members: tuple[GroupMember, ...]) -> None:
+        """A table is in the group that remembers it, whatever its own status says (see ``state.placement``)."""
+        before = self._remembered.get(key, frozenset())
+        staying = frozenset(member.uid for member in members if not member.leaving)
+        self._moved |= before ^ staying
+        for uid in before:
+            if self._placed_by.get(uid) == key:
+                del self._placed_by[uid]
+        self._placed_by |= dict.fromkeys(staying, key)
+        self._remembered[key] = staying
+        if not staying:
+            del self._remembered[key]
+
+    def _group_of_table(self, table: ObservedTable) -> GroupKey:
+        return self._placed_by.get(table.identity.uid) or _group_named_by(table)
 
     def _take_map(self, key: GroupKey, nodes: frozenset[str]) -> None:
         before = self._maps.get(key, frozenset())
@@ -123,6 +144,8 @@ class Questions:
         uids |= dict.fromkeys(sorted(self._recovering))
         for group in sorted(changed_groups):
             uids |= dict.fromkeys(self._live[key].uid for key in self._members.get(group, ()))
+        uids |= dict.fromkeys(sorted(uid for uid in self._moved if uid in self._tables))
+        self._moved = set()
         records = recycled_records(self._groups.values()) if self._recovering else {}
         for uid in uids:
             self._take_table(self._tables[uid], self._asked_about(self._tables[uid], records))
@@ -131,7 +154,7 @@ class Questions:
         return uid in self._tables and self._tables[uid].is_recovering
 
     def _asked_about(self, table: ObservedTable, records: Records) -> AskedTable:
-        group = self._groups.get(_group_named_by(table))
+        group = self._groups.get(self._group_of_table(table))
         return AskedTable(
             reference=reference_of(table, records),
             uid=table.identity.uid,
@@ -140,7 +163,7 @@ class Questions:
         )
 
     def _take_table(self, table: ObservedTable, asked: AskedTable) -> None:
-        key, group = self._keys[table.identity.uid], _group_named_by(table)
+        key, group = self._keys[table.identity.uid], self._group_of_table(table)
         before = self._live.get(key)
         if self._group_of.get(key) != group:
             self._leave_group(key)
@@ -269,7 +292,7 @@ _NO_GROUP: GroupKey = ("", "")
 
 
 def _group_named_by(table: ObservedTable) -> GroupKey:
-    """The group that the table's status names: it places the table."""
+    """The group that the table's status names: it places a table that no group remembers yet."""
     return group_key(table.identity.namespace, table.status.group) if table.status.group else _NO_GROUP
 
 

@@ -1,8 +1,10 @@
 """ClusterReader: what is known of the cluster now, from watch events, full lists and the agents."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,8 @@ LABEL_SELECTORS: Mapping[Resource, str] = {
     JOBS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={CLONE_COMPONENT}",
 }
 MAX_REMEMBERED_DROPS = 1000
+MAX_READS = 16
+"""Requests to the API server at once."""
 
 
 class LiveCluster:
@@ -46,6 +50,7 @@ class LiveCluster:
         inventories: the agents' last words.
         ca_path: PEM file of the agents' CA.
         term: of this operator's leadership.
+        tolerated_taints: keys of taints with which Nodes take new replicas all the same.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class LiveCluster:
         inventories: Inventories,
         ca_path: Path,
         term: Callable[[], int] = lambda: 0,
+        tolerated_taints: frozenset[str] = frozenset(),
     ) -> None:
         self._api = api
         self._namespace = namespace
@@ -67,7 +73,7 @@ class LiveCluster:
         self._sightings = Sightings()
         self._groups: Store[ObservedGroup] = Store(parse_group)
         self._tables: Store[ObservedTable] = Store(parse_table)
-        self._nodes: Store[ObservedNode] = Store(parse_node)
+        self._nodes: Store[ObservedNode] = Store(partial(parse_node, tolerated_taints=tolerated_taints))
         self._agents: Store[ObservedAgent] = Store(parse_agent)
         self._jobs: Store[ObservedCloneJob] = Store(parse_clone_job)
         self._dropped: dict[str, DroppedTable] = {}
@@ -188,13 +194,17 @@ class LiveCluster:
         return {**names, **Observation(self._now(), agents=self._agents.objects).agent_urls}
 
     async def _learn_namespaces(self, groups: Iterable[ObservedGroup]) -> None:
-        for namespace in {group.identity.namespace for group in groups} - self._namespace_uids.keys():
-            try:
-                body = await self._api.get(NAMESPACES, "", namespace)
-            except NotFound:
-                continue  # it goes together with its groups
-            self._namespace_uids[namespace] = body["metadata"]["uid"]
-            self._version += 1
+        missing = sorted({group.identity.namespace for group in groups} - self._namespace_uids.keys())
+        for start in range(0, len(missing), MAX_READS):
+            await asyncio.gather(*(self._learn_namespace(one) for one in missing[start : start + MAX_READS]))
+
+    async def _learn_namespace(self, namespace: str) -> None:
+        try:
+            body = await self._api.get(NAMESPACES, "", namespace)
+        except NotFound:
+            return  # it goes together with its groups
+        self._namespace_uids[namespace] = body["metadata"]["uid"]
+        self._version += 1
 
     def _remember_drop_of(self, body: JsonObject) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..agentclient import AgentClient, StaleOrder, StaleTerm
+from ..agentclient import AgentClient
 from ..manifests.clone_job import CloneJobSettings, clone_job
 from ..manifests.config_map import spark_config_map_data
 from ..manifests.recovered_table import recovered_table
@@ -40,7 +40,7 @@ from ..state.parse import parse_group, parse_identity
 from .api import CONFIG_MAPS, GROUPS, JOBS, TABLES, Api, Conflict, JsonObject, NotFound, Resource
 from .errors import StaleDecision
 from .events import EventPoster
-from .orders import AgentFailure, AgentOrders
+from .orders import AgentOrders
 
 
 class LiveWriter:
@@ -144,8 +144,14 @@ class LiveWriter:
         self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch))
 
     async def _write_status(self, resource: Resource, subject: Identity, status: JsonObject) -> None:
+        """A conflict says that what we know is old: the watch that should have told us may have lost the event."""
         patch = {"metadata": {"resourceVersion": subject.resource_version}, "status": status}
-        self._take(resource, await self._api.patch(resource, subject.namespace, subject.name, patch, "status"))
+        try:
+            written = await self._api.patch(resource, subject.namespace, subject.name, patch, "status")
+        except Conflict:
+            self._take(resource, await self._api.get(resource, subject.namespace, subject.name))
+            raise
+        self._take(resource, written)
 
     async def _start_clone(self, action: StartClone) -> None:
         if action.replaces:
@@ -173,7 +179,7 @@ class LiveWriter:
                     table.proof,
                 )
 
-        await self._order(action.url, delete_files)
+        await self._agents.call(action.url, delete_files)
 
     async def _recycle_table(self, action: RecycleTable) -> None:
         """The table is looked up anew: it may have been made after the last watch event."""
@@ -184,33 +190,24 @@ class LiveWriter:
             table = None
         if table is not None and table_directory(table.name, table.uid) == action.directory:
             raise StaleDecision(f"table {action.namespace}/{name} exists")
-        await self._order(
+        await self._agents.call(
             action.url,
             lambda agent: agent.recycle(action.namespace, action.directory, action.keep_seconds, action.proof),
         )
 
     async def _restore_table(self, action: RestoreTable) -> None:
-        await self._order(
+        await self._agents.call(
             action.url,
             lambda agent: agent.restore(action.namespace, action.directory, action.successor, action.term),
         )
 
     async def _collect_garbage(self, action: CollectGarbage) -> None:
-        await self._order(
+        await self._agents.call(
             action.url,
             lambda agent: agent.collect(
                 action.namespace, action.directory, action.manifests, action.grace_seconds, action.proof
             ),
         )
-
-    async def _order(self, url: str, order: Callable[[AgentClient], object]) -> None:
-        """Give an order; StaleDecision when the agent finds that its proof, or its term, does not hold any more."""
-        try:
-            await self._agents.call(url, order)
-        except AgentFailure as failure:
-            if isinstance(failure.__cause__, StaleOrder | StaleTerm):
-                raise StaleDecision(str(failure)) from failure
-            raise
 
     async def _write_config_map(self, action: WriteConfigMap) -> None:
         group, namespace = action.group, action.content.placement.namespace
@@ -227,6 +224,6 @@ class LiveWriter:
                     for owner in action.owners
                 ],
             },
-            "data": spark_config_map_data(action.content),
+            "data": spark_config_map_data(action.content, action.sign),
         }
         await self._api.apply(CONFIG_MAPS, namespace, name, body)

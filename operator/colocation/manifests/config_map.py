@@ -9,6 +9,7 @@ from functools import lru_cache
 import yaml
 
 from ..model.base import Frozen
+from ..model.freshness import SIGN_OF_LIFE_KEY, SignOfLife
 from ..model.names import CA_PATH
 from .spark_pods import (
     SparkPlacement,
@@ -22,18 +23,22 @@ CA_KEY = CA_PATH.rpartition("/")[2]
 
 
 class SparkConfigMap(Frozen):
-    """What the ConfigMap tells. ``agent_urls``: node -> URL of the ready agents; ``ca_certificate``: PEM."""
+    """What the ConfigMap tells. ``agent_urls``: node -> URL of the ready agents that hold or should hold buckets of the
+    group; ``ca_certificate``: PEM.
+    """
 
     placement: SparkPlacement
     agent_urls: dict[str, str]
     ca_certificate: str
 
 
-def spark_config_map_data(content: SparkConfigMap) -> dict[str, str]:
-    """The ConfigMap's data."""
+def spark_config_map_data(content: SparkConfigMap, sign: SignOfLife | None = None) -> dict[str, str]:
+    """The ConfigMap's data, with a sign of life of the operator that writes it."""
     placement = content.placement
     driver, executor = _pod_templates(placement)
+    signed = {SIGN_OF_LIFE_KEY: json.dumps(sign.to_json_dict()) + "\n"} if sign else {}
     return {
+        **signed,
         "agents.json": json.dumps(dict(sorted(content.agent_urls.items())), indent=2) + "\n",
         CA_KEY: content.ca_certificate,
         "driver-pod-template.yaml": driver,

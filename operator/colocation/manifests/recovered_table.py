@@ -1,10 +1,15 @@
-"""The ColocatedTable that brings a dropped one back: schema from a manifest, the rest as its group remembers it."""
+"""The ColocatedTable that brings a dropped one back: schema from a manifest, the rest as its group remembers it.
+
+Or, where no group remembers it, from the manifest alone.
+"""
 
 from typing import Any
 
+from ..model.adoption import Adoption, OrphanFolder, OrphanSnapshot
 from ..model.agent import RecycledSchema
+from ..model.group import ColocationGroupSpec
 from ..model.members import RecycledTable
-from ..model.names import ANNOTATION_RECOVERS, GROUP_API_VERSION, TABLE_KIND
+from ..model.names import ANNOTATION_ADOPTS, ANNOTATION_RECOVERS, GROUP_API_VERSION, GROUP_KIND, TABLE_KIND
 from ..model.table import ColocatedTableSpec
 
 
@@ -32,5 +37,48 @@ def recovered_table(
             "namespace": record.namespace,
             "annotations": {ANNOTATION_RECOVERS: record.uid},
         },
+        "spec": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+    }
+
+
+def adopted_table(folder: OrphanFolder, chosen: OrphanSnapshot, group: str) -> dict[str, Any]:
+    """The object that makes a lost table again from one of its manifests, in a group of its namespace."""
+    schema = chosen.table_schema
+    spec = ColocatedTableSpec(
+        colocate_with=group,
+        columns=schema.columns,
+        bucketed_by=schema.bucketed_by,
+        partitioned_by=schema.partitioned_by,
+        sorted_by=schema.sorted_by,
+    )
+    adoption = Adoption(uid=chosen.uid, snapshot=chosen.snapshot)
+    return {
+        "apiVersion": GROUP_API_VERSION,
+        "kind": TABLE_KIND,
+        "metadata": {
+            "name": folder.table,
+            "namespace": folder.namespace,
+            "annotations": {
+                ANNOTATION_RECOVERS: chosen.uid,
+                ANNOTATION_ADOPTS: adoption.model_dump_json(by_alias=True),
+            },
+        },
+        "spec": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+    }
+
+
+def adopting_group(namespace: str, name: str, schema: RecycledSchema, replicas: int) -> dict[str, Any]:
+    """The group in which lost tables of this schema are made again. It stays without tables too."""
+    types = tuple(
+        next(column.type for column in schema.columns if column.name.lower() == key.lower())
+        for key in schema.bucketed_by
+    )
+    spec = ColocationGroupSpec(
+        bucket_key=types, buckets=schema.buckets, replicas=replicas, deletion_policy="Retain"
+    )
+    return {
+        "apiVersion": GROUP_API_VERSION,
+        "kind": GROUP_KIND,
+        "metadata": {"name": name, "namespace": namespace},
         "spec": spec.model_dump(mode="json", by_alias=True, exclude_defaults=True),
     }

@@ -21,13 +21,15 @@ from .times import parse_time
 SIGN_OF_LIFE_KEY = "operator.json"
 """Of the ConfigMap ``<group>-spark``."""
 ALLOWED_SKEW_SECONDS = 20
+MAX_VALID_SECONDS = 10**7
+"""Of a sign in a ConfigMap, which an operator of very many groups renews rarely; some 115 days."""
 
 
 class SignOfLife(Observed):
     """``operator.json``: what the operator says of itself beside each group; its JSON is ``to_json_dict()``."""
 
     renew_time: str = Field(description="When the operator last said that it lives; RFC 3339.")
-    valid_seconds: float = Field(gt=0, le=86400, description="So long after that time its verdicts hold.")
+    valid_seconds: float = Field(gt=0, le=MAX_VALID_SECONDS, description="So long after that time its verdicts hold.")
     lease_namespace: str = Field("", description="Where its Lease is, which is renewed more often than this.")
     lease_name: str = LEASE_NAME
 

@@ -51,7 +51,7 @@ class Evenness(Frozen):
 class NodeLoad(Frozen):
     """What one node has of a group in its map, before and after the whole plan.
 
-    ``share``: the replicas that it should have by its weight; 0 when it may not take any.
+    ``share``: the replicas that it should have by its weight; 0 when it may neither take any nor keep what it has.
     """
 
     node: str
@@ -76,7 +76,10 @@ class GroupPlan(Frozen):
     ``moves``: the whole way to ``target_map``. ``start_now``: indexes into ``moves`` that the limits allow at once.
     ``next_map``: the map to write now, None when it does not change; a replica enters it only complete, and the one
     it succeeds leaves in the same step. ``drops``: replicas safe to delete now, against the *current* map.
-    ``cancel``: indexes into the snapshot's clones that are no longer wanted. ``expected``: of previews only.
+    ``cancel``: indexes into the snapshot's clones that are no longer wanted. ``blocked``: why buckets cannot be moved
+    now; ``stalled``: the cause that keeps the group from its target until somebody acts, or a failing node is tried
+    again. ``expected``: of previews only. ``is_judged`` False: the planner failed, and nothing is known; ``stable`` and
+    ``reason`` are then no verdict, and the last one stands.
     """
 
     namespace: str
@@ -95,6 +98,7 @@ class GroupPlan(Frozen):
     stalled: BucketProblem | None = None
     evenness: Evenness | None = None
     expected: Expectation | None = None
+    is_judged: bool = True
 
 
 class Plan(Frozen):

@@ -1,6 +1,7 @@
 """What is wrong with a value that somebody wrote, in words: the field, what it holds, what is allowed."""
 
 import json
+from collections.abc import Collection
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -10,9 +11,16 @@ MAX_SHOWN_CHARACTERS = 60
 MAX_PATH_CHARACTERS = 120
 
 
-def problems_of(error: ValidationError, root: str) -> str:
-    """One line, short and in ASCII whatever was given. ``root`` is the field that was parsed, e.g. ``status``."""
-    found = error.errors(include_url=False, include_context=False)
+def problems_of(error: ValidationError, root: str, fields: Collection[str] | None = None) -> str:
+    """One line, short and in ASCII whatever was given; empty when nothing is wrong.
+
+    ``root`` is the field that was parsed, e.g. ``status``; ``fields`` are those of it that count, None = all.
+    """
+    found = [
+        one
+        for one in error.errors(include_url=False, include_context=False)
+        if fields is None or not one["loc"] or one["loc"][0] in fields
+    ]
     listed = [_problem(one, root) for one in found[:MAX_LISTED]]
     more = [f"and {len(found) - MAX_LISTED} more"] if len(found) > MAX_LISTED else []
     return "; ".join([*listed, *more])

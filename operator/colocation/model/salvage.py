@@ -3,12 +3,14 @@
 A status is written by several hands: a bad word of one must not hide what the others wrote.
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from .base import Observed
 from .problems import problems_of, shown
+from .table import ColocatedTableStatus
 
 Status = TypeVar("Status", bound=Observed)
 
@@ -16,11 +18,13 @@ LISTS_OF_SEPARATE_ITEMS = frozenset(
     ("history", "conditions", "members", "recycled", "unstableBuckets", "failingTargets")
 )
 """An item of these can be left out; of other lists every item has its place."""
+FIELDS_OF_LOADERS: Mapping[type[Observed], frozenset[str]] = {ColocatedTableStatus: frozenset(("snapshot", "history"))}
+"""The operator writes the other fields anew with every pass, so what is bad in them is no fault of the object's."""
 MAX_MESSAGE_CHARACTERS = 1000
 
 
 def salvage(kind: type[Status], given: object) -> tuple[Status, str]:
-    """The status, and what is wrong with the fields that are left out of it ("" = nothing)."""
+    """The status, and what is wrong with the fields that are left out of it ("" = nothing that lasts)."""
     if given is None:
         return kind(), ""
     try:
@@ -28,7 +32,7 @@ def salvage(kind: type[Status], given: object) -> tuple[Status, str]:
     except ValidationError as error:
         if not isinstance(given, dict):
             return kind(), f"status is {shown(given)}; allowed is an object"
-        message = problems_of(error, "status")[:MAX_MESSAGE_CHARACTERS]
+        message = problems_of(error, "status", FIELDS_OF_LOADERS.get(kind))[:MAX_MESSAGE_CHARACTERS]
     return kind.model_validate(_valid_fields(kind, given)), message
 
 

@@ -28,11 +28,17 @@ class Limits(Frozen):
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
     disk_headroom_fraction: float = Field(0.10, ge=0, lt=1, description="Share of a disk that clones leave free.")
-    clone_deadline_seconds: int = Field(600, ge=1, description="A clone that does not advance for so long is stalled.")
+    clone_deadline_seconds: int = Field(
+        180, ge=1, description="A clone that does not advance for so long is ended, and tried again."
+    )
 
 
 class Node(Frozen):
     """A node that may hold replicas. ``ready``: the Node is Ready and its agent answers.
+
+    ``schedulable`` False (cordoned, or a taint that is not tolerated): the node keeps what it has and counts as live.
+    It takes no new replica; damaged ones are made whole in place. Its share is kept for it in groups whose map names
+    it.
 
     ``not_ready_reason`` and ``not_ready_message`` say which of the two is missing (Reason.NODE_NOT_READY,
     Reason.AGENT_NOT_READY). ``weight`` is relative to other nodes' weights.
@@ -53,7 +59,13 @@ class Node(Frozen):
 
 
 class FailingTarget(Frozen):
-    """A node on which clones of a group failed again and again: it takes none before ``retry_at``."""
+    """A node on which clones of a group failed again and again.
+
+    Before ``retry_at`` it takes none: repairs go to other nodes, balance counts on others, and what nobody else can
+    take waits, with reason TargetFailing. From ``retry_at`` on it takes one clone of the group at a time, and a repair
+    still prefers other nodes. Whoever makes the snapshot counts failures and leaves the entry out after a success.
+    ``cause``: a sentence without a full stop, for messages.
+    """
 
     failures: int = Field(ge=1)
     retry_at: Moment
@@ -66,10 +78,14 @@ class GroupState(Frozen):
     ``map`` is None for a new group. ``bucket_bytes[b]``: bytes of bucket b of all tables, one replica; missing
     entries are 0. ``held[node][bucket]``: the state of that node's files of the bucket, over all tables (absent =
     holds nothing). A bucket of 0 bytes has nothing to hold: every live node is complete.
-    ``unstable_since[bucket]``: when the bucket was first seen unstable. ``unconfirmed[node]``: buckets that were
-    complete there before the last commit (or before this operator began), and of which the agent has not spoken since,
-    for less than the grace: ``held`` does not say complete, but the verdict takes them so, and nothing is cloned for
-    them yet; no deletion and no change of the map may rest on them. ``failing_targets``: by node.
+    ``unstable_since[bucket]``: when the bucket was first seen unstable.
+
+    ``unconfirmed[node]``: buckets that were complete there before the last commit (or before this operator began), and
+    of which the agent has not spoken since, for less than the grace; ``held`` does not say complete. The verdict takes
+    them for complete, nothing is cloned to them, and clones that run or wait for another attempt there are left alone.
+    For everything else they are not complete: no replica is deleted and no node enters the map because of them, none is
+    cloned from them, and no replica that may be whole leaves the map as long as they are. An entry of a node that is
+    not ready, or whose files ``held`` calls corrupt, counts for nothing. ``failing_targets``: by node.
     """
 
     namespace: str

@@ -4,7 +4,7 @@ Imports `colocation.model` and the standard library only; does no I/O; the clock
 """
 
 from .invariants import without_violations
-from .planning import plan
+from .planning import plan, plan_contained
 from .preview import preview
 
-__all__ = ["plan", "preview", "without_violations"]
+__all__ = ["plan", "plan_contained", "preview", "without_violations"]

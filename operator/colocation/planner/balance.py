@@ -169,12 +169,24 @@ def _check_room(view: GroupView, move_plan: MovePlan) -> None:
 
 
 class CrossGroupBalance:
-    """Finds the nodes that are out of tolerance, and the moves that bring them within."""
+    """Finds the nodes that are out of tolerance, and the moves that bring them within.
+
+    The moves are those that would be made if every node that holds anything were schedulable, less those from or to
+    nodes that are not: a cordon moves nothing that would not have been moved without it.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.surplus = {node: cluster.loads.replicas[node] - share for node, share in cluster.fair_loads.items()}
+        self.fair_loads = cluster.usual_fair_loads
+        self.surplus = self._surplus()
+        if cluster.unschedulable and not self.is_within_tolerance():
+            self.fair_loads = cluster.fair_loads
+            self.surplus = self._surplus()
         self.move_plans: dict[GroupKey, MovePlan] = {}
+
+    def _surplus(self) -> dict[str, float]:
+        loads = self.cluster.loads.replicas
+        return {node: loads[node] - share for node, share in self.fair_loads.items()}
 
     def is_within_tolerance(self) -> bool:
         """Whether there is nothing to do."""
@@ -184,11 +196,12 @@ class CrossGroupBalance:
         """Plans of the groups that move a replica for the sake of all; ``views`` are balanced and may be moved."""
         for sign in (-1, 1):
             for node in self._beyond(sign):
-                self._relieve_or_fill(views, node, sign)
+                if node not in self.cluster.unschedulable:
+                    self._relieve_or_fill(views, node, sign)
         return self.move_plans
 
     def _tolerance(self, node: str) -> float:
-        return max(LEAST_TOLERANCE, TOLERANCE * self.cluster.fair_loads[node])
+        return max(LEAST_TOLERANCE, TOLERANCE * self.fair_loads[node])
 
     def _beyond(self, sign: int) -> list[str]:
         """Nodes that hold too little (-1) or too much (1), the worst first."""
@@ -204,17 +217,25 @@ class CrossGroupBalance:
 
     def _move_one(self, view: GroupView, node: str, sign: int) -> None:
         """Let the group give the node one replica, or take one from it, if it stays even by itself."""
-        shares = view.shares().bounds
-        if node not in shares or (sign < 0 and node not in view.takers):
+        shares = view.pool.shares(len(view.map), view.spec.replicas, keepers=self._holding(view.pool)).bounds
+        if node not in view.pool.weights or node not in shares:
             return
         counts = Counter(chain.from_iterable(view.map))
         givers = [node] if sign > 0 else list(counts)
-        takers = [name for name in view.takers if name in shares] if sign > 0 else [node]
+        takers = list(shares.keys() - view.pool.waiting.keys()) if sign > 0 else [node]
         givers = [name for name in givers if name in shares and counts[name] - 1 >= shares[name][0]]
         takers = [name for name in takers if counts[name] + 1 <= shares[name][1]]
         found = self._best_exchange(view, set(givers), takers)
         if found is not None and self._stays_balanced(view, counts, *found[1:]):
-            self._carry_out(view, *found)
+            _, giver, taker = found
+            if giver in view.pool.weights and taker in view.takers:
+                self._carry_out(view, *found)
+
+    def _holding(self, pool: Pool) -> frozenset[str]:
+        """The unschedulable nodes of the pool that hold anything."""
+        if not pool.unschedulable:
+            return NOBODY
+        return frozenset(node for node in pool.unschedulable if node in self.fair_loads)
 
     def _stays_balanced(self, view: GroupView, counts: Counter[str], giver: str, taker: str) -> bool:
         """Whether balance would leave the group alone after the move: else it would move it back."""

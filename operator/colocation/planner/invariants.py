@@ -15,6 +15,8 @@ from colocation.model.plan import BucketProblem, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
 from .start import is_running
+from .status import listed
+from .transitions import CORDONED
 from .view import Cluster, GroupKey, GroupView
 
 
@@ -89,6 +91,16 @@ def _map_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
         live_after = sum(view.is_complete(bucket, node) for node in new)
         if live_after < min(live_before, view.spec.replicas):
             yield bucket, f"bucket {bucket} would go from {live_before} to {live_after} live replicas"
+        elif live_after < view.spec.replicas:
+            yield from _rest_on_unconfirmed(view, bucket, set(old) - set(new), set(new) - set(old))
+
+
+def _rest_on_unconfirmed(view: GroupView, bucket: int, leaving: set[str], arriving: set[str]) -> Iterator[Finding]:
+    """No replica leaves the map because others are taken for complete that have not been heard of since."""
+    given_up = sum(view.is_presumed_complete(bucket, node) for node in leaving)
+    if given_up > sum(view.is_complete(bucket, node) for node in arriving):
+        names = listed(sorted(leaving))
+        yield bucket, f"bucket {bucket} would leave node {names} before its other replicas are known to be complete"
 
 
 def _is_ahead(group: GroupState, plan: GroupPlan) -> bool:
@@ -131,6 +143,12 @@ def _start_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
         node = view.cluster.nodes.get(move.to)
         if node is None or not node.ready:
             yield move.bucket, f"bucket {move.bucket} would be cloned to node {move.to}, which is not live"
+        elif not node.schedulable and move.to not in view.map[move.bucket]:
+            yield move.bucket, f"bucket {move.bucket} would be cloned to node {move.to}, which is {CORDONED}"
+        if move.to in view.failing:
+            yield move.bucket, f"bucket {move.bucket} would be cloned to node {move.to}, which fails and is to wait"
+        if view.is_unconfirmed(move.bucket, move.to):
+            yield move.bucket, f"bucket {move.bucket} would be cloned to node {move.to}, which may have it"
         clone = view.clones.get((move.bucket, move.to))
         if clone is not None and clone[1].retry_at is None:
             yield move.bucket, f"bucket {move.bucket} would be cloned to node {move.to} twice"

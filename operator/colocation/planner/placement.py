@@ -48,8 +48,8 @@ def place(view: GroupView) -> MovePlan:
 
 def _count(view: GroupView, placement: Placement) -> None:
     """Let the groups that are placed after this one see its load."""
-    for node, share in view.pool.shares(len(placement), view.spec.replicas, keep_for_waiting=False).by_node.items():
-        view.cluster.fair_loads[node] += share
+    shares = view.pool.shares(len(placement), view.spec.replicas, keep_for_waiting=False)
+    view.cluster.add_fair_loads(shares.by_node)
     for bucket, nodes in enumerate(placement):
         for node in nodes:
             view.cluster.loads.add(node, 1, view.bytes_of(bucket))

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import chain
 
 from colocation.model.conditions import Reason
-from colocation.model.plan import Evenness, GroupPlan, Plan
+from colocation.model.plan import BucketProblem, Evenness, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
 from .balance import CrossGroupBalance, balance, is_balanced
@@ -15,7 +15,7 @@ from .evenness.shares import least_of
 from .placement import follow_sequence, place, sequence_problem
 from .repair import repair
 from .start import Candidate, Starter, sort_moves, stalled_clone
-from .status import group_status, stable_message
+from .status import Status, group_status, stable_message
 from .transitions import MovePlan, drops, next_map, unwanted_clones
 from .view import Cluster, GroupKey, GroupView, Pool
 
@@ -25,7 +25,10 @@ def plan(snapshot: Snapshot) -> Plan:
 
     Pure: equal snapshots give equal plans. Groups are in the snapshot's order.
     """
-    cluster = Cluster(snapshot)
+    return _plan(Cluster(snapshot))
+
+
+def _plan(cluster: Cluster) -> Plan:
     candidates: dict[GroupKey, Candidate] = {}
     for key, group in cluster.groups.items():
         if not needs_nothing(cluster, group):
@@ -42,6 +45,103 @@ def plan(snapshot: Snapshot) -> Plan:
             _group_plan(candidates[key]) if key in candidates else _unchanged_plan(cluster, group)
             for key, group in cluster.groups.items()
         )
+    )
+
+
+def plan_contained(snapshot: Snapshot) -> tuple[Plan, dict[GroupKey, Exception]]:
+    """`plan`, but that a group on which it fails does nothing and harms no other; with the failures, to be logged.
+
+    Such a group is stalled, with reason InternalError; its verdict is made apart from its plan (see
+    `GroupPlan.is_judged`). Of groups that fail only together, none is planned.
+
+    Raises:
+        Exception: the planner fails even without groups.
+    """
+    try:
+        return plan(snapshot), {}
+    except Exception:  # noqa: BLE001 - the last line of defence: one group's fault must not stop the others
+        groups = {(group.namespace, group.name): group for group in snapshot.groups}
+        failures = _failures(snapshot, list(groups.values()))
+    sound = [group for key, group in groups.items() if key not in failures]
+    while (error := _failure(snapshot, sound)) is not None:
+        for culprit in _failing_together(snapshot, sound):
+            failures[culprit.namespace, culprit.name] = error
+            sound.remove(culprit)
+    planned = {(one.namespace, one.name): one for one in _plan(_part(snapshot, sound)).groups}
+    plans = (
+        planned[key] if key in planned else _failed_plan(snapshot, group, failures[key])
+        for key, group in groups.items()
+    )
+    return Plan(groups=tuple(plans)), failures
+
+
+def _part(snapshot: Snapshot, groups: list[GroupState]) -> Cluster:
+    """The cluster as if it had these groups alone; the clones of the others count still, and shares are as ever."""
+    return Cluster(snapshot.model_copy(update={"groups": tuple(groups)}), has_several=len(snapshot.groups) > 1)
+
+
+def _failure(snapshot: Snapshot, groups: list[GroupState]) -> Exception | None:
+    try:
+        _plan(_part(snapshot, groups))
+    except Exception as error:
+        if not groups:
+            raise
+        return error
+    return None
+
+
+def _failures(snapshot: Snapshot, groups: list[GroupState]) -> dict[GroupKey, Exception]:
+    """The groups that fail by themselves: every half that fails is looked at by halves."""
+    error = _failure(snapshot, groups)
+    if error is None:
+        return {}
+    if len(groups) < 2:
+        return {(group.namespace, group.name): error for group in groups}
+    middle = len(groups) // 2
+    return _failures(snapshot, groups[:middle]) | _failures(snapshot, groups[middle:])
+
+
+def _failing_together(snapshot: Snapshot, groups: list[GroupState]) -> list[GroupState]:
+    """A smallest set of groups that fails, though no part of it does.
+
+    The last group of the shortest beginning that fails belongs to it; so does the last of the shortest beginning that
+    fails with that one; and so on.
+    """
+    found: list[GroupState] = []
+    while groups and (not found or _failure(snapshot, found) is None):
+        works, fails = 0, len(groups)
+        while fails - works > 1:
+            middle = (works + fails) // 2
+            if _failure(snapshot, [*found, *groups[:middle]]) is None:
+                works = middle
+            else:
+                fails = middle
+        found.append(groups[fails - 1])
+        groups = groups[: fails - 1]
+    return found
+
+
+def _failed_plan(snapshot: Snapshot, group: GroupState, error: Exception) -> GroupPlan:
+    message = (
+        f"nothing is done, as the planner failed on this group ({type(error).__name__}: {error}); please report this, "
+        "with the traceback in the operator's log"
+    )
+    problem = BucketProblem(bucket=0, reason=Reason.INTERNAL_ERROR, message=message)
+    try:
+        status = group_status(GroupView(_part(snapshot, [group]), group))
+    except Exception:  # noqa: BLE001 - no verdict either; the failure that is reported came first
+        status = Status(False, Reason.INTERNAL_ERROR, message)
+    return GroupPlan(
+        namespace=group.namespace,
+        name=group.name,
+        stable=status.stable,
+        reason=status.reason,
+        message=status.message,
+        unstable_buckets=status.problems,
+        target_map=group.map,
+        blocked=(problem,),
+        stalled=problem,
+        is_judged=status.reason is not Reason.INTERNAL_ERROR,
     )
 
 
@@ -73,7 +173,7 @@ def _go_on_to_balance(candidate: Candidate) -> None:
 
 def _balance_across_groups(cluster: Cluster, candidates: dict[GroupKey, Candidate]) -> None:
     """Let groups that need nothing for themselves move a replica for the evenness of all."""
-    if cluster.limits.disable_colocate_balance or len(cluster.groups) < 2:
+    if cluster.limits.disable_colocate_balance or not cluster.has_several:
         return
     across_groups = CrossGroupBalance(cluster)
     if across_groups.is_within_tolerance():

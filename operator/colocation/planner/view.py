@@ -5,6 +5,7 @@ per group. A `GroupView` has one group's map made regular, and what the nodes ho
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
@@ -12,7 +13,7 @@ from functools import cached_property
 from itertools import chain
 from math import inf
 
-from colocation.model.group import BucketSequence, ColocationGroupSpec
+from colocation.model.group import ColocationGroupSpec
 from colocation.model.names import LABEL_ZONE
 from colocation.model.plan import Move, MoveKind
 from colocation.model.snapshot import Clone, GroupState, Node, Snapshot
@@ -150,14 +151,19 @@ class Room:
 
 
 class Cluster:
-    """Everything about a snapshot that is not about one group alone."""
+    """Everything about a snapshot that is not about one group alone.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    ``has_several``: whether there are several groups, which are even together (see `Shares`).
+    """
+
+    def __init__(self, snapshot: Snapshot, *, has_several: bool | None = None) -> None:
         self.snapshot = snapshot
+        self.has_several = len(snapshot.groups) > 1 if has_several is None else has_several
         self.now = snapshot.now
         self.limits = snapshot.limits
         self.nodes: dict[str, Node] = {node.name: node for node in snapshot.nodes}
         self.ready = frozenset(node.name for node in snapshot.nodes if node.ready)
+        self.unschedulable = frozenset(node.name for node in snapshot.nodes if not node.schedulable)
         self.groups: dict[GroupKey, GroupState] = {(group.namespace, group.name): group for group in snapshot.groups}
         self.clones: dict[GroupKey, list[tuple[int, Clone]]] = defaultdict(list)
         self._pools: dict[tuple[frozenset[tuple[str, str]], str, int], Pool] = {}
@@ -195,9 +201,8 @@ class Cluster:
                 weights[standing][name] = node.weight
                 zones[name] = zone_of(node, spec)
         decisive = len(set(zones.values())) > 1
-        several = len(self.groups) > 1
         fit, waiting, keeping = weights[Standing.FIT], weights[Standing.WAITING], weights[Standing.KEEPING]
-        return Pool(several, fit, waiting, keeping, zones if decisive else {})
+        return Pool(self.has_several, fit, waiting, keeping, zones if decisive else {})
 
     def standing(self, name: str, spec: ColocationGroupSpec) -> Standing:
         """What the node is to a group of this spec."""
@@ -221,23 +226,35 @@ class Cluster:
 
     @cached_property
     def fair_loads(self) -> dict[str, float]:
-        """The nodes' fair shares of all groups that have a map; `place` adds those of the groups that it places."""
-        sizes: Counter[tuple[int, int, int, frozenset[str]]] = Counter()
-        for group in self.snapshot.groups:
-            if group.map is not None:
-                pool, spec = self.pool(group.spec), group.spec
-                sizes[id(pool), spec.buckets, spec.replicas, _keepers(pool, group.map)] += 1
+        """The nodes' fair shares of all groups that have a map; `add_fair_loads` adds those of groups that are placed.
+
+        Of the unschedulable nodes, those that hold anything have a share.
+        """
+        return self._fair_loads(frozenset(node for node in self.unschedulable if self.loads.replicas[node]))
+
+    @cached_property
+    def usual_fair_loads(self) -> dict[str, float]:
+        """`fair_loads`, were all nodes schedulable; the same object when they are."""
+        return self._fair_loads(self.unschedulable) if self.unschedulable else self.fair_loads
+
+    def add_fair_loads(self, shares: Mapping[str, float]) -> None:
+        """Count a group that is being placed, so that those placed after it see it."""
+        loads = [self.fair_loads] if not self.unschedulable else [self.fair_loads, self.usual_fair_loads]
+        for node, share in shares.items():
+            for fair in loads:
+                fair[node] += share
+
+    def _fair_loads(self, keepers: frozenset[str]) -> dict[str, float]:
+        specs = [group.spec for group in self.snapshot.groups if group.map is not None]
+        sizes = Counter((id(self.pool(spec)), spec.buckets, spec.replicas) for spec in specs)
         pools = {id(pool): pool for pool in self._pools.values()}
         fair: dict[str, float] = defaultdict(float)
-        for (number, buckets, replicas, keepers), groups in sizes.items():
-            for node, share in pools[number].shares(buckets, replicas, keepers=keepers).by_node.items():
+        for (number, buckets, replicas), groups in sizes.items():
+            pool = pools[number]
+            shares = pool.shares(buckets, replicas, keepers=keepers.intersection(pool.unschedulable))
+            for node, share in shares.by_node.items():
                 fair[node] += groups * share
         return fair
-
-
-def _keepers(pool: Pool, rows: BucketSequence) -> frozenset[str]:
-    """The unschedulable nodes that the map names."""
-    return frozenset(pool.unschedulable.keys() & set(chain.from_iterable(rows))) if pool.unschedulable else NOBODY
 
 
 def is_selected(node: Node, spec: ColocationGroupSpec) -> bool:

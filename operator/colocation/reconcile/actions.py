@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from ..manifests.config_map import SparkConfigMap
 from ..model.agent import DeletionProof
 from ..model.clone import CloneSpec
+from ..model.freshness import SignOfLife
 from ..model.group import ColocationGroupSpec
 from ..model.members import RecycledTable
 from ..state.observation import Identity
@@ -147,7 +148,10 @@ class DropBucket:
 
 @dataclass(frozen=True)
 class RecycleTable:
-    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist."""
+    """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist.
+
+    ``is_explained``: a group remembers that the table was dropped.
+    """
 
     node: str
     url: str
@@ -155,6 +159,7 @@ class RecycleTable:
     directory: str
     keep_seconds: int
     proof: DeletionProof
+    is_explained: bool = True
 
 
 @dataclass(frozen=True)
@@ -189,12 +194,14 @@ class CollectGarbage:
 class WriteConfigMap:
     """Make the group's ConfigMap for Spark so, in the namespace of ``content``.
 
-    It goes with its owners: the group, or in another namespace the tables there that are in the group.
+    It goes with its owners: the group, or in another namespace the tables there that are in the group. ``sign``: of the
+    operator's life, when it is written; no part of what is decided.
     """
 
     group: Identity
     content: SparkConfigMap
     owners: tuple[Owner, ...]
+    sign: SignOfLife | None = None
 
 
 @dataclass(frozen=True)

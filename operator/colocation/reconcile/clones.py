@@ -1,17 +1,23 @@
 """Decides which clone Jobs to start and to remove, from the plan."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 
 from ..manifests.clone_job import clone_job_name
-from ..model.clone import CloneSource, CloneSpec
+from ..model.agent import TableReference
+from ..model.clone import CloneSource, CloneSpec, fitting
 from ..model.names import GROUP_KIND
 from ..model.plan import Move
-from ..model.snapshot import Clone, Node, Snapshot
-from ..state.clone_jobs import is_settled
+from ..model.snapshot import Clone, Limits, Node, Snapshot
+from ..state.clone_jobs import is_settled, overdue_cause
+from ..state.failing_targets import EndedClone
 from ..state.index import TableIndex
-from ..state.observation import Observation, ObservedCloneJob
+from ..state.observation import Observation, ObservedCloneJob, ObservedGroup
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .group_status import GroupFacts
+
+COUNTING_GRACE = timedelta(seconds=60)
+"""So long a Job that is given up waits for its group's status to count it."""
 
 
 def clone_actions(index: TableIndex, snapshot: Snapshot, facts: GroupFacts) -> Iterator[Action]:
@@ -20,7 +26,8 @@ def clone_actions(index: TableIndex, snapshot: Snapshot, facts: GroupFacts) -> I
     cancelled = {_job_name(facts, snapshot.clones[number]) for number in facts.plan.cancel}
     jobs = {job.identity.name: job for job in facts.jobs}
     for name, job in jobs.items():
-        if name in cancelled or is_settled(job, facts.state, observation.now):
+        is_over = is_settled(job, facts.state, observation.now) or is_given_up(job, facts.group, index, snapshot.limits)
+        if name in cancelled or is_over:
             yield RemoveClone(job.identity)
     yield from _ended_events(facts)
     for number in facts.plan.start_now:
@@ -29,6 +36,30 @@ def clone_actions(index: TableIndex, snapshot: Snapshot, facts: GroupFacts) -> I
         last = jobs.get(name)
         if last is None or last.phase == "failed":
             yield from _start(index, snapshot, facts, move, last)
+
+
+def ends_of(jobs: Iterable[ObservedCloneJob], now: datetime, limits: Limits) -> dict[str, EndedClone]:
+    """Uid of each Job that has ended, or is given up, -> how that came out; those that ended first come first."""
+    ends: dict[str, EndedClone] = {}
+    for job in sorted(jobs, key=lambda job: (job.finished_at or now, job.identity.name)):
+        overdue = overdue_cause(job, now, limits.clone_deadline_seconds)
+        if overdue or job.phase == "failed":
+            ends[job.identity.uid] = EndedClone(job.target, overdue or job.message or "the Job failed")
+        elif job.phase == "succeeded":
+            ends[job.identity.uid] = EndedClone(job.target, None)
+    return ends
+
+
+def is_given_up(job: ObservedCloneJob, group: ObservedGroup, index: TableIndex, limits: Limits) -> bool:
+    """Whether to end a Job that does not begin or does not advance: once its group has counted that as a failure.
+
+    A status that cannot be written delays that for a moment only.
+    """
+    now = index.observation.now
+    if overdue_cause(job, now, limits.clone_deadline_seconds) is None:
+        return False
+    is_counted = group.status.clones is not None and job.identity.uid in group.status.clones.counted
+    return is_counted or overdue_cause(job, now - COUNTING_GRACE, limits.clone_deadline_seconds) is not None
 
 
 def _job_name(facts: GroupFacts, clone: Clone) -> str:
@@ -48,15 +79,30 @@ def _start(
         group=facts.group.identity.name,
         bucket=move.bucket,
         target=move.to,
-        tables=tuple(wanted for table in index.sound(facts.tables) if (wanted := index.reference(table)).manifest),
+        tables=_tables(index, facts, move),
         sources=sources,
         max_bandwidth_mib_per_second=limit / facts.spec.balancing.max_concurrent_clones if limit else None,
     )
     name = clone_job_name(facts.group.identity.uid, move.bucket, move.to)
+    spec = fitting(spec)
     yield StartClone(name, spec, move.source, failures, last.identity if last else None)
     attempt = f", attempt {failures + 1}" if failures else ""
     message = f"bucket {move.bucket} to node {move.to} ({move.kind}: {move.reason}, {move.bytes} bytes){attempt}"
     yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", "CloneStarted", message)
+
+
+def _tables(index: TableIndex, facts: GroupFacts, move: Move) -> tuple[TableReference, ...]:
+    """All that the bucket is to have, those first that the target lacks: a Job may be told of a part of them only."""
+    view = index.observation.agent_views.get(move.to)
+    reports = view.tables if view else {}
+    wanted = [one for table in index.sound(facts.tables) if (one := index.reference(table)).manifest]
+
+    def is_there(one: TableReference) -> bool:
+        report = reports.get((one.namespace, one.directory))
+        held = report.buckets.get(move.bucket) if report and report.manifest == one.manifest else None
+        return held is not None and held.state == "complete"
+
+    return tuple(sorted(wanted, key=is_there))
 
 
 def _sources(
@@ -87,13 +133,12 @@ def _sources(
 
 def _ended_events(facts: GroupFacts) -> Iterator[Action]:
     """Told once, by the same count that the status keeps."""
-    counted = facts.group.status.clones.counted if facts.group.status.clones else ()
     for job in facts.jobs:
-        if job.identity.uid in counted:
-            continue
+        end = facts.new_ends.get(job.identity.uid)
         where = f"bucket {job.bucket} to node {job.target}"
-        if job.phase == "succeeded":
+        if end and end.cause is None:
             yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", "CloneSucceeded", where)
-        elif job.phase == "failed":
-            message = f"{where}: attempt {job.failures} failed: {job.message}"
+        elif end:
+            attempt = job.failures if job.phase == "failed" else job.failures + 1
+            message = f"{where}: attempt {attempt} failed: {end.cause}"
             yield PostEvent(GROUP_KIND, facts.group.identity, "Warning", "CloneFailed", message)

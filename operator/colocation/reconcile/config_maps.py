@@ -1,6 +1,6 @@
 """Decides what the ConfigMaps for Spark say: one beside each group, and one in each other namespace of its tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ..manifests.config_map import SparkConfigMap
 from ..manifests.spark_pods import SparkPlacement
@@ -15,8 +15,7 @@ def config_maps(
 ) -> Iterator[WriteConfigMap]:
     """The group's ConfigMaps for Spark, as they should be: in its own namespace, and in those of its tables.
 
-    ``agents``: node of the group -> its agent's URL. Those of other groups are no business of this one's readers, and
-    one agent's restart must not write the ConfigMaps of all.
+    ``agents``: node -> URL, see ``agents_of``.
     """
     identity = facts.group.identity
     owners: dict[str, list[Owner]] = {}
@@ -30,9 +29,23 @@ def config_maps(
             namespace=namespace,
             group=identity.name,
             group_namespace=None if namespace == identity.namespace else identity.namespace,
-            nodes=tuple(sorted({node for row in facts.map or () for node in row})),
+            nodes=tuple(sorted(_placed(facts))),
             data_root=policy.data_root,
             spark_image=policy.spark_image,
         )
         content = SparkConfigMap(placement=placement, agent_urls=dict(agents), ca_certificate=ca_certificate)
         yield WriteConfigMap(identity, content, tuple(found_owners))
+
+
+def agents_of(facts: GroupFacts, urls: Mapping[str, str | None], ready: Collection[str]) -> dict[str, str]:
+    """Node -> URL of the ready agents where Spark may read: on the map, or outside of it with whole buckets.
+
+    Others' are left out: one agent's restart must not rewrite every group's ConfigMap.
+    """
+    whole = {node for node, states in facts.state.held.items() if "complete" in states.values()}
+    nodes = (node for node in sorted(_placed(facts) | whole) if node in ready)
+    return {node: url for node in nodes if (url := urls.get(node))}
+
+
+def _placed(facts: GroupFacts) -> set[str]:
+    return {node for row in facts.map or () for node in row}

@@ -16,7 +16,7 @@ from ..model.members import GroupMember, RecycledTable
 from ..model.plan import GroupPlan, Plan
 from ..model.schema_check import Refusal
 from ..model.snapshot import GroupState, Snapshot
-from ..state.clone_jobs import group_uids, is_current
+from ..state.clone_jobs import group_uids, is_current, transfer_name
 from ..state.confirmation import faults_of
 from ..state.containment import Containment, group_scope, table_scope
 from ..state.held import TableReports
@@ -24,17 +24,18 @@ from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
 from ..state.memo import Memo
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
-from ..state.snapshot import snapshot_of
+from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action
-from .clones import clone_actions
-from .config_maps import config_maps
-from .deletion import collect_actions, delete_group, drop_actions, recycle_actions, stray_clones
+from .clones import clone_actions, ends_of
+from .config_maps import agents_of, config_maps
+from .deletion import collect_actions, delete_group, drop_actions, stray_clones
 from .evidence import Evidence
-from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions
+from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions, waiting_status
 from .members import delete_after, next_members, next_recycled
 from .planned import planned
 from .policy import Policy
 from .recovery import Recovery, recoveries_of, request_actions
+from .recycling import Withheld, recycling
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
 
@@ -53,7 +54,7 @@ class Decision:
 
     ``is_waiting``: tables are on their way or being brought back, or a grace ends with the clock alone.
     ``errors``: scope -> what deciding about it raised; the group or table says so itself (``InternalError``), and all
-    others are decided about as ever.
+    others are decided about as ever. ``withheld``: folders that are not recycled, as they would be too many at once.
     """
 
     snapshot: Snapshot
@@ -61,6 +62,7 @@ class Decision:
     scopes: tuple[Scope, ...]
     is_waiting: bool = False
     errors: Mapping[str, Exception] = field(default_factory=dict)
+    withheld: Withheld | None = None
 
 
 def decide(
@@ -88,8 +90,12 @@ class _Pass:
             self.index, self.reports, policy.limits, policy.agent_grace_seconds, self.containment
         )
         self.plan = planned(self.snapshot, self.containment)
-        self.ready = frozenset(node.name for node in self.snapshot.nodes if node.ready)
+        self.jobs = self._jobs_by_group()
+        self.nodes = {node.name: node for node in self.snapshot.nodes}
+        self.ready = frozenset(name for name, node in self.nodes.items() if node.ready)
         self.recycled = {group.key: self._recycled(group) for group in observation.groups}
+        records = chain.from_iterable(self.recycled.values())
+        self.recycling = recycling(self.index, records, evidence, policy)
 
     def decision(self, collect: bool) -> Decision:
         """All scopes, those of the groups first."""
@@ -103,7 +109,7 @@ class _Pass:
             *self._scopes_of_tables(transfers),
             *self._transfer_scopes(transfers),
             *_single("stray clone", stray_clones(self.observation)),
-            *_single("recycle", recycle_actions(self.index, chain.from_iterable(self.recycled.values()))),
+            *_single("recycle", self.recycling.actions),
             *_single("collect", collect_actions(self.index, grace_seconds) if collect else ()),
         ]
         wanted = tuple(scope for scope in scopes if scope.actions)
@@ -111,7 +117,12 @@ class _Pass:
         is_waiting = bool(transfers or errors) or any(table.is_recovering for table in self.observation.tables)
         is_waiting = is_waiting or bool(self.evidence.ordered)
         is_waiting = is_waiting or any(group.unconfirmed for group in self.snapshot.groups)
-        return Decision(self.snapshot, self.plan, wanted, is_waiting, errors)
+        is_waiting = is_waiting or self._waits_for_folders()
+        return Decision(self.snapshot, self.plan, wanted, is_waiting, errors, self.recycling.withheld)
+
+    def _waits_for_folders(self) -> bool:
+        """Whether folders without a table lie somewhere, which go with the clock alone."""
+        return any(view.report and view.report.unknown_directories for view in self.observation.agent_views.values())
 
     def _recycled(self, group: ObservedGroup) -> tuple[RecycledTable, ...]:
         found = self.containment.run(group_scope(group), lambda: next_recycled(self.index, self.reports, group))
@@ -120,7 +131,6 @@ class _Pass:
     def _scopes_of_groups(self) -> Iterator[Scope]:
         states = {(one.namespace, one.name): one for one in self.snapshot.groups}
         plans = {(one.namespace, one.name): one for one in self.plan.groups}
-        jobs = self._jobs_by_group()
         for group in self.observation.groups:
             if group.identity.deleting:
                 continue
@@ -132,15 +142,19 @@ class _Pass:
                 scopes = [Scope(name, tuple(said))]
             elif group.spec is None:
                 scopes = [Scope(name, tuple(status_actions(group, invalid_status(self.observation, group))))]
-            elif key in states and name not in self.containment.errors:
-                parts = (group, states[key], plans[key], tuple(jobs.get(key, ())))
+            elif awaits_files(self.index, group):
+                waiting = waiting_status(self.observation, group, self.recycled[key])
+                scopes = [Scope(name, tuple(status_actions(group, waiting)))]
+            elif key in states and plans[key].is_judged and name not in self.containment.errors:
+                parts = (group, states[key], plans[key], tuple(self.jobs.get(key, ())))
                 scopes = self.containment.run(name, partial(self._scopes_of_group, *parts))
             yield from [self._failed_group(group)] if scopes is None else scopes
 
     def _failed_group(self, group: ObservedGroup) -> Scope:
         """A group that cannot be decided about is not stable, and says so; nothing else is done for it."""
         name = group_scope(group)
-        message = f"deciding about the group failed: {self.containment.errors.get(name)!r}; the operator's log has more"
+        error = self.containment.errors.get(name) or self.containment.errors.get(f"plan of {name}")
+        message = f"deciding about the group failed: {error!r}; the operator's log has more"
         return Scope(name, tuple(unstable_actions(group, Reason.INTERNAL_ERROR, message, self.observation.now)))
 
     def _jobs_by_group(self) -> dict[GroupKey, list[ObservedCloneJob]]:
@@ -150,6 +164,17 @@ class _Pass:
             if is_current(uids, job) and not job.identity.deleting:
                 jobs.setdefault((job.group_namespace, job.group), []).append(job)
         return jobs
+
+    def _withheld_of(self, group: ObservedGroup) -> Withheld | None:
+        """What is not recycled in the group's namespace."""
+        withheld = self.recycling.withheld
+        return withheld if withheld and group.identity.namespace in withheld.namespaces else None
+
+    def _arriving_jobs(self, key: GroupKey) -> Iterator[ObservedCloneJob]:
+        """Of the tables that move to the group."""
+        for table in self.index.membership.arriving.get(key, ()):
+            identity = table.identity
+            yield from self.jobs.get((identity.namespace, transfer_name(identity.uid)), ())
 
     def _scopes_of_group(
         self, group: ObservedGroup, state: GroupState, group_plan: GroupPlan, jobs: tuple[ObservedCloneJob, ...]
@@ -166,6 +191,8 @@ class _Pass:
             members=self._members_of(group),
             recycled=recycled,
             delete_after=delete_after(self.index, group, state.spec, recycled),
+            withheld=self._withheld_of(group),
+            ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
         )
         name = group_scope(group)
         written, maps = self._status_of_group(facts), self._config_maps(facts)
@@ -200,22 +227,16 @@ class _Pass:
             ("status", facts.group.key),
             (facts, self.ready & nodes, namespace_uid),
             lambda: tuple(status_actions(facts.group, next_status(self.observation, facts, self.ready))),
-            is_lasting=lambda actions: not actions and not facts.jobs,
+            is_lasting=lambda actions: not (actions or facts.jobs or facts.ends or facts.group.status.failing_targets),
         )
 
     def _config_maps(self, facts: GroupFacts) -> tuple[Action, ...]:
-        agents = self._agents_of(facts)
+        agents = agents_of(facts, self.observation.agent_urls, self.ready)
         return self.memo.of(
             ("ConfigMaps", facts.group.key),
             (facts.group, facts.tables, facts.map, agents, self.policy, self.observation.ca_certificate),
             lambda: tuple(config_maps(self.observation.ca_certificate, facts, agents, self.policy)),
         )
-
-    def _agents_of(self, facts: GroupFacts) -> dict[str, str]:
-        """Node of the group's map -> its agent's URL, of those that are ready."""
-        urls, ready = self.observation.agent_urls, self.ready
-        nodes = {node for row in facts.map or () for node in row}
-        return {node: url for node in sorted(nodes) if node in ready and (url := urls.get(node))}
 
     def _drop_scopes(self, facts: GroupFacts) -> Iterator[Scope]:
         """Drops that are known to be safe now; the others wait for newer reports."""

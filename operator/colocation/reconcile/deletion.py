@@ -3,21 +3,15 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from ..model.members import RecycledTable
 from ..model.plan import Drop
-from ..model.table import ColocatedTableSpec
 from ..state.clone_jobs import group_uids, is_current
 from ..state.held import TableReports, holds_any, nodes_without_retained
 from ..state.index import TableIndex
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
-from .actions import CollectGarbage, DeleteGroup, DropBucket, RecycleTable, RemoveClone, TableDrop
+from .actions import CollectGarbage, DeleteGroup, DropBucket, RemoveClone, TableDrop
 from .group_status import GroupFacts
-from .members import keep_seconds_of
-from .proofs import proof_of_folder, proof_of_table
-
-DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
-"""Of folders of which no group knows how long they are to be kept."""
+from .proofs import proof_of_table
 
 
 def drop_actions(
@@ -76,34 +70,6 @@ def stray_clones(observation: Observation) -> Iterator[RemoveClone]:
     for job in observation.clone_jobs:
         if not job.identity.deleting and not is_current(uids, job):
             yield RemoveClone(job.identity)
-
-
-def recycle_actions(index: TableIndex, recycled: Iterable[RecycledTable]) -> Iterator[RecycleTable]:
-    """Folders of tables that are gone go to the recycle bin of their node.
-
-    ``recycled``: the dropped tables as their groups remember them after this pass. Folders that a table takes over
-    just now stay.
-    """
-    observation = index.observation
-    urls = observation.agent_urls
-    records = {f"{record.namespace}/{folder}": record for record in recycled for folder in record.directories}
-    for node, view in observation.agent_views.items():
-        url = urls.get(node)
-        if url is None or view.report is None or view.silent_since is not None:
-            continue
-        for path in view.report.unknown_directories:
-            namespace, _, directory = path.partition("/")
-            record = records.get(path)
-            proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
-            is_asked = (namespace, directory) in view.asked
-            if proof and not is_asked and (namespace, directory) not in index.by_folder and not _returns(index, record):
-                keep_seconds = keep_seconds_of(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS
-                yield RecycleTable(node, url, namespace, directory, keep_seconds, proof)
-
-
-def _returns(index: TableIndex, record: RecycledTable | None) -> bool:
-    """Whether a table waits for the files of the dropped one."""
-    return record is not None and any(heir.is_recovering for heir in index.heirs_of(record))
 
 
 def collect_actions(index: TableIndex, grace_seconds: int) -> Iterator[CollectGarbage]:

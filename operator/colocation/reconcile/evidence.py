@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ..model.agent import TableReport
-from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
+from ..state.clone_jobs import progress_of
+from ..state.observation import (
+    AgentView,
+    Observation,
+    ObservedCloneJob,
+    ObservedGroup,
+    ObservedNode,
+    ObservedTable,
+)
 from .actions import Action, DropBucket, RecycleTable
 from .proofs import ORDER_VALIDITY_SECONDS
 
@@ -26,6 +34,12 @@ Files = tuple[str, str, str, int | None]
 """(node, namespace, directory, bucket); without a bucket the whole folder."""
 Fence = tuple[int, tuple[tuple[str, bool], ...]]
 """(map version, the members' uids and whether they are leaving)."""
+Progress = tuple[str, int]
+"""(phase of a clone Job, bytes that it has copied)."""
+Folder = tuple[str, str]
+"""(node, '<namespace>/<directory>')."""
+BRAKE_WINDOW = timedelta(hours=1)
+"""Unexplained deletions within it count together, so that the brake is not passed in small steps."""
 UNCERTAIN = timedelta(seconds=ORDER_VALIDITY_SECONDS + 1)
 """An order that is not known to have ended cannot run later than this."""
 
@@ -35,11 +49,18 @@ class Evidence:
     """What an operator remembers of its own.
 
     ``maps_seen``: group uid -> (map version and members, when they were first seen). ``ordered``: files that were
-    ordered to be deleted -> until when the order may run.
+    ordered to be deleted -> until when the order may run. ``clones_seen``: Job uid -> (phase and bytes, when they were
+    first seen). ``future_seen``: name of a time that lies in the future, as another's clock is ahead -> when it was
+    first seen. ``unknown_seen``: folder without a table -> when it was first seen. ``unexplained``: folder that was
+    ordered into the bin lately although no group knows that its table was dropped -> when.
     """
 
     maps_seen: Mapping[str, tuple[Fence, datetime]] = field(default_factory=dict)
     ordered: Mapping[Files, datetime] = field(default_factory=dict)
+    clones_seen: Mapping[str, tuple[Progress, datetime]] = field(default_factory=dict)
+    future_seen: Mapping[str, datetime] = field(default_factory=dict)
+    unknown_seen: Mapping[Folder, datetime] = field(default_factory=dict)
+    unexplained: Mapping[Folder, datetime] = field(default_factory=dict)
 
     def after(self, observation: Observation, attempted: Iterable[Action]) -> "Evidence":
         """What to remember after a pass that attempts these actions.
@@ -51,8 +72,36 @@ class Evidence:
             for group in observation.groups
             if group.status.map_version is not None
         }
+        clones_seen = {job.identity.uid: self._clone_seen(observation, job) for job in observation.clone_jobs}
+        future_seen = {name: self.future_seen.get(name, observation.now) for name in _future_times(observation)}
+        attempted = tuple(attempted)
         ordered = dict.fromkeys(_deletions(attempted), observation.now + UNCERTAIN)
-        return Evidence(maps_seen, {**self._uncertain(observation), **ordered})
+        unexplained = {
+            (one.node, f"{one.namespace}/{one.directory}"): observation.now
+            for one in attempted
+            if isinstance(one, RecycleTable) and not one.is_explained
+        }
+        return Evidence(
+            maps_seen=maps_seen,
+            ordered={**self._uncertain(observation), **ordered},
+            clones_seen=clones_seen,
+            future_seen=future_seen,
+            unknown_seen={key: self.unknown_seen.get(key, observation.now) for key in _unknown_folders(observation)},
+            unexplained={**self._in_window(observation.now), **unexplained},
+        )
+
+    def is_unknown_for(self, action: RecycleTable, now: datetime, seconds: float) -> bool:
+        """Whether this operator has seen the folder without a table for so long."""
+        seen_at = self.unknown_seen.get((action.node, f"{action.namespace}/{action.directory}"))
+        return seen_at is not None and (now - seen_at).total_seconds() >= seconds
+
+    def unexplained_in_window(self, observation: Observation) -> int:
+        """Folders that were ordered into the bins lately, unexplained, and lie there no more."""
+        lying = set(_unknown_folders(observation))
+        return sum(folder not in lying for folder in self._in_window(observation.now))
+
+    def _in_window(self, now: datetime) -> dict[Folder, datetime]:
+        return {folder: moment for folder, moment in self.unexplained.items() if now - moment < BRAKE_WINDOW}
 
     def ended(self, performed: Iterable[Action], now: datetime) -> "Evidence":
         """What to remember when these actions were done by ``now``: only reports from before that are doubtful."""
@@ -68,7 +117,42 @@ class Evidence:
         return moments
 
     def trusted(self, observation: Observation) -> Observation:
-        """The observation without the files that were ordered to be deleted, while that may be true or become true."""
+        """The observation as far as it is known to be true.
+
+        Without the files that were ordered to be deleted, while that may be true or become true; with the times of
+        others' clocks that lie in the future as they were first seen, and since when clones have not advanced.
+        """
+        return self._with_known_times(self._without_ordered(observation))
+
+    def _with_known_times(self, observation: Observation) -> Observation:
+        def known(name: str, moment: datetime | None) -> datetime | None:
+            if moment is None or moment <= observation.now:
+                return moment
+            return self.future_seen.get(name, observation.now)
+
+        jobs = tuple(
+            replace(
+                job,
+                finished_at=known(_job_time(job), job.finished_at),
+                advanced_at=self._clone_seen(observation, job)[1],
+            )
+            for job in observation.clone_jobs
+        )
+        nodes = observation.nodes
+        if any(node.ready_changed_at and node.ready_changed_at > observation.now for node in nodes):
+            nodes = tuple(
+                replace(node, ready_changed_at=known(_node_time(node), node.ready_changed_at)) for node in nodes
+            )
+        is_same = not jobs and nodes is observation.nodes
+        return observation if is_same else replace(observation, nodes=nodes, clone_jobs=jobs)
+
+    def _clone_seen(self, observation: Observation, job: ObservedCloneJob) -> tuple[Progress, datetime]:
+        told = progress_of(observation, job)
+        progress = (job.phase, told.bytes_done if told else 0)
+        known = self.clones_seen.get(job.identity.uid)
+        return known if known and known[0] == progress else (progress, observation.now)
+
+    def _without_ordered(self, observation: Observation) -> Observation:
         by_node: dict[str, set[Files]] = {}
         for files in self._uncertain(observation):
             by_node.setdefault(files[0], set()).add(files)
@@ -119,6 +203,29 @@ class Evidence:
         fence = _fence(group)
         known = self.maps_seen.get(group.identity.uid)
         return known if known and known[0] == fence else (fence, now)
+
+
+def _unknown_folders(observation: Observation) -> Iterator[Folder]:
+    for node, view in observation.agent_views.items():
+        for path in view.report.unknown_directories if view.report else ():
+            yield node, path
+
+
+def _future_times(observation: Observation) -> Iterator[str]:
+    for node in observation.nodes:
+        if node.ready_changed_at and node.ready_changed_at > observation.now:
+            yield _node_time(node)
+    for job in observation.clone_jobs:
+        if job.finished_at and job.finished_at > observation.now:
+            yield _job_time(job)
+
+
+def _node_time(node: ObservedNode) -> str:
+    return f"node {node.name} {node.ready_changed_at}"
+
+
+def _job_time(job: ObservedCloneJob) -> str:
+    return f"job {job.identity.uid}"
 
 
 def _fence(group: ObservedGroup) -> Fence:

@@ -1,6 +1,6 @@
 """Decides what to say of a group: status, conditions, events of its changes."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,14 +18,17 @@ from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
 from ..model.snapshot import GroupState
 from ..state.clone_jobs import progress_of
+from ..state.failing_targets import FAILURES_BEFORE_LEFT_OUT, EndedClone, next_failing_targets
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables
+from .recycling import Withheld
 
 MAX_SHORT_MESSAGE = 1024
 """Characters of a message where the status has to be short."""
 VERDICT_FIELDS = frozenset({"stable", "reason", "conditions"})
+REDUCED_FIELDS = VERDICT_FIELDS | {"clones", "failing_targets"}
 MAP_FIELDS = frozenset({"backends_per_bucket_seq", "map_version", "nodes", "node_count"})
 
 
@@ -33,6 +36,8 @@ MAP_FIELDS = frozenset({"backends_per_bucket_seq", "map_version", "nodes", "node
 class GroupFacts:
     """One group with all that a pass knows of it. ``jobs``: its clone Jobs, ended ones too.
 
+    ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
+    ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
     """
 
@@ -45,6 +50,14 @@ class GroupFacts:
     members: tuple[GroupMember, ...]
     recycled: tuple[RecycledTable, ...]
     delete_after: str | None
+    ends: Mapping[str, EndedClone]
+    withheld: Withheld | None = None
+
+    @property
+    def new_ends(self) -> Mapping[str, EndedClone]:
+        """Those that the group's status has not counted yet."""
+        counted = set(self.group.status.clones.counted) if self.group.status.clones else set()
+        return {uid: end for uid, end in self.ends.items() if uid not in counted}
 
     @property
     def map(self) -> BucketSequence | None:
@@ -85,6 +98,12 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
         unstable_buckets=unstable,
         unstable_bucket_count=len(plan.unstable_buckets),
         clones=clones,
+        failing_targets=next_failing_targets(
+            before.failing_targets,
+            facts.new_ends.values(),
+            (node.name for node in observation.nodes),
+            observation.now,
+        ),
         members=facts.members,
         recycled=facts.recycled,
         delete_after=facts.delete_after,
@@ -95,12 +114,17 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
 
 
 def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[str, str]:
-    """What each node of the map holds of a bucket."""
+    """What each node of the map holds of a bucket; a replica that waits for its agent's word, as it was before."""
     state = facts.state
     row = state.map[bucket] if state.map and bucket < len(state.map) else ()
     wanted = state.bucket_bytes[bucket] if bucket < len(state.bucket_bytes) else 0
     nothing = "missing" if wanted else "complete"
-    return {node: state.held.get(node, {}).get(bucket, nothing) if node in ready else "down" for node in row}
+
+    def held(node: str) -> str:
+        known = state.held.get(node, {}).get(bucket, nothing)
+        return "complete" if bucket in state.unconfirmed.get(node, ()) else known
+
+    return {node: held(node) if node in ready else "down" for node in row}
 
 
 def _begins_to_leave(facts: GroupFacts) -> bool:
@@ -118,6 +142,29 @@ def invalid_status(observation: Observation, group: ObservedGroup) -> Colocation
             "stable": False,
             "reason": Reason.INVALID_SPEC.value,
             "conditions": _stopped(group, Reason.INVALID_SPEC, message, observation.now),
+        }
+    )
+
+
+def waiting_status(
+    observation: Observation, group: ObservedGroup, recycled: tuple[RecycledTable, ...]
+) -> ColocationGroupStatus:
+    """The status of a group that gets its first map when the files of its tables, which are made again, are found."""
+    message = "its tables are made again from the files on the nodes, which its map will follow; wait"
+    verdicts = (
+        Verdict(ConditionType.READY, False, Reason.RECOVERING, message),
+        Verdict(ConditionType.STABLE, False, Reason.RECOVERING, message),
+        Verdict(ConditionType.RECONCILING, True, Reason.RECOVERING, message),
+        Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way"),
+    )
+    generation = group.identity.generation
+    return group.status.model_copy(
+        update={
+            "observed_generation": generation,
+            "stable": False,
+            "reason": Reason.RECOVERING.value,
+            "recycled": recycled,
+            "conditions": conditions(group.status.conditions, verdicts, generation, observation.now),
         }
     )
 
@@ -156,9 +203,9 @@ def _fallbacks(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[
     )
     kept = (_shortened(one) for one in status.conditions if one.type != ConditionType.STALLED)
     shown = status.model_copy(update={"conditions": (*kept, stalled)})
-    fields = VERDICT_FIELDS
+    fields = REDUCED_FIELDS
     if status.backends_per_bucket_seq != group.status.backends_per_bucket_seq:
-        fields = VERDICT_FIELDS | MAP_FIELDS
+        fields = REDUCED_FIELDS | MAP_FIELDS
     yield WriteGroupStatus(group.identity, shown.model_dump(mode="json", by_alias=True, include=set(fields)))
     if not status.stable and group.status.stable is not False:
         verdict = shown.model_dump(mode="json", by_alias=True, include=set(VERDICT_FIELDS))
@@ -187,6 +234,8 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
     if plan.stalled:
         message = f"bucket {plan.stalled.bucket}: {plan.stalled.message}"
         yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
+    elif facts.withheld:
+        yield Verdict(ConditionType.STALLED, True, Reason.TOO_MANY_DELETIONS, facts.withheld.message)
     else:
         yield Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way")
 
@@ -208,18 +257,18 @@ def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
 
 def _clone_counts(observation: Observation, facts: GroupFacts) -> CloneCounts:
     before = facts.group.status.clones or CloneCounts()
-    running = [job for job in facts.jobs if job.phase in ("pending", "running")]
-    new = [job for job in facts.jobs if job not in running and job.identity.uid not in before.counted]
+    running = [job for job in facts.jobs if job.identity.uid not in facts.ends]
+    new = [end for job in facts.jobs if (end := facts.new_ends.get(job.identity.uid))]
     progress = [one for job in running if (one := progress_of(observation, job))]
     under_way = {(job.bucket, job.target) for job in running}
     return CloneCounts(
         pending=sum(move.bytes > 0 and (move.bucket, move.to) not in under_way for move in facts.plan.moves),
         running=len(running),
-        succeeded=before.succeeded + sum(job.phase == "succeeded" for job in new),
-        failed=before.failed + sum(job.phase == "failed" for job in new),
+        succeeded=before.succeeded + sum(end.cause is None for end in new),
+        failed=before.failed + sum(end.cause is not None for end in new),
         bytes_total=sum(one.bytes_total for one in progress),
         bytes_done=sum(one.bytes_done for one in progress),
-        counted=tuple(sorted(job.identity.uid for job in facts.jobs if job not in running)),
+        counted=tuple(sorted(facts.ends)),
     )
 
 
@@ -236,7 +285,21 @@ def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterato
         word = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
         yield _event(group, "Normal", word, _map_change(before, after))
     yield from stalled_event(GROUP_KIND, group.identity, before.conditions, after.conditions)
+    yield from _failing_events(before, group, after)
     yield from _recycled_events(group, after)
+
+
+def _failing_events(
+    before: ColocationGroupStatus, group: ObservedGroup, after: ColocationGroupStatus
+) -> Iterator[PostEvent]:
+    known = {one.node: one.failures for one in before.failing_targets}
+    for one in after.failing_targets:
+        if one.failures >= FAILURES_BEFORE_LEFT_OUT and one.failures > known.get(one.node, 0):
+            message = (
+                f"{one.failures} clones in a row to node {one.node} failed, the last one because {one.message}; "
+                f"it takes none before {one.retry_at}"
+            )
+            yield _event(group, "Warning", Reason.TARGET_FAILING, message)
 
 
 def _recycled_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:

@@ -80,7 +80,28 @@ def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup
     ]
     now = index.observation.now
     waiting = [record for record in dropped if not _is_over(record, now)]
-    return tuple([*kept, *waiting][-MAX_RECYCLED_TABLES:])
+    adopted = list(_adopted(index, group))[: max(0, MAX_RECYCLED_TABLES - len(kept) - len(waiting))]
+    return tuple([*kept, *waiting, *adopted][-MAX_RECYCLED_TABLES:])
+
+
+def _adopted(index: TableIndex, group: ObservedGroup) -> Iterator[RecycledTable]:
+    """Tables that were lost with their objects, as those that are made from their manifests say.
+
+    Only of the same namespace and name, and of no table that lives or that a group remembers.
+    """
+    for table in index.adopting(group.key):
+        adoption, spec, now = table.adopts, table.spec, index.observation.now
+        if adoption is None or spec is None or adoption.uid in index.by_uid or adoption.uid in index.records:
+            continue
+        member = member_of(table, leaving=False).model_dump(exclude={"leaving", "uid", "snapshot"})
+        yield RecycledTable(
+            **member,
+            uid=adoption.uid,
+            snapshot=adoption.snapshot,
+            deleted_at=format_time(now),
+            purge_at=format_time(now + timedelta(seconds=spec.recycle_after_seconds) + LAST_OF_A_SECOND),
+            recovery_uids=(table.identity.uid,),
+        )
 
 
 def _unnoticed(index: TableIndex, group: ObservedGroup) -> Iterator[GroupMember]:

@@ -156,7 +156,7 @@ def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
     if facts.transfer:
         reason, message = facts.transfer.reason, facts.transfer.message
         yield Verdict(ConditionType.RECONCILING, True, reason, message)
-        if facts.transfer.shortage:
+        if facts.transfer.is_stalled:
             yield Verdict(ConditionType.STALLED, True, reason, message)
 
 

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from ..manifests.clone_job import clone_job_name
@@ -17,15 +18,18 @@ from ..model.conditions import Reason
 from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
-from ..model.snapshot import Node, Snapshot
+from ..model.snapshot import FailingTarget, Node, Snapshot
 from ..planner.status import listed
 from ..planner.view import Cluster, Room
 from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, progress_of, retry_at, transfer_name
 from ..state.containment import Containment, table_scope
+from ..state.failing_targets import failing_targets_of
 from ..state.held import Held, TableReports, held_of_group
 from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.parse import format_time
 from .actions import Action, PostEvent, RemoveClone, StartClone
+from .clones import is_given_up
 from .evidence import Evidence
 
 Replica = tuple[int, str]
@@ -38,6 +42,7 @@ class Transfer:
 
     ``wanted``: how many the map wants. ``is_safe``: nothing of it can be deleted any more on the old group's behalf.
     ``shortage``: what the new group's disks lack for it; nothing is copied until they have room for all of it.
+    ``failing``: why nothing is copied to some of the nodes now.
     """
 
     table: ObservedTable
@@ -49,6 +54,7 @@ class Transfer:
     wanted: int
     is_safe: bool
     shortage: str | None = None
+    failing: str | None = None
 
     @property
     def is_done(self) -> bool:
@@ -58,7 +64,14 @@ class Transfer:
     @property
     def reason(self) -> Reason:
         """What goes on, in one word."""
-        return Reason.INSUFFICIENT_SPACE if self.shortage else Reason.MOVING
+        if self.shortage:
+            return Reason.INSUFFICIENT_SPACE
+        return Reason.TARGET_FAILING if self.failing else Reason.MOVING
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether something is in its way."""
+        return self.shortage is not None or self.failing is not None
 
     @property
     def message(self) -> str:
@@ -69,7 +82,7 @@ class Transfer:
         if self.target.status.backends_per_bucket_seq is None:
             return f"{text}, which has no map yet"
         text = f"{text}: {self.wanted - len(self.missing)} of {self.wanted} replicas"
-        return f"{text}; {self.shortage}" if self.shortage else text
+        return "; ".join(one for one in (text, self.shortage, self.failing) if one)
 
 
 def transfers_of(
@@ -93,7 +106,24 @@ def transfers_of(
             found = containment.run(table_scope(table), part)
             if found:
                 transfer, wanted = found
-                yield replace(transfer, shortage=reserve(room, wanted, headroom_fraction))
+                shortage = reserve(room, wanted, headroom_fraction)
+                yield replace(transfer, shortage=shortage, failing=_failing(transfer, index.observation.now))
+
+
+def left_out(group: ObservedGroup, now: datetime) -> dict[str, FailingTarget]:
+    """Nodes that take no clones of the group's tables now, as the last ones failed there."""
+    found = failing_targets_of(group.status.failing_targets, now)
+    return {node: target for node, target in found.items() if now < target.retry_at}
+
+
+def _failing(transfer: Transfer, now: datetime) -> str | None:
+    targets = left_out(transfer.target, now)
+    words = [
+        f"{targets[node].failures} clones to node {node} failed: {targets[node].cause}; "
+        f"it is tried again at {format_time(targets[node].retry_at)}"
+        for node in sorted({node for _, node in transfer.missing} & targets.keys())
+    ]
+    return "; ".join(words) or None
 
 
 def _transfer_with_room(
@@ -172,13 +202,14 @@ class TransferClones:
         jobs = {job.identity.name: job for job in self._jobs.get(transfer_name(uid), ())}
         wanted = {clone_job_name(uid, bucket, node): (bucket, node) for bucket, node in transfer.missing}
         for name, job in jobs.items():
-            if not job.identity.deleting and (name not in wanted or self._has_settled(job)):
+            is_over = self._has_settled(job) or is_given_up(job, target, self._index, self._limits)
+            if not job.identity.deleting and (name not in wanted or is_over):
                 yield RemoveClone(job.identity)
         running = sum(job.phase in ("pending", "running") for job in jobs.values())
         most = target.spec.balancing.max_concurrent_clones if target.spec else 0
         for name, (bucket, node) in wanted.items():
             last = jobs.get(name)
-            if running < most and not transfer.shortage and self._may_start(node, last):
+            if running < most and not transfer.shortage and self._may_start(transfer, node, last):
                 action = self._start(transfer, name, bucket, node, last)
                 if action:
                     running += 1
@@ -201,7 +232,9 @@ class TransferClones:
             return False
         return job.finished_at is None or (self._observation.now - job.finished_at).total_seconds() >= SETTLE_SECONDS
 
-    def _may_start(self, node: str, last: ObservedCloneJob | None) -> bool:
+    def _may_start(self, transfer: Transfer, node: str, last: ObservedCloneJob | None) -> bool:
+        if node in left_out(transfer.target, self._observation.now):
+            return False
         if last is not None:
             again_at = retry_at(last)
             if again_at is None or again_at > self._observation.now:

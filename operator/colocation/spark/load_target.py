@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from colocation.model.group import BucketSequence
 
-from .catalog import Catalog, GroupObject, NotInCatalog, TableObject
+from .catalog import Catalog, GroupObject, NoAnswer, NotInCatalog, TableObject
 from .upload import majority
 
 POLL_SECONDS = 1.0
@@ -40,8 +40,12 @@ def wait_until_loadable(
         NotReady: it has not within ``wait_seconds``; says what is missing.
     """
     deadline = clock() + wait_seconds
+    target: LoadTarget | str
     while True:
-        target = find_target(catalog, namespace, name)
+        try:
+            target = find_target(catalog, namespace, name)
+        except NoAnswer as error:
+            target = str(error)
         if isinstance(target, LoadTarget):
             return target
         if clock() >= deadline:

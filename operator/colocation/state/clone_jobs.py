@@ -8,11 +8,12 @@ from ..model.agent import CloneProgress
 from ..model.snapshot import Clone, GroupState
 from .held import wanted_bytes
 from .observation import Observation, ObservedCloneJob, ObservedTable
-from .parse import parse_time
 
 FIRST_RETRY_SECONDS = 10
 MAX_RETRY_SECONDS = 300
 TRANSFER_PREFIX = "table_"
+PENDING_DEADLINE_SECONDS = 120
+"""A Job whose pod has not started by then is ended: another attempt, or another node, may do better."""
 SETTLE_SECONDS = 30
 """How long a clone that has succeeded counts as under way: the agent has to find its files."""
 
@@ -90,6 +91,21 @@ def retry_at(job: ObservedCloneJob) -> datetime | None:
     return job.finished_at + timedelta(seconds=delay)
 
 
+def overdue_cause(job: ObservedCloneJob, now: datetime, clone_deadline_seconds: int) -> str | None:
+    """Why a Job that has not ended is given up: it does not begin, or does not advance. None = it is not."""
+    if job.phase not in ("pending", "running") or job.advanced_at is None:
+        return None
+    since_seconds = (now - job.advanced_at).total_seconds()
+    if job.phase == "pending" and since_seconds >= PENDING_DEADLINE_SECONDS:
+        return (
+            f"its pod has not started within {PENDING_DEADLINE_SECONDS} s: no room for it on the node, or its image "
+            f"cannot be pulled (kubectl describe job -n {job.identity.namespace} {job.identity.name})"
+        )
+    if job.phase == "running" and since_seconds >= clone_deadline_seconds:
+        return f"it has not advanced for {clone_deadline_seconds} s"
+    return None
+
+
 def progress_of(observation: Observation, job: ObservedCloneJob) -> CloneProgress | None:
     """What the target's agent reports of the clone."""
     view = observation.agent_views.get(job.target)
@@ -101,15 +117,14 @@ def progress_of(observation: Observation, job: ObservedCloneJob) -> CloneProgres
 
 def _clone(observation: Observation, job: ObservedCloneJob, bytes_total: int = 0) -> Clone:
     progress = progress_of(observation, job)
-    started_at = job.started_at or job.identity.created_at
-    advanced_at = parse_time(progress.updated_at) if progress else None
+    since = job.advanced_at or job.started_at or job.identity.created_at
     return Clone(
         namespace=job.group_namespace,
         group=job.group,
         bucket=job.bucket,
         source=job.source,
         to=job.target,
-        since=max(started_at, advanced_at) if advanced_at else started_at,
+        since=min(since, observation.now),
         bytes_done=progress.bytes_done if progress else 0,
         bytes_total=bytes_total,
         failures=job.failures,

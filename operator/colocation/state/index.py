@@ -57,6 +57,19 @@ class TableIndex:
         return recycled_records(self.observation.groups)
 
     @cached_property
+    def _adopting(self) -> Mapping[GroupKey, list[ObservedTable]]:
+        found: dict[GroupKey, list[ObservedTable]] = {}
+        for table in self.observation.tables:
+            key = self.membership.wanted.get(table.identity.uid)
+            if table.adopts and table.is_recovering and table.recovers == table.adopts.uid and key:
+                found.setdefault(key, []).append(table)
+        return found
+
+    def adopting(self, key: GroupKey) -> Iterable[ObservedTable]:
+        """The tables that are made again from the manifests on the disks, and are to be in the group."""
+        return self._adopting.get(key, ())
+
+    @cached_property
     def _heirs(self) -> Mapping[str, list[ObservedTable]]:
         found: dict[str, list[ObservedTable]] = {}
         for table in self.observation.tables:

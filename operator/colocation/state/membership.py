@@ -106,9 +106,12 @@ class _Sorting:
         place = current.key if current else key if refusal is None else None
         if place in self.members:
             self.members[place].append(table)
-        taken_by = self._groups.get(key) if key is not None and key == place and refusal is None else None
+        is_settled = key is not None and key == place
+        taken_by = self._groups.get(key) if key is not None and is_settled else None
         self.memories[uid] = self._memo.of(
-            ("memory", uid), (placed, table, taken_by), lambda: _next_memory(placed, table, taken_by)
+            ("memory", uid),
+            (placed, table, taken_by, refusal is None),
+            lambda: _next_memory(placed, table, taken_by) if refusal is None else _kept_memory(placed, table),
         )
 
     def _refusal(self, placed: Placement, key: GroupKey | None, group: ObservedGroup | None) -> Refusal | None:
@@ -121,8 +124,8 @@ class _Sorting:
         if table.status_error:
             return _refusal_of_status(placed)
         if table.is_recovering:
-            return _refusal_of_recovery(is_possible=record_of(table, self._records) is not None)
-        if table.status.snapshot and table.status.columns:
+            return _refusal_of_recovery(table.adopts is not None or record_of(table, self._records) is not None)
+        if table.status.snapshot and (table.status.columns or not placed.columns_are_known):
             refused = _refusal_of_columns(placed, table.spec)
             if refused:
                 return refused
@@ -140,12 +143,19 @@ def _is_open(group: ObservedGroup | None, key: GroupKey, table: ObservedTable) -
     return key[0] == namespace if group is None else allows(group, namespace)
 
 
-def _next_memory(placed: Placement, table: ObservedTable, taken_by: ObservedGroup | None) -> TableMemory:
-    """``taken_by``: the group that takes the table's spec as it is now. A status that is not readable is no news."""
+def _kept_memory(placed: Placement, table: ObservedTable) -> TableMemory:
+    """Of a table that is refused. A status that cannot be read is no news of its snapshot."""
     snapshot = table.status.snapshot or (placed.memory.snapshot if table.status_error else None)
-    if taken_by is None or taken_by.spec is None or table.spec is None:
-        return replace(placed.memory, snapshot=snapshot)
-    return TableMemory(table.spec.replicas or taken_by.spec.replicas, table.spec.columns_digest, snapshot)
+    return replace(placed.memory, snapshot=snapshot)
+
+
+def _next_memory(placed: Placement, table: ObservedTable, group: ObservedGroup | None) -> TableMemory:
+    """Of a table whose spec is accepted. ``group``: it is in this one, and not on its way there."""
+    kept = _kept_memory(placed, table)
+    if table.spec is None:
+        return kept
+    replicas = table.spec.replicas or group.spec.replicas if group and group.spec else kept.replicas
+    return replace(kept, replicas=replicas, columns_digest=table.spec.columns_digest)
 
 
 def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, tuple[ObservedTable, ...]]:
@@ -183,7 +193,10 @@ def _refusal_of_status(placed: Placement) -> Refusal:
     """A status that cannot be read: nothing of the table is touched until it can."""
     known = placed.memory.snapshot
     remembered = f"; its group remembers snapshot {known.id}, manifest {known.manifest}" if known else ""
-    message = f"{placed.table.status_error}; correct it with kubectl edit --subresource=status{remembered}"
+    message = (
+        f"{placed.table.status_error}; load the table again with mode overwrite, or correct the status by "
+        f"kubectl edit --subresource=status{remembered}"
+    )
     return Refusal(reason=Reason.INVALID_STATUS, message=message)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal
 
+from ..model.adoption import Adoption
 from ..model.agent import AgentReport, AskedTable, TableReference, TableReport
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.names import AGENT_PORT, table_directory
@@ -61,7 +62,8 @@ class ObservedGroup:
 class ObservedTable:
     """A ColocatedTable; ``spec`` is None when ``spec_error`` says why it cannot be understood.
 
-    ``recovers``: uid of the dropped table that it brings back. ``status_error``: what of the status could not be
+    ``recovers``: uid of the dropped table that it brings back; ``adopts``: what that one was, where no group remembers
+    it and it is made again from the manifests on the disks. ``status_error``: what of the status could not be
     understood, and is left out of ``status``; empty = nothing.
     """
 
@@ -71,6 +73,7 @@ class ObservedTable:
     status: ColocatedTableStatus
     recovers: str | None = None
     status_error: str = ""
+    adopts: Adoption | None = None
 
     @property
     def is_recovering(self) -> bool:
@@ -157,7 +160,10 @@ class ObservedAgent:
 
 @dataclass(frozen=True)
 class ObservedCloneJob:
-    """A clone Job. ``failures`` counts the failed attempts so far, this one included when it failed."""
+    """A clone Job. ``failures`` counts the failed attempts so far, this one included when it failed.
+
+    ``advanced_at``: since when its phase and bytes are what they are, by the operator's own clock; None = not known.
+    """
 
     identity: Identity
     group_namespace: str
@@ -170,6 +176,7 @@ class ObservedCloneJob:
     started_at: datetime | None
     finished_at: datetime | None
     message: str = ""
+    advanced_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ from ..manifests.clone_job import (
     ANNOTATION_SOURCE,
     ANNOTATION_TARGET,
 )
+from ..model.adoption import adoption_from
 from ..model.base import Frozen
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.limits import MAX_BUCKETS
 from ..model.names import (
+    ANNOTATION_ADOPTS,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
     LABEL_BUCKET,
@@ -108,13 +110,15 @@ def parse_table(body: JsonObject) -> ObservedTable:
     """A ColocatedTable."""
     spec, spec_error = _parse_spec(ColocatedTableSpec, body)
     status, status_error = salvage(ColocatedTableStatus, body.get("status"))
+    annotations = _texts(_object(body, "metadata"), "annotations")
     return ObservedTable(
         identity=parse_identity(body),
         spec=spec,
         spec_error=spec_error,
         status=status,
-        recovers=_texts(_object(body, "metadata"), "annotations").get(ANNOTATION_RECOVERS),
+        recovers=annotations.get(ANNOTATION_RECOVERS),
         status_error=status_error,
+        adopts=adoption_from(annotations.get(ANNOTATION_ADOPTS)),
     )
 
 

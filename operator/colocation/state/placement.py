@@ -124,11 +124,21 @@ def _remembered(table: ObservedTable, group: ObservedGroup | None, member: Group
     if group is not None and group.spec is not None:
         update["group"] = group_reference(table.identity.namespace, group.key)
         update["buckets"] = group.spec.buckets
-    forged = bool(memory.columns_digest) and columns_digest(table.status.columns) != memory.columns_digest
-    if forged and table.spec and table.spec.columns_digest == memory.columns_digest:
-        update["columns"], forged = table.spec.columns, False
+    columns_are_known = _columns_are_known(table, memory)
+    if table.spec and table.spec.columns_digest == memory.columns_digest:
+        update["columns"] = table.spec.columns
     told = replace(table, status=table.status.model_copy(update=update))
-    return Placement(told, group, True, memory, columns_are_known=not forged)
+    return Placement(told, group, True, memory, columns_are_known)
+
+
+def _columns_are_known(table: ObservedTable, memory: TableMemory) -> bool:
+    """Whether status.columns, or else the spec's, are those that were accepted last.
+
+    The operator writes them and the group's memory one after the other, and may die between the two.
+    """
+    if table.spec is None or not memory.columns_digest or table.status.columns == table.spec.columns:
+        return True
+    return memory.columns_digest in (table.spec.columns_digest, columns_digest(table.status.columns))
 
 
 def _valid(group: ObservedGroup) -> ObservedGroup | None:

@@ -13,12 +13,14 @@ from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .clone_jobs import clones_of, transfer_clones
 from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
 from .containment import Containment, group_scope
+from .failing_targets import failing_targets_of
 from .held import TableReports, held_of_group, said_of
 from .index import TableIndex
 from .observation import AgentView, Observation, ObservedGroup, ObservedNode
 from .parse import parse_time
 
 BYTES_PER_GIB = 1 << 30
+ADOPTION_GRACE = timedelta(minutes=10)
 
 
 def snapshot_of(
@@ -39,6 +41,8 @@ def snapshot_of(
     states: list[GroupState] = []
     for group in observation.groups:
         if group.spec is not None and not group.identity.deleting and not group.status_error:
+            if awaits_files(index, group):
+                continue  # its map follows the files
             state = containment.run(group_scope(group), partial(_group_state, index, reports, group, group.spec))
             states += [state] if state else []
     groups = tuple(states)
@@ -49,6 +53,17 @@ def snapshot_of(
     nodes = tuple(_node(observation, node, grace) for node in observation.nodes if node.name in names)
     clones = (*clones_of(observation, groups), *transfer_clones(observation))
     return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
+
+
+def awaits_files(index: TableIndex, group: ObservedGroup) -> bool:
+    """Whether the group has no map yet, and tables that are made again bring files that it should follow.
+
+    For a while only: a table whose files do not come must not keep the others from being placed.
+    """
+    if group.status.backends_per_bucket_seq is not None:
+        return False
+    now = index.observation.now
+    return any(now - table.identity.created_at < ADOPTION_GRACE for table in index.adopting(group.key))
 
 
 def _group_state(
@@ -72,9 +87,10 @@ def _group_state(
     )
     unconfirmed = unconfirmed_replicas(observation, group.status, holdings.pending)
     unstable_since = _unstable_since(group, spec.buckets, observation.now)
+    failing_targets = failing_targets_of(group.status.failing_targets, observation.now)
     return index.memo.of(
         ("group state", group.key),
-        (spec, rows, holdings, unconfirmed, unstable_since, group.marked_unstable),
+        (spec, rows, holdings, unconfirmed, failing_targets, unstable_since, group.marked_unstable),
         lambda: GroupState(
             namespace=group.identity.namespace,
             name=group.identity.name,
@@ -83,6 +99,7 @@ def _group_state(
             bucket_bytes=holdings.bucket_bytes,
             held=holdings.held,
             unconfirmed=unconfirmed,
+            failing_targets=failing_targets,
             unstable_since=unstable_since,
             marked_unstable=group.marked_unstable,
         ),

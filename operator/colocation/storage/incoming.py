@@ -67,10 +67,13 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         Raises:
             NoRoom: the disk is full.
         """
-        with room_errors():
-            os.utime(self._descriptor)
-            os.fsync(self._descriptor)
-        self._root.ages.note()
+        try:
+            with room_errors():
+                os.utime(self._descriptor)
+                os.fsync(self._descriptor)
+        except (OSError, NoRoom):
+            self.discard()  # its pages count as written from now on: whoever resumed it would publish what is not there
+            raise
         return LedgerEntry(identity_of(os.fstat(self._descriptor)), self._digest.hexdigest(), self._root.clock())
 
     def discard(self) -> None:

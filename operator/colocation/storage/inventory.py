@@ -4,9 +4,9 @@ import errno
 import itertools
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from colocation.model.agent import TableReference, TableReport
 
@@ -20,13 +20,6 @@ from .report import absent_report, table_report
 from .root import DataRoot
 from .verification import content_of, hash_content
 from .wanted import ManifestShelf, WantedFile, WantedFiles
-
-QUICK_LOOK_SECONDS = 0.02
-"""Looking at the folders of all tables may take so long every second."""
-LOOK_PAUSE_FACTOR = 50
-MAX_LOOK_PAUSE_SECONDS = 300.0
-"""After a longer look the next one waits fifty times as long, at most so long: a look costs 2 % of a processor at most.
-Looks find what people do by hand; clones announce what they publish, and this process knows what it does itself."""
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors that say nothing about the table that was looked at."""
@@ -52,6 +45,17 @@ class _Evaluation:
         )
 
 
+Stamp = tuple[int, ...]
+"""Of what a report was made from."""
+
+
+class StampedReport(NamedTuple):
+    """``stamp`` is None when the report cannot change: nothing of the table can be here."""
+
+    report: TableReport
+    stamp: Stamp | None
+
+
 class TableInventory:
     """One table on this node. Safe to share between threads."""
 
@@ -68,25 +72,32 @@ class TableInventory:
         self._serial = next(_serials)
         self._sweeps = 0
 
-    def report(self, reference: TableReference, look: bool = True) -> TableReport:
-        """What is held of the table now, at the cost of what changed since the last time.
+    def report(self, reference: TableReference) -> TableReport:
+        """What is held of the table; see ``stamped_report``."""
+        return self.stamped_report(reference).report
 
-        Without ``look``, changes by other processes (clones, people) are not noticed; those by this one are.
+    def stamped_report(self, reference: TableReference) -> "StampedReport":
+        """What is held of the table, at the cost of what changed since the last time.
+
+        Changes by people show after the next ``look`` or ``sweep``; those that were noted in this process show at once.
         """
         with self._lock:
             distrusted, self._distrusted = self._distrusted, False
             if distrusted:
                 self._shelf.clear()
             changes = self._root.change_count(self.table)
-            if look or distrusted or changes != self._changes_seen:
+            if distrusted or changes != self._changes_seen:
                 self._contents.refresh(sweep=distrusted)
             self._changes_seen = changes
-            return self._evaluated(reference)
+            return StampedReport(self._evaluated(reference), self._stamp(changes))
 
     @property
-    def stamp(self) -> tuple[int, ...]:
-        """Differs whenever a report may have changed as far as was noticed; costs nothing to ask."""
-        return (self._serial, self._contents.generation, self._root.change_count(self.table), self._sweeps)
+    def stamp(self) -> Stamp:
+        """Differs from that of a report when another one may say something else; costs nothing to ask."""
+        return self._stamp(self._root.change_count(self.table))
+
+    def _stamp(self, changes: int) -> Stamp:
+        return (self._serial, self._contents.generation, changes, self._sweeps)
 
     def look(self) -> None:
         """Look at the folders: notices files that other processes published or removed."""
@@ -216,13 +227,10 @@ class Inventory:
 
     Args:
         root: where the tables lie.
-        clock: seconds that never go back.
     """
 
-    def __init__(self, root: DataRoot, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, root: DataRoot) -> None:
         self._root = root
-        self._clock = clock
-        self._look_at = clock()
         self._lock = threading.Lock()
         self._tables: dict[TablePath, TableInventory] = {}
         root.damage_listeners.append(lambda table, _path: self.table(table).distrust())
@@ -239,12 +247,11 @@ class Inventory:
         return tuple(self.table(table) for table in self._root.tables())
 
     def report(self, references: Collection[TableReference]) -> tuple[TableReport, ...]:
-        """Reports on these tables, in their order, after a look at their folders if one is due."""
-        self.look_if_due({path for path in map(path_of, references) if path is not None})
-        return tuple(self.report_on(reference) for reference in references)
+        """Reports on these tables, in their order."""
+        return tuple(self.report_on(reference).report for reference in references)
 
-    def report_on(self, reference: TableReference) -> TableReport:
-        """The report on one table, without a look: other processes' changes are not noticed, this one's always are.
+    def report_on(self, reference: TableReference) -> StampedReport:
+        """The report on one table, as of the last look and with all that this process has changed since.
 
         A reference that is not allowed, and a folder that the disk cannot read, harm this report only: it says that
         the manifest is not here.
@@ -252,41 +259,18 @@ class Inventory:
         path = path_of(reference)
         if path is None:
             _log.warning("table %s/%s is not allowed; nothing of it is here", reference.namespace, reference.directory)
-            return absent_report(reference)
+            return StampedReport(absent_report(reference), None)
         table = self.table(path)
+        stamp = table.stamp
         try:
-            report = table.report(reference, look=False)
+            report = table.stamped_report(reference)
         except OSError as error:
             if error.errno in EXHAUSTED:
                 raise
             _log.warning("table %s cannot be read, its manifest counts as missing: %s", path, error)
-            return absent_report(reference)
+            return StampedReport(absent_report(reference), stamp)
         table.keep_only(reference)
         return report
-
-    def look_if_due(self, tables: Collection[TablePath]) -> None:
-        """Look at the folders of these tables, unless the last look has cost so much that the next one has to wait.
-
-        Where there are so many partitions that a look takes long, changes by hand are noticed minutes later.
-        """
-        started = self._clock()
-        if started < self._look_at:
-            return
-        for table in tables:
-            try:
-                self.table(table).look()
-            except OSError as error:
-                if error.errno in EXHAUSTED:
-                    raise
-                _log.warning("table %s cannot be read: %s", table, error)
-        ended = self._clock()
-        if ended - started > QUICK_LOOK_SECONDS:
-            self._look_at = ended + min(LOOK_PAUSE_FACTOR * (ended - started), MAX_LOOK_PAUSE_SECONDS)
-
-    def unknown_directories(self, references: Collection[TableReference]) -> tuple[str, ...]:
-        """Folders of tables that none of the references names, sorted."""
-        known = {(reference.namespace, reference.directory) for reference in references}
-        return tuple(str(table) for table in self._root.tables() if table not in known)
 
     def expected_sha256(self, table: TablePath, path: str) -> str | None:
         """The digest that a live manifest gives for a file, as far as known."""

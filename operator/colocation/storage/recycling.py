@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from colocation.model.agent import RecycledSchema
@@ -143,11 +143,16 @@ class Purge:
 
     Only time that an agent has seen pass on a monotonic clock counts, so a wall clock that is stepped forward deletes
     nothing. It is written down now and then, behind the truth: a restart makes a folder stay a little longer, and while
-    no agent runs no time passes.
+    no agent runs no time passes. A folder of a table that is wanted stays: it should not be here.
+
+    Args:
+        root: the data root.
+        is_wanted: whether a table is a live one, as far as is known.
     """
 
-    def __init__(self, root: DataRoot) -> None:
+    def __init__(self, root: DataRoot, is_wanted: Callable[[TablePath], bool]) -> None:
         self._root = root
+        self._is_wanted = is_wanted
         self._watched: dict[str, _Watched] = {}
 
     def run(self) -> list[TablePath]:
@@ -175,7 +180,7 @@ class Purge:
             _write_retention(recycled, name, _Retention(keep_seconds, kept_seconds))
             watched = watched._replace(written_at=now)
         self._watched[name] = watched
-        return kept_seconds >= keep_seconds
+        return kept_seconds >= keep_seconds and not self._is_wanted(_table_of(name))
 
 
 def _purge(root: DataRoot, recycled: int, name: str) -> bool:

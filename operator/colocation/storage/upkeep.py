@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .inventory import Inventory
+from .hashing import unlimited
+from .inventory import EXHAUSTED, Inventory, TableInventory
 from .root import DataRoot
 
 SCRUB_BATCH_FILES = 100
@@ -24,13 +25,28 @@ def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
     return hashed
 
 
-def sweep(inventory: Inventory) -> None:
-    """Look at every file of every table: notices what was written in place. Passes over a table that cannot be read."""
+def look(inventory: Inventory, pace: Callable[[int], None]) -> None:
+    """Look at the folders of every table: notices files that people or other processes published or removed."""
     for table in inventory.tables():
-        try:
-            table.sweep()
-        except OSError as error:
-            _log.warning("table %s could not be swept: %s", table.table, error)
+        pace(0)
+        _contained(table, table.look)
+
+
+def sweep(inventory: Inventory, pace: Callable[[int], None] = unlimited) -> None:
+    """Look at every file of every table: notices what was written in place."""
+    for table in inventory.tables():
+        pace(0)
+        _contained(table, table.sweep)
+
+
+def _contained(table: TableInventory, work: Callable[[], None]) -> None:
+    """A table that cannot be read is passed over, unless that says nothing about the table."""
+    try:
+        work()
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
+        _log.warning("table %s cannot be read: %s", table.table, error)
 
 
 class Scrubbed(NamedTuple):

@@ -36,7 +36,7 @@ class Node:
     def __init__(self, folder: Path) -> None:
         self.now = 0.0
         self.root = DataRoot(folder)
-        self.inventory = Inventory(self.root, clock=lambda: self.now)
+        self.inventory = Inventory(self.root)
         self.conversation = Conversation()
         self.answers = Answers("node-1", self.root, self.inventory, self.conversation, clock=lambda: self.now)
         self.asked: dict[str, AskedTable] = {}
@@ -128,10 +128,10 @@ class ConversationMachine(RuleBasedStateMachine):
             upkeep.sweep(self.node.inventory)
             upkeep.hash_unverified(self.node.inventory, unlimited)
 
-    @rule(seconds=st.sampled_from([0.5, 5.0, 500.0]))
-    def pass_time(self, seconds: float) -> None:
-        """Looks and clones' progress become due."""
-        self.node.now += seconds
+    @rule()
+    def look(self) -> None:
+        """The agent looks at the folders."""
+        upkeep.look(self.node.inventory, unlimited)
 
     @rule()
     def ask(self) -> None:
@@ -148,6 +148,9 @@ class ConversationMachine(RuleBasedStateMachine):
         node.ask()
         full = node.in_full()
         assert node.known == {f"{table.namespace}/{table.directory}": table for table in full.tables}
+        assert node.known == {
+            key: node.inventory.report_on(asked.reference).report for key, asked in node.asked.items()
+        }
         assert node.last is not None
         assert (node.last.unknown_directories, node.last.recycled_directories) == (
             full.unknown_directories, full.recycled_directories,
@@ -161,7 +164,7 @@ class ConversationMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-ConversationMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+ConversationMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
 TestConversation = ConversationMachine.TestCase
 
 
@@ -177,9 +180,8 @@ def quiet(tmp_path: Path) -> Node:
 
 
 def test_a_quiet_node_reads_no_manifest_and_makes_no_report(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often it is asked, it looks at the folders only when a look is due."""
+    """However often it is asked, it looks at no folder: that is done beside, and seldom."""
     monkeypatch.setattr(quiet.inventory, "report_on", lambda _reference: pytest.fail("a report was made"))
-    monkeypatch.setattr(quiet.inventory, "_look_at", 100.0)
     for table in quiet.inventory.tables():
         monkeypatch.setattr(table._contents, "refresh", lambda sweep=False: pytest.fail("a folder was looked at"))
     for _ in range(10):
@@ -189,7 +191,6 @@ def test_a_quiet_node_reads_no_manifest_and_makes_no_report(quiet: Node, monkeyp
 
 def test_only_what_changed_is_looked_at(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """One table among many: announced by a clone, or published here."""
-    monkeypatch.setattr(quiet.inventory, "_look_at", 100.0)
     changed, *others = (first for first, _ in TABLES.values())
     for table in others:
         monkeypatch.setattr(quiet.inventory.table(table.path)._contents, "refresh", lambda sweep=False: pytest.fail())

@@ -9,6 +9,7 @@ import pytest
 from colocation.agentclient import AgentClient, NotFound, StaleOrder, StaleTerm
 from colocation.model.agent import DeletionProof, Removed
 from colocation.storage import removal
+from colocation.storage.inventory import TableInventory
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import AgentThread, Operator, until
@@ -135,6 +136,19 @@ def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(
         dropping.join(60)
         asking.join(60)
     assert operator.report.tables[0].buckets[0].state is None
+
+
+def test_a_verified_manifest_is_in_use(
+    agent: AgentThread, client: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load commits what it has just verified: no collection takes its files, from before the look at them on."""
+    root, steps = agent.running.node.root, []
+    note_use, verify = root.note_use, TableInventory.verify
+    monkeypatch.setattr(root, "note_use", lambda *manifest: (steps.append("in use"), note_use(*manifest)))
+    monkeypatch.setattr(TableInventory, "verify", lambda *given: (steps.append("verified"), verify(*given))[1])
+    client.verify(*TABLE.path, TABLE.manifest)
+    assert steps == ["in use", "verified", "in use"]
+    assert root.was_used_within(TABLE.path, TABLE.manifest, 60)
 
 
 def test_restoring_needs_the_newest_term(operator: Operator) -> None:

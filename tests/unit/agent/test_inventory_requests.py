@@ -198,7 +198,7 @@ with IncomingFile(root, UPLOADS, "new") as incoming:
     incoming.write(b"new")
     replace_published(root, table_path("shop", sys.argv[2]), sys.argv[3], incoming, incoming.settle())
 """
-    agent.running.node.inventory._look_at = time.monotonic() + 3600  # no look at the folders comes to help
+    agent.running.upkeep.scanned.clear()  # no look at the folders comes to help
     arguments = [str(agent.settings.data_root), TABLE.path.directory, data_path(0, load="clone")]
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, timeout=60)
 
@@ -269,14 +269,44 @@ def clone(bytes_done: int) -> CloneProgress:
 
 
 def test_a_newer_question_ends_a_held_one_of_its_session(agent: AgentThread, operator: Operator) -> None:
-    """With 304: nothing had changed for it, and what comes is the answer to the newer question."""
+    """With 304: nothing had changed when it was last looked, and what comes is the answer to the newer question."""
+    looked = looks_of(agent)
+    newer = Operator(operator.client)
+    newer.number = 1
+    with held(operator) as outcome, agent.client() as other:
+        until(looked.is_set)
+        newer.client = other
+        newer.ask(TABLE.asked, OTHER.asked)
+    assert outcome == Held([None], [])
+
+
+def test_a_question_that_was_replaced_before_anybody_looked_is_not_confirmed(
+    agent: AgentThread, operator: Operator
+) -> None:
+    """304 would say that all is as it was; the caller might take a file that went for one that is there."""
     conversation, newer = agent.running.node.conversation, Operator(operator.client)
     before, newer.number = conversation.question, 1
+    agent.running.node.answered_at = time.monotonic() + LONG_SECONDS / 4
     with held(operator) as outcome, agent.client() as other:
         until(lambda: conversation.question is not before)
         newer.client = other
         newer.ask(TABLE.asked, OTHER.asked)
-    assert outcome == Held([None], [])
+    assert (outcome.answer, [type(one) for one in outcome.errors]) == ([], [UnknownQuestion])
+
+
+def looks_of(agent: AgentThread) -> threading.Event:
+    """Set once the agent has looked for news and found none."""
+    looked = threading.Event()
+    answer = agent.running.node.answers.answer
+
+    def seen(*question: object) -> AgentReport | None:
+        report = answer(*question)
+        if report is None:
+            looked.set()
+        return report
+
+    agent.running.node.answers.answer = seen
+    return looked
 
 
 @pytest.mark.parametrize(
@@ -302,6 +332,27 @@ def test_a_busy_load_is_told_of_once_a_second(agent: AgentThread, operator: Oper
             other.put_file(*TABLE.path, data_path(3, load=str(number)), b"x")
             assert operator.wait(LONG_SECONDS) is not None
     assert time.monotonic() - started >= 2.0
+
+
+def test_a_ringing_bell_is_looked_after_five_times_a_second(
+    agent: AgentThread, operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody asks about may be published a thousand times a second; it costs the same."""
+    node, looks = agent.running.node, []
+    answer = node.answers.answer
+    monkeypatch.setattr(node.answers, "answer", lambda *question: (looks.append(1), answer(*question))[1])
+    ended = threading.Event()
+
+    def ring() -> None:
+        while not ended.wait(0.001):
+            node.bell.ring()
+
+    ringing = threading.Thread(target=ring)
+    ringing.start()
+    assert operator.wait(2.0) is None  # the first second is the pause after the answer before
+    ended.set()
+    ringing.join()
+    assert 2 <= len(looks) <= 11
 
 
 BAD = TableReference(namespace="..", directory="x", manifest="not hex", retained_manifests=("../..",))
@@ -342,7 +393,7 @@ def test_the_old_form_is_answered_in_full(agent: AgentThread, operator: Operator
     assert old_form(agent, TABLE.reference, revision=first.revision) is None
     assert old_form(agent, revision=first.revision).unknown_directories == (str(TABLE.path),)
     on_disk(agent.settings.data_root, TABLE.path, data_path(0)).unlink()
-    second = old_form(agent, TABLE.reference, revision=first.revision)
+    second = until(lambda: old_form(agent, TABLE.reference, revision=first.revision))
     assert states(second)[TABLE.path.directory][0] is None
     assert operator.wait(0) is not None
 

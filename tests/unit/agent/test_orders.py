@@ -129,6 +129,15 @@ def test_a_question_waits_for_the_deletions_that_were_decided_before_it() -> Non
     assert conversation.take(InventoryRequest(term=3, session="u")).running == ()
 
 
+def test_the_newest_question_says_which_tables_are_wanted() -> None:
+    """None before anything was asked."""
+    conversation = Conversation()
+    assert not conversation.is_asked_about(TABLE)
+    told(conversation)
+    assert conversation.is_asked_about(TABLE)
+    assert not conversation.is_asked_about(TablePath("shop", "orders-99999999"))
+
+
 def test_a_deletion_that_fails_has_ended() -> None:
     """Nobody waits for it for ever."""
     conversation = told(Conversation())

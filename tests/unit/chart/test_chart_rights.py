@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from colocation.model.names import LEASE_NAME
+
 from .conftest import Render, one
 
 Right = tuple[str, str, str]
@@ -44,10 +46,26 @@ def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None
     wide = rights(one(objects, "ClusterRole", "colocation-operator"))
     resources = {resource for _, resource, _ in wide}
     assert not resources & {"secrets", "pods/exec", "serviceaccounts", "roles", "clusterroles", "*"}
-    assert {verb for _, resource, verb in wide if resource in ("pods", "jobs")} == {"list", "watch"}
+    assert not resources & {"pods", "jobs", "leases"}
     assert {verb for _, resource, verb in wide if resource == "colocatedtables"} == {"get", "list", "watch", "create"}
-    own = rights(one(objects, "Role", "colocation-operator"))
-    assert own == {("batch", "jobs", "create"), ("batch", "jobs", "delete")}
+    own = one(objects, "Role", "colocation-operator")
+    assert {verb for _, resource, verb in rights(own) if resource == "jobs"} == {"create", "delete", "list", "watch"}
+    assert {verb for _, resource, verb in rights(own) if resource == "pods"} == {"list", "watch"}
+
+
+def test_one_lease_is_the_operators_and_everybody_may_read_it(render: Render) -> None:
+    """Of the namespace's Leases nobody needs another; the readers can be left out."""
+    rules = [rule for rule in one(render(), "Role", "colocation-operator")["rules"] if rule["resources"] == ["leases"]]
+    assert [(rule.get("resourceNames"), rule["verbs"]) for rule in rules] == [
+        (None, ["create"]), ([LEASE_NAME], ["get", "patch"]),
+    ]  # fmt: skip
+    reader = one(render(), "Role", "colocation-lease-reader")
+    [rule] = reader["rules"]
+    assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["leases"], [LEASE_NAME], ["get"])
+    [subject] = one(render(), "RoleBinding", "colocation-lease-reader")["subjects"]
+    assert subject["name"] == "system:authenticated"
+    left_out = render(**{"rbac.leaseReaders": "false"})
+    assert not [item for item in left_out if item["metadata"]["name"] == "colocation-lease-reader"]
 
 
 def test_spark_users_may_read_load_and_commit(render: Render) -> None:
@@ -62,6 +80,7 @@ def test_spark_users_may_read_load_and_commit(render: Render) -> None:
         assert right in user
     assert {verb for _, resource, verb in user if resource == "colocationgroups"} == {"get", "list", "watch"}
     assert ("colocation.dev", "colocatedtables/data", "delete") not in user
+    assert {verb for _, resource, verb in user if resource == "colocatedtables/status"} == {"patch"}
 
 
 @pytest.mark.parametrize("account", ["operator", "agent", "clone"])
@@ -74,13 +93,11 @@ def test_each_account_is_bound_to_its_own_role(render: Render, account: str) -> 
     ]
 
 
-def test_no_rule_has_a_wildcard_but_the_admins(render: Render) -> None:
-    """Only colocation-admin may do everything, and that with our own kinds only."""
+def test_no_rule_has_a_wildcard(render: Render) -> None:
+    """Not even the administrators': each verb is one that somebody uses."""
     for role in render():
         if role["kind"] in ("Role", "ClusterRole"):
-            wild = {right for right in rights(role) if "*" in right}
-            assert role["metadata"]["name"] == "colocation-admin" or not wild
-            assert all(group == "colocation.dev" for group, _, _ in wild)
+            assert not [right for right in rights(role) if "*" in right]
 
 
 def test_user_roles_can_be_left_out(render: Render) -> None:

@@ -28,10 +28,26 @@ def test_helm_finds_nothing_to_complain_of(helm: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_one_operator_never_two_side_by_side(render: Render) -> None:
-    """One replica, and an upgrade ends the old one first."""
-    spec = operator(render())["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+def test_upgrade_ends_the_old_operator_first(render: Render) -> None:
+    """One that waits for the Lease is not ready; a rolling update would wait for it without end."""
+    assert operator(render())["spec"]["replicas"] == 1
+    spec = operator(render(**{"operator.replicas": 2}))["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (2, {"type": "Recreate"})
+
+
+def test_operator_knows_its_pod_and_the_taints_that_it_may_pass_over(render: Render) -> None:
+    """The pod's name is in the Lease; keys of taints are one list."""
+    found = only_container(operator(render(**{"operator.toleratedTaints": "{dedicated,example.com/disk}"})))["env"]
+    by_name = {item["name"]: item for item in found}
+    assert by_name["COLOCATION_POD_NAME"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    assert by_name["COLOCATION_TOLERATED_TAINTS"]["value"] == "dedicated,example.com/disk"
+
+
+def test_log_lines_have_one_format(render: Render) -> None:
+    """Operator and agents alike."""
+    objects = render(logFormat="json")
+    for workload in (operator(objects), agent(objects)):
+        assert variables(workload)["COLOCATION_LOG_FORMAT"] == "json"
 
 
 def test_the_operator_leaves_a_lost_node_soon(render: Render) -> None:

@@ -404,6 +404,19 @@ def test_sql_is_not_hindered_by_a_table_that_cannot_be_read(
     assert run("sql", "select 1").exit_code == 0
 
 
+def test_a_table_with_a_spoiled_status_is_loaded_anew(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """Its group is the one that its spec names; an older snapshot of it is refused with what is wrong."""
+    cluster.tables()[0]["status"]["snapshot"]["committedAt"] = "soon"
+    cluster.tables()[0]["status"]["group"] = 7
+    created = kubeflow(result=LOADED)
+    assert run("load", "orders", "--from", "x", "--mode", "overwrite").exit_code == 0
+    (application,) = created.objects.values()
+    assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
+    refused = run("sql", "select 1", "--snapshot", "orders=3")
+    assert (refused.exit_code, len(created.objects)) == (1, 1)
+    assert "error: InvalidStatus: table shop.orders: " in refused.stderr
+
+
 def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """The namespace has no group of its own; its table says whose it is in."""
     group = group_elsewhere(cluster)

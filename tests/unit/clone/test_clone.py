@@ -10,7 +10,9 @@ from colocation.model.agent import InventoryRequest
 from colocation.model.clone import CloneSource
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.storage.announcements import take_announced
 from colocation.storage.paths import table_path
+from colocation.storage.root import DataRoot
 from tests.unit.agent.cutting_proxy import CuttingProxy
 from tests.unit.agent.harness import AgentThread, Pki, until
 from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, sha256_hex
@@ -49,6 +51,20 @@ def test_pulls_the_bucket_of_every_table_and_nothing_else(
             0: None, 1: "complete", 2: None, 3: None
         }
     assert list((root / ".incoming" / "clones").iterdir()) == []
+
+
+def test_the_agent_is_told_of_every_table(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """Also by a run that finds all done: the one before may have been killed before it told."""
+    for table in (ORDERS, LINES):
+        put(agents[0], table)
+    root = tmp_path / "node-3"
+    environment = clone_environment(clone_spec([ORDERS, LINES], agents[:1]), root, pki)
+    for _ in range(2):
+        assert run_clone(environment)[0] == 0
+        opened = DataRoot(root)
+        assert set(take_announced(opened)) == {ORDERS.path, LINES.path}
+        assert take_announced(opened) == ()
+        opened.close()
 
 
 def test_a_table_that_was_never_loaded_needs_nothing(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The loop of passes: it survives a cluster that is away, and never dies unnoticed."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -30,6 +31,10 @@ class FakeApi(FakeLeases):
         if self.errors:
             raise self.errors.pop()
         return [], 1
+
+    async def watch(self, *_: object) -> AsyncIterator[Any]:
+        await asyncio.Event().wait()
+        yield
 
     async def close(self) -> None:
         self.closed = True

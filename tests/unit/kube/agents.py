@@ -1,6 +1,8 @@
 """Agents that answer questions as real ones do, without a network: a stand-in for ``AgentChannel``."""
 
 import asyncio
+import itertools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -20,8 +22,17 @@ from colocation.state.observation import TableKey, key_of
 Answer = tuple[int, bytes]
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Let everything else run until this is so; fails when it never is."""
+    async with asyncio.timeout(5):
+        for _ in itertools.count():
+            if condition():
+                return
+            await asyncio.sleep(0)
+
+
 def asked_about(name: str, manifest: str | None = "a" * 64, map_version: int = 1) -> AskedTable:
-    reference = TableReference(namespace="shop", directory=f"{name}-1", manifest=manifest)
+    reference = TableReference(namespace="shop", directory=f"{name}-00000001", manifest=manifest)
     return AskedTable(reference=reference, uid=name, group_uid="group", map_version=map_version)
 
 
@@ -60,7 +71,7 @@ class FakeAgent:
 
     def put(self, name: str, size: int = 10) -> None:
         """A folder appears, or another one's size changes; held questions are answered."""
-        self.sizes[f"{name}-1"] = size
+        self.sizes[f"{name}-00000001"] = size
         self.ring()
 
     def ring(self) -> None:
@@ -159,7 +170,7 @@ class FakeAgent:
         revision = str(hash(str(content)))
         if call.headers.get("If-None-Match") == f'"{revision}"':
             return NOT_MODIFIED, b""
-        return 200, AgentReport.model_validate({**content, "revision": revision}).model_dump_json(by_alias=True).encode()
+        return 200, json.dumps({**content, "revision": revision}).encode()
 
 
 @dataclass

@@ -2,25 +2,27 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 
 import pytest
 
+from colocation.agentclient.calls import Call
 from colocation.kube import conversation as conversation_module
 from colocation.kube import inventories as module
 from colocation.kube.inventories import Inventories
-from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest
+from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest, TableReport
 from colocation.state.observation import AgentView, TableKey
 
 from ..state.objects import NOW, seconds
-from .agents import FakeAgent, FakeChannel, asked_about, malformed, question
+from .agents import FakeAgent, FakeChannel, asked_about, malformed, question, until
 
 URL = "https://10.0.0.1:8440"
 OTHER_URL = "https://10.0.0.2:8440"
 ORDERS = asked_about("orders")
 LINES = asked_about("lines")
-KEY = ("shop", "orders-1")
+KEY = ("shop", "orders-00000001")
 
 
 class Setting:
@@ -54,14 +56,9 @@ class Setting:
         """Bytes of bucket 0, as the agent's last word has them."""
         return {key: one.buckets[0].bytes_held for key, one in self.view.tables.items() if one.buckets}
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(5):
-            while not condition():
-                await asyncio.sleep(0)
-
     async def held(self) -> None:
         """Until the agent holds a question."""
-        await self.until(lambda: self.agents[URL].held)
+        await until(lambda: self.agents[URL].held)
 
 
 @pytest.fixture
@@ -100,8 +97,8 @@ async def test_change_on_the_node_wakes_a_pass(setting: Setting) -> None:
     await setting.held()
     version = setting.inventories.version
     setting.agents[URL].put("orders", 99)
-    await setting.until(lambda: setting.wakes)
-    assert setting.sizes == {KEY: 99, ("shop", "lines-1"): 7}
+    await until(lambda: setting.wakes)
+    assert setting.sizes == {KEY: 99, ("shop", "lines-00000001"): 7}
     assert setting.inventories.version > version
 
 
@@ -114,11 +111,11 @@ async def test_new_question_replaces_the_held_one_and_says_only_what_differs(set
     setting.questions = {"node-1": question(committed)}
     await setting.ask()
     asked = [one for one in setting.agents[URL].requests if isinstance(one, InventoryRequest)]
-    changes = [(one.changed, one.removed, one.wait_seconds) for one in asked if one.base and (one.changed or one.removed)]
-    assert changes == [((committed,), ("shop/lines-1",), 0)]
+    changes = [(one.changed, one.removed, one.wait_seconds) for one in asked if one.base]
+    assert [one for one in changes if one[0] or one[1]] == [((committed,), ("shop/lines-00000001",), 0)]
     assert setting.view.asked == {KEY: committed}
     assert setting.view.tables[KEY].manifest == "b" * 64
-    assert ("shop", "lines-1") not in setting.view.tables
+    assert ("shop", "lines-00000001") not in setting.view.tables
 
 
 async def test_epoch_of_deletions_reaches_the_agent_although_no_report_changes(setting: Setting) -> None:
@@ -138,7 +135,7 @@ async def test_report_ages_while_nothing_changes(setting: Setting) -> None:
     setting.agents[URL].answers = lambda call: (200, reports.pop()) if reports else (304, b"")
     await setting.ask()
     setting.now += seconds(45)
-    await setting.until(lambda: setting.view.report and setting.view.report.uptime_seconds > 100)
+    await until(lambda: setting.view.report and setting.view.report.uptime_seconds > 100)
     assert setting.view.report is not None
     assert setting.view.report.uptime_seconds == 145.0
 
@@ -161,7 +158,7 @@ async def test_agent_that_holds_nothing_back_is_not_asked_all_the_time(
     assert len(asked) <= 2
     setting.questions = {"node-1": question(LINES)}
     await setting.ask()
-    assert setting.view.asked.keys() == {("shop", "lines-1")}
+    assert setting.view.asked.keys() == {("shop", "lines-00000001")}
 
 
 async def test_agent_is_asked_again_on_demand(setting: Setting) -> None:
@@ -170,7 +167,7 @@ async def test_agent_is_asked_again_on_demand(setting: Setting) -> None:
     await setting.held()
     setting.now += seconds(5)
     setting.inventories.ask_again(URL)
-    await setting.until(lambda: setting.view.is_newer_than(NOW))
+    await until(lambda: setting.view.is_newer_than(NOW))
     await setting.held()
     setting.now += seconds(5)
     await setting.ask(again=True)
@@ -185,14 +182,14 @@ async def test_silence_is_timed_from_its_first_moment(setting: Setting) -> None:
     agent.reachable = False
     setting.now += seconds(5)
     agent.ring()
-    await setting.until(lambda: setting.view.silent_since)
+    await until(lambda: setting.view.silent_since)
     setting.now += seconds(5)
     silent = setting.view
     assert (silent.answered_at, silent.silent_since) == (NOW + seconds(5), NOW + seconds(5))
     assert setting.sizes == {KEY: 10}
     wakes = setting.wakes
     agent.reachable = True
-    await setting.until(lambda: setting.view.silent_since is None)
+    await until(lambda: setting.view.silent_since is None)
     assert setting.wakes > wakes > 0
 
 
@@ -204,7 +201,7 @@ async def test_restarted_agent_is_asked_in_full(setting: Setting) -> None:
     agent.sizes.clear()
     agent.put("orders", 3)
     agent.restart()
-    await setting.until(lambda: setting.sizes == {KEY: 3})
+    await until(lambda: setting.sizes == {KEY: 3})
     await setting.held()
     assert setting.view.silent_since is None
 
@@ -215,7 +212,7 @@ async def test_agent_that_loses_its_address_falls_silent(setting: Setting) -> No
     setting.now += seconds(5)
     await setting.ask(url=None)
     assert setting.view.silent_since == NOW + seconds(5)
-    setting.agents["https://10.0.0.9:8440"] = FakeAgent("node-1", sizes={"orders-1": 4})
+    setting.agents["https://10.0.0.9:8440"] = FakeAgent("node-1", sizes={"orders-00000001": 4})
     await setting.ask(url="https://10.0.0.9:8440")
     assert (setting.view.silent_since, setting.sizes) == (None, {KEY: 4})
 
@@ -259,7 +256,7 @@ async def test_malformed_answer_is_silence_of_that_agent_alone(setting: Setting,
     assert (views["node-1"].silent_since, views["node-1"].report) == (NOW, None)
     assert views["node-2"].silent_since is None
     agent.answers = None
-    await setting.until(lambda: setting.view.silent_since is None)
+    await until(lambda: setting.view.silent_since is None)
 
 
 async def test_error_that_nobody_foresaw_stays_in_its_conversation(setting: Setting) -> None:
@@ -272,7 +269,7 @@ async def test_error_that_nobody_foresaw_stays_in_its_conversation(setting: Sett
     await setting.ask()
     assert setting.view.silent_since == NOW
     setting.agents[URL].answers = None
-    await setting.until(lambda: setting.view.silent_since is None)
+    await until(lambda: setting.view.silent_since is None)
 
 
 async def test_newer_term_is_told(setting: Setting) -> None:
@@ -282,7 +279,7 @@ async def test_newer_term_is_told(setting: Setting) -> None:
     assert setting.heard[0] == 7
     assert setting.view.silent_since == NOW
     setting.term = 8
-    await setting.until(lambda: setting.view.silent_since is None)
+    await until(lambda: setting.view.silent_since is None)
 
 
 async def test_agent_of_the_release_before_is_asked_its_way(setting: Setting) -> None:
@@ -291,15 +288,46 @@ async def test_agent_of_the_release_before_is_asked_its_way(setting: Setting) ->
     agent.is_old = True
     setting.questions = {"node-1": question(ORDERS, LINES)}
     await setting.ask()
-    await setting.until(lambda: setting.sizes == {KEY: 10})
+    await until(lambda: setting.sizes == {KEY: 10})
     agent.put("lines", 5)
-    await setting.until(lambda: ("shop", "lines-1") in setting.sizes)
+    await until(lambda: ("shop", "lines-00000001") in setting.sizes)
     assert isinstance(agent.requests[-1], OldInventoryRequest)
     agent.is_old = False
     agent.reachable = False
-    await setting.until(lambda: setting.view.silent_since)
+    await until(lambda: setting.view.silent_since)
     agent.reachable = True
     await setting.held()
+
+
+async def test_start_waits_while_agents_answer_one_after_another(setting: Setting) -> None:
+    """A thousand agents take a while; a good group must not be called unstable because its agents' turn is later."""
+    agents = {f"https://10.1.0.{number}:8440": FakeAgent(f"n{number}") for number in range(6)}
+    setting.agents.update(agents)
+    order = asyncio.Semaphore(1)
+
+    async def slow(agent: FakeAgent, call: Call, wait_seconds: float) -> tuple[int, bytes]:
+        if wait_seconds:
+            return await FakeAgent.answer(agent, call, wait_seconds)
+        async with order:
+            await asyncio.sleep(0.03)
+        return await FakeAgent.answer(agent, call, wait_seconds)
+
+    for agent in agents.values():
+        agent.answer = partial(slow, agent)  # type: ignore[method-assign]
+    urls = {agent.node: url for url, agent in agents.items()}
+    await setting.inventories.ask(urls, set(urls), {})
+    assert [view.silent_since for view in setting.inventories.views.values()] == [None] * 6
+
+
+async def test_equal_reports_are_one_object(setting: Setting) -> None:
+    """Replicas are equal, and there are millions of them."""
+    setting.agents[OTHER_URL].put("orders")
+    urls = {"node-1": URL, "node-2": OTHER_URL}
+    await setting.inventories.ask(urls, set(urls), dict.fromkeys(urls, question(ORDERS)))
+    first, second = (setting.inventories.views[node].tables[KEY] for node in urls)
+    assert first == second
+    assert first.buckets[0] is second.buckets[0]
+    assert TableReport.model_validate(first.to_json_dict()) == first
 
 
 async def test_bytes_of_buckets_are_remembered_until_they_are_forgotten(setting: Setting) -> None:
@@ -320,7 +348,7 @@ async def test_nodes_that_are_gone_are_forgotten(setting: Setting) -> None:
     await setting.ask()
     await setting.inventories.ask({}, (), {})
     assert setting.inventories.views == {}
-    await setting.until(lambda: not setting.agents[URL].held)
+    await until(lambda: not setting.agents[URL].held)
 
 
 def _report(**fields: object) -> bytes:

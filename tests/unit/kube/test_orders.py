@@ -1,7 +1,10 @@
 """Orders to agents: answers, errors, agents that take their time, and orders that come too late."""
 
 import asyncio
+import re
 import threading
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -10,7 +13,10 @@ from colocation.kube import orders as module
 from colocation.kube.errors import StaleDecision
 from colocation.kube.orders import AgentFailure, AgentOrders, OrderNotSent, OrderRefused, OrderUnanswered
 
+from .agents import until
+
 URL = "https://10.0.0.1:8440"
+
 
 
 class FakeClient:
@@ -32,7 +38,7 @@ class Setting:
 
     def connect(self, url: str) -> AgentClient:
         self.clients[url] = FakeClient()
-        return self.clients[url]  # type: ignore[return-value]
+        return cast(AgentClient, self.clients[url])
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def setting(monkeypatch: pytest.MonkeyPatch) -> Setting:
     return Setting()
 
 
-def raising(error: Exception):  # type: ignore[no-untyped-def]
+def raising(error: Exception) -> Callable[[AgentClient], None]:
     def order(client: AgentClient) -> None:
         raise error
 
@@ -68,7 +74,7 @@ async def test_error_is_typed_by_what_is_done_about_it(
     setting: Setting, error: Exception, kind: type[AgentFailure]
 ) -> None:
     """A refusal is expected and harmless; the rest is a failure of the cluster that the next pass survives."""
-    with pytest.raises(AgentFailure, match="agent at https://10.0.0.1:8440") as caught:
+    with pytest.raises(AgentFailure, match=re.escape(f"agent at {URL}")) as caught:
         await setting.orders.call(URL, raising(error))
     assert type(caught.value) is kind
     assert isinstance(caught.value, StaleDecision) == (kind is OrderRefused)
@@ -91,8 +97,7 @@ async def test_slow_agent_gets_one_order_at_a_time(setting: Setting) -> None:
     assert await setting.orders.call("https://10.0.0.2:8440", lambda client: "other") == "other"
     gate.set()
     assert done.wait(10)
-    while URL not in setting.ended:
-        await asyncio.sleep(0)
+    await until(lambda: URL in setting.ended)
     assert await setting.orders.call(URL, lambda client: "again") == "again"
     setting.orders.close()
 
@@ -131,8 +136,7 @@ async def test_order_that_waited_beyond_its_time_is_not_sent(
     with pytest.raises(OrderUnanswered):
         await setting.orders.call(URL, lambda client: sent.set(), within_seconds=0.01)
     gate.set()
-    while URL not in setting.ended:
-        await asyncio.sleep(0)
+    await until(lambda: URL in setting.ended)
     assert not sent.is_set()
     monkeypatch.setattr(module, "ORDER_WAIT_SECONDS", 5)
     with pytest.raises(OrderNotSent, match="was not sent within"):

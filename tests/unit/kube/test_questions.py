@@ -43,8 +43,10 @@ class Cluster:
 
     def table(self, name: str, group: str | None, manifest: str | None = "a" * 64) -> ObservedTable:
         identity = Identity("shop", name, f"{sum(name.encode()):08d}-{name}", "1", 1, NOW)
-        snapshot = TableSnapshot(id=1, manifest=f"sha256:{manifest}", committed_at="2026-11-21T00:00:00Z")
-        status = ColocatedTableStatus(group=group, snapshot=snapshot if manifest else None)
+        snapshot = None
+        if manifest is not None:
+            snapshot = TableSnapshot(id=1, manifest=f"sha256:{manifest}", committed_at="2026-11-21T00:00:00Z")
+        status = ColocatedTableStatus(group=group, snapshot=snapshot)
         self.tables[name] = ObservedTable(identity, TABLE_SPEC, "", status)
         return self.tables[name]
 
@@ -127,7 +129,7 @@ def test_node_that_leaves_the_map_is_asked_while_it_holds_something(cluster: Clu
     cluster.update(questions)
     cluster.group("sales", "n1", "n3", version=2)
     cluster.update(questions)
-    assert keys(questions) == dict.fromkeys(("n1", "n2", "n3"), {"orders", "lines"})
+    assert keys(questions) == {node: {"orders", "lines"} for node in ("n1", "n2", "n3")}
     del cluster.tables["orders"]
     cluster.update(questions)
     assert keys(questions)["n2"] == {"lines"}

@@ -4,6 +4,7 @@ etcd takes 1.5 MiB per object, a ConfigMap holds 1 MiB, Linux takes 131,071 byte
 """
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from colocation.manifests.config_map import SparkConfigMap, spark_config_map_dat
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.agent import TableReference
 from colocation.model.base import Frozen
-from colocation.model.clone import CloneSource, CloneSpec, spec_from_environment
+from colocation.model.clone import CloneSource, CloneSpec, fitting, spec_from_environment
 from colocation.model.conditions import Condition
 from colocation.model.group import (
     MAX_ALLOWED_NAMESPACES,
@@ -25,7 +26,7 @@ from colocation.model.group import (
     UnstableBucket,
 )
 from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
-from colocation.model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
+from colocation.model.members import MAX_RECYCLED_TABLES, MAX_TABLES, GroupMember, RecycledTable
 from colocation.model.table import (
     COLUMNS_DIGEST_DIGITS,
     MAX_RETAINED_SNAPSHOTS,
@@ -37,6 +38,8 @@ from colocation.planner.placement import map_bytes
 
 TABLES, PARTITIONS, BUCKETS = 200, 2000, 1000
 ETCD_BYTES = 3 << 19
+PROCESS_BYTES = 2 << 20
+DIGITS = random.Random(0)
 CONFIG_MAP_BYTES = 1 << 20
 VARIABLE_BYTES = (1 << 17) - 1
 LONG_NAME = "a" * 63
@@ -67,33 +70,65 @@ def stored_bytes(part: Frozen) -> int:
     return len(json.dumps(part.to_json_dict(), separators=(",", ":")))
 
 
-def clone_spec(retained: int) -> CloneSpec:
-    """A clone of all tables, their names as long as they may be."""
-    tables = tuple(
+def clone_spec(tables: int, retained: int) -> CloneSpec:
+    """A clone of so many tables, their names as long as they may be, their manifests as different as they are."""
+    references = tuple(
         TableReference(
             namespace=LONG_NAME,
             directory=f"{LONG_NAME}-{number:08x}",
-            manifest=digest(number),
-            retained_manifests=tuple(digest(one) for one in range(retained)),
+            manifest=random_digest(),
+            retained_manifests=tuple(random_digest() for _ in range(retained)),
         )
-        for number in range(TABLES)
+        for number in range(tables)
     )
     sources = tuple(CloneSource(node=NODE.format(one), url=f"https://10.0.0.{one}:8440") for one in range(7))
     return CloneSpec(
-        namespace=LONG_NAME, group=LONG_NAME, bucket=7, target=NODE.format(9), tables=tables, sources=sources
+        namespace=LONG_NAME, group=LONG_NAME, bucket=7, target=NODE.format(9), tables=references, sources=sources
     )
 
 
-@pytest.mark.parametrize("retained", [0, Retention().snapshots, 60])
-def test_clone_job_of_many_tables(retained: int) -> None:
-    """Each variable can be handed to a process, the Job can be stored, and the clone reads what was written."""
-    spec = clone_spec(retained)
+def random_digest() -> str:
+    """Which no compression makes shorter than its bytes."""
+    return f"{DIGITS.getrandbits(256):064x}"
+
+
+@pytest.mark.parametrize(
+    ("tables", "retained", "is_whole"),
+    [
+        pytest.param(1, 0, True, id="one table"),
+        pytest.param(MAX_TABLES, Retention().snapshots, True, id="all tables, as many snapshots as by default"),
+        pytest.param(MAX_TABLES, 25, False, id="all tables, 25 snapshots each"),
+        pytest.param(MAX_TABLES, MAX_RETAINED_SNAPSHOTS, False, id="as many as there can be"),
+        pytest.param(1, MAX_RETAINED_SNAPSHOTS, True, id="one table with all its snapshots"),
+    ],
+)
+def test_clone_job_never_outgrows_an_object(tables: int, retained: int, is_whole: bool) -> None:
+    """What a Job cannot be told of at once is left to the next; a process and the API server take what it is told."""
+    wanted = clone_spec(tables, retained)
+    spec = fitting(wanted)
     job = clone_job("clone-x", spec, None, 0, SETTINGS)
     [container] = job["spec"]["template"]["spec"]["containers"]
     environment = {entry["name"]: entry["value"] for entry in container["env"]}
     assert max(len(f"{name}={value}\0") for name, value in environment.items()) <= VARIABLE_BYTES
     assert len(json.dumps(job)) < ETCD_BYTES
+    assert sum(map(len, environment.values())) < PROCESS_BYTES
     assert spec_from_environment(environment) == spec
+    assert spec.tables == wanted.tables[: len(spec.tables)]
+    assert (len(spec.tables) == tables) is is_whole
+    assert len(spec.tables) >= tables // 8, "a few Jobs are enough"
+
+
+def test_clone_spec_of_an_older_operator_is_read() -> None:
+    """Its Jobs may run while the operator is upgraded."""
+    spec = clone_spec(2, 1)
+    assert spec_from_environment({"CLONE_SPEC": spec.model_dump_json(by_alias=True)}) == spec
+
+
+@pytest.mark.parametrize("text", ["", "bm90IHpzdGQ=", "***", "{}"])
+def test_other_clone_specs_are_refused(text: str) -> None:
+    """With a ValueError, which the clone tells of."""
+    with pytest.raises(ValueError, match=r"CLONE_SPEC|CloneSpec|base64"):
+        spec_from_environment({"CLONE_SPEC": text})
 
 
 def largest_map(limit_bytes: int) -> BucketSequence:

@@ -5,6 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from colocation.model.plan import Plan
+from colocation.model.snapshot import Snapshot
+from colocation.planner import planning as plans
+from colocation.planner.status import Status
 from colocation.reconcile import decide as deciding
 from colocation.reconcile import planned as planning
 from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
@@ -76,22 +80,43 @@ def test_error_of_one_group_is_that_groups(
     assert before.errors == {}
 
 
-def test_group_that_the_planner_cannot_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others are planned without it."""
-    original = planning.plan
+@pytest.mark.parametrize("judged", [True, False], ids=["with a verdict", "without a verdict"])
+def test_group_that_the_planner_cannot_plan(monkeypatch: pytest.MonkeyPatch, judged: bool) -> None:
+    """The others are planned without it; without a verdict it is not stable."""
+    original = plans.plan
 
-    def plan(snapshot):  # type: ignore[no-untyped-def]
+    def plan(snapshot: Snapshot) -> Plan:
         if any(group.name == "sales" for group in snapshot.groups):
             raise Boom
         return original(snapshot)
 
-    monkeypatch.setattr(planning, "plan", plan)
+    def status(view: object) -> Status:
+        raise Boom
+
+    monkeypatch.setattr(plans, "plan", plan)
+    if not judged:
+        monkeypatch.setattr(plans, "group_status", status)
     after = decided(two_groups())
-    assert {one.name: (one.stable, one.reason) for one in after.plan.groups} == {
-        "sales": (False, "InternalError"),
-        "stock": (True, "AllReplicasComplete"),
-    }
-    assert [mark.group.name for mark in actions_of(after, MarkGroupUnstable)] == ["sales"]
+    assert list(after.errors) == ["plan of group shop/sales"]
+    marks = [(mark.group.name, mark.status["reason"]) for mark in actions_of(after, MarkGroupUnstable)]
+    assert marks == ([] if judged else [("sales", "InternalError")])
+    written = {one.group.name: one.status for one in actions_of(after, WriteGroupStatus)}
+    assert written["stock"]["stable"] is True
+    if judged:
+        assert written["sales"]["stable"] is True
+        assert "InternalError" in str(written["sales"]["conditions"])
+
+
+def test_plan_that_cannot_be_checked_is_not_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdicts stand."""
+
+    def check(snapshot: Snapshot, plan: Plan) -> Plan:
+        raise Boom
+
+    monkeypatch.setattr(planning, "without_violations", check)
+    after = decided(two_groups())
+    assert list(after.errors) == ["check of plans"]
+    assert all(one.stable and not (one.start_now or one.drops or one.next_map) for one in after.plan.groups)
 
 
 def test_error_of_one_table_is_that_tables(monkeypatch: pytest.MonkeyPatch) -> None:

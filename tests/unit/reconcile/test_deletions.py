@@ -140,25 +140,3 @@ def test_silent_agent_is_ordered_nothing() -> None:
     views = {name: replace(view, silent_since=NOW - seconds(1)) for name, view in observation.agent_views.items()}
     decision = decided(replace(observation, agent_views=views))
     assert not [one for kind in (DropBucket, CollectGarbage, RecycleTable) for one in actions_of(decision, kind)]
-
-
-def dropped(recovers: bool, purge_at: str) -> Observation:
-    """Node 1 was away when the table was dropped: its folder lies there; ``recovers``: a table asks for it."""
-    table, record = recovering(ORDERS)
-    group = settled_group((), (record.model_copy(update={"purge_at": purge_at}),))
-    tables = (table,) if recovers else ()
-    views = {name: agent_view(group, tables, ()) for name in ("node-2", "node-3")}
-    views["node-1"] = agent_view(group, tables, (), unknown=(f"shop/{ORDERS.directory}",))
-    return observe(group, tables, views)
-
-
-def test_recycling_carries_a_proof() -> None:
-    """Of a folder that no table has."""
-    [action] = actions_of(decided(dropped(recovers=False, purge_at=PURGE_AT)), RecycleTable)
-    assert (action.node, action.directory, action.keep_seconds) == ("node-1", ORDERS.directory, 12 * 3600)
-    assert action.proof == proof_of(ORDERS).model_copy(update={"group_uid": None, "map_version": 0})
-
-
-def test_folder_that_is_taken_over_is_not_recycled() -> None:
-    """Its time in the bin is over: it would be purged at once, while the table waits for it."""
-    assert not actions_of(decided(dropped(recovers=True, purge_at="2026-11-21T11:00:00Z")), RecycleTable)

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.model.agent import DeletionProof
+from colocation.model.agent import CloneProgress, DeletionProof
 from colocation.model.group import ColocationGroupStatus
 from colocation.model.members import GroupMember
 from colocation.reconcile.actions import DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.evidence import Evidence
 from colocation.state.observation import AgentView, Observation
 
-from ..state.objects import GROUP_UID, NOW, group, seconds, table, table_report, view
+from ..state.objects import GROUP_UID, NOW, clone_job, group, node, seconds, table, table_report, view
 
 MAP = ColocationGroupStatus(backends_per_bucket_seq=(("node-1", "node-2"),), map_version=3)
 GROUP = group(status=MAP, buckets=1)
@@ -67,6 +67,9 @@ def test_nothing_is_dropped_before_the_group_knows_its_tables() -> None:
     assert seen.allows_drop(told_group, (orders,), 0, views)
 
 
+PROGRESS = CloneProgress(
+    namespace="shop", group="sales", bucket=0, bytes_done=7, bytes_total=10, updated_at="1970-01-01T00:00:00Z"
+)
 PROOF = DeletionProof(instance="a", not_after_seconds=30, term=1, table_uid="u")
 ORDERS = table("orders")
 KEY = ("shop", ORDERS.directory)
@@ -126,3 +129,32 @@ def test_orders_to_a_node_that_is_gone_are_forgotten_when_they_are_void() -> Non
     evidence = Evidence().after(Observation(NOW), (ORDERED["a bucket"],))
     assert evidence.after(Observation(NOW + seconds(20)), ()).ordered == evidence.ordered
     assert evidence.after(Observation(NOW + seconds(40)), ()).ordered == {}
+
+
+def test_time_of_a_clock_that_is_ahead_counts_from_when_it_was_first_seen() -> None:
+    """A node that is down, and a Job that failed, an hour in the future: tolerance and back-off begin now, and end."""
+    hour = NOW + seconds(3600)
+    down = replace(node("node-1", ready=False), ready_changed_at=hour)
+    failed = clone_job("failed", 1, hour)
+    first = Observation(NOW, nodes=(down,), clone_jobs=(failed,))
+    evidence = Evidence().after(first, ())
+    for moment in (NOW, NOW + seconds(60), NOW + seconds(1800)):
+        later = replace(first, now=moment)
+        trusted, evidence = evidence.trusted(later), evidence.after(later, ())
+        assert trusted.nodes[0].ready_changed_at == NOW
+        assert trusted.clone_jobs[0].finished_at == NOW
+    over = replace(first, now=hour + seconds(1), nodes=(), clone_jobs=())
+    assert evidence.after(over, ()).future_seen == {}, "what is remembered does not grow"
+
+
+def test_clone_has_not_advanced_since_its_bytes_were_first_seen() -> None:
+    """By the operator's own clock, whatever the agent's says."""
+    told = view(clones=(PROGRESS,))
+    seen = Observation(NOW, clone_jobs=(clone_job(),), agent_views={"node-3": told})
+    evidence = Evidence().after(seen, ())
+    later = replace(seen, now=NOW + seconds(50))
+    assert evidence.trusted(later).clone_jobs[0].advanced_at == NOW
+    more = replace(later, agent_views={"node-3": view(clones=(PROGRESS.model_copy(update={"bytes_done": 8}),))})
+    assert evidence.trusted(more).clone_jobs[0].advanced_at == later.now
+    pending = replace(later, clone_jobs=(clone_job("pending"),))
+    assert evidence.trusted(pending).clone_jobs[0].advanced_at == later.now

@@ -8,6 +8,7 @@ import pytest
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column
+from colocation.spark.catalog import NoAnswer, TableObject
 from colocation.spark.load_target import NotReady, wait_until_loadable
 
 from .fake_catalog import NAMESPACE, FakeCatalog
@@ -88,3 +89,23 @@ def test_goes_on_as_soon_as_the_operator_is_done() -> None:
 
     target = wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: 0.0, sleep=operator_makes_the_map)
     assert (target.buckets, target.agents) == (MAP, AGENTS)
+
+
+def test_an_api_server_that_is_away_for_a_moment_ends_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows may have been sent by then; when it stays away the error says what it said last."""
+    catalog = ready_catalog()
+    answers = [NoAnswer("503"), NoAnswer("503"), catalog.tables["orders"]]
+
+    def get_table(namespace: str, name: str) -> TableObject:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(catalog, "get_table", get_table)
+    clock = itertools.count()
+    target = wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: next(clock), sleep=lambda _: None)
+    assert target.buckets == MAP
+    answers[:] = [NoAnswer("the API server answered 503")] * 9
+    with pytest.raises(NotReady, match="cannot be loaded after 5 s: the API server answered 503"):
+        wait_until_loadable(catalog, NAMESPACE, "orders", 5, clock=lambda: next(clock), sleep=lambda _: None)

@@ -53,10 +53,11 @@ def test_clone_advances_with_its_progress() -> None:
     """``since`` is when it last advanced: that is how a stalled clone is told from a slow one."""
     advanced = NOW - seconds(5)
     progress = CloneProgress(
-        namespace="shop", group="sales", bucket=0, bytes_done=7, bytes_total=10, updated_at=advanced.isoformat()
+        namespace="shop", group="sales", bucket=0, bytes_done=7, bytes_total=10, updated_at="2999-01-01T00:00:00Z"
     )
-    found = clones_of(observation(clone_job(), agent_views={"node-3": view(clones=(progress,))}), (EMPTY,))
-    assert [(clone.bytes_done, clone.since) for clone in found] == [(7, advanced)]
+    job = replace(clone_job(), advanced_at=advanced)
+    found = clones_of(observation(job, agent_views={"node-3": view(clones=(progress,))}), (EMPTY,))
+    assert [(clone.bytes_done, clone.since) for clone in found] == [(7, advanced)], "by the operator's own clock"
     [without] = clones_of(observation(clone_job()), (EMPTY,))
     assert (without.bytes_done, without.since, without.source, without.to) == (0, NOW - seconds(30), "node-1", "node-3")
 

@@ -137,14 +137,15 @@ def test_forged_status_changes_nothing_of_others(data: st.DataObject) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_forged_words_of_the_operator_are_not_heard(data: st.DataObject) -> None:
-    """The group remembers what was accepted; a status that cannot be read is told, until it is written anew."""
+    """The group remembers what was accepted; and the operator's own fields are written anew, so they are no fault."""
     observation, victim = data.draw(clusters())
     uid = victim.identity.uid
     if not is_remembered(observation, uid):
         return
     forged = forge(victim, data.draw(patches(victim, OPERATORS_FIELDS)))
     before = memberships(observation)
-    after = memberships(with_table(observation, replace(forged, status_error="")))
+    assert forged.status_error == ""
+    after = memberships(with_table(observation, forged))
     assert after.refusals.get(uid) == before.refusals.get(uid)
     assert after.memories[uid] == before.memories[uid]
 
@@ -208,7 +209,7 @@ def test_bad_status_is_refused_and_the_good_snapshot_named() -> None:
     assert found.refusals[orders.identity.uid].reason == Reason.INVALID_STATUS
     assert found.refusals[orders.identity.uid].message == (
         'status.snapshot.manifest is "x": allowed is sha256: followed by 64 hexadecimal digits in lower case; '
-        "correct it with kubectl edit --subresource=status; "
+        "load the table again with mode overwrite, or correct the status by kubectl edit --subresource=status; "
         f"its group remembers snapshot 1, manifest {orders.status.snapshot.manifest}"
     )
     assert found.memories[orders.identity.uid].snapshot == orders.status.snapshot
@@ -218,6 +219,41 @@ def test_bad_status_is_refused_and_the_good_snapshot_named() -> None:
 def recycled_of(observation: Observation, of: ObservedGroup) -> tuple[RecycledTable, ...]:
     index = TableIndex(observation, memberships(observation))
     return next_recycled(index, TableReports(observation), of)
+
+
+WIDER = [{"name": "k", "type": "bigint"}, {"name": "new", "type": "int"}]
+WIDEST = [*WIDER, {"name": "newer", "type": "int"}]
+
+
+@pytest.mark.parametrize(
+    ("remembered", "status", "spec", "refused"),
+    [
+        pytest.param(WIDER, WIDER, WIDEST, False, id="a change of the spec"),
+        pytest.param(WIDEST, WIDER, WIDEST, False, id="the operator died before it wrote the table's status"),
+        pytest.param(WIDER, WIDEST, WIDEST, False, id="the operator died before it wrote the group's status"),
+        pytest.param(WIDER, OTHER_COLUMNS, WIDER, False, id="forged"),
+        pytest.param(WIDER, [], WIDER, False, id="removed"),
+        pytest.param(WIDER, OTHER_COLUMNS, WIDEST, True, id="forged, and the spec changed"),
+        pytest.param(WIDER, [], WIDEST, True, id="removed, and the spec changed"),
+        pytest.param(WIDER, [{"name": "k", "type": "nonsense"}], WIDEST, True, id="unreadable, and the spec changed"),
+        pytest.param(None, WIDER, WIDEST, False, id="remembered by an older release"),
+    ],
+)
+def test_columns_are_compared_with_those_that_were_accepted(
+    remembered: list[Any] | None, status: list[Any], spec: list[Any], refused: bool
+) -> None:
+    """However far the operator came with its writes; a refusal ends once the spec is as it was."""
+    accepted = placed("orders", "sales", "sales", columns=remembered or WIDER)
+    sales = remembering(group("sales"), accepted)
+    if remembered is None:
+        old = sales.status.members[0].model_copy(update={"columns_digest": ""})
+        sales = replace(sales, status=sales.status.model_copy(update={"members": (old,)}))
+    now = forge(replace(accepted, spec=placed("orders", "sales", "sales", columns=spec).spec), {"columns": status})
+    found = memberships(Observation(NOW, groups=(sales,), tables=(now,)))
+    assert (accepted.identity.uid in found.refusals) is refused
+    if refused:
+        again = forge(accepted, {"columns": status})
+        assert memberships(Observation(NOW, groups=(sales,), tables=(again,))).refusals == {}
 
 
 @pytest.mark.parametrize("recovers", [True, False], ids=["of the same name", "of another name"])

@@ -108,3 +108,19 @@ def test_spec_that_makes_no_sense_says_why() -> None:
     parsed = parse_table({"metadata": metadata(), "spec": {"columns": columns, "bucketedBy": ["a"]}})
     assert parsed.spec is None
     assert "columns named twice: a" in parsed.spec_error
+
+
+@pytest.mark.parametrize(
+    ("text", "is_understood"),
+    [
+        ('{"uid": "0a1b2c3d-0", "snapshot": {"id": 1, "manifest": "sha256:%s", "committedAt": "%s"}}', True),
+        ('{"uid": "0a1b2c3d-0", "snapshot": {"id": 1, "manifest": "x", "committedAt": "%.0s%s"}}', False),
+        ("not JSON%.0s%.0s", False),
+    ],
+    ids=["of the command", "with a bad manifest", "of somebody else"],
+)
+def test_adoption_is_an_annotation(text: str, is_understood: bool) -> None:
+    """One that is not understood adopts nothing, and harms nobody."""
+    annotations = {"colocation.dev/adopts": text % ("a" * 64, "2026-11-21T00:00:00Z")}
+    parsed = parse_table({"metadata": {**metadata(), "annotations": annotations}, "spec": {}})
+    assert (parsed.adopts is not None) is is_understood

@@ -30,7 +30,8 @@ def states(report: TableReport) -> dict[int, str | None]:
 
 
 def report_on(inventory: Inventory) -> TableReport:
-    """The report on ``TABLE``."""
+    """The report on ``TABLE``, after a look at its folders."""
+    inventory.table(TABLE.path).look()
     return inventory.report([TABLE.reference])[0]
 
 
@@ -212,12 +213,6 @@ def test_verify_needs_the_manifest(inventory: Inventory) -> None:
         inventory.table(TABLE.path).verify("00" * 32, deep=False)
 
 
-def test_unknown_directories(inventory: Inventory) -> None:
-    """Folders of tables that the operator did not name, and only those."""
-    assert inventory.unknown_directories([]) == ("shop/orders-0a1b2c3d",)
-    assert inventory.unknown_directories([TABLE.reference]) == ()
-
-
 def test_a_table_that_vanishes_and_returns(inventory: Inventory, root: DataRoot) -> None:
     """A folder moved away by hand is noticed, and so is its return."""
     report_on(inventory)
@@ -270,5 +265,6 @@ def test_buckets_that_lack_retained_files_are_told(root: DataRoot, inventory: In
     [report] = inventory.report([reference])
     assert (report.retained_present, report.retained_missing) == (True, ())
     on_disk(root, TABLE.path, data_path(1, load="old")).unlink()
+    inventory.table(TABLE.path).look()
     [report] = inventory.report([reference])
     assert (report.retained_present, report.retained_missing) == (True, (1,))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom
-from colocation.storage.incoming import IncomingFile, remove_stale
+from colocation.storage.incoming import IncomingFile, received_bytes, remove_stale
 from colocation.storage.publish import publish_once
 from colocation.storage.root import UPLOADS, DataRoot
 
@@ -99,6 +99,21 @@ def test_an_interruption_anywhere_can_be_repeated(
     publish(root, TABLE.path, PATH, b"content")
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
     assert uploads(root) == []
+
+
+def test_what_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed fsync the kernel takes the pages for written: whoever went on would publish lost bytes (D4)."""
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with IncomingFile(root, UPLOADS, "x") as incoming:
+        incoming.write(b"content")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            with pytest.raises(OSError, match="Input/output"):
+                incoming.settle()
+    assert received_bytes(root, UPLOADS, "x") == 0
 
 
 def test_a_full_disk_is_said_so(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,14 @@
 """Dropped tables wait in the bin, come back whole, or go for good."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from colocation.storage import recycling
 from colocation.storage.errors import InvalidPath, ManifestMissing
 from colocation.storage.inventory import Inventory
-from colocation.storage.paths import table_path
+from colocation.storage.paths import TablePath, table_path
 from colocation.storage.root import DataRoot
 
 from .conftest import Clock
@@ -15,6 +16,7 @@ from .tables import data_path, make_table, on_disk, publish_table
 
 TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(3)})
 SUCCESSOR = table_path("shop", "orders-99999999")
+UNWANTED: Callable[[TablePath], bool] = frozenset[TablePath]().__contains__
 
 
 def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
@@ -26,7 +28,7 @@ def test_recycles_and_purges(root: DataRoot, clock: Clock) -> None:
     name = f"shop.orders-0a1b2c3d.{int(clock.now)}"
     assert (root.path / ".recycle" / name / data_path(0, partition="o_year=0")).exists()
     assert json.loads((root.path / ".recycle" / f"{name}.json").read_text()) == {"keepSeconds": 100, "keptSeconds": 0}
-    purge = recycling.Purge(root)
+    purge = recycling.Purge(root, UNWANTED)
     assert purge.run() == []
     clock.advance(99)
     assert purge.run() == []
@@ -50,7 +52,7 @@ def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(root: Data
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 0)
     next((root.path / ".recycle").glob("*.json")).write_text("{")
-    purge = recycling.Purge(root)
+    purge = recycling.Purge(root, UNWANTED)
     assert purge.run() == []
     clock.advance(recycling.DEFAULT_KEEP_SECONDS)
     assert purge.run() == [TABLE.path]
@@ -61,18 +63,33 @@ def test_a_stepped_clock_purges_nothing(root: DataRoot, clock: Clock) -> None:
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 1000)
     clock.step(1_000_000)
-    purge = recycling.Purge(root)
+    purge = recycling.Purge(root, UNWANTED)
     assert purge.run() == []
+    clock.step(1_000_000)
     clock.advance(600)
     assert purge.run() == []
     clock.advance(10)
     assert purge.run() == []
-    restarted = recycling.Purge(root)
+    restarted = recycling.Purge(root, UNWANTED)
     assert restarted.run() == []
     clock.advance(399)
     assert restarted.run() == []
     clock.advance(1)
     assert restarted.run() == [TABLE.path]
+
+
+def test_a_folder_of_a_wanted_table_is_not_purged(root: DataRoot, clock: Clock) -> None:
+    """Somebody took it for a dropped one; it goes once nobody wants the table any more."""
+    wanted = {TABLE.path}
+    publish_table(root, TABLE)
+    recycling.recycle(root, Inventory(root), TABLE.path, 100)
+    purge = recycling.Purge(root, wanted.__contains__)
+    clock.advance(1000)
+    assert purge.run() == []
+    clock.advance(1000)
+    assert purge.run() == []
+    wanted.clear()
+    assert purge.run() == [TABLE.path]
 
 
 def test_a_clock_that_repeats_a_second_overwrites_nothing(root: DataRoot) -> None:

@@ -1,6 +1,7 @@
 """Deletion frees exactly what it may, can be repeated, and takes no file that a load may commit or has committed."""
 
 import os
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -158,16 +159,18 @@ STEPS = [
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
+@pytest.mark.parametrize("again", [True, False], ids=["put again", "put"])
 @pytest.mark.parametrize("steps", STEPS)
 def test_a_stepped_clock_makes_no_file_old(
-    root: DataRoot, clock: Clock, delete: Deletion, steps: list[tuple[int, int]]
+    root: DataRoot, clock: Clock, delete: Deletion, again: bool, steps: list[tuple[int, int]]
 ) -> None:
     """The files of a load under way stay for the grace, whatever is done to the wall clock before and after."""
     publish_table(root, TABLE)
+    if again:
+        publish(root, TABLE.path, GARBAGE, b"garbage")
     clock.advance(1000)
     (before, _), (_, after) = steps
     clock.step(before)
-    root.ages.note()
     publish(root, TABLE.path, GARBAGE, b"garbage")
     os.utime(on_disk(root, TABLE.path, GARBAGE), (clock.now, clock.now))
     clock.step(after)
@@ -209,3 +212,59 @@ def test_an_upload_of_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -
     publish(root, TABLE.path, GARBAGE, b"garbage")
     os.utime(on_disk(root, TABLE.path, GARBAGE), (clock.now, clock.now))
     assert collect_garbage(root, Inventory(root), TABLE.path, Live(LIVE, 100)).files == 0
+
+
+class PublishingLock:
+    """A table's lock: whoever waits for it gets it after a load has put its manifest."""
+
+    def __init__(self, publish_first: Callable[[], None]) -> None:
+        self.publish_first = publish_first
+
+    def __enter__(self) -> None:
+        self.publish_first()
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("delete", DELETIONS)
+def test_a_manifest_that_comes_while_a_deletion_waits_counts(
+    root: DataRoot, clock: Clock, delete: Deletion
+) -> None:
+    """What is spared is found out under the lock that publication takes too."""
+    publish_table(root, TABLE)
+    publish(root, TABLE.path, NEXT_FILE, NEXT.contents[NEXT_FILE])
+    clock.advance(200)
+    manifest = on_disk(root, TABLE.path, manifest_path(NEXT.manifest))
+
+    def put() -> None:
+        manifest.write_bytes(NEXT.stored)
+        os.utime(manifest, (clock.now, clock.now))
+
+    root._table_locks[TABLE.path] = PublishingLock(put)
+    delete(root, Inventory(root), Live(LIVE, 100))
+    assert NEXT_FILE in paths(root)
+
+
+def test_a_verification_waits_for_a_deletion_that_did_not_know_of_it(root: DataRoot) -> None:
+    """It sees what is left, not what was there before."""
+    noted = threading.Event()
+
+    def note() -> None:
+        root.note_use(TABLE.path, NEXT.manifest)
+        noted.set()
+
+    verifying = threading.Thread(target=note)
+    with root.lock_of(TABLE.path):
+        verifying.start()
+        assert not noted.wait(0.2)
+    verifying.join(60)
+    assert root.was_used_within(TABLE.path, NEXT.manifest, 60)
+
+
+def test_only_the_last_uses_are_remembered(root: DataRoot) -> None:
+    """However many manifests are verified."""
+    for number in range(101):
+        root.note_use(TABLE.path, f"{number}")
+    assert not root.was_used_within(TABLE.path, "0", 60)
+    assert root.was_used_within(TABLE.path, "1", 60)

@@ -1,0 +1,173 @@
+"""``adopt``: makes tables again from the manifests on the disks, after their objects were lost."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import click
+
+from ..manifests.recovered_table import adopted_table, adopting_group
+from ..model.adoption import OrphanFolder, OrphanSnapshot
+from ..model.agent import RecycledSchema
+from ..model.limits import MAX_REPLICAS
+from ..model.spark_types import canonical_type
+from .cluster import Cluster
+from .errors import CommandFailed
+from .operator_port import fetch_orphans
+from .options import Target, cluster_options, operator_namespace_option, output_option
+from .output import Format, columns, size, write
+
+MAX_NAME_LENGTH = 63
+
+
+@dataclass
+class Adopted:
+    """One folder and what becomes of it. ``passed_over``: newer snapshots, and why each is not taken."""
+
+    folder: OrphanFolder
+    chosen: OrphanSnapshot | None
+    group: str = ""
+    refusal: str = ""
+    passed_over: list[str] = field(default_factory=list)
+
+    def to_json_dict(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "namespace": self.folder.namespace,
+            "table": self.folder.table,
+            "directory": self.folder.directory,
+            "nodes": list(self.folder.nodes),
+            "group": self.group,
+            "adopted": not self.refusal,
+            "reason": self.refusal,
+            "snapshot": self.chosen.snapshot.to_json_dict() if self.chosen and not self.refusal else None,
+            "passedOver": self.passed_over,
+        }
+
+
+@click.command()
+@click.option("-A", "--all-namespaces", is_flag=True, help="Folders of all namespaces.")
+@click.option("--table", default=None, help="Only the folders of this table.")
+@click.option("--group", default=None, help="The group to make the tables in; default: one for each bucket key.")
+@click.option("--dry-run", is_flag=True, help="Say what would be made, and make nothing.")
+@cluster_options
+@operator_namespace_option
+@output_option
+def adopt(
+    all_namespaces: bool,
+    table: str | None,
+    group: str | None,
+    dry_run: bool,
+    target: Target,
+    operator_namespace: str,
+    output: Format,
+) -> None:
+    """Make lost tables again from the files on the nodes, as after a restore of etcd.
+
+    Each folder that no table has becomes a table of its name, with the newest snapshot of which every bucket is whole
+    on some node. The operator then brings the files in. Nothing is copied or deleted by this command.
+    """
+    cluster = target.open()
+    found = fetch_orphans(cluster.connection, operator_namespace).folders
+    wanted = [one for one in found if all_namespaces or one.namespace == cluster.namespace]
+    wanted = [one for one in wanted if table in (None, one.table)]
+    plans = _plans(wanted, group)
+    for plan in plans:
+        if not plan.refusal and not dry_run:
+            plan.refusal = _refused(cluster, plan, _replicas(plan, plans))
+    write([one.to_json_dict() for one in plans], _text(plans, dry_run), output)
+    if plans and all(one.refusal for one in plans):
+        raise CommandFailed("no table was adopted")
+
+
+def _plans(folders: Iterable[OrphanFolder], group: str | None) -> list[Adopted]:
+    """One per folder. Of several folders of one table's name, the newest snapshot wins; the others stay as they are."""
+    plans = [_plan(folder, group) for folder in folders]
+    best: dict[tuple[str, str], Adopted] = {}
+    for plan in plans:
+        key = (plan.folder.namespace, plan.folder.table)
+        other = best.get(key)
+        if plan.chosen and (other is None or _age(plan) > _age(other)):
+            best[key] = plan
+    for plan in plans:
+        winner = best.get((plan.folder.namespace, plan.folder.table))
+        if not plan.refusal and plan is not winner and winner is not None:
+            plan.refusal = f"folder {winner.folder.directory} has a newer snapshot of the same table"
+    return plans
+
+
+def _age(plan: Adopted) -> tuple[str, int]:
+    assert plan.chosen is not None
+    return plan.chosen.snapshot.committed_at, plan.chosen.snapshot.id
+
+
+def _plan(folder: OrphanFolder, group: str | None) -> Adopted:
+    chosen = folder.chosen
+    newer = [one for one in folder.snapshots if chosen is None or one.snapshot.id > chosen.snapshot.id]
+    passed_over = [f"snapshot {one.snapshot.id}: {_why_not(one)}" for one in newer if one is not chosen]
+    if chosen is None:
+        problem = folder.problem or "no snapshot is whole; nodes that are away may have the rest"
+        return Adopted(folder, None, refusal=problem, passed_over=passed_over)
+    return Adopted(folder, chosen, group or group_name(chosen.table_schema), passed_over=passed_over)
+
+
+def _why_not(snapshot: OrphanSnapshot) -> str:
+    if snapshot.missing_buckets is None:
+        return "not looked at; it lies in a recycle bin, or newer ones are whole"
+    listed = ", ".join(map(str, snapshot.missing_buckets[:10]))
+    return f"no node has buckets {listed} whole"
+
+
+def group_name(schema: RecycledSchema) -> str:
+    """The group of adopted tables of this bucket key: the same for all of them, however often the command is run."""
+    types = [
+        canonical_type(column.type)
+        for key in schema.bucketed_by
+        for column in schema.columns
+        if column.name.lower() == key.lower()
+    ]
+    text = re.sub(r"[^a-z0-9]+", "-", f"adopted-{'-'.join(types)}-{schema.buckets}".lower())
+    return text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH - 7].rstrip('-')}-{schema.buckets}"
+
+
+def _replicas(plan: Adopted, plans: Sequence[Adopted]) -> int:
+    """As many as the tables of the group have copies."""
+    key = (plan.folder.namespace, plan.group)
+    copies = [one.chosen.copies for one in plans if one.chosen and (one.folder.namespace, one.group) == key]
+    return min(MAX_REPLICAS, max([1, *copies]))
+
+
+def _refused(cluster: Cluster, plan: Adopted, replicas: int) -> str:
+    """Make the group, unless it is there, and the table; why that was refused, empty when it was not."""
+    assert plan.chosen is not None
+    namespace = plan.folder.namespace
+    group = adopting_group(namespace, plan.group, plan.chosen.table_schema, replicas)
+    cluster.create(group)
+    try:
+        is_made = cluster.create(adopted_table(plan.folder, plan.chosen, plan.group))
+    except CommandFailed as error:
+        return str(error)
+    return "" if is_made else f"a table {namespace}/{plan.folder.table} exists; drop or rename it first"
+
+
+def _text(plans: Sequence[Adopted], dry_run: bool) -> str:
+    if not plans:
+        return "every table folder on the nodes belongs to a table, or to one in the recycle bin; nothing to adopt"
+    rows = [
+        [
+            one.folder.namespace,
+            one.folder.table,
+            one.group,
+            one.chosen.snapshot.id if one.chosen else None,
+            one.chosen.snapshot.rows if one.chosen else None,
+            size(one.chosen.snapshot.bytes) if one.chosen else None,
+            len(one.folder.nodes),
+            one.refusal or ("would be adopted" if dry_run else "adopted"),
+        ]
+        for one in plans
+    ]
+    header = ["NAMESPACE", "TABLE", "GROUP", "SNAPSHOT", "ROWS", "BYTES", "NODES", "RESULT"]
+    passed = [f"{one.folder.namespace}/{one.folder.table}: {text}" for one in plans for text in one.passed_over]
+    last = [] if dry_run else ["the operator brings the files in; look at `colocation tables`"]
+    return "\n".join([columns(header, rows), *passed, *last])
+

@@ -1,0 +1,57 @@
+"""What all agents together have said of each manifest: how large its buckets are, and every report of one only once.
+
+A large cluster has millions of bucket reports, most of them equal: replicas are, and so is what a node lacks.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ..model.agent import BucketReport, TableReport
+from ..state.observation import BucketBytes
+
+BytesKey = tuple[str, str, str]
+"""(namespace, directory, manifest)."""
+
+
+class ManifestMemory:
+    """Of the manifests that are wanted; whoever knows which those are has the others forgotten."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[BytesKey, BucketBytes] = {}
+        self._known: dict[BytesKey, dict[BucketReport, BucketReport]] = {}
+        self._shown: Mapping[BytesKey, BucketBytes] | None = None
+
+    @property
+    def bucket_bytes(self) -> Mapping[BytesKey, BucketBytes]:
+        """Bytes of each bucket, as any agent that has the manifest said; not changed any more once it is handed out."""
+        if self._shown is None:
+            self._shown = dict(self._bytes)
+        return self._shown
+
+    def take(self, table: TableReport) -> None:
+        """Learn from a report that nobody else has yet, and let it share what was said before."""
+        if table.manifest is None:
+            return
+        key = (table.namespace, table.directory, table.manifest)
+        known = self._known.setdefault(key, {})
+        for number, bucket in table.buckets.items():
+            table.buckets[number] = known.setdefault(bucket, bucket)
+        if table.manifest_present:
+            self._learn_bytes(key, {number: bucket.bytes_wanted for number, bucket in table.buckets.items()})
+
+    def forget(self, keys: Iterable[BytesKey]) -> None:
+        """Of manifests that are not wanted any more."""
+        for key in keys:
+            self._known.pop(key, None)
+            if self._bytes.pop(key, None) is not None:
+                self._shown = None
+
+    def keep(self, keys: Collection[BytesKey]) -> None:
+        """Forget those of all other manifests."""
+        self.forget(self._known.keys() - set(keys))
+
+    def _learn_bytes(self, key: BytesKey, said: BucketBytes) -> None:
+        known = self._bytes.get(key, {})
+        larger = {**said, **{number: max(size, said.get(number, 0)) for number, size in known.items()}}
+        if larger != known:
+            self._bytes[key] = larger
+            self._shown = None

@@ -1,0 +1,23 @@
+"""The chart, rendered with the pinned helm for the namespace of the tests' installations."""
+
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from devcluster import binaries
+
+from .objects import JsonObject
+
+CHART = Path(__file__).parents[2] / "charts" / "colocation-operator"
+SYSTEM = "colocation-system"
+
+
+def rendered(*kinds: str, settings: str = "") -> list[JsonObject]:
+    """The objects of these kinds; ``settings`` as for ``helm --set``."""
+    binaries.ensure((binaries.HELM,))
+    command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART), "--namespace", SYSTEM]
+    done = subprocess.run(
+        [*command, *(["--set", settings] if settings else [])], capture_output=True, text=True, check=True
+    )
+    return [item for item in yaml.safe_load_all(done.stdout) if item and item["kind"] in kinds]

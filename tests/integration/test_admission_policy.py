@@ -1,0 +1,167 @@
+"""The chart's policies on a real API server: who may write what of a table's and a group's status."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from colocation.model.table import ColocatedTableStatus
+
+from .charts import SYSTEM, rendered
+from .control_plane import ControlPlane, running_control_plane
+from .objects import COLUMNS, JsonObject, as_json, group, table
+
+NAMESPACE = "shop"
+LOADER = f"system:serviceaccount:{NAMESPACE}:spark"
+OPERATOR = f"system:serviceaccount:{SYSTEM}:colocation-operator"
+ADMINISTRATOR, EDITOR = "an-administrator", "an-editor"
+SNAPSHOT: JsonObject = {"id": 1, "manifest": f"sha256:{1:064x}", "committedAt": "2026-11-21T00:00:00Z"}
+CONDITION = {"type": "Ready", "status": "True", "reason": "Reconciled"}
+OPERATORS_WORDS: JsonObject = {
+    "observedGeneration": 1, "accepted": True, "group": "sales", "groupId": "1.1", "buckets": 2, "replicas": 2,
+    "columns": COLUMNS, "conditions": [CONDITION],
+}  # fmt: skip
+FORGED: JsonObject = {
+    "observedGeneration": 7, "accepted": False, "group": "bank/vault", "groupId": "9.9", "buckets": 3, "replicas": 3,
+    "columns": COLUMNS[:1], "conditions": [{**CONDITION, "status": "False"}],
+}  # fmt: skip
+DEADLINE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """Our kinds, the chart's roles and policies; a group with a table that the operator has accepted."""
+    with running_control_plane() as own:
+        own.serve_crds()
+        for name in (NAMESPACE, SYSTEM):
+            assert own.kubectl("create", "namespace", name).returncode == 0
+        kinds = ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        for item in rendered(*kinds):
+            done = own.kubectl("create", "-f", "-", stdin=as_json(item))
+            assert done.returncode == 0, done.stderr
+        bind(own, "colocation-user", f"--serviceaccount={NAMESPACE}:spark")
+        for role in ("colocation-edit", "colocation-view"):
+            bind(own, role, f"--user={EDITOR}")
+        bind(own, "colocation-admin", f"--user={ADMINISTRATOR}")
+        reader = "--resource=colocatedtables.colocation.dev/status,colocationgroups.colocation.dev/status"
+        own.kubectl("create", "clusterrole", "reader", "--verb=get", reader)  # kubectl patch reads what it patches
+        for subject in (f"--user={OPERATOR}", f"--serviceaccount={NAMESPACE}:spark"):
+            bind(own, "reader", subject)
+        for body in (group(), table()):
+            done = own.kubectl("create", "--namespace", NAMESPACE, "-f", "-", stdin=as_json(body))
+            assert done.returncode == 0, done.stderr
+        until_in_force(own)
+        assert patch(own, OPERATOR, "ct/orders", OPERATORS_WORDS) == ""
+        yield own
+
+
+def bind(plane: ControlPlane, role: str, subject: str) -> None:
+    name = f"{role}-{subject.rpartition(':')[2].rpartition('=')[2]}"
+    done = plane.kubectl("create", "rolebinding", name, "--namespace", NAMESPACE, f"--clusterrole={role}", subject)
+    assert done.returncode == 0, done.stderr
+
+
+def until_in_force(plane: ControlPlane) -> None:
+    """The API server learns of new policies by its own watches."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not patch(plane, LOADER, "ct/orders", {"accepted": True}):
+        assert time.monotonic() < deadline
+    for kind in ("cg", "ct"):  # all policies
+        while not create(plane, EDITOR, marked(kind)):
+            plane.kubectl("delete", kind, "marked", "--namespace", NAMESPACE)
+            assert time.monotonic() < deadline
+
+
+def patch(plane: ControlPlane, user: str, what: str, status: JsonObject | None) -> str:
+    """The API server's objection to a patch of a status; empty when it is taken."""
+    command = ["patch", what, "--namespace", NAMESPACE, "--subresource=status", "--type=merge", "--as", user]
+    return plane.kubectl(*command, "-p", as_json({"status": status})).stderr
+
+
+def create(plane: ControlPlane, user: str, body: JsonObject) -> str:
+    """The API server's objection to an object; empty when it is taken."""
+    return plane.kubectl("create", "--namespace", NAMESPACE, "--as", user, "-f", "-", stdin=as_json(body)).stderr
+
+
+def marked(kind: str) -> JsonObject:
+    """A table or group with the mark that only the operator sets."""
+    if kind == "cg":
+        body = group(name="marked")
+        return {**body, "metadata": {**body["metadata"], "labels": {"colocation.dev/private": "true"}}}
+    body = table(name="marked")
+    return {**body, "metadata": {**body["metadata"], "annotations": {"colocation.dev/recovers": "somebody's uid"}}}
+
+
+def status_of(plane: ControlPlane, what: str) -> JsonObject:
+    found: JsonObject = json.loads(plane.kubectl("get", what, "--namespace", NAMESPACE, "-o", "json").stdout)["status"]
+    return found
+
+
+def test_every_field_is_somebodys() -> None:
+    """A field that the model gains has to be given to the loaders or to the operator."""
+    fields = {field.alias or name for name, field in ColocatedTableStatus.model_fields.items()}
+    assert fields == {*OPERATORS_WORDS, "snapshot", "history"} == {*FORGED, "snapshot", "history"}
+
+
+def test_loaders_commit(plane: ControlPlane) -> None:
+    """The snapshot and what it replaced, whatever else the status holds."""
+    assert patch(plane, LOADER, "ct/orders", {"snapshot": SNAPSHOT, "history": []}) == ""
+    after = {**SNAPSHOT, "id": 2}
+    assert patch(plane, LOADER, "ct/orders", {"snapshot": after, "history": [SNAPSHOT]}) == ""
+    found = status_of(plane, "ct/orders")
+    assert found["snapshot"]["id"] == 2
+    assert {field: found[field] for field in OPERATORS_WORDS} == OPERATORS_WORDS
+
+
+@pytest.mark.parametrize("field", FORGED)
+@pytest.mark.parametrize("is_removed", [False, True], ids=["changed", "removed"])
+def test_loaders_change_nothing_else(plane: ControlPlane, field: str, is_removed: bool) -> None:
+    """Alone or beside a commit; the message says what is allowed."""
+    before = status_of(plane, "ct/orders")
+    objection = patch(plane, LOADER, "ct/orders", {field: None if is_removed else FORGED[field], "snapshot": SNAPSHOT})
+    assert (
+        f"status.{field} is written by the operator; you may change status.snapshot and status.history only"
+    ) in objection
+    assert status_of(plane, "ct/orders") == before
+
+
+def test_loaders_remove_no_status(plane: ControlPlane) -> None:
+    """All of it would be gone with it."""
+    assert "is written by the operator" in patch(plane, LOADER, "ct/orders", None)
+
+
+@pytest.mark.parametrize("user", [OPERATOR, ADMINISTRATOR])
+def test_operator_and_administrators_write_everything(plane: ControlPlane, user: str) -> None:
+    """An administrator puts right what is wrong; kubectl edit --subresource=status works for them."""
+    for what, status, good in (
+        ("ct/orders", FORGED, OPERATORS_WORDS), ("cg/sales", {"stable": False}, {"stable": True}),
+    ):  # fmt: skip
+        assert patch(plane, user, what, status) == ""
+        assert patch(plane, user, what, good) == ""
+
+
+def test_status_of_groups_is_the_operators(plane: ControlPlane) -> None:
+    """Also for those who may patch it by their roles."""
+    role = ["create", "role", "patcher", "--namespace", NAMESPACE, "--verb=patch,get"]
+    plane.kubectl(*role, "--resource=colocationgroups.colocation.dev,colocationgroups.colocation.dev/status")
+    binding = ["create", "rolebinding", "patcher", "--namespace", NAMESPACE, "--role=patcher"]
+    plane.kubectl(*binding, "--user=patcher")
+    objection = patch(plane, "patcher", "cg/sales", {"stable": True, "members": []})
+    assert "the status of a ColocationGroup is written by the operator" in objection
+
+
+def test_marks_are_the_operators(plane: ControlPlane) -> None:
+    """Nobody takes a dropped table's files, or closes a group, by a mark; other marks and changes are free."""
+    assert "the annotation colocation.dev/recovers is set by the operator" in create(plane, EDITOR, marked("ct"))
+    assert "the label colocation.dev/private is set by the operator" in create(plane, EDITOR, marked("cg"))
+    for kind in ("ct", "cg"):
+        assert create(plane, OPERATOR, marked(kind)) == ""
+    annotate = ["annotate", "--namespace", NAMESPACE, "--as", EDITOR, "--overwrite"]
+    label = ["label", "--namespace", NAMESPACE, "--as", EDITOR, "--overwrite"]
+    assert plane.kubectl(*annotate, "cg/sales", "recover.colocation.dev/12345678=").returncode == 0
+    assert plane.kubectl(*label, "cg/sales", "team=a").returncode == 0
+    assert plane.kubectl(*annotate, "ct/marked", "team=a").returncode == 0
+    assert plane.kubectl(*annotate, "ct/marked", "colocation.dev/recovers-").returncode != 0
+    assert plane.kubectl(*annotate, "ct/orders", "colocation.dev/recovers=x").returncode != 0
+    assert plane.kubectl(*label, "cg/sales", "colocation.dev/private=true").returncode != 0

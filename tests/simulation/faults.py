@@ -1,0 +1,225 @@
+"""What goes wrong: nodes, disks, agents, networks, clocks, the API server, operators. None takes a file's last copy.
+
+A fault may take a copy only while another node *of the map* holds the file whole: an order that was right when it was
+given, of a copy outside the map, may still be under way.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from colocation.kube.api import GROUPS, NODES
+
+from .disks import GIB, File
+from .world import World
+
+if TYPE_CHECKING:
+    from .operators import SimulatedOperator
+    from .users import Users
+
+MOST_NODES = 7
+FEWEST_NODES = 4
+Fault = Callable[[], object]
+
+
+class Faults:
+    """Each method lets one thing go wrong, or puts it right. ``kinds``: those of the random runs."""
+
+    def __init__(self, world: World, users: "Users", operators: "list[SimulatedOperator]") -> None:
+        self._world = world
+        self._random = world.random
+        self._operators = operators
+        self.pause = 0.0
+        self.staying = ""
+        self.kinds: list[Fault] = [
+            self.take_down, self.bring_up, self.bring_up, self.delete_node, self.grow, self.damage, self.fill_disk,
+            self.empty_disks, self.restart_agent, self.replace_agent, self.cut_off, self.mute, self.reconnect,
+            self.sicken, self.hold_jobs, self.cordon, self.taint, self.step_operators_clock, self.step_node_clock,
+            self.api_goes_away, self.etcd_refuses, self.kill_operator, self.freeze_operator, self.let_time_pass,
+            users.load, users.load, users.load, users.load, users.roll_back, users.move, users.move, users.drop,
+            users.recover, users.recover, users.change_replicas, users.change_group, users.mark, users.weigh,
+            users.drain, users.attack, users.make_late_table,
+        ]  # fmt: skip
+
+    def one(self) -> None:
+        """Any of them."""
+        fault = self._random.choice(self.kinds)
+        self._world.note(fault.__name__)
+        fault()
+        self._world.verdicts.look()
+
+    def _any_node(self) -> str:
+        return self._random.choice(sorted(self._world.machines))
+
+    # Nodes
+
+    def take_down(self) -> None:
+        if sum(not one.is_up for one in self._world.machines.values()) < 2:
+            self._world.take_down(self._any_node())
+
+    def bring_up(self) -> None:
+        down = [name for name, one in sorted(self._world.machines.items()) if not one.is_up]
+        if down:
+            self._world.bring_up(self._random.choice(down))
+
+    def delete_node(self) -> None:
+        node = self._any_node()
+        if len(self._world.machines) > FEWEST_NODES and not self._is_needed(node):
+            self._world.delete_node(node)
+
+    def grow(self) -> None:
+        if len(self._world.machines) < MOST_NODES:
+            self._world.add_node(self._random.choice("ab"), {"disks": "fast"})
+
+    def cordon(self) -> None:
+        node = self._any_node()
+        self._world.api.merge(NODES, "", node, {"spec": {"unschedulable": self._random.choice([True, None])}})
+
+    def taint(self) -> None:
+        taints = [{"key": "keep", "value": "out", "effect": self._random.choice(["NoSchedule", "NoExecute"])}]
+        chosen = self._random.choice([taints, None])
+        self._world.api.merge(NODES, "", self._any_node(), {"spec": {"taints": chosen}})
+
+    # Disks
+
+    def damage(self) -> None:
+        disk = self._world.machines[self._any_node()].disk
+        files = [file for file in disk.files() if disk.holds(file) and not self._is_last(disk.node, file)]
+        if files:
+            file = self._random.choice(files)
+            disk.damage(file)
+            self._world.lose([file])
+
+    def fill_disk(self) -> None:
+        disk = self._world.machines[self._any_node()].disk
+        disk.foreign_bytes += disk.free_bytes
+        self._world.machines[disk.node].agent.ring()
+
+    def empty_disks(self) -> None:
+        for machine in self._world.machines.values():
+            machine.disk.foreign_bytes = 10 * GIB
+            machine.agent.ring()
+
+    def sicken(self) -> None:
+        """Every clone to the node fails, or does not any more."""
+        machine = self._world.machines[self._any_node()]
+        machine.sick = not machine.sick
+
+    def hold_jobs(self) -> None:
+        """Clone Jobs stay pending on the node, or do not any more."""
+        machine = self._world.machines[self._any_node()]
+        machine.holds_jobs = not machine.holds_jobs
+
+    def _is_last(self, node: str, file: File) -> bool:
+        """Whether no other node of the map holds the file whole; of one that nobody wants, or may be wanted back."""
+        table = self._world.table_at(file.key)
+        if table is None:
+            return True
+        row = self._world.row_of(table, file.bucket)
+        return not any(other != node and other in row for other in self._world.holders(file))
+
+    def _is_needed(self, node: str) -> bool:
+        disk = self._world.machines[node].disk
+        return bool(disk.bin) or any(self._is_last(node, file) for file in disk.files() if disk.holds(file))
+
+    # Agents and networks
+
+    def restart_agent(self) -> None:
+        self._world.restart_agent(self._any_node())
+
+    def replace_agent(self) -> None:
+        self._world.start_agent_pod(self._any_node())
+
+    def cut_off(self) -> None:
+        self._world.network.cut_off(self._any_node())
+
+    def mute(self) -> None:
+        """Requests arrive, answers do not."""
+        self._world.network.silence(self._any_node())
+
+    def reconnect(self) -> None:
+        self._world.network.reconnect()
+
+    # Clocks
+
+    def step_operators_clock(self) -> None:
+        self._random.choice(self._operators).wall.step_seconds += self._random.choice([-7200, -300, -60, 60, 300, 7200])
+
+    def step_node_clock(self) -> None:
+        """By less than what is between the longest load and the grace: more is more than a grace can bear."""
+        self._world.machines[self._any_node()].wall.step_seconds += self._random.choice([-100, -30, 30, 100])
+
+    def let_time_pass(self) -> None:
+        """Longer than most tolerances and deadlines."""
+        self.pause = self._random.choice([60, 180, 400])
+
+    # API server and operators
+
+    def api_goes_away(self) -> None:
+        """For one operator, for a while."""
+        operator = self._random.choice(self._operators)
+        operator.faults.away = True
+        self._world.loop.call_later(self._random.choice([5, 30, 90]), self._api_comes_back, operator)
+
+    @staticmethod
+    def _api_comes_back(operator: "SimulatedOperator") -> None:
+        operator.faults.away = False
+
+    def etcd_refuses(self) -> None:
+        """The status of one group is too large, for a while."""
+        groups = self._world.api.peek(GROUPS)
+        if groups:
+            metadata = self._random.choice(groups)["metadata"]
+            refused = (GROUPS, (metadata["namespace"], metadata["name"]))
+            self._world.api.refused.add(refused)
+            self._world.loop.call_later(self._random.choice([20, 90]), self._world.api.refused.discard, refused)
+
+    def kill_operator(self) -> None:
+        self._random.choice(self._operators).restart()
+
+    def freeze_operator(self) -> None:
+        """The process stands still for a while and does not know: its Lease may be another's when it goes on."""
+        seconds = self._random.choice([10, 50, 100])
+        self._random.choice(self._operators).freeze(seconds)
+        self._world.loop.call_later(seconds + 5, self._world.verdicts.confuse)
+        self._world.verdicts.confuse()
+
+    # The end of all
+
+    def let_one_node_stay_bad(self) -> str:
+        """One node takes no clones for ever, whatever else heals; its name."""
+        node = self._any_node()
+        machine = self._world.machines[node]
+        self.staying = self._random.choice(["sick", "full", "holds_jobs", "cordoned"])
+        self._world.note(f"{node} stays {self.staying} for ever")
+        machine.sick = self.staying == "sick"
+        machine.holds_jobs = self.staying == "holds_jobs"
+        machine.disk.is_full_for_ever = self.staying == "full"
+        if machine.disk.is_full_for_ever:
+            machine.disk.foreign_bytes += machine.disk.free_bytes
+            machine.agent.ring()
+        if self.staying == "cordoned":
+            self._world.api.merge(NODES, "", node, {"spec": {"unschedulable": True}})
+        return node
+
+    def heal(self) -> None:
+        """All faults end."""
+        world = self._world
+        world.network.faults.order_rate = world.network.faults.slow_rate = 0.0
+        world.kubelet.fail_rate = world.kubelet.hang_rate = 0.0
+        self.reconnect()
+        self.empty_disks()
+        world.api.refused.clear()
+        for name, machine in list(world.machines.items()):
+            machine.sick = machine.holds_jobs = False
+            world.bring_up(name)
+            world.api.merge(NODES, "", name, {"spec": {"unschedulable": None, "taints": None}})
+            world.label(name, "colocation.dev/drain", None)
+            world.label(name, "disks", "fast")
+        for operator in self._operators:
+            operator.faults.rate = operator.faults.stale_rate = 0.0
+            operator.faults.away = False
+            operator.lost_events_rate = 0.0
+            if not operator.is_alive:
+                operator.start()
+
+

@@ -1,0 +1,119 @@
+"""Short stories without chance, for tests that each show one thing: a quiet cluster, and what is done to it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from colocation.kube.api import GROUPS, JOBS, TABLES
+
+from .api import JsonObject
+from .loads import APPEND, Change, Load
+from .story import Cluster, new_cluster, problems
+from .users import SHOP
+from .world import World
+
+Story = Callable[["Scene"], Awaitable[None]]
+MINUTE = 60.0
+MOST_LOADS = 6
+
+
+class Scene:
+    """A cluster with one leading operator, and nothing that goes wrong by itself.
+
+    ``dies_at``: the write at which the operator dies, counted from `count_writes`; ``dies_after``: once it is done.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.world: World = cluster.world
+        self.users = cluster.users
+        self.operator = cluster.operators[0]
+        self.dies_at: int | None = None
+        self.dies_after = False
+
+    # Looking
+
+    def group(self, name: str = "sales") -> JsonObject:
+        return self.world.api.read(GROUPS, SHOP, name)
+
+    def table(self, name: str = "orders") -> JsonObject:
+        return self.world.api.read(TABLES, SHOP, name)
+
+    def status(self, name: str = "sales") -> JsonObject:
+        """Of a group."""
+        status: JsonObject = self.group(name).get("status", {})
+        return status
+
+    def rows(self, name: str = "sales") -> list[list[str]]:
+        rows: list[list[str]] = self.status(name).get("backendsPerBucketSeq") or []
+        return rows
+
+    def is_stable(self, name: str = "sales") -> bool:
+        return bool(self.status(name).get("stable"))
+
+    def is_loaded(self, name: str = "orders") -> bool:
+        """Whether the table is there, and has a snapshot."""
+        table = self.world.api.find(TABLES, SHOP, name)
+        return table is not None and bool(table.get("status", {}).get("snapshot"))
+
+    def jobs(self) -> list[JsonObject]:
+        return self.world.api.peek(JOBS)
+
+    # Doing
+
+    def count_writes(self) -> None:
+        """From here on."""
+        self.operator.writes = 0
+        self.operator.dies_at, self.operator.dies_after = self.dies_at, self.dies_after
+
+    async def sleep(self, seconds: float) -> None:
+        await self.cluster.sleep(seconds)
+
+    async def until(self, what: Callable[[], object], seconds: float, step_seconds: float = 1.0) -> None:
+        """Wait until it is so; it has to be in time."""
+        is_so = await self.cluster.until(what, seconds, step_seconds)
+        assert is_so, f"not within {seconds} s; {problems(self.cluster)}"
+
+    async def until_well(self, seconds: float = 20 * MINUTE) -> None:
+        """Wait until every group is stable, every file is just where it should be, and nothing runs."""
+        await self.until(lambda: not problems(self.cluster), seconds, 2.0)
+
+    async def load(self, change: Change = APPEND, table: str = "orders") -> None:
+        """Load until it is committed, as a user does."""
+        for _ in range(MOST_LOADS):
+            load = Load(self.world, SHOP, table, change, 0.1)
+            await load.run()
+            if load.is_committed:
+                return
+            await self.sleep(20)
+        raise AssertionError(f"{MOST_LOADS} loads failed; {self.world.timeline[-1]}")
+
+    async def make(self, buckets: int = 2, replicas: int = 2, **fields: Any) -> None:
+        """Group ``sales`` with table ``orders``, loaded, and all well."""
+        retention = fields.pop("retention", {"seconds": 86400, "snapshots": 10})
+        self.users.make_group("sales", buckets=buckets, replicas=replicas, **fields)
+        self.users.make_table("orders", "sales", retention=retention)
+        await self.until(lambda: self.table().get("status", {}).get("accepted") and self.rows(), 3 * MINUTE)
+        await self.load()
+        await self.until_well()
+
+
+def play(story: Story, nodes: int = 3, operators: int = 1, seed: int = 1) -> World:
+    """Play it on so many nodes."""
+    cluster = new_cluster(seed, operators)
+    scene = Scene(cluster)
+    for _ in range(nodes):
+        cluster.world.add_node("a", {"disks": "fast"})
+    try:
+        cluster.run(_to_the_end(story, scene))
+    except AssertionError as error:
+        raise AssertionError("\n".join([str(error), *map(str, cluster.world.timeline)])) from error
+    finally:
+        cluster.close()
+    return cluster.world
+
+
+async def _to_the_end(story: Story, scene: Scene) -> None:
+    for operator in scene.cluster.operators:
+        operator.start()
+    await story(scene)
+    scene.world.checks.everything_is_there()

@@ -1,0 +1,224 @@
+"""One run: a cluster, users, operators, faults from a seed; then peace, in which all has to become well."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeVar
+
+from colocation.kube.api import GROUPS, JOBS
+from colocation.model.conditions import ConditionType
+
+from .api import JsonObject
+from .faults import Faults
+from .operators import SimulatedOperator, virtual_processes
+from .users import Users
+from .virtual_time import VirtualLoop
+from .world import World
+
+FAULTS = 30
+SECONDS_BETWEEN_FAULTS = 30.0
+STAYING_SHARE = 0.3
+"""Of the runs in which one node stays bad for ever."""
+SECONDS_TO_HEAL = 4 * 3600.0
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class Cluster:
+    """A world with its users and operators, on a loop of its own. ``bad_node``: one that takes no clone any more."""
+
+    loop: VirtualLoop
+    world: World
+    users: Users
+    processes: AbstractContextManager[None]
+    operators: list[SimulatedOperator] = field(default_factory=list)
+    bad_node: str = ""
+
+    def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run to the end, beside all that happens by itself."""
+        return self.loop.run_until_complete(self._beside(coroutine))
+
+    async def _beside(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        living = self.loop.create_task(self.world.live())
+        acting = self.loop.create_task(coroutine)
+        try:
+            done, _ = await asyncio.wait({living, acting}, return_when=asyncio.FIRST_COMPLETED)
+            if self.world.checks.harm:
+                raise self.world.checks.harm
+            return acting.result() if acting in done else living.result()  # type: ignore[return-value]
+        finally:
+            rest = [task for task in asyncio.all_tasks(self.loop) if task is not asyncio.current_task()]
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass; harm that was done meanwhile ends the run."""
+        await asyncio.sleep(seconds)
+        if self.world.checks.harm:
+            raise self.world.checks.harm
+
+    async def until(self, what: Any, seconds: float, step_seconds: float = 5.0) -> bool:
+        """Let time pass until ``what()`` holds; whether it does in time."""
+        end = self.loop.time() + seconds
+        while not what():
+            if self.loop.time() >= end:
+                return False
+            await self.sleep(step_seconds)
+        return True
+
+    def close(self) -> None:
+        """End everything."""
+        for operator in self.operators:
+            operator.kill()
+        self.processes.__exit__(None, None, None)
+        self.loop.close()
+
+
+def new_cluster(seed: int, operators: int = 1) -> Cluster:
+    """An empty one."""
+    logging.disable(logging.CRITICAL)
+    loop = VirtualLoop()
+    world = World(loop, Random(seed))
+    random = world.random
+    processes = virtual_processes(loop)
+    processes.__enter__()
+    cluster = Cluster(loop, world, Users(world), processes)
+    cluster.operators = [SimulatedOperator(world, f"operator-{n}", Random(random.random())) for n in range(operators)]
+    return cluster
+
+
+def tell(seed: int, faults: int = FAULTS) -> World:
+    """The story of a seed, with so many faults: with fewer it begins alike.
+
+    Raises:
+        AssertionError: what must never happen did, or all did not become well; with the timeline.
+    """
+    cluster = new_cluster(seed, operators=Random(seed).choice([1, 1, 2]))
+    try:
+        cluster.run(_story(cluster, faults))
+    except AssertionError as error:
+        command = f"SEED={seed} FAULTS={faults} make simulate"
+        lines = [f"SEED={seed}: {error}", *map(str, cluster.world.timeline), f"replay: {command}"]
+        raise AssertionError("\n".join(lines)) from error
+    finally:
+        cluster.close()
+    return cluster.world
+
+
+def shortest(seed: int) -> str:
+    """What goes wrong with a seed that fails, with as few faults as it takes."""
+    for faults in range(FAULTS + 1):
+        try:
+            tell(seed, faults)
+        except AssertionError as error:
+            return str(error)
+    return f"SEED={seed} does not fail"
+
+
+async def _story(cluster: Cluster, fault_count: int) -> None:
+    world, random = cluster.world, cluster.world.random
+    _set_the_scene(cluster)
+    faults = Faults(world, cluster.users, cluster.operators)
+    for _ in range(fault_count):
+        await cluster.sleep(random.uniform(0, SECONDS_BETWEEN_FAULTS) + faults.pause)
+        faults.pause = 0.0
+        faults.one()
+    world.note("all faults end")
+    faults.heal()
+    if random.random() < STAYING_SHARE:
+        cluster.bad_node = faults.let_one_node_stay_bad()
+    cluster.users.give_up_purged()
+    await cluster.sleep(60)
+    for group, record in list(world.records()):
+        cluster.users.ask_back(group, record)
+    if not await cluster.until(lambda: not problems(cluster), SECONDS_TO_HEAL, 20.0):
+        raise AssertionError("not well in the end: " + "; ".join(problems(cluster)))
+    world.checks.everything_is_there()
+
+
+def _set_the_scene(cluster: Cluster) -> None:
+    world, random = cluster.world, cluster.world.random
+    for _ in range(random.randint(3, 5)):
+        world.add_node(random.choice("ab"), {"disks": "fast"} if random.random() < 0.8 else {})
+    for name in ("sales", "parts")[: random.choice([1, 2, 2])]:
+        cluster.users.make_any_group(name)
+    cluster.users.make_any_table("lonely", "")
+    world.network.faults.order_rate = random.choice([0.0, 0.05, 0.3])
+    world.network.faults.slow_rate = random.choice([0.0, 0.05, 0.3])
+    world.kubelet.fail_rate = random.choice([0.0, 0.02, 0.1])
+    world.kubelet.hang_rate = random.choice([0.0, 0.2, 0.6])
+    for operator in cluster.operators:
+        operator.faults.rate = random.choice([0.0, 0.01, 0.05])
+        operator.faults.stale_rate = random.choice([0.0, 0.3])
+        operator.faults.told_stale = world.verdicts.confuse
+        operator.lost_events_rate = random.choice([0.0, 0.0, 0.05])
+        if operator.lost_events_rate:
+            world.verdicts.news_delay_seconds = world.limits.resync + 15
+        operator.start()
+
+
+def problems(cluster: Cluster) -> list[str]:
+    """What is not so: every group is stable, every committed file whole on just the map's nodes, nothing runs."""
+    world = cluster.world
+    cluster.users.give_up_purged()
+    jobs = [] if cluster.bad_node else world.api.peek(JOBS)
+    found = [f"job {job['metadata']['name']} {job.get('status')}" for job in jobs][:3]
+    for table in world.honest_tables():
+        if not _is_settled(table):
+            found.append(f"table {table['metadata']['name']}: {table['spec']['colocateWith']}, {table.get('status')}")
+    for group in world.api.peek(GROUPS):
+        found += _problems_of_group(cluster, group)
+    return found
+
+
+def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
+    world, metadata, status = cluster.world, group["metadata"], group.get("status", {})
+    name = f"group {metadata['name']}"
+    if not status.get("stable") and cluster.bad_node and _is_hopeless(world, group):
+        return [] if _stalled(group) else [f"{name} cannot be stable, and does not say so: {status.get('conditions')}"]
+    if not status.get("stable") and not _has_excuse(group):
+        return [f"{name} is not stable: {status.get('reason')}, {status.get('conditions')}"]
+    rows = status.get("backendsPerBucketSeq") or []
+    found = []
+    for table in world.tables_of((metadata["namespace"], metadata["name"])):
+        for file in world.committed(table):
+            row = set(rows[file.bucket]) - {cluster.bad_node}
+            if set(world.holders(file)) - {cluster.bad_node} != row:
+                found.append(f"{name}: {file} is on {world.holders(file)}, the map says {rows[file.bucket]}")
+    return found[:3]
+
+
+def _is_hopeless(world: World, group: JsonObject) -> bool:
+    """Whether too few nodes are left besides the bad one, or a map set by hand names it."""
+    return len(world.machines) - 1 < group["spec"]["replicas"] or bool(group["spec"].get("bucketSequence"))
+
+
+def _stalled(group: JsonObject) -> bool:
+    """Whether the group says that it is stalled, and why."""
+    conditions = {one["type"]: one for one in group.get("status", {}).get("conditions", ())}
+    stalled = conditions.get(ConditionType.STALLED)
+    return stalled is not None and stalled["status"] == "True" and bool(stalled["message"])
+
+
+def _has_excuse(group: JsonObject) -> bool:
+    """A group that users have put out of order says so."""
+    conditions = {one["type"]: one for one in group.get("status", {}).get("conditions", ())}
+    stable, stalled = conditions.get(ConditionType.STABLE), conditions.get(ConditionType.STALLED)
+    if stable is not None and stable["reason"] in ("MarkedUnstable", "InvalidSpec"):
+        return True
+    return stalled is not None and stalled["status"] == "True" and stalled["reason"] == "InvalidBucketSequence"
+
+
+def _is_settled(table: JsonObject) -> bool:
+    """Whether the table is in the group that it names, or says why not."""
+    status = table.get("status", {})
+    if status.get("accepted") is False:
+        return any(one["type"] == "Accepted" and one["reason"] != "Recovering" for one in status.get("conditions", ()))
+    wanted = table["spec"].get("colocateWith")
+    return bool(status.get("accepted")) and (not wanted or status.get("group") == wanted)
+
+

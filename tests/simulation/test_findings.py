@@ -1,0 +1,160 @@
+"""Each scene shows one finding of the review of the control plane: it fails on the code that was reviewed."""
+
+import pytest
+
+from .loads import OVERWRITE
+from .scenes import MINUTE, Scene, play
+
+
+def test_garbage_collection_keeps_the_files_of_a_table_that_is_being_recovered() -> None:
+    """C3: a node that is needed is away for longer than the grace; meanwhile nothing of the rest may go."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(replicas=1, retention={"seconds": 0, "snapshots": 0})
+        await scene.load(OVERWRITE)
+        needed = scene.rows()[0][0]
+        scene.users.drop_table(scene.table())
+        await scene.until(lambda: scene.status().get("recycled"), MINUTE)
+        await scene.sleep(30)
+        scene.world.take_down(needed)
+        scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
+        await scene.sleep(3 * scene.world.limits.garbage_grace)
+        scene.world.bring_up(needed)
+        await scene.until(scene.is_loaded, 5 * MINUTE)
+        await scene.until_well()
+
+    play(story, nodes=2)
+
+
+def test_an_order_that_runs_late_deletes_nothing_that_is_wanted_by_then() -> None:
+    """C4: the surplus copy that is to go is the only one of the map when the order arrives."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(buckets=1, replicas=1)
+        first = scene.rows()[0][0]
+        scene.world.network.hold_orders_to[first] = 400.0
+        scene.users.drain_node(first, True)
+        await scene.until(lambda: scene.rows()[0][0] != first, 5 * MINUTE)
+        await scene.sleep(40)
+        second = scene.rows()[0][0]
+        scene.users.drain_node(first, False)
+        scene.users.drain_node(second, True)
+        await scene.sleep(15 * MINUTE)
+        scene.world.network.hold_orders_to.clear()
+        await scene.until_well()
+
+    play(story, nodes=2)
+
+
+@pytest.mark.parametrize("phase_seconds", [step * 0.25 for step in range(24)])
+def test_what_happens_while_agents_are_asked_is_not_missed(phase_seconds: float) -> None:
+    """C5: a change of a table at any moment of a pass is heard within seconds, not with the next full list."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        scene.world.network.faults.slow_rate = 1.0
+        scene.world.network.faults.slowest_seconds = 1.0
+        await scene.sleep(20 + phase_seconds)
+        scene.users.patch_table(scene.table(), {"recycleAfterSeconds": 4711})
+        await scene.until(lambda: scene.status()["members"][0]["recycleAfterSeconds"] == 4711, 40)
+
+    play(story)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("fault", ["sick", "holds_jobs"])
+def test_a_node_that_takes_no_clone_does_not_block_a_repair_for_ever(fault: str, which: int) -> None:
+    """C6: of two spare nodes one fails every clone, or starts none: the other one gets them."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(buckets=3, relocation={"downToleranceSeconds": 0})
+        for _ in range(2):
+            scene.world.add_node()
+        spare = sorted(set(scene.world.machines) - {node for row in scene.rows() for node in row})
+        setattr(scene.world.machines[spare[which]], fault, True)
+        scene.world.delete_node(scene.rows()[0][0])
+        await scene.until(scene.is_stable, 60 * MINUTE)
+
+    play(story, nodes=2)
+
+
+def test_an_agent_that_falls_silent_is_lost_although_the_clock_is_stepped_back() -> None:
+    """C7: silence is timed by a clock that no step moves."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        scene.world.network.cut_off(scene.rows()[0][0])
+        await scene.sleep(10)
+        scene.operator.wall.step_seconds -= 3600
+        await scene.until(lambda: not scene.is_stable(), 2 * MINUTE)
+
+    play(story)
+
+
+def test_a_verdict_stands_while_a_new_operator_waits_for_slow_agents() -> None:
+    """C8: the group is stable all the time, and nothing is moved."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(relocation={"downToleranceSeconds": 0})
+        rows = scene.rows()
+        scene.world.network.faults.slow_rate = 1.0
+        scene.world.network.faults.slowest_seconds = 9.0
+        for _ in range(3):
+            scene.operator.restart()
+            for _ in range(40):
+                await scene.sleep(1)
+                assert scene.is_stable(), scene.status()
+        assert scene.rows() == rows
+        assert not scene.jobs()
+
+    play(story)
+
+
+def test_a_verdict_stands_while_slow_agents_are_asked_about_a_commit() -> None:
+    """C8: no bucket is called incomplete, and no clone Job starts from a node to itself."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        scene.world.network.faults.slow_rate = 1.0
+        scene.world.network.faults.slowest_seconds = 6.0
+        for _ in range(3):
+            await scene.load()
+            for _ in range(30):
+                await scene.sleep(1)
+                assert scene.is_stable(), scene.status()
+                assert not scene.jobs()
+
+    play(story)
+
+
+def test_the_restart_of_an_agent_rewrites_nothing_of_groups_elsewhere() -> None:
+    """C9: a group's ConfigMap names the agents of its own nodes."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        elsewhere = scene.world.add_node()
+        scene.world.label(elsewhere, "disks", "slow")
+        scene.users.patch_group(scene.group(), {"nodeSelector": {"disks": "fast"}})
+        await scene.sleep(MINUTE)
+        before = scene.operator.writes
+        scene.world.start_agent_pod(elsewhere)
+        await scene.sleep(20)
+        assert scene.operator.writes == before, scene.world.timeline[-5:]
+
+    play(story)
+
+
+def test_a_status_that_etcd_refuses_blocks_no_repair() -> None:
+    """C10: replicas of a lost node are made anew, while the group's status cannot be written in full."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(relocation={"downToleranceSeconds": 0})
+        key = (scene.group()["metadata"]["namespace"], "sales")
+        scene.world.add_node()
+        scene.world.api.refuse_status_of(key)
+        scene.world.delete_node(scene.rows()[0][0])
+        await scene.until(lambda: scene.jobs(), 2 * MINUTE)
+        scene.world.api.refused.clear()
+        await scene.until_well()
+
+    play(story)

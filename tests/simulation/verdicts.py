@@ -1,0 +1,167 @@
+"""Whether `status.stable` is true: what it says against what disks, nodes and maps are, moment by moment.
+
+The graces are the stated ones: an agent may be silent for a while, a commit takes a while until it is known to lie
+everywhere, a pass takes its interval. Beyond them a verdict must be right in both directions, and it must not flap: it
+turns to false only where something was wrong.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from colocation.kube.api import GROUPS, NODES
+from colocation.model.names import ANNOTATION_MARKED_UNSTABLE, LEASE_DURATION_SECONDS
+
+from .disks import File
+
+if TYPE_CHECKING:
+    from .world import World
+
+COMMIT_GRACE_SECONDS = 30.0
+FALSE_TRUE_SECONDS = 75.0
+"""The agent's grace of 30 s, the question that is not answered (10 s), requests that fail, and some passes."""
+FALSE_FALSE_SECONDS = 75.0
+NEWS_SECONDS = 60.0
+"""A verdict that turns to false must have had a cause within this time."""
+
+
+@dataclass
+class _Truth:
+    """Of one group. ``problems``: since when there is each; ``good_since``: since when there is none; ``bad_at``: when
+    there last was one.
+    """
+
+    problems: dict[str, float] = field(default_factory=dict)
+    good_since: float | None = None
+    bad_at: float = 0.0
+
+
+class Verdicts:
+    """Follows every group.
+
+    ``hampered_at``: when an operator last could not do its work, or began it: verdicts may be late. ``confused_at``:
+    when it last was told what had been before, or acted on that: verdicts may turn. ``news_delay_seconds``: how much
+    longer news may take, as watches lose events until the next full list.
+    """
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._truths: dict[str, _Truth] = {}
+        self._said: dict[str, bool] = {}
+        self._leader: object = None
+        self._renewed_at: float | None = None
+        self.hampered_at = 0.0
+        self.confused_at = 0.0
+        self.news_delay_seconds = 0.0
+
+    def hamper(self) -> None:
+        """Something keeps operators from their work at this moment."""
+        self.hampered_at = self._world.loop.elapsed
+
+    def confuse(self) -> None:
+        """An operator takes what has been for what is, at this moment."""
+        self.hampered_at = self.confused_at = self._world.loop.elapsed
+
+    def after_lease_write(self, body: dict[str, Any]) -> None:
+        """The Lease was written: its holder lives, or is a new one."""
+        self._renewed_at = self._world.loop.elapsed
+        leader = (body["spec"].get("holderIdentity"), body["spec"].get("leaseTransitions"))
+        if leader != self._leader:
+            self._leader = leader
+            self.hamper()
+
+    def look(self) -> None:
+        """Compare what the groups say with what is so, now."""
+        now = self._world.loop.elapsed
+        if not self._is_believed():
+            self.hamper()
+        for body in self._world.api.peek(GROUPS):
+            uid = body["metadata"]["uid"]
+            truth = self._truths.setdefault(uid, _Truth())
+            self._update(truth, set(self._problems(body)), now)
+            stable = body.get("status", {}).get("stable")
+            if stable and truth.problems:
+                why, since = min(truth.problems.items(), key=lambda item: item[1])
+                wrong = now - max(since, self.hampered_at)
+                self._world.checks.require(
+                    wrong <= FALSE_TRUE_SECONDS + self.news_delay_seconds,
+                    f"group {body['metadata']['name']} is called stable for {wrong:.0f} s: {why}",
+                )
+            if stable is False and truth.good_since is not None:
+                wrong = now - max(truth.good_since, self.hampered_at)
+                status = body["status"]
+                self._world.checks.require(
+                    wrong <= FALSE_FALSE_SECONDS + self.news_delay_seconds,
+                    f"group {body['metadata']['name']} is called unstable ({status.get('reason')}: "
+                    f"{status.get('unstableBuckets')}) for {wrong:.0f} s, and nothing is wrong",
+                )
+
+    def after_group_write(self, body: dict[str, Any]) -> None:
+        """A group was written: a verdict that turns to false has had a cause."""
+        uid, stable = body["metadata"]["uid"], body.get("status", {}).get("stable")
+        before = self._said.get(uid)
+        if stable is not None:
+            self._said[uid] = stable
+        truth = self._truths.get(uid)
+        if before and stable is False and truth is not None and not any(self._problems(body)):
+            now = self._world.loop.elapsed
+            quiet = now - max(truth.bad_at, self.confused_at)
+            status = body["status"]
+            self._world.checks.require(
+                quiet <= NEWS_SECONDS + self.news_delay_seconds,
+                f"group {body['metadata']['name']} is called unstable ({status.get('reason')}: "
+                f"{status.get('unstableBuckets')}) after {quiet:.0f} s in which nothing was wrong",
+            )
+
+    @staticmethod
+    def _update(truth: _Truth, problems: set[str], now: float) -> None:
+        truth.problems = {one: truth.problems.get(one, now) for one in sorted(problems)}
+        if problems:
+            truth.good_since, truth.bad_at = None, now
+        elif truth.good_since is None:
+            truth.good_since = now
+
+    def _problems(self, body: dict[str, Any]) -> Iterator[str]:
+        """What is wrong with the group's replicas now, but for what has just been committed."""
+        metadata = body["metadata"]
+        rows = body.get("status", {}).get("backendsPerBucketSeq")
+        if not rows:
+            yield "it has no map"
+            return
+        if ANNOTATION_MARKED_UNSTABLE in metadata.get("annotations", {}):
+            yield "it is marked"
+        if not all(rows):
+            yield "a bucket has no node"
+        nodes = {node for row in rows for node in row}
+        away = {node: problem for node in nodes if (problem := self._problem_of_node(node))}
+        yield from away.values()
+        for table in self._world.tables_of((metadata["namespace"], metadata["name"])):
+            for file in self._world.committed(table):
+                if not self._is_new(file):
+                    row = rows[file.bucket] if file.bucket < len(rows) else ()
+                    here = [self._world.machines[node].disk for node in row if node not in away]
+                    yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))
+
+    def _is_new(self, file: File) -> bool:
+        """Whether it was committed so lately that nobody need know yet where it is, and no fault has taken it since."""
+        committed_at = self._world.commits.get(file, 0.0)
+        is_new = self._world.loop.elapsed - committed_at <= COMMIT_GRACE_SECONDS
+        return is_new and self._world.losses.get(file, 0.0) <= committed_at
+
+    def _problem_of_node(self, node: str) -> str | None:
+        machine = self._world.machines.get(node)
+        if machine is None:
+            return f"{node} is gone"
+        if not machine.is_up:
+            return f"{node} is down"
+        shown = self._world.api.find(NODES, "", node)
+        if shown is None or shown["status"]["conditions"][0]["status"] != "True":
+            return f"{node} is not ready"
+        if self._world.network.is_cut(node):
+            return f"{node} cannot be reached"
+        return None
+
+    def _is_believed(self) -> bool:
+        """Whether readers whose clocks go right believe verdicts now: they do until the Lease ends, if there is one."""
+        age = 0.0 if self._renewed_at is None else self._world.loop.elapsed - self._renewed_at
+        return age <= LEASE_DURATION_SECONDS

@@ -1,0 +1,37 @@
+"""Registration in a Hive metastore, which outlives drivers and holds other people's tables."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def run(folder: Path, driver: str) -> dict[str, Any]:
+    """What a driver of its own has found."""
+    command = [sys.executable, "-m", "tests.spark.metastore_program", str(folder), driver]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400, cwd=folder)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert lines, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(lines[0].removeprefix("FOUND "))
+    return found
+
+
+def test_a_metastore_keeps_what_is_not_ours(tmp_path: Path) -> None:
+    """A managed Hive table keeps its name, rows and files; the next driver replaces what the first one registered.
+
+    What it does not register itself it leaves: it cannot know whether another application reads it.
+    """
+    first, second = run(tmp_path, "first"), run(tmp_path, "second")
+    assert first["registered"] == {"orders": False, "lines": True, "kept": True, "dropped": True}
+    assert second["registered"] == {"orders": False, "lines": True, "kept": True}
+    for found in (first, second):
+        assert found["tables"] == ["dropped", "kept", "kept__stored", "lines", "orders"]
+        assert (found["rows"], found["columns"]) == (42, ["k", "new"])
+    assert first["files"] == second["files"] > 0
+    assert "coloc://shop/lines-first-00/" in first["locations"][0]
+    assert "coloc://shop/lines-second-0/" in second["locations"][0]

@@ -1,0 +1,98 @@
+"""The operator's own client and a real agent: what one asks the other answers, held, in parts and after restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from colocation.agentclient import Credentials
+from colocation.kube.agent_channel import HttpChannel
+from colocation.kube.inventories import Inventories
+from colocation.model.agent import AskedTable, InventoryRequest
+from tests.unit.storage.tables import data_path, make_table
+
+from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Operator, until
+
+TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
+KEY = (TABLE.path.namespace, TABLE.path.directory)
+
+
+@pytest.fixture
+def loaded(agent: AgentThread) -> AgentThread:
+    """An agent that holds ``TABLE``."""
+    with agent.client() as client:
+        for path, content in TABLE.contents.items():
+            client.put_file(*TABLE.path, path, content)
+        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+    return agent
+
+
+@pytest.fixture
+async def inventories(loaded: AgentThread) -> AsyncIterator[Inventories]:
+    """The operator's last words of the agents, by real connections."""
+    credentials = Credentials(loaded.pki.ca.parent / f"{ADMIN_TOKEN}.token", loaded.pki.ca)
+    opened = Inventories(HttpChannel(credentials), lambda: datetime.now(UTC), lambda: None, term=lambda: 3)
+    yield opened
+    await opened.close()
+
+
+async def ask(inventories: Inventories, agent: AgentThread, asked: AskedTable | None) -> None:
+    """One pass's question."""
+    question = {KEY: asked} if asked else {}
+    await inventories.ask({"node-1": agent.url}, ["node-1"], {"node-1": question})
+
+
+def bucket_states(inventories: Inventories) -> dict[int, str | None]:
+    """What the operator believes of the table."""
+    view = inventories.views["node-1"]
+    return {bucket: found.state for bucket, found in view.tables[KEY].buckets.items()} if KEY in view.tables else {}
+
+
+async def test_what_changes_arrives_by_itself(inventories: Inventories, loaded: AgentThread) -> None:
+    """The operator asks once; a dropped bucket is known without another pass."""
+    await ask(inventories, loaded, TABLE.asked)
+    assert bucket_states(inventories) == {0: "complete", 1: "complete"}
+    view = inventories.views["node-1"]
+    with loaded.client() as client:
+        order = Operator(client, term=3)
+        order.report = view.report
+        proof = order.proof(TABLE.asked)
+        await asyncio.to_thread(client.drop_bucket, *TABLE.path, 0, (TABLE.manifest,), 60, proof)
+    await asyncio.to_thread(until, lambda: bucket_states(inventories) == {0: None, 1: "complete"})
+
+
+async def test_questions_that_change_are_answered_at_once(inventories: Inventories, loaded: AgentThread) -> None:
+    """While the one before is being held; a table that is not asked about any more is an unknown folder."""
+    await ask(inventories, loaded, TABLE.asked)
+    await asyncio.to_thread(until, lambda: loaded.running.node.conversation.question.number > 1)  # held
+    await ask(inventories, loaded, TABLE.asked.model_copy(update={"map_version": 8}))
+    assert loaded.running.node.conversation.question.tables[str(TABLE.path)].map_version == 8
+    await ask(inventories, loaded, None)
+    assert inventories.views["node-1"].report.unknown_directories == (str(TABLE.path),)
+    assert bucket_states(inventories) == {}
+
+
+async def test_a_restarted_agent_is_asked_in_full(inventories: Inventories, loaded: AgentThread) -> None:
+    """It remembers nothing, and the operator notices that it is another process."""
+    await ask(inventories, loaded, TABLE.asked)
+    before = inventories.views["node-1"].report.instance
+    await asyncio.to_thread(loaded.stop)
+    again = AgentThread(loaded.settings.data_root, loaded.pki, FakeAuthorizer())
+    await asyncio.to_thread(again.start, port=0)
+    try:
+        await ask(inventories, again, TABLE.asked)
+        await asyncio.to_thread(until, lambda: inventories.views["node-1"].report.instance != before)
+        assert bucket_states(inventories) == {0: "complete", 1: "complete"}
+    finally:
+        await inventories.close()
+        await asyncio.to_thread(again.stop)
+
+
+async def test_another_session_does_not_silence_the_operator(inventories: Inventories, loaded: AgentThread) -> None:
+    """Whoever asked in between is replaced by the operator's next question, which it asks in full."""
+    await ask(inventories, loaded, TABLE.asked)
+    with loaded.client() as client:
+        await asyncio.to_thread(client.inventory, InventoryRequest(session="somebody", term=3))
+    await asyncio.to_thread(until, lambda: loaded.running.node.conversation.question.session != "somebody")
+    assert inventories.views["node-1"].silent_since is None

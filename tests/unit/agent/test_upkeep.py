@@ -1,0 +1,36 @@
+"""The agent's background work takes a bounded share of a processor, however much lies on the disk."""
+
+from pathlib import Path
+
+import pytest
+
+from colocation.agent.metrics import Metrics
+from colocation.agent.settings import Settings
+from colocation.agent.upkeep import Upkeep
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
+
+
+@pytest.fixture
+def upkeep(tmp_path: Path) -> Upkeep:
+    """The background work of an agent that has not begun."""
+    settings = Settings("node-1", tmp_path, tmp_path, tmp_path)
+    root = DataRoot(tmp_path)
+    return Upkeep(settings, root, Inventory(root), Metrics(), lambda _table: False)
+
+
+@pytest.mark.parametrize(
+    ("name", "took_seconds", "pause_seconds"),
+    [
+        pytest.param("look", 0.001, 2.0, id="few folders"),
+        pytest.param("look", 20.0, 2000.0, id="very many folders"),
+        pytest.param("sweep", 0.1, 60.0, id="few files"),
+        pytest.param("sweep", 80.0, 8000.0, id="very many files"),
+    ],
+)
+def test_looks_and_sweeps_cost_one_percent_at_most(
+    upkeep: Upkeep, name: str, took_seconds: float, pause_seconds: float
+) -> None:
+    """A longer one is followed by a longer pause."""
+    [task] = [task for task in upkeep.tasks if task.name == name]
+    assert task.pause_after(took_seconds) == pause_seconds

@@ -1,0 +1,50 @@
+"""Policies that the API server carries out: there by default, where it knows them."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import CHART, Render
+
+POLICIES = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
+
+
+def policies(objects: list[dict[str, Any]], kind: str = "ValidatingAdmissionPolicy") -> dict[str, dict[str, Any]]:
+    return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == kind}
+
+
+def test_policies_are_bound_and_deny(render: Render) -> None:
+    """Each by its own binding; a policy that cannot be evaluated lets nothing through."""
+    objects = render()
+    found = policies(objects)
+    bindings = policies(objects, "ValidatingAdmissionPolicyBinding")
+    assert found.keys() == bindings.keys() == POLICIES
+    assert all(spec["failurePolicy"] == "Fail" for spec in found.values())
+    assert all(spec == {"policyName": name, "validationActions": ["Deny"]} for name, spec in bindings.items())
+
+
+def test_every_policy_exempts_the_operator_and_whoever_may_act_for_it(render: Render) -> None:
+    """The operator by its account, administrators by a right."""
+    for spec in policies(render()).values():
+        [not_the_operator, may_not] = [one["expression"] for one in spec["matchConditions"]]
+        [rule] = spec["matchConstraints"]["resourceRules"]
+        resource = rule["resources"][0].partition("/")[0]
+        assert not_the_operator == (
+            "request.userInfo.username != 'system:serviceaccount:colocation-system:colocation-operator'"
+        )
+        assert f"resource('{resource}').subresource('operator')" in may_not
+
+
+def test_policies_can_be_left_out(render: Render) -> None:
+    """With the webhooks, they are one of two lines of defence; the operator is the third."""
+    assert not policies(render(**{"admissionPolicy.enabled": "false"}))
+
+
+@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 4)])
+def test_policies_need_kubernetes_1_30(helm: Path, version: str, count: int) -> None:
+    """Before that the API server does not know them, and would refuse the whole release."""
+    command = [str(helm), "template", "colocation", str(CHART), "--kube-version", version]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.count("kind: ValidatingAdmissionPolicy\n") == count

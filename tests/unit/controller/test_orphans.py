@@ -1,0 +1,104 @@
+"""What the operator finds in folders that no table has."""
+
+from dataclasses import replace
+
+from colocation.agentclient import AgentError, NotFound
+from colocation.controller.orphans import orphan_paths, orphans_of
+from colocation.model.agent import FolderManifests, ManifestSummary, RecycledSchema, TableReport
+from colocation.model.members import RecycledTable
+from colocation.model.table import Column
+from colocation.state.observation import AgentView
+
+from ..reconcile.scenes import NODES, agent_view, observe, settled_group, settled_table
+from ..state.objects import NOW, agent, bucket
+
+SCHEMA = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=2)
+UID = "0a1b2c3d-0000"
+FOLDER = "shop/orders-0a1b2c3d"
+TIME = "2026-11-21T00:00:00Z"
+
+
+def summary(number: int, digit: str, uid: str = UID) -> ManifestSummary:
+    return ManifestSummary(
+        sha256=digit * 64, table="orders", uid=uid, snapshot_id=number, partitions=1, files=2, rows=10, bytes=100,
+        modified_at=TIME, table_schema=SCHEMA,
+    )  # fmt: skip
+
+
+class Agent:
+    """Answers with its manifests, and with what it has of them: sha256 -> bucket -> state."""
+
+    def __init__(self, held: dict[str, dict[int, str | None]], *manifests: ManifestSummary) -> None:
+        self.held, self.summaries = held, manifests
+        self.verified: list[str] = []
+        self.closed = False
+
+    def manifests(self, namespace: str, directory: str) -> FolderManifests:
+        if not self.summaries:
+            raise AgentError(500, "Broken", "disk")
+        return FolderManifests(manifests=self.summaries)
+
+    def verify(self, namespace: str, directory: str, manifest: str) -> TableReport:
+        self.verified.append(manifest[0])
+        if manifest not in self.held:
+            raise NotFound(404, "NotFound", "no such manifest")
+        states = {number: bucket(state) for number, state in self.held[manifest].items()}
+        return TableReport(
+            namespace=namespace, directory=directory, manifest=manifest, manifest_present=True, buckets=states
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def lying(records: tuple[RecycledTable, ...] = (), silent: str = "") -> dict[str, dict[str, str]]:
+    return orphan_paths(observation(records, silent))
+
+
+def observation(records: tuple[RecycledTable, ...] = (), silent: str = ""):  # type: ignore[no-untyped-def]
+    """A folder that nobody knows lies on every node, beside that of a table."""
+    table = settled_table("lines")
+    group = settled_group((table,), records)
+    unknown = (FOLDER, f"shop/{table.directory}")
+    views: dict[str, AgentView] = {name: agent_view(group, (table,), (), unknown) for name in NODES}
+    if silent:
+        views[silent] = replace(views[silent], silent_since=NOW)
+    agents = tuple(agent(name, f"10.0.0.{number}") for number, name in enumerate(NODES, start=1))
+    return observe(group, (table,), views, agents=agents)
+
+
+def test_only_folders_that_nobody_knows_are_orphans() -> None:
+    """Not those of tables, nor those that a group remembers as dropped; agents that are silent are not asked."""
+    assert {path: set(agents) for path, agents in lying().items()} == {FOLDER: set(NODES)}
+    assert set(lying(silent="node-2")[FOLDER]) == {"node-1", "node-3"}
+    record = RecycledTable(namespace="shop", name="orders", uid=UID, deleted_at=TIME, purge_at=TIME)
+    assert lying((record,)) == {}
+
+
+async def test_newest_snapshot_that_is_whole_is_chosen() -> None:
+    """Over all nodes together; what is older is listed, and not looked at."""
+    newest, whole, old = summary(3, "c"), summary(2, "b"), summary(1, "a")
+    agents = {
+        "https://10.0.0.1:8440": Agent(
+            {"c" * 64: {0: "complete", 1: None}, "b" * 64: {0: "complete", 1: None}}, old, newest, whole
+        ),
+        "https://10.0.0.2:8440": Agent({"b" * 64: {0: "complete", 1: "complete"}}, whole, old),
+        "https://10.0.0.3:8440": Agent({}),
+    }
+    [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
+    assert (folder.namespace, folder.table, folder.nodes) == ("shop", "orders", NODES)
+    assert [(one.snapshot.id, one.missing_buckets, one.copies) for one in folder.snapshots] == [
+        (3, (1,), 1),
+        (2, (), 2),
+        (1, None, 0),
+    ]
+    assert folder.chosen is not None and folder.chosen.snapshot.id == 2
+    assert "node node-3: 500 Broken" in folder.problem
+    assert all(one.closed for one in agents.values())
+
+
+async def test_manifest_of_another_table_is_not_taken() -> None:
+    """A loader may put any manifest into a folder; only those of the folder's own table and uid count."""
+    agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(9, "f", uid="ffffffff-0")) for number in (1, 2, 3)}
+    [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
+    assert folder.snapshots == () and "no manifest in it can be read" in folder.problem

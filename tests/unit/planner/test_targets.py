@@ -1,0 +1,206 @@
+"""Nodes that take nothing for now: cordoned ones, ones where clones fail, ones that have not been heard of."""
+
+from datetime import datetime, timedelta
+
+from colocation.model.conditions import Reason
+from colocation.model.plan import GroupPlan
+from colocation.model.snapshot import Clone, FailingTarget
+from tests.property.worlds import GIB, NOW, make_group, make_node
+
+from .cases import SIX, nodes_of, planned, reasons, shape
+
+LATER = NOW + timedelta(seconds=90)
+EARLIER = NOW - timedelta(seconds=1)
+
+
+def failing(number: int, retry_at: datetime = LATER) -> dict[str, FailingTarget]:
+    return {f"node-{number}": FailingTarget(failures=4, retry_at=retry_at, cause="the disk is full")}
+
+
+def held_but(node: str, bucket: int, state: str | None = None) -> dict[str, dict[int, str]]:
+    """Everything complete, but that a node's bucket is missing, or in another state."""
+    held = {name: dict(states) for name, states in make_group(6, 2, SIX).held.items()}
+    del held[node][bucket]
+    if state:
+        held[node][bucket] = state  # type: ignore[assignment]
+    return held  # type: ignore[return-value]
+
+
+def targets(group: GroupPlan) -> set[str]:
+    return {move.to for move in group.moves}
+
+
+def test_a_cordoned_node_is_stable_and_keeps_what_it_has() -> None:
+    """It counts as live; nothing moves."""
+    group = planned([*nodes_of(1, 3), *nodes_of(2, schedulable=False)])
+    assert (group.stable, group.moves, group.blocked) == (True, (), ())
+
+
+def test_a_lost_replica_does_not_go_to_a_cordoned_node() -> None:
+    """Two nodes are left for two replicas, one of them is cordoned: nothing fits, and the message names it."""
+    group = planned([*nodes_of(1), *nodes_of(3, schedulable=False)])
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INSUFFICIENT_NODES
+    assert "node-3 is cordoned or tainted" in group.stalled.message
+    assert targets(planned([*nodes_of(1, 4), *nodes_of(3, schedulable=False)])) <= {"node-1", "node-4"}
+
+
+def test_a_new_group_is_placed_without_cordoned_nodes() -> None:
+    """With too few others it waits, and says which nodes are cordoned."""
+    nodes = [*nodes_of(1, 2), *nodes_of(3, 4, schedulable=False)]
+    placed = planned(nodes, bucket_map=None)
+    assert {node for row in placed.next_map or () for node in row} == {"node-1", "node-2"}
+    waiting = planned(nodes, bucket_map=None, replicas=3)
+    assert waiting.next_map is None
+    assert waiting.stalled is not None
+    assert "nodes node-3, node-4 are cordoned or tainted" in waiting.stalled.message
+
+
+def test_a_new_node_that_is_tainted_takes_nothing_by_balance() -> None:
+    """As soon as it may, it gets its share."""
+    assert planned([*nodes_of(1, 2, 3), *nodes_of(4, schedulable=False)]).moves == ()
+    assert targets(planned(nodes_of(1, 2, 3, 4))) == {"node-4"}
+
+
+def test_a_full_disk_is_named_with_the_nodes_that_would_do_but_are_cordoned() -> None:
+    """Whoever reads it can uncordon the node."""
+    nodes = [*nodes_of(1), make_node("node-3", free_bytes=0), *nodes_of(4, schedulable=False)]
+    group = planned(nodes, bucket_bytes=(GIB,) * 6)
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
+    assert group.stalled.message.endswith("node node-4 is cordoned or tainted")
+
+
+def test_damaged_files_on_a_cordoned_node_are_made_whole_in_place() -> None:
+    """It is its own replica, not a new one."""
+    nodes = [*nodes_of(1, 3), *nodes_of(2, schedulable=False)]
+    group = planned(nodes, held=held_but("node-2", 0, "partial"), bucket_bytes=(GIB,) * 6)
+    assert shape(group) == [(0, "node-2", "node-2", "repair")]
+    assert group.start_now == (0,)
+
+
+def test_a_map_set_by_hand_waits_for_a_cordoned_node() -> None:
+    """The sequence stays valid; a new group's does not name such a node."""
+    rows = (("node-1", "node-4"), *SIX[1:])
+    nodes = [*nodes_of(1, 2, 3), *nodes_of(4, schedulable=False)]
+    spec = {"bucketSequence": rows}
+    group = planned(nodes, spec=spec, bucket_bytes=(GIB,) * 6)
+    assert (shape(group), group.start_now) == ([(0, "node-2", "node-4", "balance")], ())
+    assert group.blocked[0].message == "node node-4 is cordoned or tainted; the bucket waits"
+    assert reasons(planned(nodes, spec=spec, bucket_map=None)) == {Reason.INVALID_BUCKET_SEQUENCE}
+
+
+def test_a_lost_replica_goes_past_a_failing_target() -> None:
+    """The emptiest node would be the fittest, and a clone to it has begun; clones fail there, so another takes it."""
+    rows = (("node-1", "node-2"), ("node-2", "node-9"))
+    waits = Clone(namespace="shop", group="sales", bucket=1, source="node-9", to="node-4", since=NOW, retry_at=LATER)
+    group = planned(nodes_of(1, 2, 4), clones=(waits,), buckets=2, bucket_map=rows, failing_targets=failing(4))
+    assert shape(group) == [(1, "node-9", "node-1", "repair")]
+    assert (group.start_now, group.cancel, group.stalled) == ((0,), (0,), None)
+
+
+def test_when_only_a_failing_target_is_left_the_group_says_so() -> None:
+    """Node, failures, cause, and when it is tried again."""
+    rows = (("node-1", "node-9"),)
+    group = planned(nodes_of(1, 4), buckets=1, bucket_map=rows, failing_targets=failing(4))
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.TARGET_FAILING
+    assert group.stalled.message == (
+        "no other node fits: 4 clones to node node-4 failed: the disk is full; "
+        "it is tried again at 2026-11-21T00:01:30Z"
+    )
+    assert group.moves == ()
+
+
+def test_other_buckets_go_on_while_one_waits_for_a_failing_target() -> None:
+    """What one sick node keeps from being repaired is that which fits nowhere else."""
+    rows = (("node-1", "node-3", "node-9"), ("node-1", "node-9", "node-5"))
+    group = planned(nodes_of(1, 3, 5), buckets=2, replicas=3, bucket_map=rows, failing_targets=failing(5))
+    assert shape(group) == [(1, "node-9", "node-3", "repair")]
+    assert group.start_now == (0,)
+    assert {problem.bucket for problem in group.blocked if problem.reason == Reason.TARGET_FAILING} == {0}
+
+
+def test_a_failing_target_is_tried_again_by_one_clone_at_a_time() -> None:
+    """After its time, and only where no other node fits."""
+    rows = (("node-1", "node-9"), ("node-1", "node-9"))
+    group = planned(nodes_of(1, 4), buckets=2, bucket_map=rows, failing_targets=failing(4, EARLIER))
+    assert targets(group) == {"node-4"}
+    assert (len(group.moves), group.start_now, group.stalled) == (2, (0,), None)
+    both = planned(nodes_of(1, 3, 4), buckets=2, bucket_map=rows, failing_targets=failing(4, EARLIER))
+    assert targets(both) == {"node-3"}
+
+
+def test_damaged_files_on_a_failing_node_are_repaired_on_another() -> None:
+    """The replica there counts as lost, for the reason that it is damaged."""
+    held = held_but("node-2", 0, "corrupt")
+    group = planned(nodes_of(1, 2, 3), held=held, bucket_bytes=(GIB,) * 6, failing_targets=failing(2))
+    assert shape(group) == [(0, "node-2", "node-3", "repair")]
+    assert (group.moves[0].reason, group.start_now) == (Reason.REPLICA_CORRUPT, (0,))
+
+
+def test_damaged_files_that_fit_nowhere_else_wait_for_their_node() -> None:
+    """Two nodes for two replicas: in place, when the node is tried again."""
+    rows = (("node-1", "node-2"),)
+    fields = {"buckets": 1, "bucket_map": rows, "held": {"node-1": {0: "complete"}}, "bucket_bytes": (GIB,)}
+    group = planned(nodes_of(1, 2), **fields, failing_targets=failing(2))  # type: ignore[arg-type]
+    assert (shape(group), group.start_now) == ([(0, "node-2", "node-2", "repair")], ())
+    assert group.stalled is not None
+    assert group.stalled.reason == Reason.TARGET_FAILING
+    again = planned(nodes_of(1, 2), **fields, failing_targets=failing(2, EARLIER))  # type: ignore[arg-type]
+    assert (again.start_now, again.stalled) == ((0,), None)
+
+
+def test_damaged_files_stay_on_their_node_where_nothing_may_be_relocated() -> None:
+    """Relocation disabled: the node is tried again, whatever fails there."""
+    held = held_but("node-2", 0, "corrupt")
+    spec = {"relocation": {"enabled": False}}
+    group = planned(nodes_of(1, 2, 3), held=held, bucket_bytes=(GIB,) * 6, failing_targets=failing(2), spec=spec)
+    assert (shape(group), group.start_now) == ([(0, "node-2", "node-2", "repair")], ())
+
+
+def test_balance_does_without_a_failing_target_until_its_time() -> None:
+    """A node on which every clone fails is not the reason for moves; after its time one clone tries it."""
+    assert planned(nodes_of(1, 2, 3, 4), failing_targets=failing(4)).moves == ()
+    group = planned(nodes_of(1, 2, 3, 4), bucket_bytes=(GIB,) * 6, failing_targets=failing(4, EARLIER))
+    assert targets(group) == {"node-4"}
+    assert len(group.start_now) == 1
+
+
+def test_an_unconfirmed_replica_is_stable_and_corrupt_files_are_not() -> None:
+    """What an agent said of damage counts, whatever was true before."""
+    sizes = (GIB,) * 6
+    silent = {"node-2": (0,)}
+    group = planned(nodes_of(1, 2, 3), held=held_but("node-2", 0), bucket_bytes=sizes, unconfirmed=silent)
+    assert (group.stable, group.moves) == (True, ())
+    corrupt = held_but("node-2", 0, "corrupt")
+    assert not planned(nodes_of(1, 2, 3), held=corrupt, bucket_bytes=sizes, unconfirmed=silent).stable
+
+
+def test_a_successor_that_is_unconfirmed_is_neither_cloned_again_nor_taken_into_the_map() -> None:
+    """The repair was through when a commit came: it waits for the agent, and says nothing of a stall."""
+    rows = (("node-1", "node-9"),)
+    fields = {"buckets": 1, "bucket_map": rows, "bucket_bytes": (GIB,), "unconfirmed": {"node-3": (0,)}}
+    group = planned(nodes_of(1, 2, 3), **fields, held={"node-1": {0: "complete"}})  # type: ignore[arg-type]
+    assert shape(group) == [(0, "node-9", "node-3", "repair")]
+    assert (group.start_now, group.next_map, group.stalled) == ((), None, None)
+
+
+def test_a_replica_whose_only_sources_are_unconfirmed_waits() -> None:
+    """The bucket is not lost: its other node is heard of again soon."""
+    rows = (("node-1", "node-2"),)
+    fields = {"buckets": 1, "bucket_map": rows, "bucket_bytes": (GIB,), "unconfirmed": {"node-1": (0,)}}
+    group = planned(nodes_of(1, 2), **fields, held={})  # type: ignore[arg-type]
+    assert (shape(group), group.start_now) == ([(0, "node-2", "node-2", "repair")], ())
+    assert (group.stalled, group.blocked) == (None, ())
+
+
+def test_no_surplus_replica_leaves_because_of_unconfirmed_ones() -> None:
+    """Replicas are lowered while two of three are not heard of: the third is known to be complete, and stays."""
+    rows = (("node-1", "node-2", "node-3"),)
+    fields = {"buckets": 1, "replicas": 1, "bucket_map": rows, "bucket_bytes": (GIB,)}
+    silent = {"node-1": (0,), "node-2": (0,), "node-3": (0,)}
+    group = planned(nodes_of(1, 2, 3), **fields, held={}, unconfirmed=silent)  # type: ignore[arg-type]
+    assert (group.stable, group.next_map, group.drops) == (True, None, ())
+    heard = planned(nodes_of(1, 2, 3), **fields, held={"node-3": {0: "complete"}}, unconfirmed=silent)  # type: ignore[arg-type]
+    assert heard.next_map == (("node-3",),)

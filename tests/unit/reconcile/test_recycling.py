@@ -1,0 +1,142 @@
+"""Folders without a table go into the bin: dropped ones at once, others later, and never too many of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from colocation.model.members import RecycledTable
+from colocation.reconcile.actions import PostEvent, RecycleTable, WriteGroupStatus
+from colocation.reconcile.decide import Decision, decide
+from colocation.reconcile.evidence import BRAKE_WINDOW, Evidence
+from colocation.reconcile.policy import Policy
+from colocation.state.observation import Observation
+
+from ..state.objects import NOW, seconds
+from .scenes import NODES, POLICY, actions_of, agent_view, held_by, observe, settled_group, settled_table
+from .test_deletions import ORDERS, PURGE_AT, proof_of, recovering
+
+LONG = seconds(POLICY.unknown_folder_seconds)
+OVER = "2026-11-21T11:00:00Z"
+
+
+def lying(
+    folders: int, records: tuple[RecycledTable, ...] = (), tables: int = 1, first: int = 0
+) -> Observation:
+    """So many folders on each node that no table has, beside those of loaded tables."""
+    known = tuple(settled_table(f"table{number}") for number in range(tables))
+    group = settled_group(known, records)
+    unknown = tuple(f"shop/lost{number}-{number:08x}" for number in range(first, first + folders))
+    views = {name: agent_view(group, known, [held_by(name, one) for one in known], unknown) for name in NODES}
+    return observe(group, known, views)
+
+
+def seen(observation: Observation, evidence: Evidence | None = None) -> Evidence:
+    """What an operator remembers that has seen this for as long as such folders wait."""
+    return (evidence or Evidence()).after(replace(observation, now=NOW - LONG), ())
+
+
+def recycled(observation: Observation, evidence: Evidence, policy: Policy = POLICY) -> list[RecycleTable]:
+    return actions_of(decide(observation, evidence, policy, False), RecycleTable)
+
+
+def dropped(recovers: bool, purge_at: str) -> Observation:
+    """Node 1 was away when the table was dropped: its folder lies there; ``recovers``: a table asks for it."""
+    table, record = recovering(ORDERS)
+    group = settled_group((), (record.model_copy(update={"purge_at": purge_at}),))
+    tables = (table,) if recovers else ()
+    views = {name: agent_view(group, tables, ()) for name in ("node-2", "node-3")}
+    views["node-1"] = agent_view(group, tables, (), unknown=(f"shop/{ORDERS.directory}",))
+    return observe(group, tables, views)
+
+
+def test_folder_of_a_dropped_table_goes_at_once_with_a_proof() -> None:
+    """Its group remembers that somebody dropped it, and how long it is to be kept."""
+    [action] = recycled(dropped(recovers=False, purge_at=PURGE_AT), Evidence())
+    assert (action.node, action.directory, action.keep_seconds) == ("node-1", ORDERS.directory, 12 * 3600)
+    assert action.proof == proof_of(ORDERS).model_copy(update={"group_uid": None, "map_version": 0})
+    assert action.is_explained
+
+
+def test_folder_that_is_taken_over_is_not_recycled() -> None:
+    """Its time in the bin is over: it would be purged at once, while the table waits for it."""
+    observation = dropped(recovers=True, purge_at=OVER)
+    assert not recycled(observation, seen(observation))
+
+
+def test_folder_that_nobody_knows_waits() -> None:
+    """It goes once this operator has seen it without a table for long enough."""
+    observation = lying(1)
+    evidence = Evidence().after(replace(observation, now=NOW - LONG + seconds(1)), ())
+    assert not recycled(observation, evidence)
+    found = recycled(replace(observation, now=NOW + seconds(1)), evidence)
+    assert [one.node for one in found] == list(NODES)
+    assert not any(one.is_explained for one in found)
+
+
+def stalled(decision: Decision) -> tuple[str, str]:
+    [write] = actions_of(decision, WriteGroupStatus)
+    found = {one["type"]: one for one in write.status["conditions"]}  # type: ignore[attr-defined, index]
+    return found["Stalled"]["reason"], found["Stalled"]["message"]
+
+
+@pytest.mark.parametrize("tables", [0, 30], ids=["no table is left", "most tables are there"])
+def test_more_than_a_small_share_does_not_go(tables: int) -> None:
+    """4 folders on 3 nodes are more than 10, and than 5 % of all: the group says so, and what to do."""
+    observation = lying(4, tables=tables)
+    decision = decide(observation, seen(observation), POLICY, False)
+    assert actions_of(decision, RecycleTable) == []
+    reason, message = stalled(decision)
+    assert reason == "TooManyDeletions"
+    assert f"12 of {12 + 3 * tables} table folders" in message
+    assert "colocation adopt" in message and "maxUnexplainedFolders" in message and "lost0" in message
+    assert decision.withheld is not None and decision.withheld.folders == 12
+    assert "Stalled" in [one.reason for one in actions_of(decision, PostEvent)]
+
+
+def test_small_share_of_many_folders_goes() -> None:
+    """12 of 312 are less than 5 %."""
+    observation = lying(4, tables=100)
+    assert len(recycled(observation, seen(observation))) == 12
+
+
+def test_brake_can_be_released() -> None:
+    """By the number of folders that the message tells."""
+    observation = lying(4)
+    assert len(recycled(observation, seen(observation), replace(POLICY, max_unexplained_folders=12))) == 12
+
+
+def test_brake_is_not_passed_in_small_steps() -> None:
+    """What went within an hour counts too: nodes that come back one by one lose nothing more."""
+    first = lying(3)
+    evidence = seen(first)
+    gone = recycled(first, evidence)
+    assert len(gone) == 9
+    evidence = evidence.after(first, gone)
+    second = replace(lying(2, first=3), now=NOW + LONG)
+    later = replace(lying(0), now=NOW + seconds(1))
+    evidence = seen(second, evidence.after(later, ()))
+    assert decide(second, evidence, POLICY, False).withheld is not None
+    after_window = replace(second, now=NOW + BRAKE_WINDOW + LONG)
+    assert len(recycled(after_window, evidence)) == 6
+
+
+def test_dropped_tables_are_not_braked() -> None:
+    """Users may drop as many as they like; the unexplained ones among them still wait."""
+    records = tuple(
+        RecycledTable(
+            namespace="shop", name=f"lost{number}", uid=f"{number:08x}", deleted_at=PURGE_AT, purge_at=PURGE_AT
+        )
+        for number in range(4)
+    )
+    observation = lying(8, records)
+    decision = decide(observation, seen(observation), POLICY, False)
+    assert len(actions_of(decision, RecycleTable)) == 12
+    assert all(one.is_explained for one in actions_of(decision, RecycleTable))
+    assert decision.withheld is not None and decision.withheld.folders == 12
+
+
+def test_silent_agent_is_ordered_nothing() -> None:
+    """Its last word may be of long ago."""
+    observation = lying(1)
+    views = {name: replace(view, silent_since=NOW) for name, view in observation.agent_views.items()}
+    assert not recycled(replace(observation, agent_views=views), seen(observation))
