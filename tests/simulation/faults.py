@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from colocation.kube.api import GROUPS, NODES
+from colocation.model.names import LABEL_DRAIN, LABEL_WEIGHT
 
 from .disks import GIB, File
 from .world import World
@@ -213,7 +214,8 @@ class Faults:
             machine.sick = machine.holds_jobs = False
             world.bring_up(name)
             world.api.merge(NODES, "", name, {"spec": {"unschedulable": None, "taints": None}})
-            world.label(name, "colocation.dev/drain", None)
+            world.label(name, LABEL_DRAIN, None)
+            world.label(name, LABEL_WEIGHT, None)
             world.label(name, "disks", "fast")
         for operator in self._operators:
             operator.faults.rate = operator.faults.stale_rate = 0.0

@@ -185,9 +185,6 @@ class QuestionChannel:
         answer = asyncio.ensure_future(agent.answer(request, revision))
         try:
             while True:
-                ring = asyncio.ensure_future(network.next_change())
-                await asyncio.wait({answer, ring}, return_when=asyncio.FIRST_COMPLETED)
-                ring.cancel()
                 if agent.node in network.cut | network.mute or network.is_down(agent.node):
                     await asyncio.sleep(self._random.uniform(*DEAD_PEER_SECONDS))
                     if agent.node in network.cut | network.mute or network.is_down(agent.node):
@@ -196,6 +193,9 @@ class QuestionChannel:
                     raise Unreachable("the connection was closed")
                 if answer.done():
                     return answer.result()
+                ring = asyncio.ensure_future(network.next_change())
+                await asyncio.wait({answer, ring}, return_when=asyncio.FIRST_COMPLETED)
+                ring.cancel()
         except (StaleTerm, UnknownQuestion) as error:
             raise _answer_of(error) from error
         finally:

@@ -27,8 +27,9 @@ NEWS_SECONDS = 60.0
 
 @dataclass
 class _Truth:
-    """Of one group. ``problems``: since when there is each; ``good_since``: since when there is none; ``bad_at``: when
-    there last was one.
+    """Of one group. ``problems``: since when there is each, but for files that have just been committed.
+
+    ``good_since``: since when there is none at all; ``bad_at``: when there last was any.
     """
 
     problems: dict[str, float] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class Verdicts:
         for body in self._world.api.peek(GROUPS):
             uid = body["metadata"]["uid"]
             truth = self._truths.setdefault(uid, _Truth())
-            self._update(truth, set(self._problems(body)), now)
+            self._update(truth, body, now)
             stable = body.get("status", {}).get("stable")
             if stable and truth.problems:
                 why, since = min(truth.problems.items(), key=lambda item: item[1])
@@ -103,7 +104,7 @@ class Verdicts:
         if stable is not None:
             self._said[uid] = stable
         truth = self._truths.get(uid)
-        if before and stable is False and truth is not None and not any(self._problems(body)):
+        if before and stable is False and truth is not None and not any(self._problems(body, with_new_files=True)):
             now = self._world.loop.elapsed
             quiet = now - max(truth.bad_at, self.confused_at)
             status = body["status"]
@@ -113,16 +114,15 @@ class Verdicts:
                 f"{status.get('unstableBuckets')}) after {quiet:.0f} s in which nothing was wrong",
             )
 
-    @staticmethod
-    def _update(truth: _Truth, problems: set[str], now: float) -> None:
-        truth.problems = {one: truth.problems.get(one, now) for one in sorted(problems)}
-        if problems:
+    def _update(self, truth: _Truth, body: dict[str, Any], now: float) -> None:
+        truth.problems = {one: truth.problems.get(one, now) for one in sorted(set(self._problems(body)))}
+        if any(self._problems(body, with_new_files=True)):
             truth.good_since, truth.bad_at = None, now
         elif truth.good_since is None:
             truth.good_since = now
 
-    def _problems(self, body: dict[str, Any]) -> Iterator[str]:
-        """What is wrong with the group's replicas now, but for what has just been committed."""
+    def _problems(self, body: dict[str, Any], with_new_files: bool = False) -> Iterator[str]:
+        """What is wrong with the group's replicas now; files that have just been committed need not be everywhere."""
         metadata = body["metadata"]
         rows = body.get("status", {}).get("backendsPerBucketSeq")
         if not rows:
@@ -137,7 +137,7 @@ class Verdicts:
         yield from away.values()
         for table in self._world.tables_of((metadata["namespace"], metadata["name"])):
             for file in self._world.committed(table):
-                if not self._is_new(file):
+                if with_new_files or not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
                     yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))
