@@ -2,7 +2,7 @@
 
 import pytest
 
-from .loads import OVERWRITE
+from .loads import EMPTY, OVERWRITE
 from .scenes import MINUTE, Scene, play
 
 
@@ -156,5 +156,17 @@ def test_a_status_that_etcd_refuses_blocks_no_repair() -> None:
         await scene.until(lambda: scene.jobs(), 2 * MINUTE)
         scene.world.api.refused.clear()
         await scene.until_well()
+
+    play(story)
+
+
+def test_a_table_that_is_emptied_does_not_make_its_group_unstable() -> None:
+    """A manifest without files wants nothing of any node."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        await scene.load(EMPTY)
+        await scene.sleep(2 * MINUTE)
+        assert scene.is_stable(), scene.status()
 
     play(story)
