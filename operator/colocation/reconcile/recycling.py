@@ -57,10 +57,11 @@ class Withheld:
 
 @dataclass(frozen=True)
 class Recycling:
-    """The folders that go now, and what is withheld."""
+    """The folders that go now, and what is withheld. ``is_waiting``: others go with the clock alone."""
 
     actions: tuple[RecycleTable, ...]
     withheld: Withheld | None
+    is_waiting: bool = False
 
 
 def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Evidence, policy: Policy) -> Recycling:
@@ -83,7 +84,7 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
         return Recycling(tuple(explained), withheld)
     now = index.observation.now
     due = [one for one in unexplained if evidence.is_unknown_for(one, now, policy.unknown_folder_seconds)]
-    return Recycling((*explained, *due), None)
+    return Recycling((*explained, *due), None, len(due) < len(unexplained))
 
 
 def _folders(view: AgentView) -> int:

@@ -26,9 +26,10 @@ def live_manifests(table: ObservedTable, records: Records) -> tuple[str, ...]:
     """All manifests of the table whose files stay: the committed one, or that which is brought back; the retained ones.
 
     Whatever asks an agent to delete files of the table names these. Empty: it is not known which files are wanted
-    (nothing was committed yet, or the status is not readable), so nothing of the table may be deleted.
+    (nothing is committed, whatever the history says, or the status is not readable): nothing of it may be deleted.
     """
-    return () if table.status_error else reference_of(table, records).live_manifests
+    reference = reference_of(table, records)
+    return () if table.status_error or reference.manifest is None else reference.live_manifests
 
 
 def record_of(table: ObservedTable, records: Records) -> tuple[RecycledTable, ObservedGroup] | None:

@@ -32,7 +32,7 @@ PURGE_AT = "2026-11-22T00:00:00Z"
 
 def surplus(of: ObservedTable, node: str, manifest: str | None = MANIFEST) -> TableReport:
     """With files that no live manifest names."""
-    return held_by(node, of).model_copy(update={"surplus_bytes": 10, "manifest": manifest})
+    return replace(held_by(node, of), surplus_bytes=10, manifest=manifest)
 
 
 def proof_of(of: ObservedTable) -> DeletionProof:
@@ -45,6 +45,11 @@ def proof_of(of: ObservedTable) -> DeletionProof:
 def with_history(of: ObservedTable) -> ObservedTable:
     older = TableSnapshot(id=0, manifest=f"sha256:{OLD_MANIFEST}", committed_at="2026-11-21T00:00:00Z")
     return replace(of, status=of.status.model_copy(update={"history": (older,)}))
+
+
+NOTHING_COMMITTED = replace(
+    ORDERS, status=with_history(ORDERS).status.model_copy(update={"snapshot": None})
+)
 
 
 def recovering(of: ObservedTable, uid: str = "99999999-new") -> tuple[ObservedTable, RecycledTable]:
@@ -68,6 +73,7 @@ def test_garbage_of_a_table_that_is_recovered_is_told_from_its_files() -> None:
     "table",
     [
         pytest.param(replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": None})), id="never loaded"),
+        pytest.param(NOTHING_COMMITTED, id="nothing is committed, whatever the history says"),
         pytest.param(replace(ORDERS, status_error="status.history: not a list"), id="status is not readable"),
         pytest.param(recovering(ORDERS)[0], id="to be recovered, and no group remembers what"),
     ],
