@@ -50,8 +50,8 @@ class ManifestMemory:
         self.forget(self._known.keys() - set(keys))
 
     def _learn_bytes(self, key: BytesKey, said: BucketBytes) -> None:
-        known = self._bytes.get(key, {})
-        larger = {**said, **{number: max(size, said.get(number, 0)) for number, size in known.items()}}
-        if larger != known:
+        known = self._bytes.get(key)
+        larger = {**said, **{number: max(size, said.get(number, 0)) for number, size in (known or {}).items()}}
+        if larger != known:  # a manifest without files is known, too: nothing of it is wanted
             self._bytes[key] = larger
             self._shown = None
