@@ -63,7 +63,7 @@ bench-join: wheel  ## build/bench/join.json, join.png: joins beside their peers,
 bench-planner: setup  ## build/bench/planner.json
 	@$(PYTHON) benchmarks/planner.py
 
-bench-control-plane: setup  ## build/bench/control_plane.json: 100 groups, 400 tables, 20 nodes; a few minutes
+bench-control-plane: setup  ## build/bench/control_plane.json: 20 nodes, 400 tables, and 1,000 nodes, 20,000 tables; 20 minutes
 	@$(PYTHON) -m benchmarks.control_plane
 
 clean:  ## what was built in this checkout (caches and a running cluster stay)

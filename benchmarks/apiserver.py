@@ -2,17 +2,19 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import urllib3
 
 from tests.integration.control_plane import TOKEN, ControlPlane, running_control_plane
 
 Json = dict[str, Any]
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 THREADS = 8
 MERGE_PATCH = "application/merge-patch+json"
 AUDIT_POLICY = """\
@@ -34,6 +36,7 @@ class ApiServer:
 
     def __init__(self, plane: ControlPlane, audit_log: Path) -> None:
         self.plane = plane
+        self.is_running = True
         self._audit_log = audit_log
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._pool = urllib3.PoolManager(cert_reqs="CERT_NONE", maxsize=THREADS)
@@ -56,16 +59,25 @@ class ApiServer:
 
     def request_all(self, requests: Iterable[tuple[str, str, Json]]) -> list[Json]:
         """Many requests, some at a time; their answers in the same order."""
+        return self.map_all(lambda one: self.request(*one), requests)
+
+    def map_all(self, function: Callable[[Given], Found], items: Iterable[Given]) -> list[Found]:
+        """A function that sends requests, for many things, some at a time; what it found in the same order."""
         with ThreadPoolExecutor(THREADS) as threads:
-            return list(threads.map(lambda one: self.request(*one), requests))
+            return list(threads.map(function, items))
 
     def watch(self, path: str, version: str) -> Iterator[Json]:
-        """The events of a watch, for as long as it is read."""
+        """The events of a watch, for as long as it lasts: nothing is heard for a minute, or the server ends."""
         url = f"{self.plane.url}{path}?watch=true&resourceVersion={version}"
-        answer = self._pool.request("GET", url, headers=self._headers, preload_content=False, timeout=60)
+        try:
+            answer = self._pool.request("GET", url, headers=self._headers, preload_content=False, timeout=60)
+        except urllib3.exceptions.HTTPError:
+            return
         try:
             for line in answer:
                 yield json.loads(line)
+        except urllib3.exceptions.HTTPError:
+            return
         finally:
             answer.close()
 
@@ -96,4 +108,8 @@ def running_apiserver(folder: Path, audited_user: str) -> Iterator[ApiServer]:
     log.touch()
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking")
     with running_control_plane(*flags) as plane:
-        yield ApiServer(plane, log)
+        server = ApiServer(plane, log)
+        try:
+            yield server
+        finally:
+            server.is_running = False

@@ -1,115 +1,156 @@
-"""Node agents that hold all that they should, for benchmarks: HTTPS on loopback addresses, answers from memory."""
+"""Node agents that hold all that they should, for benchmarks: one process, HTTPS on a loopback address per node.
 
-import hashlib
+`python -m benchmarks.fake_agents` reads commands from its standard input, a JSON object a line, answers each by a line,
+and ends with its input.
+"""
+
+import asyncio
 import json
+import signal
 import ssl
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-from colocation.model.agent import AgentReport, BucketReport, InventoryRequest, TableReport
+from benchmarks.fake_node import FakeNode, HeldTable, Json, Refused, buckets_json
 from colocation.model.names import AGENT_PORT
+from tests.integration.control_plane import dying_with_us
 
-GIB = 1 << 30
-FILES = 2000
-"""Of a bucket, one per partition: of a table with as many partitions as the largest that are promised."""
-
-Maps = dict[str, dict[str, set[int]]]
-"""Directory of a table -> node -> the buckets that it holds."""
+START_SECONDS = 60.0
+BACKLOG = 16
 
 
-class FakeAgent:
-    """One node's agent. ``requests`` counts its inventories, ``unchanged`` those that were answered by 304."""
+class FakeAgents:
+    """The agents' process, to the benchmark."""
 
-    def __init__(self, node: str, maps: Maps) -> None:
-        self.node = node
-        self.requests = self.unchanged = 0
-        self._maps = maps
-        self._last: tuple[bytes, int, AgentReport] | None = None
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
 
-    def inventory(self, body: bytes, known: str | None) -> AgentReport | None:
-        """The report on the tables of a request; None when it is the one of the revision ``known``."""
-        self.requests += 1
-        version = len(self._maps)
-        if self._last is None or self._last[:2] != (body, version):
-            self._last = (body, version, self._report(body))
-        report = self._last[2]
-        if known == f'"{report.revision}"':
-            self.unchanged += 1
-            return None
-        return report
+    def hold(self, tables: Iterable[tuple[str, str, list[list[str]]]]) -> None:
+        """Put the files of tables, each (namespace, directory, map), where the map says."""
+        self._tell({"hold": list(tables)})
 
-    def _report(self, body: bytes) -> AgentReport:
-        request = InventoryRequest.model_validate_json(body)
-        tables = tuple(
-            TableReport(
-                namespace=table.namespace, directory=table.directory, manifest=table.manifest, manifest_present=True,
-                buckets=self._buckets(table.directory) if table.manifest else {},
-            )
-            for table in request.tables
-        )  # fmt: skip
-        report = AgentReport(
-            node=self.node, revision="", capacity_bytes=1000 * GIB, free_bytes=900 * GIB, tables=tables
-        )
-        revision = hashlib.sha256(report.model_dump_json().encode()).hexdigest()
-        return report.model_copy(update={"revision": revision})
+    def stage(self, namespace: str, directory: str, nodes: list[str], size_bytes: int) -> None:
+        """What a load does before it commits: new files lie on the table's nodes."""
+        self._tell({"stage": [f"{namespace}/{directory}", nodes, size_bytes]})
 
-    def _buckets(self, directory: str) -> Mapping[int, BucketReport]:
-        held = self._maps.get(directory, {})
-        everywhere = sorted(set().union(*held.values()))
-        whole = BucketReport(state="complete", files_wanted=FILES, files_held=FILES, bytes_wanted=GIB, bytes_held=GIB)
-        none = whole.model_copy(update={"state": None, "files_held": 0, "bytes_held": 0})
-        return {bucket: whole if bucket in held.get(self.node, ()) else none for bucket in everywhere}
+    def lose(self, node: str) -> None:
+        """The node's agent is not heard of any more; its connections hang, as those to a dead machine do."""
+        self._tell({"lose": node})
 
+    def counts(self) -> tuple[int, int]:
+        """(inventories, those answered by 304) of all agents so far."""
+        requests, unchanged = self._tell({"counts": None})
+        return requests, unchanged
 
-def _handler(agent: FakeAgent) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:  # the standard library's name
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.path != "/v1/inventory":
-                self._answer(200, b'{"files": 0, "bytes": 0}')
-                return
-            report = agent.inventory(body, self.headers.get("If-None-Match"))
-            if report is None:
-                self._answer(304, b"")
-            else:
-                self._answer(200, json.dumps(report.to_json_dict()).encode())
-
-        def _answer(self, status: int, content: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: there are thousands."""
-
-    return Handler
+    def _tell(self, command: Json) -> list[int]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps(command), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the fake agents' process died")
+        found: list[int] = json.loads(line)
+        return found
 
 
 @contextmanager
-def running_agents(
-    addresses: Mapping[str, str], maps: Maps, certificate: Path, key: Path
-) -> Iterator[dict[str, FakeAgent]]:
+def running_agents(addresses: Mapping[str, str], certificate: Path, key: Path, log: Path) -> Iterator[FakeAgents]:
     """An agent for each node, at its loopback address and the agents' port, until left."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
-    agents = {node: FakeAgent(node, maps) for node in addresses}
-    servers = []
+    command = dying_with_us([sys.executable, "-m", "benchmarks.fake_agents"])
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1
+        )
     try:
-        for node, address in addresses.items():
-            server = ThreadingHTTPServer((address, AGENT_PORT), _handler(agents[node]), bind_and_activate=True)
-            server.daemon_threads = True
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-            servers.append(server)
-            threading.Thread(target=server.serve_forever, daemon=True, name=f"agent {node}").start()
+        agents = FakeAgents(process)
+        agents._tell({"serve": dict(addresses), "certificate": str(certificate), "key": str(key)})
         yield agents
     finally:
-        for server in servers:
-            server.shutdown()
-            server.server_close()
+        process.kill()
+        process.wait()
+
+
+class _Server:
+    """All agents of the process."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, FakeNode] = {}
+        self._by_address: dict[str, FakeNode] = {}
+
+    async def obey(self, command: Json) -> list[int]:
+        """Carry out a command of ``FakeAgents``."""
+        match command:
+            case {"serve": addresses, "certificate": certificate, "key": key}:
+                await self._serve(addresses, certificate, key)
+            case {"hold": tables}:
+                self._hold(tables)
+            case {"stage": [key, nodes, size_bytes]}:
+                for node in nodes:
+                    self._nodes[node].stage(key, size_bytes)
+            case {"lose": node}:
+                self._nodes[node].is_silent = True
+            case {"counts": _}:
+                nodes = self._nodes.values()
+                return [sum(one.requests for one in nodes), sum(one.unchanged for one in nodes)]
+        return []
+
+    async def _serve(self, addresses: Mapping[str, str], certificate: str, key: str) -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        for name, address in addresses.items():
+            self._nodes[name] = self._by_address[address] = FakeNode(name, uuid.uuid4().hex[:8])
+            await asyncio.start_server(self._converse, address, AGENT_PORT, ssl=context, backlog=BACKLOG)
+
+    def _hold(self, tables: list[tuple[str, str, list[list[str]]]]) -> None:
+        for namespace, directory, rows in tables:
+            held: dict[str, list[int]] = {}
+            for bucket, nodes in enumerate(rows):
+                for node in nodes:
+                    held.setdefault(node, []).append(bucket)
+            for node, buckets in held.items():
+                key = f"{namespace}/{directory}"
+                self._nodes[node].hold(key, HeldTable(namespace, directory, buckets_json(tuple(buckets))))
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Requests of one connection, one after the other."""
+        node = self._by_address[writer.get_extra_info("sockname")[0]]
+        with suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                status, content = await _answer(node, head[0], headers, body)
+                if node.is_silent:
+                    await asyncio.Event().wait()
+                writer.write(f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n".encode())
+                writer.write(f"Content-Length: {len(content)}\r\n\r\n".encode() + content)
+                await writer.drain()
+        writer.close()
+
+
+async def _answer(node: FakeNode, line: str, headers: Mapping[str, str], body: bytes) -> tuple[str, bytes]:
+    if line.startswith("GET /v1/status"):
+        return "200 OK", node.status()
+    if not line.startswith("POST /v1/inventory"):
+        return "200 OK", b'{"files":0,"bytes":0}'
+    try:
+        content = await node.inventory(json.loads(body), headers.get("if-none-match"))
+    except Refused as refused:
+        return "409 Conflict", refused.body
+    return ("304 Not Modified", b"") if content is None else ("200 OK", content)
+
+
+async def _run() -> None:
+    server, lines = _Server(), asyncio.StreamReader(limit=1 << 28)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while line := await lines.readline():
+        print(json.dumps(await server.obey(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(_run())

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +14,10 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.control_plane_objects import SYSTEM
 from colocation.model.names import TOKEN_AUDIENCE
 from tests.integration.control_plane import ControlPlane, dying_with_us, free_ports
 
-SYSTEM = "colocation-system"
 ACCOUNT = "colocation-operator"
 OPERATOR_USER = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
 STOP_SECONDS = 30
@@ -24,10 +25,15 @@ _BUCKET = re.compile(r'^colocation_pass_seconds_bucket\{le="([^"]+)"\} (\S+)$', 
 
 
 class OperatorProcess:
-    """Starts and stops the operator. ``peak_rss_mib``: the most of all its processes that were stopped."""
+    """Starts and stops the operator.
+
+    ``peak_rss_mib``: the most that it had at one time, its children included, of all runs that were stopped.
+    ``started_at``: on the monotonic clock.
+    """
 
     def __init__(self, environment: dict[str, str], health_port: int, log: Path) -> None:
         self.peak_rss_mib = 0
+        self.started_at = 0.0
         self._environment = environment
         self._health_port = health_port
         self._log = log
@@ -37,24 +43,36 @@ class OperatorProcess:
         """Start it."""
         environment = {**self._environment, "COLOCATION_RESYNC_SECONDS": str(resync_seconds)}
         command = dying_with_us([sys.executable, "-m", "colocation.controller"])
+        self.started_at = time.monotonic()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def check(self) -> None:
+        """Look whether it still runs, if it was started.
+
+        Raises:
+            RuntimeError: it ended by itself.
+        """
+        if self._process is not None and self._process.poll() is not None:
+            code, self._process = self._process.returncode, None
+            raise RuntimeError(f"the operator ended with {code}:\n{self._log.read_text()[-3000:]}")
 
     def stop(self) -> None:
         """End it, if it runs."""
         if self._process is None:
             return
-        status = self._file("status").read_text()
-        [kib] = re.findall(r"VmHWM:\s+(\d+) kB", status)
-        self.peak_rss_mib = max(self.peak_rss_mib, int(kib) // 1024)
+        statuses = [(folder / "status").read_text() for folder in self._family()]
+        kib = sum(int(found) for status in statuses for found in re.findall(r"VmHWM:\s+(\d+) kB", status))
+        self.peak_rss_mib = max(self.peak_rss_mib, kib // 1024)
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(STOP_SECONDS)
         self._process = None
 
     def cpu_seconds(self) -> float:
-        """Processor time so far, user and system."""
-        fields = self._file("stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor time so far, user and system, of children that have ended too."""
+        stats = [(folder / "stat").read_text().rpartition(")")[2].split() for folder in self._family()]
+        ticks = sum(int(field) for fields in stats for field in fields[11:15])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def pass_milliseconds(self) -> tuple[float | None, float | None]:
         """(median, 99th percentile) of the passes so far: the upper ends of the histogram's buckets that hold them.
@@ -67,9 +85,14 @@ class OperatorProcess:
         median, high = (next(end for end, count in buckets if count >= total * part) for part in (0.5, 0.99))
         return _milliseconds(median), _milliseconds(high)
 
-    def _file(self, name: str) -> Path:
+    def _family(self) -> list[Path]:
+        """The folders below /proc of the process and of its descendants."""
         assert self._process is not None
-        return Path(f"/proc/{self._process.pid}/{name}")
+        found = [Path(f"/proc/{self._process.pid}")]
+        for folder in found:
+            for children in folder.glob("task/*/children"):
+                found += [Path(f"/proc/{child}") for child in children.read_text().split()]
+        return found
 
 
 def _milliseconds(seconds: float) -> float | None:
@@ -77,7 +100,7 @@ def _milliseconds(seconds: float) -> float | None:
 
 
 @contextmanager
-def running_operator(plane: ControlPlane, folder: Path, certificate: Path) -> Iterator[OperatorProcess]:
+def running_operator(plane: ControlPlane, folder: Path, certificate: Path, log: Path) -> Iterator[OperatorProcess]:
     """An operator that may be started; it is ended when the context is left."""
     subject = f"--serviceaccount={SYSTEM}:{ACCOUNT}"
     for arguments in (
@@ -104,7 +127,7 @@ def running_operator(plane: ControlPlane, folder: Path, certificate: Path) -> It
         "COLOCATION_SNAPSHOT_PORT": str(snapshot_port),
         "COLOCATION_ADMIN_PORT": str(admin_port),
     }
-    operator = OperatorProcess(environment, health_port, folder / "operator.log")
+    operator = OperatorProcess(environment, health_port, log)
     try:
         yield operator
     finally:

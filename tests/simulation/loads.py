@@ -45,7 +45,8 @@ OVERWRITE = Change("overwrite", lambda files: ())
 OVERWRITE_PARTITION = Change("overwrite partition", lambda files: (file for file in files if file.partition != 0))
 COMPACT = Change("compact", lambda files: (file for file in files if file.partition != 1))
 DROP_PARTITION = Change("drop partition", lambda files: (file for file in files if file.partition != 2), False)
-CHANGES = (APPEND, APPEND, OVERWRITE, OVERWRITE_PARTITION, COMPACT, DROP_PARTITION)
+EMPTY = Change("overwrite with nothing", lambda files: (), writes_files=False)
+CHANGES = (APPEND, APPEND, OVERWRITE, OVERWRITE_PARTITION, COMPACT, DROP_PARTITION, EMPTY)
 
 
 class Load:

@@ -2,8 +2,11 @@
 
 import pytest
 
-from .loads import OVERWRITE
+from colocation.kube.api import GROUPS, TABLES
+
+from .loads import EMPTY, OVERWRITE
 from .scenes import MINUTE, Scene, play
+from .users import HOSTILE_FIELDS, HOSTILE_VALUES, SHOP
 
 
 def test_garbage_collection_keeps_the_files_of_a_table_that_is_being_recovered() -> None:
@@ -55,6 +58,8 @@ def test_what_happens_while_agents_are_asked_is_not_missed(phase_seconds: float)
         scene.world.network.faults.slow_rate = 1.0
         scene.world.network.faults.slowest_seconds = 1.0
         await scene.sleep(20 + phase_seconds)
+        scene.world.start_agent_pod(scene.rows()[0][0])
+        await scene.sleep(1)
         scene.users.patch_table(scene.table(), {"recycleAfterSeconds": 4711})
         await scene.until(lambda: scene.status()["members"][0]["recycleAfterSeconds"] == 4711, 40)
 
@@ -67,12 +72,12 @@ def test_a_node_that_takes_no_clone_does_not_block_a_repair_for_ever(fault: str,
     """C6: of two spare nodes one fails every clone, or starts none: the other one gets them."""
 
     async def story(scene: Scene) -> None:
-        await scene.make(buckets=3, relocation={"downToleranceSeconds": 0})
-        for _ in range(2):
-            scene.world.add_node()
-        spare = sorted(set(scene.world.machines) - {node for row in scene.rows() for node in row})
+        await scene.make(buckets=3, relocation={"downToleranceSeconds": 0}, balancing={"enabled": False})
+        spare = [scene.world.add_node() for _ in range(2)]
         setattr(scene.world.machines[spare[which]], fault, True)
+        await scene.sleep(20)
         scene.world.delete_node(scene.rows()[0][0])
+        await scene.until(lambda: not scene.is_stable(), MINUTE)
         await scene.until(scene.is_stable, 60 * MINUTE)
 
     play(story, nodes=2)
@@ -158,3 +163,77 @@ def test_a_status_that_etcd_refuses_blocks_no_repair() -> None:
         await scene.until_well()
 
     play(story)
+
+
+def test_a_table_that_is_emptied_does_not_make_its_group_unstable() -> None:
+    """A manifest without files wants nothing of any node."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        await scene.load(EMPTY)
+        await scene.sleep(2 * MINUTE)
+        assert scene.is_stable(), scene.status()
+
+    play(story)
+
+
+@pytest.mark.parametrize("field", HOSTILE_FIELDS)
+def test_what_a_tenant_writes_into_a_status_harms_its_own_table_only(field: str) -> None:
+    """C1: the group stays stable, and the other table stays as it is, whatever stands in the field."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        scene.users.make_table("victim", "sales")
+        await scene.until(lambda: scene.table("victim").get("status", {}).get("accepted"), MINUTE)
+        await scene.load(table="victim")
+        await scene.until_well()
+        scene.world.hostile.add(scene.table("victim")["metadata"]["uid"])
+        before = scene.table()["status"]
+        for value in HOSTILE_VALUES:
+            scene.world.api.merge(TABLES, SHOP, "victim", {"status": {field: value}}, "status")
+            for _ in range(10):
+                await scene.sleep(1)
+                assert scene.is_stable(), (value, scene.status())
+        assert scene.table()["status"] == before
+
+    play(story)
+
+
+def test_tables_that_vanish_all_at_once_are_not_recycled() -> None:
+    """D8: after an etcd restore nothing goes from the disks, however long it lasts."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        others = [f"other-{number}" for number in range(5)]
+        for name in others:
+            scene.users.make_table(name, "sales")
+        await scene.until(lambda: all(scene.table(name).get("status", {}).get("accepted") for name in others), MINUTE)
+        for name in others:
+            await scene.load(table=name)
+        await scene.until_well()
+        scene.operator.kill()
+        for name in ("orders", *others):
+            scene.world.api.remove(TABLES, SHOP, name)
+        scene.world.api.remove(GROUPS, SHOP, "sales")
+        scene.operator.start()
+        await scene.sleep(120 * MINUTE)
+        assert not any(one.disk.bin for one in scene.world.machines.values())
+
+    play(story)
+
+
+def test_an_operator_that_stood_still_does_nothing_in_its_successors_term() -> None:
+    """C11: its orders and writes come late; it finds that another one leads, and ends."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(buckets=3, relocation={"downToleranceSeconds": 0})
+        leader, other = sorted(scene.cluster.operators, key=lambda one: not one.is_leading)
+        scene.world.add_node()
+        leader.freeze(100)
+        await scene.until(lambda: other.is_leading, 2 * MINUTE)
+        scene.world.delete_node(scene.rows()[0][0])
+        await scene.sleep(2 * MINUTE)
+        assert not leader.is_leading
+        await scene.until_well()
+
+    play(story, operators=2)

@@ -27,8 +27,9 @@ NEWS_SECONDS = 60.0
 
 @dataclass
 class _Truth:
-    """Of one group. ``problems``: since when there is each; ``good_since``: since when there is none; ``bad_at``: when
-    there last was one, of files that have just been committed too.
+    """Of one group. ``problems``: since when there is each, but for files that have just been committed.
+
+    ``good_since``: since when there is none at all; ``bad_at``: when there last was any.
     """
 
     problems: dict[str, float] = field(default_factory=dict)
@@ -78,9 +79,7 @@ class Verdicts:
         for body in self._world.api.peek(GROUPS):
             uid = body["metadata"]["uid"]
             truth = self._truths.setdefault(uid, _Truth())
-            self._update(truth, set(self._problems(body)), now)
-            if any(self._problems(body, with_new_files=True)):
-                truth.bad_at = now
+            self._update(truth, body, now)
             stable = body.get("status", {}).get("stable")
             if stable and truth.problems:
                 why, since = min(truth.problems.items(), key=lambda item: item[1])
@@ -115,10 +114,9 @@ class Verdicts:
                 f"{status.get('unstableBuckets')}) after {quiet:.0f} s in which nothing was wrong",
             )
 
-    @staticmethod
-    def _update(truth: _Truth, problems: set[str], now: float) -> None:
-        truth.problems = {one: truth.problems.get(one, now) for one in sorted(problems)}
-        if problems:
+    def _update(self, truth: _Truth, body: dict[str, Any], now: float) -> None:
+        truth.problems = {one: truth.problems.get(one, now) for one in sorted(set(self._problems(body)))}
+        if any(self._problems(body, with_new_files=True)):
             truth.good_since, truth.bad_at = None, now
         elif truth.good_since is None:
             truth.good_since = now

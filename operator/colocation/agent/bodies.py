@@ -4,7 +4,9 @@ from typing import TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 
+from colocation.model.agent import TableReport
 from colocation.model.content_digest import is_sha256
 
 from .errors import Refusal
@@ -58,6 +60,6 @@ def check_digests(digests: tuple[str, ...]) -> None:
             raise Refusal(400, "InvalidDigest", message)
 
 
-def answer_of(content: BaseModel) -> web.Response:
+def answer_of(content: BaseModel | TableReport) -> web.Response:
     """200 with a content as JSON in camelCase."""
-    return web.json_response(text=content.model_dump_json(by_alias=True))
+    return web.json_response(text=to_json(content, by_alias=True).decode())

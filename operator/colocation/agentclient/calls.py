@@ -8,7 +8,7 @@ Whoever sends a ``Call`` adds ``Authorization: Bearer <Credentials.token()>``, c
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from colocation.model.agent import (
     CollectRequest,
@@ -25,7 +25,7 @@ from .errors import AgentError
 
 NOT_MODIFIED = 304
 
-Answer = TypeVar("Answer", bound=BaseModel)
+Answer = TypeVar("Answer")
 
 
 class Call(NamedTuple):
@@ -115,7 +115,7 @@ def parsed(kind: type[Answer], body: bytes) -> Answer:
         AgentError: ``UnexpectedAnswer``, it is no ``kind``.
     """
     try:
-        return kind.model_validate_json(body)
+        return TypeAdapter(kind).validate_json(body)
     except ValidationError as error:
         raise AgentError(200, "UnexpectedAnswer", f"the agent's answer is no {kind.__name__}: {error}") from error
 

@@ -1,6 +1,7 @@
 """``python -m colocation.controller``: run the operator until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -11,6 +12,10 @@ from ..logs import configure
 from .settings import SettingsError, settings_from
 
 WRONG_USAGE = 2
+COLLECTION_THRESHOLDS = (50_000, 20, 50)
+"""Python's own (700, 10, 10) walk over a large cluster's objects again and again while they arrive; few of them are
+in cycles.
+"""
 
 
 def main() -> int:
@@ -26,6 +31,7 @@ def main() -> int:
 
 
 async def _run() -> int:
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
     from . import handlers  # noqa: F401, registers itself with kopf, which needs a process of its own
 
     died = asyncio.Event()

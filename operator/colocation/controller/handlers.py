@@ -12,6 +12,7 @@ import kopf
 
 from ..kube.api import GROUPS, NODES, TABLES, Resource, connect
 from .http import HttpServers
+from .kopf_storages import NoLastState, NoProgress
 from .operator import Operator
 from .settings import settings_from
 
@@ -33,6 +34,7 @@ def login(**arguments: Any) -> kopf.ConnectionInfo | None:
 async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     """Configure kopf and begin to make passes."""
     settings.posting.enabled = False  # we post our own events
+    settings.persistence.diffbase_storage, settings.persistence.progress_storage = NoLastState(), NoProgress()
     settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
     settings.watching.client_timeout = CLIENT_TIMEOUT_SECONDS
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS

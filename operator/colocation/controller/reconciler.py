@@ -17,6 +17,7 @@ from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
+from ..state.memo import Memo
 from ..state.observation import Observation
 from .audit import audit_action
 from .config_map_writes import ConfigMapWrites
@@ -118,6 +119,7 @@ class Reconciler:
         self._config_maps = ConfigMapWrites(settings.namespace)
         self._last: PassResult | None = None
         self._evidence = Evidence()
+        self._memo = Memo()
         self._performed: tuple[Action, ...] = ()
 
     def forget_writes(self) -> None:
@@ -140,7 +142,7 @@ class Reconciler:
             await self._renew_config_maps(observation.now)
             return last
         decision = await self._strategy.decide(
-            partial(decide, observation, self._evidence, self._settings.policy, collect)
+            partial(decide, observation, self._evidence, self._settings.policy, collect, self._memo)
         )
         if decision.withheld and (last is None or last.decision.withheld != decision.withheld):
             logger.warning("%s: %s", Reason.TOO_MANY_DELETIONS, decision.withheld.message)

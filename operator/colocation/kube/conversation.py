@@ -227,7 +227,9 @@ class Conversation:
             return
         report = self._checked(parsed(AgentReport, body))
         memory = self._around.memory
-        said = {key: memory.take(one) for one in report.tables if (key := (one.namespace, one.directory)) in wanted}
+        said = {key: one for one in report.tables if (key := (one.namespace, one.directory)) in wanted}
+        for told in said.values():
+            memory.take(told)
         kept = self._kept(wanted)
         tables = said if report.is_full else {**kept, **said} if said else kept
         self._revision = report.revision

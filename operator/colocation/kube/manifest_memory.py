@@ -3,9 +3,7 @@
 A large cluster has millions of bucket reports, most of them equal: replicas are, and so is what a node lacks.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from operator import attrgetter
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
 
 from ..model.agent import BucketReport, TableReport
 from ..state.observation import BucketBytes
@@ -13,20 +11,13 @@ from ..state.observation import BucketBytes
 BytesKey = tuple[str, str, str]
 """(namespace, directory, manifest)."""
 
-_Content = tuple[Any, ...]
-_BUCKET_NAMES = tuple(BucketReport.model_fields)
-_content_of: Callable[[BucketReport], _Content] = attrgetter(*_BUCKET_NAMES)
-_BUCKET_FIELDS = set(_BUCKET_NAMES)
-_TABLE_FIELDS = set(TableReport.model_fields)
-"""One object for all: pydantic keeps a set of names with each, which is larger than the rest of it."""
-
 
 class ManifestMemory:
     """Of the manifests that are wanted; whoever knows which those are has the others forgotten."""
 
     def __init__(self) -> None:
         self._bytes: dict[BytesKey, BucketBytes] = {}
-        self._known: dict[BytesKey, dict[_Content, BucketReport]] = {}
+        self._known: dict[BytesKey, dict[BucketReport, BucketReport]] = {}
         self._shown: Mapping[BytesKey, BucketBytes] | None = None
 
     @property
@@ -36,17 +27,16 @@ class ManifestMemory:
             self._shown = dict(self._bytes)
         return self._shown
 
-    def take(self, table: TableReport) -> TableReport:
-        """Learn from a report; an equal one that shares what was said before."""
+    def take(self, table: TableReport) -> None:
+        """Learn from a report that nobody else has yet, and let it share what was said before."""
         if table.manifest is None:
-            return table
+            return
         key = (table.namespace, table.directory, table.manifest)
         known = self._known.setdefault(key, {})
-        shared = {number: self._share(known, bucket) for number, bucket in table.buckets.items()}
+        for number, bucket in table.buckets.items():
+            table.buckets[number] = known.setdefault(bucket, bucket)
         if table.manifest_present:
-            self._learn_bytes(key, {number: bucket.bytes_wanted for number, bucket in shared.items()})
-        values = {name: getattr(table, name) for name in TableReport.model_fields}
-        return TableReport.model_construct(_TABLE_FIELDS, **{**values, "buckets": shared})
+            self._learn_bytes(key, {number: bucket.bytes_wanted for number, bucket in table.buckets.items()})
 
     def forget(self, keys: Iterable[BytesKey]) -> None:
         """Of manifests that are not wanted any more."""
@@ -60,16 +50,8 @@ class ManifestMemory:
         self.forget(self._known.keys() - set(keys))
 
     def _learn_bytes(self, key: BytesKey, said: BucketBytes) -> None:
-        known = self._bytes.get(key, {})
-        larger = {**said, **{number: max(size, said.get(number, 0)) for number, size in known.items()}}
-        if larger != known:
+        known = self._bytes.get(key)
+        larger = {**said, **{number: max(size, said.get(number, 0)) for number, size in (known or {}).items()}}
+        if larger != known:  # a manifest without files is known, too: nothing of it is wanted
             self._bytes[key] = larger
             self._shown = None
-
-    def _share(self, known: dict[_Content, BucketReport], bucket: BucketReport) -> BucketReport:
-        content = _content_of(bucket)
-        found = known.get(content)
-        if found is None:
-            values = dict(zip(_BUCKET_NAMES, content, strict=True))
-            found = known[content] = BucketReport.model_construct(_BUCKET_FIELDS, **values)
-        return found

@@ -1,10 +1,12 @@
 """What node agents are asked and what they answer (JSON over HTTPS)."""
 
+from dataclasses import field
 from typing import Literal
 
 from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from .base import Frozen, Observed
+from .base import COMPACT, Frozen, Observed, Shared
 from .table import Column
 
 ReplicaState = Literal["complete", "partial", "corrupt"]
@@ -87,7 +89,8 @@ class DeletionProof(Frozen):
     map_version: int = 0
 
 
-class BucketReport(Observed):
+@dataclass(frozen=True, slots=True, config=COMPACT)
+class BucketReport:
     """One table's bucket on one node against the wanted manifest. Bytes and files are of that manifest.
 
     ``state`` is None when files are wanted and none is held.
@@ -101,17 +104,22 @@ class BucketReport(Observed):
     corrupt_files: tuple[str, ...] = ()
 
 
-class TableReport(Observed):
+@dataclass(frozen=True, slots=True, config=COMPACT)
+class TableReport:
     """``manifest_present`` False: the agent lacks the wanted manifest and cannot say what it should hold."""
 
-    namespace: str
-    directory: str
-    manifest: str | None
+    namespace: Shared
+    directory: Shared
+    manifest: Shared | None
     manifest_present: bool
-    buckets: dict[int, BucketReport] = {}
+    buckets: dict[int, BucketReport] = field(default_factory=dict)
     surplus_bytes: int = 0
-    retained_present: bool = Field(True, description="Whether the manifests of all retained snapshots are here.")
-    retained_missing: tuple[int, ...] = Field((), description="Buckets that lack files of retained snapshots here.")
+    retained_present: bool = Field(
+        default=True, description="Whether the manifests of all retained snapshots are here."
+    )
+    retained_missing: tuple[int, ...] = Field(
+        default=(), description="Buckets that lack files of retained snapshots here."
+    )
 
 
 class CloneProgress(Observed):

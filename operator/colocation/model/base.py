@@ -1,7 +1,20 @@
-"""The base class of every type in the model."""
+"""The base class of every type in the model, and what the types need that there are hundreds of thousands of."""
 
-from pydantic import BaseModel, ConfigDict
+import sys
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
+
+COMPACT = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+"""Of ``pydantic.dataclasses``: the wire form of ``Observed``, for types of which a large cluster has hundreds of
+thousands at a time. With slots they take a quarter of a model's memory.
+"""
+
+_NO_FIELDS: set[str] = set()
+"""Of all values; pydantic copies it before it would change it."""
+Shared = Annotated[str, AfterValidator(sys.intern)]
+"""A text that many values have: kept once."""
 
 
 class Frozen(BaseModel):
@@ -11,6 +24,10 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Forget which fields were given and which are defaults: nobody asks, and it is a third of a value's memory."""
+        object.__setattr__(self, "__pydantic_fields_set__", _NO_FIELDS)
 
     def to_json_dict(self) -> dict[str, object]:
         """This value as it stands in a Kubernetes object or a JSON file (camelCase keys)."""

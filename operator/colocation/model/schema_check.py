@@ -49,7 +49,7 @@ def check_newcomer(
 
 def check_columns(accepted: Sequence[Column], wanted: Sequence[Column]) -> Refusal | None:
     """Whether files that fit the columns ``accepted`` fit ``wanted``, too; None when they do."""
-    problems = refused_change(accepted, wanted)
+    problems = None if accepted == wanted else refused_change(accepted, wanted)
     if problems is None:
         return None
     message = (

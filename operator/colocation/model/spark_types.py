@@ -5,6 +5,7 @@ this normalisation (Doris compares ``distributionColTypes`` one by one; VARCHAR 
 """
 
 import re
+from functools import lru_cache
 
 _ALIASES = {
     "byte": "tinyint",
@@ -31,6 +32,7 @@ _CHARACTER = re.compile(r"^(?:varchar|char|character)\(\d+\)$")
 _NESTED = re.compile(r"^(?:array|map|struct)<.+>$")
 
 
+@lru_cache(maxsize=4096)
 def canonical_type(name: str) -> str:
     """The one spelling of a Spark SQL type: ``LONG`` -> ``bigint``, ``numeric`` -> ``decimal(10,0)``.
 

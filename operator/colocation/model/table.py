@@ -158,7 +158,7 @@ class ColocatedTableSpec(Frozen):
                 return column
         raise KeyError(name)
 
-    @property
+    @cached_property
     def bucket_key_types(self) -> tuple[str, ...]:
         """Canonical types of the bucket key, in order: the table's side of the CGS check."""
         return tuple(canonical_type(self.column(name).type) for name in self.bucketed_by)

@@ -1,66 +1,51 @@
 """Decides what the ConfigMaps for Spark say: one beside each group, and one in each other namespace of its tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ..manifests.config_map import SparkConfigMap
 from ..manifests.spark_pods import SparkPlacement
 from ..model.names import GROUP_KIND, TABLE_KIND
-from ..model.snapshot import Node
-from ..state.observation import Observation
 from .actions import Owner, WriteConfigMap
 from .group_status import GroupFacts
 from .policy import Policy
 
 
 def config_maps(
-    observation: Observation, facts: GroupFacts, nodes: Mapping[str, Node], policy: Policy
+    ca_certificate: str, facts: GroupFacts, agents: Mapping[str, str], policy: Policy
 ) -> Iterator[WriteConfigMap]:
-    """The group's ConfigMaps for Spark, as they should be: in its own namespace, and in those of its tables."""
+    """The group's ConfigMaps for Spark, as they should be: in its own namespace, and in those of its tables.
+
+    ``agents``: node -> URL, see ``agents_of``.
+    """
     identity = facts.group.identity
-    owner = Owner(GROUP_KIND, identity.name, identity.uid)
-    yield _config_map(observation, facts, nodes, policy, identity.namespace, (owner,))
     owners: dict[str, list[Owner]] = {}
     for table in facts.tables:
         found = table.identity
         owners.setdefault(found.namespace, []).append(Owner(TABLE_KIND, found.name, found.uid))
     owners.pop(identity.namespace, None)
-    for namespace, tables in sorted(owners.items()):
-        yield _config_map(observation, facts, nodes, policy, namespace, tuple(tables))
+    own = (identity.namespace, [Owner(GROUP_KIND, identity.name, identity.uid)])
+    for namespace, found_owners in (own, *sorted(owners.items())):
+        placement = SparkPlacement(
+            namespace=namespace,
+            group=identity.name,
+            group_namespace=None if namespace == identity.namespace else identity.namespace,
+            nodes=tuple(sorted(_placed(facts))),
+            data_root=policy.data_root,
+            spark_image=policy.spark_image,
+        )
+        content = SparkConfigMap(placement=placement, agent_urls=dict(agents), ca_certificate=ca_certificate)
+        yield WriteConfigMap(identity, content, tuple(found_owners))
 
 
-def _config_map(
-    observation: Observation,
-    facts: GroupFacts,
-    nodes: Mapping[str, Node],
-    policy: Policy,
-    namespace: str,
-    owners: tuple[Owner, ...],
-) -> WriteConfigMap:
-    identity = facts.group.identity
-    placed = {node for row in facts.map or () for node in row}
-    placement = SparkPlacement(
-        namespace=namespace,
-        group=identity.name,
-        group_namespace=None if namespace == identity.namespace else identity.namespace,
-        nodes=tuple(sorted(placed)),
-        data_root=policy.data_root,
-        spark_image=policy.spark_image,
-    )
-    content = SparkConfigMap(
-        placement=placement,
-        agent_urls=_agent_urls(observation, nodes, placed | _readable(facts)),
-        ca_certificate=observation.ca_certificate,
-    )
-    return WriteConfigMap(identity, content, owners)
+def agents_of(facts: GroupFacts, urls: Mapping[str, str | None], ready: Collection[str]) -> dict[str, str]:
+    """Node -> URL of the ready agents where Spark may read: on the map, or outside of it with whole buckets.
+
+    Others' are left out: one agent's restart must not rewrite every group's ConfigMap.
+    """
+    whole = {node for node, states in facts.state.held.items() if "complete" in states.values()}
+    nodes = (node for node in sorted(_placed(facts) | whole) if node in ready)
+    return {node: url for node in nodes if (url := urls.get(node))}
 
 
-def _readable(facts: GroupFacts) -> set[str]:
-    """Nodes that hold whole buckets, on the map or not: Spark may read there."""
-    return {node for node, states in facts.state.held.items() if "complete" in states.values()}
-
-
-def _agent_urls(observation: Observation, nodes: Mapping[str, Node], names: set[str]) -> dict[str, str]:
-    """Of the ready ones. Others' are left out: one agent's restart must not rewrite every group's ConfigMap."""
-    urls = observation.agent_urls
-    ready = (name for name in sorted(names) if name in nodes and nodes[name].ready)
-    return {name: url for name in ready if (url := urls.get(name))}
+def _placed(facts: GroupFacts) -> set[str]:
+    return {node for row in facts.map or () for node in row}

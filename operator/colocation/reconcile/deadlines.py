@@ -1,7 +1,7 @@
 """When the clock alone makes a pass find something to do: snapshots and dropped tables whose time is over."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ..state.observation import Observation
 from ..state.parse import parse_time
@@ -17,8 +17,5 @@ def _deadlines(observation: Observation) -> Iterator[datetime]:
         times = [group.status.delete_after, *(record.purge_at for record in group.status.recycled)]
         yield from (time for text in times if (time := parse_time(text)))
     for table in observation.tables:
-        if table.status.history and table.status.snapshot and table.spec:
-            newer = (table.status.snapshot, *table.status.history)[len(table.status.history) - 1]
-            replaced_at = parse_time(newer.committed_at)
-            if replaced_at:
-                yield replaced_at + timedelta(seconds=table.spec.retention.seconds)
+        if table.history_ends_at is not None:
+            yield table.history_ends_at

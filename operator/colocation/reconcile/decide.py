@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 
 from ..model.conditions import Reason
-from ..model.members import RecycledTable
+from ..model.members import GroupMember, RecycledTable
 from ..model.plan import GroupPlan, Plan
 from ..model.schema_check import Refusal
 from ..model.snapshot import GroupState, Snapshot
@@ -22,11 +22,12 @@ from ..state.containment import Containment, group_scope, table_scope
 from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
+from ..state.memo import Memo
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action
 from .clones import clone_actions, ends_of
-from .config_maps import config_maps
+from .config_maps import agents_of, config_maps
 from .deletion import collect_actions, delete_group, drop_actions, stray_clones
 from .evidence import Evidence
 from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions, waiting_status
@@ -64,28 +65,34 @@ class Decision:
     withheld: Withheld | None = None
 
 
-def decide(observation: Observation, evidence: Evidence, policy: Policy, collect: bool) -> Decision:
+def decide(
+    observation: Observation, evidence: Evidence, policy: Policy, collect: bool, memo: Memo | None = None
+) -> Decision:
     """What to do about this observation.
 
-    ``evidence``: how far to trust it. ``collect``: whether it is time to collect garbage.
+    ``evidence``: how far to trust it. ``collect``: whether it is time to collect garbage. ``memo``: of the decisions
+    before, which saves work and changes nothing.
     """
-    return _Pass(evidence.trusted(observation), evidence, policy).decision(collect)
+    memo = memo or Memo()
+    memo.begin()
+    return _Pass(evidence.trusted(observation), evidence, policy, memo).decision(collect)
 
 
 class _Pass:
     """The steps of one decision, each with what the ones before it found."""
 
-    def __init__(self, observation: Observation, evidence: Evidence, policy: Policy) -> None:
-        self.observation, self.evidence, self.policy = observation, evidence, policy
+    def __init__(self, observation: Observation, evidence: Evidence, policy: Policy, memo: Memo) -> None:
+        self.observation, self.evidence, self.policy, self.memo = observation, evidence, policy, memo
         self.containment = Containment()
-        membership, self.reports = memberships(observation), TableReports(observation)
-        self.index = TableIndex(observation, membership, faults_of(observation, membership, self.reports))
+        membership, self.reports = memberships(observation, memo), TableReports(observation, memo)
+        self.index = TableIndex(observation, membership, faults_of(observation, membership, self.reports), memo)
         self.snapshot = snapshot_of(
             self.index, self.reports, policy.limits, policy.agent_grace_seconds, self.containment
         )
         self.plan = planned(self.snapshot, self.containment)
         self.jobs = self._jobs_by_group()
         self.nodes = {node.name: node for node in self.snapshot.nodes}
+        self.ready = frozenset(name for name, node in self.nodes.items() if node.ready)
         self.recycled = {group.key: self._recycled(group) for group in observation.groups}
         records = chain.from_iterable(self.recycled.values())
         self.recycling = recycling(self.index, records, evidence, policy)
@@ -177,16 +184,14 @@ class _Pass:
             plan=group_plan,
             tables=self.index.membership.members[group.key],
             jobs=jobs,
-            members=next_members(self.index, group),
+            members=self._members_of(group),
             recycled=recycled,
             delete_after=delete_after(self.index, group, state.spec, recycled),
             withheld=self._withheld_of(group),
             ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
         )
         name = group_scope(group)
-        status = next_status(self.observation, facts, {one for one, node in self.nodes.items() if node.ready})
-        written = tuple(status_actions(group, status))
-        maps = tuple(config_maps(self.observation, facts, self.nodes, self.policy))
+        written, maps = self._status_of_group(facts), self._config_maps(facts)
         if facts.plan.next_map:
             written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
         requested = (*request_actions(self.index, group), *delete_group(facts, self.observation.now))
@@ -196,6 +201,38 @@ class _Pass:
             *_single(f"ConfigMaps of {name}", maps),
             *self._drop_scopes(facts),
         ]
+
+    def _members_of(self, group: ObservedGroup) -> tuple[GroupMember, ...]:
+        index, tables = self.index, self.index.membership.members[group.key]
+        memories = tuple(index.membership.memories.get(table.identity.uid) for table in tables)
+        leaving = index.leaving and index.leaving.intersection(table.identity.uid for table in tables)
+        known = {table.identity.uid for table in tables}
+        others = tuple(member.uid for member in group.status.members if member.uid not in known)
+        return self.memo.of(
+            ("members", group.key),
+            (tables, memories, leaving, others),
+            lambda: next_members(index, group),
+            is_lasting=lambda _: not others,
+        )
+
+    def _status_of_group(self, facts: GroupFacts) -> tuple[Action, ...]:
+        """The clock has a part in what changes, none in what stays as it is."""
+        nodes = frozenset(node for row in facts.state.map or () for node in row)
+        namespace_uid = self.observation.namespace_uids.get(facts.group.identity.namespace)
+        return self.memo.of(
+            ("status", facts.group.key),
+            (facts, self.ready & nodes, namespace_uid),
+            lambda: tuple(status_actions(facts.group, next_status(self.observation, facts, self.ready))),
+            is_lasting=lambda actions: not (actions or facts.jobs or facts.ends or facts.group.status.failing_targets),
+        )
+
+    def _config_maps(self, facts: GroupFacts) -> tuple[Action, ...]:
+        agents = agents_of(facts, self.observation.agent_urls, self.ready)
+        return self.memo.of(
+            ("ConfigMaps", facts.group.key),
+            (facts.group, facts.tables, facts.map, agents, self.policy, self.observation.ca_certificate),
+            lambda: tuple(config_maps(self.observation.ca_certificate, facts, agents, self.policy)),
+        )
 
     def _drop_scopes(self, facts: GroupFacts) -> Iterator[Scope]:
         """Drops that are known to be safe now; the others wait for newer reports."""
@@ -241,8 +278,23 @@ class _Pass:
             orders = recovery.orders
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
         facts = TableFacts(table, group, refusal, transfer, recovery, fault)
-        actions = tuple(table_actions(self.observation, index.membership, facts))
-        return [Scope(name, actions), *_single("restore", orders)]
+        return [Scope(name, self._status_of_table(facts)), *_single("restore", orders)]
+
+    def _status_of_table(self, facts: TableFacts) -> tuple[Action, ...]:
+        """The clock has a part in what changes, and in which snapshots are retained; none in what stays as it is."""
+        table, membership, now = facts.table, self.index.membership, self.observation.now
+        is_over = table.history_ends_at is not None and now >= table.history_ends_at
+        is_lasting = facts.group is not None and facts.transfer is None and facts.recovery is None and not is_over
+        uid, namespace_uids = table.identity.uid, self.observation.namespace_uids
+        namespace_uid = namespace_uids.get(facts.group.identity.namespace) if facts.group else None
+        wanted = membership.wanted.get(uid)
+        orphans = membership.orphans.get(wanted) if wanted else None
+        return self.memo.of(
+            ("table", uid),
+            (facts, membership.memories.get(uid), wanted, orphans, namespace_uid, is_over),
+            lambda: tuple(table_actions(self.observation, membership, facts)),
+            is_lasting=lambda actions: is_lasting and not actions,
+        )
 
     def _transfer_scopes(self, transfers: list[Transfer]) -> Iterator[Scope]:
         """Clones of tables that move to another group, after those that the groups themselves need."""

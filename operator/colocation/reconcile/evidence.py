@@ -242,7 +242,7 @@ def _without(view: AgentView, gone: Set[Files]) -> AgentView:
             del tables[key]
         elif found is not None and bucket in found.buckets:
             left = {number: held for number, held in found.buckets.items() if number != bucket}
-            tables[key] = found.model_copy(update={"buckets": left})
+            tables[key] = replace(found, buckets=left)
     folders = {f"{namespace}/{directory}" for _, namespace, directory, bucket in gone if bucket is None}
     report = view.report
     if report is not None and folders:

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from ..model.agent import ReplicaState, TableReport
 from ..model.group import BucketSequence
+from .memo import Memo
 from .observation import Observation, ObservedTable, TableKey
 
 Held = dict[str, dict[int, ReplicaState]]
@@ -15,27 +16,69 @@ Pending = Mapping[str, frozenset[int]]
 _State = ReplicaState | Literal["awaited"]
 
 
+class _Told(NamedTuple):
+    """What agents say of one table. ``reports``: of those that have something of it, by the names of their nodes.
+
+    ``manifests``: all that any of them has of those that it was asked about.
+    """
+
+    everything: tuple[tuple[str, TableReport], ...]
+    reports: tuple[tuple[str, TableReport], ...]
+    manifests: frozenset[str]
+
+
 class TableReports:
-    """The agents' reports by table: made once per pass, as looking a table up in every report would cost too much."""
+    """The agents' reports by table: made once per pass, from the one before and what agents have said since.
 
-    def __init__(self, observation: Observation) -> None:
-        self._reports: dict[TableKey, list[tuple[str, TableReport]]] = {}
-        self._present: set[tuple[TableKey, str]] = set()
-        for node, view in observation.agent_views.items():
-            for key, report in view.tables.items():
-                if report.manifest is not None and report.manifest_present:
-                    self._present.add((key, report.manifest))
-                if report.buckets:
-                    self._reports.setdefault(key, []).append((node, report))
+    Args:
+        observation: the cluster.
+        memo: of earlier decisions.
+    """
 
-    def of(self, table: ObservedTable) -> Iterable[tuple[str, TableReport]]:
+    def __init__(self, observation: Observation, memo: Memo | None = None) -> None:
+        before: TableReports | None = memo.last(TableReports) if memo else None
+        self._views = {node: view.tables for node, view in observation.agent_views.items() if view.tables}
+        self._told: dict[TableKey, _Told] = dict(before._told) if before else {}
+        for key, by_node in _changes(before._views if before else {}, self._views).items():
+            known = self._told.pop(key, None)
+            merged = {**dict(known.everything if known else ()), **by_node}
+            everything = tuple((node, report) for node in sorted(merged) if (report := merged[node]) is not None)
+            if everything:
+                self._told[key] = _told(everything)
+        if memo:
+            memo.keep(TableReports, self)
+
+    def of(self, table: ObservedTable) -> tuple[tuple[str, TableReport], ...]:
         """(node, report) of every agent that has something to say of the table."""
-        return self._reports.get((table.identity.namespace, table.directory), ())
+        told = self._told.get((table.identity.namespace, table.directory))
+        return told.reports if told else ()
 
     def has_manifest(self, table: ObservedTable) -> bool:
         """Whether any agent's last word is that it has the table's committed manifest."""
-        key = (table.identity.namespace, table.directory)
-        return (key, table.reference.manifest) in self._present
+        told = self._told.get((table.identity.namespace, table.directory))
+        return told is not None and table.reference.manifest in told.manifests
+
+
+def _told(everything: tuple[tuple[str, TableReport], ...]) -> _Told:
+    reports = tuple(one for one in everything if one[1].buckets)
+    manifests = frozenset(one.manifest for _, one in everything if one.manifest is not None and one.manifest_present)
+    return _Told(everything, everything if len(reports) == len(everything) else reports, manifests)
+
+
+def _changes(
+    before: Mapping[str, Mapping[TableKey, TableReport]], after: Mapping[str, Mapping[TableKey, TableReport]]
+) -> dict[TableKey, dict[str, TableReport | None]]:
+    """Table -> node -> its report now, None = no more; of what is not the very same object as before."""
+    found: dict[TableKey, dict[str, TableReport | None]] = {}
+    nothing: Mapping[TableKey, TableReport] = {}
+    for node in before.keys() | after.keys():
+        was, now = before.get(node, nothing), after.get(node, nothing)
+        if was is not now:
+            for key in was.keys() | now.keys():
+                report = now.get(key)
+                if was.get(key) is not report:
+                    found.setdefault(key, {})[node] = report
+    return found
 
 
 class Holdings(NamedTuple):
@@ -84,6 +127,20 @@ def held_of_group(
             for bucket in sizes:
                 found.setdefault(node, {}).setdefault(bucket, []).append("awaited")
     return Holdings(tuple(total), _held(found, wanting), _pending(found, wanting))
+
+
+def said_of(observation: Observation, reports: TableReports, tables: tuple[ObservedTable, ...]) -> tuple[object, ...]:
+    """All that ``held_of_group`` reads of these tables, but for its other arguments."""
+    told = tuple(map(reports.of, tables))
+    sizes = tuple(observation.bucket_bytes.get(_bytes_key(table)) for table in tables)
+    silent = observation.silent_nodes
+    if silent:
+        silent = silent.intersection(node for one in told for node, _ in one)
+    return tables, told, sizes, silent
+
+
+def _bytes_key(table: ObservedTable) -> tuple[str, str, str]:
+    return table.identity.namespace, table.directory, table.reference.manifest or ""
 
 
 def _held(found: Mapping[str, Mapping[int, list[_State]]], wanting: Counter[int]) -> Held:
@@ -150,7 +207,7 @@ def wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -
     manifest = table.reference.manifest
     if manifest is None:
         return {}
-    known = observation.bucket_bytes.get((table.identity.namespace, table.directory, manifest))
+    known = observation.bucket_bytes.get(_bytes_key(table))
     if known is None:
         return dict.fromkeys(range(buckets), 1)
     return {bucket: size for bucket, size in known.items() if size > 0 and bucket < buckets}

@@ -9,6 +9,7 @@ from ..model.members import RecycledTable
 from ..model.names import group_key
 from ..model.schema_check import Refusal
 from .membership import GroupKey, Membership
+from .memo import Memo
 from .observation import DroppedTable, Observation, ObservedGroup, ObservedTable, TableKey
 from .recycled import Records, is_heir, live_manifests, recycled_records, reference_of
 
@@ -20,12 +21,18 @@ class TableIndex:
         observation: the cluster.
         membership: which tables are in which group.
         faults: table uid -> why nothing can be made of what its status says.
+        memo: of earlier decisions.
     """
 
     def __init__(
-        self, observation: Observation, membership: Membership, faults: Mapping[str, Refusal] | None = None
+        self,
+        observation: Observation,
+        membership: Membership,
+        faults: Mapping[str, Refusal] | None = None,
+        memo: Memo | None = None,
     ) -> None:
         self.observation = observation
+        self.memo = memo or Memo()
         self.membership = membership
         self.faults: Mapping[str, Refusal] = faults or {}
         self.groups: Mapping[GroupKey, ObservedGroup] = {group.key: group for group in observation.groups}

@@ -6,13 +6,14 @@ not carried out yet, never makes its files homeless. Source: seed 000, "Modifyin
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..model.conditions import Reason
 from ..model.members import MAX_TABLES, RecycledTable
 from ..model.schema_check import Refusal, check_columns, check_member, check_newcomer, check_schema
 from ..model.table import ColocatedTableSpec
+from .memo import Memo
 from .observation import Observation, ObservedGroup, ObservedTable
 from .placement import GroupKey, Groups, Placement, Placements, TableMemory, allows, spec_key
 from .recycled import record_of, recycled_records
@@ -47,11 +48,12 @@ class Membership:
         return frozenset(table.identity.uid for tables in self.arriving.values() for table in tables)
 
 
-def memberships(observation: Observation) -> Membership:
+def memberships(observation: Observation, memo: Memo | None = None) -> Membership:
     """Sort all tables into members, arriving and refused ones, and those whose group is missing."""
+    memo = memo or Memo()
     groups = {group.key: group for group in observation.groups}
-    placements = Placements(groups, observation.tables).by_uid
-    sorting = _Sorting(groups, placements)
+    placements = Placements(groups, observation.tables, memo).by_uid
+    sorting = _Sorting(groups, placements, memo)
     for table in sorted(observation.tables, key=_age):
         sorting.take(table, placements[table.identity.uid])
     return Membership(
@@ -67,8 +69,9 @@ def memberships(observation: Observation) -> Membership:
 class _Sorting:
     """Takes the tables one by one, the first made first."""
 
-    def __init__(self, groups: Groups, placements: Mapping[str, Placement]) -> None:
+    def __init__(self, groups: Groups, placements: Mapping[str, Placement], memo: Memo) -> None:
         self._groups = groups
+        self._memo = memo
         self._taken = Counter(one.group.key for one in placements.values() if one.group and one.is_remembered)
         self.members: dict[GroupKey, list[ObservedTable]] = {key: [] for key in groups}
         self.arriving: dict[GroupKey, list[ObservedTable]] = {}
@@ -80,7 +83,11 @@ class _Sorting:
     def take(self, table: ObservedTable, placed: Placement) -> None:
         """Find the table's place."""
         uid, key = table.identity.uid, _wanted_key(placed)
-        refusal = self._refusal(placed, key)
+        group = self._groups.get(key) if key is not None else None
+        records = self._records if table.is_recovering else None
+        refusal = self._memo.of(
+            ("refusal", uid), (placed, key, group, records), lambda: self._refusal(placed, key, group)
+        )
         current = placed.group
         is_counted = placed.is_remembered and current is not None and current.key == key
         if refusal is None and key is not None and key in self._groups and not is_counted:
@@ -100,15 +107,17 @@ class _Sorting:
         if place in self.members:
             self.members[place].append(table)
         is_settled = key is not None and key == place
-        group = self._groups.get(key) if key is not None and is_settled else None
-        self.memories[uid] = _next_memory(placed, table, group) if refusal is None else _kept_memory(placed, table)
+        taken_by = self._groups.get(key) if key is not None and is_settled else None
+        self.memories[uid] = self._memo.of(
+            ("memory", uid),
+            (placed, table, taken_by, refusal is None),
+            lambda: _next_memory(placed, table, taken_by) if refusal is None else _kept_memory(placed, table),
+        )
 
-
-    def _refusal(self, placed: Placement, key: GroupKey | None) -> Refusal | None:
+    def _refusal(self, placed: Placement, key: GroupKey | None, group: ObservedGroup | None) -> Refusal | None:
         table = placed.table
         if table.spec is None or key is None:
             return Refusal(reason=Reason.INVALID_SPEC, message=f"{table.spec_error}; correct the spec")
-        group = self._groups.get(key)
         forbidden = _refusal_of_namespace(group, table) if group else _refusal_of_foreign(table, key)
         if forbidden is not None:
             return forbidden
@@ -136,8 +145,9 @@ def _is_open(group: ObservedGroup | None, key: GroupKey, table: ObservedTable) -
 
 def _kept_memory(placed: Placement, table: ObservedTable) -> TableMemory:
     """Of a table that is refused. A status that cannot be read is no news of its snapshot."""
-    snapshot = table.status.snapshot or (placed.memory.snapshot if table.status_error else None)
-    return replace(placed.memory, snapshot=snapshot)
+    known = placed.memory
+    snapshot = table.status.snapshot or (known.snapshot if table.status_error else None)
+    return TableMemory(known.replicas, known.columns_digest, snapshot)
 
 
 def _next_memory(placed: Placement, table: ObservedTable, group: ObservedGroup | None) -> TableMemory:
@@ -146,7 +156,7 @@ def _next_memory(placed: Placement, table: ObservedTable, group: ObservedGroup |
     if table.spec is None:
         return kept
     replicas = table.spec.replicas or group.spec.replicas if group and group.spec else kept.replicas
-    return replace(kept, replicas=replicas, columns_digest=table.spec.columns_digest)
+    return TableMemory(replicas, table.spec.columns_digest, kept.snapshot)
 
 
 def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, tuple[ObservedTable, ...]]:

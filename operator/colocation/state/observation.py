@@ -5,7 +5,7 @@ A frozen value, so that a pass can be replayed, simulated and interrupted anywhe
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Literal
 
@@ -14,6 +14,7 @@ from ..model.agent import AgentReport, AskedTable, TableReference, TableReport
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.names import AGENT_PORT, table_directory
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
+from ..model.times import parse_time
 
 JobPhase = Literal["pending", "running", "succeeded", "failed"]
 TableKey = tuple[str, str]
@@ -81,6 +82,19 @@ class ObservedTable:
         A table whose status cannot be read may have its snapshot already.
         """
         return self.recovers is not None and self.status.snapshot is None and not self.status_error
+
+    @cached_property
+    def history_ends_at(self) -> datetime | None:
+        """When time alone first takes a retained snapshot away; None = it takes none."""
+        snapshot, history = self.status.snapshot, self.status.history
+        if snapshot is None or self.spec is None:
+            return None
+        newer = (snapshot, *history)[: len(history)]
+        times = [moment for one in newer if (moment := parse_time(one.committed_at))]
+        try:
+            return min(times) + timedelta(seconds=self.spec.retention.seconds) if times else None
+        except OverflowError:
+            return None  # beyond the end of all calendars
 
     @cached_property
     def directory(self) -> str:
@@ -259,6 +273,11 @@ class Observation:
         if view.report is None or seen_at is None or not view.is_newer_than(seen_at):
             return False
         return f"{table.identity.namespace}/{table.directory}" not in view.report.unknown_directories
+
+    @cached_property
+    def silent_nodes(self) -> frozenset[str]:
+        """Nodes whose agent does not answer."""
+        return frozenset(node for node, view in self.agent_views.items() if view.silent_since is not None)
 
     @cached_property
     def agent_urls(self) -> Mapping[str, str | None]:

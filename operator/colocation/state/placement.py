@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 from ..model.members import GroupMember
 from ..model.names import group_key, group_reference, private_group_name
 from ..model.table import TableSnapshot, columns_digest
+from .memo import Memo
 from .observation import ObservedGroup, ObservedTable
 from .recycled import is_heir
 
 GroupKey = tuple[str, str]
 Groups = Mapping[GroupKey, ObservedGroup]
+Memories = tuple[tuple[ObservedGroup, GroupMember], ...]
+"""The groups whose status remembers a table, and what they remember."""
 
 
 @dataclass(frozen=True)
@@ -55,47 +58,59 @@ class Placements:
     Args:
         groups: by (namespace, name).
         tables: all of them.
+        memo: of earlier decisions.
     """
 
-    def __init__(self, groups: Groups, tables: Iterable[ObservedTable]) -> None:
+    def __init__(self, groups: Groups, tables: Iterable[ObservedTable], memo: Memo) -> None:
         self._groups = groups
-        self._memories: dict[str, list[tuple[ObservedGroup, GroupMember]]] = {}
+        self._memo = memo
+        self._memories: dict[str, Memories] = {}
         for _, group in sorted(groups.items()):
             for member in group.status.members:
-                self._memories.setdefault(member.uid, []).append((group, member))
+                self._memories[member.uid] = (*self._memories.get(member.uid, ()), (group, member))
         self.by_uid = {table.identity.uid: self._placement(table) for table in tables}
 
     def _placement(self, table: ObservedTable) -> Placement:
-        memories = [one for one in self._memories.get(table.identity.uid, ()) if _is_of(one[1], table)]
-        group = self._group(table, memories)
-        known = _memory_in(group, memories)
-        if known is None:
-            nothing = TableMemory(table.status.replicas, "", None)
-            return Placement(table, group, group is not None and _remembers_dropped(group, table), nothing)
-        return _remembered(table, group, known)
-
-    def _group(
-        self, table: ObservedTable, memories: list[tuple[ObservedGroup, GroupMember]]
-    ) -> ObservedGroup | None:
-        """By the first of these rules that finds one.
-
-        1. The group that remembers the table, and does not say that it leaves.
-        2. The group that the table claims: it has arrived, is new, or came back, and nobody remembers it yet.
-        3. The group that remembers that the table leaves.
-        """
-        named = group_key(table.identity.namespace, table.status.group) if table.status.group else None
-        staying = [group for group, member in memories if not member.leaving]
-        if staying:
-            return _valid(next((group for group in staying if group.key == named), staying[0]))
-        found = self._groups.get(named) if named else None
-        if found is not None and claims(found, table):
-            return found
-        return _valid(memories[0][0]) if memories else None
+        uid, named = table.identity.uid, _named_key(table)
+        memories, claimed = self._memories.get(uid, ()), self._groups.get(named) if named else None
+        return self._memo.of(
+            ("placement", uid), (table, memories, claimed), lambda: _placement(table, memories, claimed)
+        )
 
 
-def _memory_in(
-    group: ObservedGroup | None, memories: list[tuple[ObservedGroup, GroupMember]]
-) -> GroupMember | None:
+def _named_key(table: ObservedTable) -> GroupKey | None:
+    """The group that the table's status names."""
+    return group_key(table.identity.namespace, table.status.group) if table.status.group else None
+
+
+def _placement(table: ObservedTable, memories: Memories, claimed: ObservedGroup | None) -> Placement:
+    """``memories``: of a table of this uid. ``claimed``: the group that the table's status names, if it exists."""
+    own = tuple(one for one in memories if _is_of(one[1], table))
+    group = _group(table, own, claimed)
+    known = _memory_in(group, own)
+    if known is None:
+        nothing = TableMemory(table.status.replicas, "", None)
+        return Placement(table, group, group is not None and _remembers_dropped(group, table), nothing)
+    return _remembered(table, group, known)
+
+
+def _group(table: ObservedTable, memories: Memories, claimed: ObservedGroup | None) -> ObservedGroup | None:
+    """By the first of these rules that finds one.
+
+    1. The group that remembers the table, and does not say that it leaves.
+    2. The group that the table claims: it has arrived, is new, or came back, and nobody remembers it yet.
+    3. The group that remembers that the table leaves.
+    """
+    named = _named_key(table)
+    staying = [group for group, member in memories if not member.leaving]
+    if staying:
+        return _valid(next((group for group in staying if group.key == named), staying[0]))
+    if claimed is not None and claims(claimed, table):
+        return claimed
+    return _valid(memories[0][0]) if memories else None
+
+
+def _memory_in(group: ObservedGroup | None, memories: Memories) -> GroupMember | None:
     """What the group remembers; of a table that has just arrived, what its last group does."""
     if not memories:
         return None
@@ -112,8 +127,9 @@ def _remembered(table: ObservedTable, group: ObservedGroup | None, member: Group
     columns_are_known = _columns_are_known(table, memory)
     if table.spec and table.spec.columns_digest == memory.columns_digest:
         update["columns"] = table.spec.columns
-    told = replace(table, status=table.status.model_copy(update=update))
-    return Placement(told, group, True, memory, columns_are_known)
+    if any(getattr(table.status, name) != value for name, value in update.items()):
+        table = replace(table, status=table.status.model_copy(update=update))
+    return Placement(table, group, True, memory, columns_are_known)
 
 
 def _columns_are_known(table: ObservedTable, memory: TableMemory) -> bool:

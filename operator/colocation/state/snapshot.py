@@ -14,7 +14,7 @@ from .clone_jobs import clones_of, transfer_clones
 from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
 from .containment import Containment, group_scope
 from .failing_targets import failing_targets_of
-from .held import TableReports, held_of_group
+from .held import TableReports, held_of_group, said_of
 from .index import TableIndex
 from .observation import AgentView, Observation, ObservedGroup, ObservedNode
 from .parse import parse_time
@@ -80,18 +80,29 @@ def _group_state(
         lying = held_of_group(observation, reports, (*tables, *index.sound(arriving)), spec.buckets, None)
         rows = recovered_map(lying.held, spec.buckets, spec.replicas)
     doubtful = doubtful_nodes(observation, reports, tables, rows)
-    holdings = held_of_group(observation, reports, tables, spec.buckets, rows, doubtful)
-    return GroupState(
-        namespace=group.identity.namespace,
-        name=group.identity.name,
-        spec=spec,
-        map=rows,
-        bucket_bytes=holdings.bucket_bytes,
-        held=holdings.held,
-        unconfirmed=unconfirmed_replicas(observation, group.status, holdings.pending),
-        failing_targets=failing_targets_of(group.status.failing_targets, observation.now),
-        unstable_since=_unstable_since(group, spec.buckets, observation.now),
-        marked_unstable=group.marked_unstable,
+    holdings = index.memo.of(
+        ("holdings", group.key),
+        (rows, spec.buckets, doubtful, *said_of(observation, reports, tables)),
+        lambda: held_of_group(observation, reports, tables, spec.buckets, rows, doubtful),
+    )
+    unconfirmed = unconfirmed_replicas(observation, group.status, holdings.pending)
+    unstable_since = _unstable_since(group, spec.buckets, observation.now)
+    failing_targets = failing_targets_of(group.status.failing_targets, observation.now)
+    return index.memo.of(
+        ("group state", group.key),
+        (spec, rows, holdings, unconfirmed, failing_targets, unstable_since, group.marked_unstable),
+        lambda: GroupState(
+            namespace=group.identity.namespace,
+            name=group.identity.name,
+            spec=spec,
+            map=rows,
+            bucket_bytes=holdings.bucket_bytes,
+            held=holdings.held,
+            unconfirmed=unconfirmed,
+            failing_targets=failing_targets,
+            unstable_since=unstable_since,
+            marked_unstable=group.marked_unstable,
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from colocation.agentclient.calls import Call
 from colocation.kube import conversation as conversation_module
 from colocation.kube import inventories as module
 from colocation.kube.inventories import Inventories
-from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest, TableReport
+from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest
 from colocation.state.observation import AgentView, TableKey
 
 from ..state.objects import NOW, seconds
@@ -327,7 +327,6 @@ async def test_equal_reports_are_one_object(setting: Setting) -> None:
     first, second = (setting.inventories.views[node].tables[KEY] for node in urls)
     assert first == second
     assert first.buckets[0] is second.buckets[0]
-    assert TableReport.model_validate(first.to_json_dict()) == first
 
 
 async def test_bytes_of_buckets_are_remembered_until_they_are_forgotten(setting: Setting) -> None:

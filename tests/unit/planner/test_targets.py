@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from colocation.model.conditions import Reason
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, FailingTarget
-from tests.property.worlds import GIB, NOW, make_group, make_node
+from colocation.planner import plan
+from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 from .cases import SIX, nodes_of, planned, reasons, shape
 
@@ -34,6 +35,14 @@ def test_a_cordoned_node_is_stable_and_keeps_what_it_has() -> None:
     """It counts as live; nothing moves."""
     group = planned([*nodes_of(1, 3), *nodes_of(2, schedulable=False)])
     assert (group.stable, group.moves, group.blocked) == (True, (), ())
+
+
+def test_a_cordon_does_not_make_other_nodes_shares_uneven() -> None:
+    """A group that holds nothing there is even with the node and would not be without it: it is left alone."""
+    nodes = [make_node("node-1", weight=2), *nodes_of(2, schedulable=False), *nodes_of(3, 4)]
+    here = make_group(2, 1, (("node-1",), ("node-2",)), name="here")
+    elsewhere = make_group(2, 1, (("node-4",), ("node-3",)), name="elsewhere")
+    assert [group.moves for group in plan(make_snapshot(nodes, here, elsewhere)).groups] == [(), ()]
 
 
 def test_a_lost_replica_does_not_go_to_a_cordoned_node() -> None:

@@ -35,7 +35,7 @@ PURGE_AT = "2026-11-22T00:00:00Z"
 
 def surplus(of: ObservedTable, node: str, manifest: str | None = MANIFEST) -> TableReport:
     """With files that no live manifest names."""
-    return held_by(node, of).model_copy(update={"surplus_bytes": 10, "manifest": manifest})
+    return replace(held_by(node, of), surplus_bytes=10, manifest=manifest)
 
 
 def proof_of(of: ObservedTable) -> DeletionProof:

@@ -137,7 +137,7 @@ def claiming(manifest: str, heard: tuple[str, ...], seen_at: object = JUST_NOW) 
     views = {}
     for name in NODES:
         asked, told = (bogus, table_report(ORDERS, {}, manifest)) if name in heard else (ORDERS, held_by(name, ORDERS))
-        told = told.model_copy(update={"manifest_present": name not in heard})
+        told = replace(told, manifest_present=name not in heard)
         views[name] = agent_view(group, (asked, LINES), [told, held_by(name, LINES)])
     seen = {ORDERS.identity.uid: seen_at} if seen_at else {}
     observation = observe(group, (bogus, LINES), views, snapshots_seen_at=seen)

@@ -158,6 +158,25 @@ def test_status_names_no_group_of_another_namespace() -> None:
     assert members(found) == {("shop", "sales"): {orders.identity.uid}, ("bank", "vault"): set()}
 
 
+def test_table_on_its_way_does_not_arrive_in_a_closed_group() -> None:
+    """Neither by its spec nor by its status, nor by both."""
+    orders = placed("orders", "bank/vault", "bank/vault")
+    groups = (remembering(group("sales"), orders, leaving=True), foreign("vault", ["treasury"]))
+    found = memberships(Observation(NOW, groups=groups, tables=(orders,)))
+    assert found.places == {orders.identity.uid: ("shop", "sales")}
+    assert found.arriving == {}
+
+
+@pytest.mark.parametrize("forged", [None, 1, 3])
+def test_replicas_are_those_that_were_accepted(forged: int | None) -> None:
+    """The group's were raised since; the table said 2 then and now, whatever its status says."""
+    orders = placed("orders", "sales", "sales", replicas=2)
+    sales = remembering(group("sales", replicas=3), orders)
+    found = memberships(Observation(NOW, groups=(sales,), tables=(forge(orders, {"replicas": forged}),)))
+    assert found.refusals == {}
+    assert found.memories[orders.identity.uid].replicas == 2
+
+
 def test_closed_group_is_not_kept_by_tables_that_name_it() -> None:
     """A group of another namespace goes with its last table, whoever would like to be in it."""
     orders = table("orders", "bank/vault")

@@ -1,0 +1,294 @@
+"""A decision with the memo of those before equals one without, whatever has happened in between."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from benchmarks import control_plane_objects as objects
+from colocation.model.agent import AgentReport, AskedTable, BucketReport, ReplicaState, TableReport
+from colocation.model.names import table_directory
+from colocation.model.snapshot import Limits
+from colocation.reconcile.actions import RemoveClone, StartClone, WriteGroupStatus, WriteTableStatus
+from colocation.reconcile.decide import Decision, decide
+from colocation.reconcile.evidence import Evidence
+from colocation.reconcile.policy import Policy
+from colocation.state.memo import Memo
+from colocation.state.observation import (
+    AgentView,
+    DroppedTable,
+    Identity,
+    Observation,
+    ObservedCloneJob,
+    ObservedGroup,
+    ObservedTable,
+)
+from colocation.state.parse import parse_agent, parse_group, parse_node, parse_table
+
+Json = dict[str, Any]
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POLICY = Policy(Limits(), agent_grace_seconds=30, garbage_grace_seconds=3600)
+NODES = ("node-1", "node-2", "node-3", "node-4")
+GROUPS = ("sales", "stock")
+COLUMNS = (objects.COLUMNS, [*objects.COLUMNS, {"name": "more", "type": "int"}])
+STEPS = 60
+
+
+class Cluster:
+    """Objects as JSON, parsed anew whenever they change; agents' words; all changed at random."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.now, self.version, self.made = START, 1, 0
+        self.groups: dict[str, Json] = {}
+        self.tables: dict[str, Json] = {}
+        self.parsed: dict[tuple[str, str], ObservedGroup | ObservedTable] = {}
+        self.nodes = dict.fromkeys(NODES, True)
+        self.labels: dict[str, dict[str, str]] = {name: {} for name in NODES}
+        self.views: dict[str, AgentView] = {}
+        self.bytes: dict[tuple[str, str, str], dict[int, int]] = {}
+        self.jobs: dict[str, ObservedCloneJob] = {}
+        self.dropped: dict[str, DroppedTable] = {}
+        self.seen: dict[str, datetime] = {}
+        for name in GROUPS:
+            self.add_group(name)
+        for _ in range(4):
+            self.add_table()
+        for name in self.random.sample(NODES, self.random.randint(0, len(NODES))):
+            self.answer(name)
+
+    def observation(self) -> Observation:
+        """What an operator sees."""
+        agents = [
+            parse_agent(self._made({**objects.pod_body(name), **objects.pod_status(number)}, f"pod-{name}"))
+            for number, name in enumerate(NODES)
+        ]
+        bodies = [
+            {"metadata": {"name": name, "labels": self.labels[name]}, **objects.node_status(ready)}
+            for name, ready in self.nodes.items()
+        ]
+        return Observation(
+            now=self.now,
+            groups=tuple(self._parsed("group", self.groups)),
+            tables=tuple(self._parsed("table", self.tables)),
+            nodes=tuple(map(parse_node, bodies)),
+            agents=tuple(agent for agent in agents if agent),
+            clone_jobs=tuple(self.jobs.values()),
+            agent_views=dict(self.views),
+            bucket_bytes=dict(self.bytes),
+            dropped_tables=dict(self.dropped),
+            namespace_uids={"shop": "12345678-0000"},
+            ca_certificate="certificate",
+            started_at=START,
+            snapshots_seen_at=dict(self.seen),
+        )
+
+    def apply(self, decision: Decision) -> None:
+        """Most writes of statuses, and clone Jobs."""
+        for scope in decision.scopes:
+            for action in scope.actions:
+                if self.random.random() < 0.2:
+                    continue
+                match action:
+                    case WriteGroupStatus(group, status):
+                        self._patch(self.groups, group.name, dict(status))
+                    case WriteTableStatus(table, status):
+                        self._patch(self.tables, table.name, dict(status))
+                    case StartClone(name, spec):
+                        self.version += 1
+                        identity = Identity(objects.SYSTEM, name, f"job-{self.version}", str(self.version), 1, self.now)
+                        job = (identity, spec.namespace, spec.group, spec.bucket, action.source, spec.target)
+                        self.jobs[name] = ObservedCloneJob(*job, action.failures, "running", self.now, None)
+                    case RemoveClone(job_identity):
+                        self.jobs.pop(job_identity.name, None)
+                    case _:
+                        pass
+
+    def change(self) -> None:
+        """One thing happens."""
+        often = (self.commit, self.answer_of_one, self.wait)
+        seldom = (
+            self.silence, self.turn_node, self.label, self.size, self.end_job, self.add_table, self.drop_table,
+            self.move_table, self.forge, self.spec_of_group, self.change_of_group, self.replace_group,
+        )  # fmt: skip
+        happenings: tuple[Callable[[], None], ...] = (*often * 4, *seldom)
+        self.random.choice(happenings)()
+
+    def add_group(self, name: str) -> None:
+        body = objects.group_body("shop", name)
+        self.groups[name] = self._made({**body, "status": {}}, self._uid())
+
+    def replace_group(self) -> None:
+        name = self.random.choice(GROUPS)
+        if self.random.random() < 0.5:
+            self.groups.pop(name, None)
+        else:
+            self.add_group(name)
+
+    def add_table(self) -> None:
+        name = f"table-{self.random.randint(1, 6)}"
+        if name not in self.tables:
+            body = objects.table_body("shop", name, self.random.choice(GROUPS))
+            self.tables[name] = self._made({**body, "status": {}}, self._uid())
+
+    def drop_table(self) -> None:
+        if self.tables:
+            name = self.random.choice(sorted(self.tables))
+            table = parse_table(self.tables.pop(name))
+            self.dropped[table.identity.uid] = DroppedTable(table, self.now)
+
+    def move_table(self) -> None:
+        if self.tables:
+            spec: Json = {"colocateWith": self.random.choice((*GROUPS, "other", ""))}
+            self._respec(self.tables, self.random.choice(sorted(self.tables)), spec)
+
+    def spec_of_group(self) -> None:
+        if self.groups:
+            spec: Json = self.random.choice(({"replicas": 1}, {"replicas": 2}, {"nodeSelector": {"disk": "fast"}}, {}))
+            self._respec(self.groups, self.random.choice(sorted(self.groups)), {"nodeSelector": {}, **spec})
+
+    def change_of_group(self) -> None:
+        """Its status only: as an older operator, or a user, left it."""
+        if self.groups:
+            status: Json = self.random.choice(({"members": []}, {"stable": None}, {"recycled": []}, {"conditions": []}))
+            self._patch(self.groups, self.random.choice(sorted(self.groups)), status)
+
+    def forge(self) -> None:
+        """A tenant writes into a table's status."""
+        if self.tables:
+            status: Json = self.random.choice(
+                (
+                    {"group": "stock"},
+                    {"replicas": 7},
+                    {"columns": COLUMNS[1]},
+                    {"snapshot": {"id": "x"}},
+                    {"history": []},
+                )
+            )
+            self._patch(self.tables, self.random.choice(sorted(self.tables)), status)
+
+    def commit(self) -> None:
+        if not self.tables:
+            return
+        body = self.tables[self.random.choice(sorted(self.tables))]
+        uid, before = body["metadata"]["uid"], body["status"].get("snapshot") or {}
+        known = before.get("id", 0)
+        number = known + 1 if isinstance(known, int) else 1
+        at = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        status: Json = {"snapshot": objects.snapshot_of_load(uid, number, at)}
+        if number > 1:
+            status["history"] = [before, *body["status"].get("history", ())][:3]
+        self._patch(self.tables, body["metadata"]["name"], status)
+        self.seen[uid] = self.now
+
+    def answer_of_one(self) -> None:
+        self.answer(self.random.choice(NODES))
+
+    def answer(self, node: str) -> None:
+        """The agent says what it has, in which not everything is as it should be, of what it was asked just now."""
+        view = self.views.get(node, AgentView())
+        tables, asked = dict(view.tables), dict(view.asked)
+        is_well = self.random.random() < 0.8
+        for table in self._parsed("table", self.tables):
+            if isinstance(table, ObservedTable) and (is_well or self.random.random() < 0.7):
+                key = (table.identity.namespace, table.directory)
+                asked[key] = AskedTable(reference=table.reference, uid=table.identity.uid)
+                tables[key] = self._report(table, is_well)
+        report = AgentReport(
+            node=node, revision=str(self.version), instance=node, uptime_seconds=5, capacity_bytes=1000 * objects.GIB,
+            free_bytes=900 * objects.GIB,
+            unknown_directories=self.random.choice(((), (f"shop/{table_directory('gone', self._uid())}",))),
+        )  # fmt: skip
+        asked_at = self.now - timedelta(seconds=1)
+        self.views[node] = AgentView(report, tables, asked, self.now, asked_at=asked_at)
+
+    def silence(self) -> None:
+        node = self.random.choice(NODES)
+        self.views[node] = replace(self.views.get(node, AgentView()), silent_since=self.now)
+
+    def size(self) -> None:
+        """Another agent, heard of no more, knew how large the buckets are."""
+        if self.bytes:
+            self.bytes[self.random.choice(sorted(self.bytes))] = {0: 5, 1: 0}
+
+    def turn_node(self) -> None:
+        node = self.random.choice(NODES)
+        self.nodes[node] = not self.nodes[node]
+
+    def label(self) -> None:
+        labels = ({}, {"disk": "fast"}, {"colocation.dev/drain": "true"})
+        self.labels[self.random.choice(NODES)] = self.random.choice(labels)
+
+    def end_job(self) -> None:
+        for name, job in self.jobs.items():
+            phase = self.random.choice(("succeeded", "failed", "running"))
+            self.jobs[name] = replace(job, phase=phase, finished_at=self.now)  # type: ignore[arg-type]
+
+    def wait(self) -> None:
+        self.now += timedelta(seconds=self.random.choice((1, 1, 5, 10, 40, 4000, 90_000)))
+
+    def _report(self, table: ObservedTable, is_well: bool) -> TableReport:
+        manifest = table.reference.manifest
+        states = ("complete",) if is_well else ("complete", "complete", "partial", "corrupt", None)
+        buckets: dict[int, BucketReport] = {}
+        if manifest:
+            self.bytes[table.identity.namespace, table.directory, manifest] = dict.fromkeys(range(objects.BUCKETS), 9)
+            for bucket in range(objects.BUCKETS):
+                state: ReplicaState | None = self.random.choice(states)  # type: ignore[assignment]
+                buckets[bucket] = BucketReport(state, 1, int(state is not None), 9, 9 if state else 0)
+        return TableReport(
+            table.identity.namespace, table.directory, manifest, is_well or self.random.random() < 0.9, buckets,
+            surplus_bytes=self.random.choice((0, 0, 5)), retained_missing=self.random.choice(((), (), (0, 1))),
+        )  # fmt: skip
+
+    def _parsed(self, kind: str, bodies: dict[str, Json]) -> Iterator[Any]:
+        """Objects of one resource version are one object, as in the operator's stores."""
+        for name, body in sorted(bodies.items()):
+            key = (name, body["metadata"]["resourceVersion"])
+            if key not in self.parsed:
+                self.parsed[key] = parse_group(body) if kind == "group" else parse_table(body)
+            yield self.parsed[key]
+
+    def _patch(self, bodies: dict[str, Json], name: str, status: Json) -> None:
+        if name in bodies:
+            merged = {**bodies[name]["status"], **status}
+            bodies[name] = self._changed({**bodies[name], "status": merged})
+
+    def _respec(self, bodies: dict[str, Json], name: str, spec: Json) -> None:
+        changed = self._changed({**bodies[name], "spec": {**bodies[name]["spec"], **spec}})
+        changed["metadata"]["generation"] += 1
+        bodies[name] = changed
+
+    def _changed(self, body: Json) -> Json:
+        self.version += 1
+        return {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+
+    def _made(self, body: Json, uid: str) -> Json:
+        self.version += 1
+        made_at = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata = {"uid": uid, "resourceVersion": str(self.version), "creationTimestamp": made_at, "generation": 1}
+        return {**body, "metadata": {**body["metadata"], **metadata}}
+
+    def _uid(self) -> str:
+        self.made += 1
+        return f"{self.made:08x}-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_memo_changes_nothing(seed: int) -> None:
+    """Snapshot, plan, actions and errors are the same."""
+    cluster, evidence, memo = Cluster(Random(seed)), Evidence(), Memo()
+    for step in range(STEPS):
+        observation, collect = cluster.observation(), cluster.random.random() < 0.1
+        remembered = decide(observation, evidence, POLICY, collect, memo)
+        anew = decide(observation, evidence, POLICY, collect)
+        assert remembered.errors.keys() == anew.errors.keys(), f"step {step}"
+        assert replace(remembered, errors={}) == replace(anew, errors={}), f"step {step}"
+        if cluster.random.random() < 0.8:
+            evidence = evidence.after(observation, (one for scope in anew.scopes for one in scope.actions))
+            cluster.apply(anew)
+        for _ in range(cluster.random.choice((0, 1, 1, 2))):
+            cluster.change()
