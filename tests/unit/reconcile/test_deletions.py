@@ -177,10 +177,10 @@ def test_last_replica_of_a_retained_snapshot_stays() -> None:
         states = {0: "complete", 1: "complete"} if name == "node-3" else None
         told = table_report(orders, states) if states else held_by(name, orders)
         lacking = () if name == "node-3" else (0,)
-        views[name] = agent_view(group, (orders,), [told.model_copy(update={"retained_missing": lacking})])
+        views[name] = agent_view(group, (orders,), [replace(told, retained_missing=lacking)])
     observation = observe(group, (orders,), views)
     assert not actions_of(decided(observation), DropBucket)
     for name, view in views.items():
-        tables = {key: one.model_copy(update={"retained_missing": ()}) for key, one in view.tables.items()}
+        tables = {key: replace(one, retained_missing=()) for key, one in view.tables.items()}
         views[name] = replace(view, tables=tables)
     assert actions_of(decided(replace(observation, agent_views=views)), DropBucket)
