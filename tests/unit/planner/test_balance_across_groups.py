@@ -41,7 +41,9 @@ def test_a_new_node_is_filled_by_groups_that_are_even_without_it() -> None:
 def test_a_node_that_is_cordoned_while_it_is_filled_takes_no_more() -> None:
     """What it has got it keeps; nothing is planned to come, nor to go."""
     snapshot = small_groups(5)
-    world = World(snapshot.model_copy(update={"nodes": (*snapshot.nodes, make_node("node-9"))}), Random(0))
+    rows = [group.map for group in snapshot.groups]
+    groups = [make_group(2, 1, row, name=f"group-{number:02d}") for number, row in enumerate(rows)]
+    world = World(make_snapshot([*snapshot.nodes, make_node("node-9")], *groups), Random(0))
     while not totals(world.snapshot)["node-9"]:
         world.step()
     shut = [node.model_copy(update={"schedulable": node.name != "node-9"}) for node in world.snapshot.nodes]
