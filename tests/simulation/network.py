@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,7 +47,8 @@ class NetworkFaults:
 class Network:
     """Who reaches whom. ``cut``: nodes that operators do not reach. ``mute``: nodes whose answers do not come back.
 
-    ``hold_orders_to``: node -> how many seconds late every order arrives there.
+    ``hold_orders_to``: node -> how many seconds late every order arrives there; infinity: when `deliver_kept` is called.
+    ``repeat_orders_to``: a node to which every order comes again when that is called.
     """
 
     def __init__(self, world: "World") -> None:
@@ -55,6 +58,8 @@ class Network:
         self.mute: set[str] = set()
         self._changed = asyncio.Event()
         self.hold_orders_to: dict[str, float] = {}
+        self.repeat_orders_to = ""
+        self._kept: list[Callable[[], None]] = []
 
     def cut_off(self, node: str) -> None:
         """Operators do not reach the node any more."""
@@ -122,7 +127,9 @@ class Network:
             fate, later = "late", self.hold_orders_to[agent.node]
         if fate:
             self._world.note(f"an order to {agent.node} is {fate}")
-        if fate in ("late", "twice"):
+        if agent.node == self.repeat_orders_to or math.isinf(later):
+            self._kept.append(partial(self._carry_out_later, url, order))
+        elif fate in ("late", "twice"):
             self._world.loop.call_later(later, self._carry_out_later, url, order)
         if fate in ("lost", "late"):
             raise Unreachable("no answer")
@@ -142,6 +149,12 @@ class Network:
         if agent.ends_after_files is not None:
             self._world.restart_agent(agent.node)
         return answer
+
+    def deliver_kept(self) -> None:
+        """Orders that were kept back arrive now."""
+        kept, self._kept = self._kept, []
+        for deliver in kept:
+            deliver()
 
     def _carry_out_later(self, url: str, order: Callable[[AgentProcess], Any]) -> None:
         agent = self.agent_at(url)

@@ -9,11 +9,12 @@ from .api import JsonObject
 from .loads import APPEND, Change, Load
 from .story import Cluster, new_cluster, problems
 from .users import SHOP
-from .world import World
+from .world import Limits, World
 
 Story = Callable[["Scene"], Awaitable[None]]
 MINUTE = 60.0
 MOST_LOADS = 6
+SEED = 1
 
 
 class Scene:
@@ -97,9 +98,10 @@ class Scene:
         await self.until_well()
 
 
-def play(story: Story, nodes: int = 3, operators: int = 1, seed: int = 1) -> World:
-    """Play it on so many nodes."""
-    cluster = new_cluster(seed, operators)
+def play(story: Story, nodes: int = 3, operators: int = 1, limits: Limits | None = None) -> World:
+    """Play it on so many nodes; ``limits``: what operators are told, if not the usual."""
+    cluster = new_cluster(SEED, operators)
+    cluster.world.limits = limits or cluster.world.limits
     scene = Scene(cluster)
     for _ in range(nodes):
         cluster.world.add_node("a", {"disks": "fast"})

@@ -11,8 +11,11 @@ import pytest
 
 from .loads import COMPACT, OVERWRITE
 from .scenes import MINUTE, Scene, Story, play
+from .world import Limits
 
 MOST_WRITES = 60
+LIMITS = Limits(garbage_grace=100, longest_load=60, collect=50)
+"""Garbage does not wait for long: the scenes are played often."""
 
 
 async def load_a_new_table(scene: Scene) -> None:
@@ -90,7 +93,7 @@ async def _to_peace(story: Story, counted: list[int], scene: Scene) -> None:
 def writes_of(story: Story) -> int:
     """How many writes the operator makes in a scene without faults."""
     counted: list[int] = []
-    play(functools.partial(_to_peace, story, counted))
+    play(functools.partial(_to_peace, story, counted), limits=LIMITS)
     return counted[0]
 
 
@@ -106,4 +109,4 @@ def test_the_operator_dies_at_each_write(story: Story, after: bool) -> None:
             scene.dies_at, scene.dies_after = number, after
             await _to_peace(story, [], scene)
 
-        play(interrupted)
+        play(interrupted, limits=LIMITS)

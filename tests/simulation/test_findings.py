@@ -1,9 +1,12 @@
 """Each scene shows one finding of the review of the control plane: it fails on the code that was reviewed."""
 
+import math
+
 import pytest
 
 from colocation.kube.api import GROUPS, TABLES
 
+from .api import Event
 from .loads import EMPTY, OVERWRITE
 from .scenes import MINUTE, Scene, play
 from .users import HOSTILE_FIELDS, HOSTILE_VALUES, SHOP
@@ -44,6 +47,43 @@ def test_an_order_that_runs_late_deletes_nothing_that_is_wanted_by_then() -> Non
         scene.users.drain_node(second, True)
         await scene.sleep(15 * MINUTE)
         scene.world.network.hold_orders_to.clear()
+        await scene.until_well()
+
+    play(story, nodes=2)
+
+
+@pytest.mark.parametrize("case", ["late", "late, after a restart of the agent", "again"])
+def test_an_order_that_arrives_when_its_replica_is_wanted_again_is_refused(case: str) -> None:
+    """C4, at the worst moment: just when the map names the replica again, before or after the agent is told of that."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(buckets=1, replicas=1)
+        await scene.sleep(5 * MINUTE)
+        network, first = scene.world.network, scene.rows()[0][0]
+        delay = 2.0 if case == "again" else 0.0
+
+        def deliver(event: Event) -> None:
+            rows = event.body.get("status", {}).get("backendsPerBucketSeq")
+            if event.resource == GROUPS and rows == [[first]]:
+                scene.world.loop.call_later(delay, network.deliver_kept)
+
+        if case == "again":
+            network.repeat_orders_to = first
+        else:
+            network.hold_orders_to[first] = math.inf
+        scene.users.drain_node(first, True)
+        await scene.until(lambda: scene.rows()[0][0] != first, 5 * MINUTE, 0.1)
+        second = scene.rows()[0][0]
+        await scene.sleep(4)
+        scene.world.api.watchers.append(deliver)
+        if "restart" in case:
+            scene.world.restart_agent(first)
+        scene.users.drain_node(first, False)
+        scene.users.drain_node(second, True)
+        await scene.until(lambda: scene.rows()[0][0] == first, 5 * MINUTE)
+        await scene.sleep(MINUTE)
+        network.repeat_orders_to = ""
+        network.hold_orders_to.clear()
         await scene.until_well()
 
     play(story, nodes=2)

@@ -87,7 +87,7 @@ def test_group_that_the_planner_cannot_plan(monkeypatch: pytest.MonkeyPatch, jud
     original = plans._plan
 
     def plan(cluster: Cluster) -> Plan:
-        if any(group.name == "sales" for group in cluster.groups.values()):
+        if any(group.name == "sales" for group in cluster.snapshot.groups):
             raise Boom
         return original(cluster)
 
