@@ -88,7 +88,7 @@ class Verdicts:
                     wrong <= FALSE_TRUE_SECONDS + self.news_delay_seconds,
                     f"group {body['metadata']['name']} is called stable for {wrong:.0f} s: {why}",
                 )
-            if stable is False and truth.good_since is not None:
+            if stable is False and truth.good_since is not None and not self._has_damage(body):
                 wrong = now - max(truth.good_since, self.hampered_at)
                 status = body["status"]
                 self._world.checks.require(
