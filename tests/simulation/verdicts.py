@@ -88,7 +88,7 @@ class Verdicts:
                     wrong <= FALSE_TRUE_SECONDS + self.news_delay_seconds,
                     f"group {body['metadata']['name']} is called stable for {wrong:.0f} s: {why}",
                 )
-            if stable is False and truth.good_since is not None and not self._has_damage(body):
+            if stable is False and truth.good_since is not None:
                 wrong = now - max(truth.good_since, self.hampered_at)
                 status = body["status"]
                 self._world.checks.require(
@@ -104,8 +104,7 @@ class Verdicts:
         if stable is not None:
             self._said[uid] = stable
         truth = self._truths.get(uid)
-        has_cause = any(self._problems(body, with_new_files=True)) or self._has_damage(body)
-        if before and stable is False and truth is not None and not has_cause:
+        if before and stable is False and truth is not None and not any(self._problems(body, with_new_files=True)):
             now = self._world.loop.elapsed
             quiet = now - max(truth.bad_at, self.confused_at)
             status = body["status"]
@@ -142,12 +141,6 @@ class Verdicts:
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
                     yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))
-
-    def _has_damage(self, body: dict[str, Any]) -> bool:
-        """Whether a damaged file lies on a node of the map: also one of a table whose status a tenant has written."""
-        rows = body.get("status", {}).get("backendsPerBucketSeq") or ()
-        nodes = {node for row in rows for node in row} & self._world.machines.keys()
-        return any(self._world.machines[node].disk.damaged for node in nodes)
 
     def _is_new(self, file: File) -> bool:
         """Whether it was committed so lately that nobody need know yet where it is, and no fault has taken it since."""
