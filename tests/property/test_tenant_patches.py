@@ -96,7 +96,7 @@ def _told(node: str, orders: ObservedTable, heard: bool) -> TableReport:
     wanted = orders.reference.manifest
     if not heard or wanted == MANIFEST:
         return _held(node, ORDERS)
-    return table_report(ORDERS, {}, wanted).model_copy(update={"manifest_present": False, "surplus_bytes": 100})
+    return replace(table_report(ORDERS, {}, wanted), manifest_present=False, surplus_bytes=100)
 
 
 def stock() -> ObservedGroup:

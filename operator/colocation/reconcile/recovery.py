@@ -18,9 +18,12 @@ from ..state.held import TableReports, held_of_group
 from ..state.index import TableIndex
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
+from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
 from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
+REQUEST_DIGITS = 8
+"""Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
 
 @dataclass(frozen=True)
 class Recovery:
@@ -173,8 +176,8 @@ def request_actions(index: TableIndex, group: ObservedGroup) -> Iterator[Action]
     """Carry out, or refuse, what users ask of one group."""
     observation, tables = index.observation, index.by_name
     for request in sorted(group.recover_requests):
-        record = next((one for one in group.status.recycled if one.uid.startswith(request)), None)
-        problem = _problem(observation, record, tables)
+        record = next((one for one in group.status.recycled if _is_meant(one, request)), None)
+        problem = _problem(observation, group, record, tables)
         if record is None or problem:
             message = problem or f"no dropped table with a uid {request}… is in the recycle bin of the group"
             yield PostEvent(GROUP_KIND, group.identity, "Warning", "RecoverRefused", message)
@@ -185,8 +188,14 @@ def request_actions(index: TableIndex, group: ObservedGroup) -> Iterator[Action]
             yield from _creation(observation, group, record)
 
 
+def _is_meant(record: RecycledTable, request: str) -> bool:
+    """A request that is shorter than what commands write means no table in particular."""
+    return len(request) >= REQUEST_DIGITS and record.uid.startswith(request)
+
+
 def _problem(
     observation: Observation,
+    group: ObservedGroup,
     record: RecycledTable | None,
     tables: Mapping[tuple[str, str], ObservedTable],
 ) -> str | None:
@@ -194,6 +203,8 @@ def _problem(
     if record is None:
         return None
     name = f"{record.namespace}/{record.name}"
+    if not allows(group, record.namespace):
+        return f"table {name} is of a namespace that the group does not allow any more; add it to allowedNamespaces"
     if record.snapshot is None:
         return f"table {name} was never loaded; make it anew"
     existing = tables.get((record.namespace, record.name))

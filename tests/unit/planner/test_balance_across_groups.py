@@ -38,6 +38,20 @@ def test_a_new_node_is_filled_by_groups_that_are_even_without_it() -> None:
     assert max(totals(world.snapshot).values()) <= 16
 
 
+def test_a_node_that_is_cordoned_while_it_is_filled_takes_no_more() -> None:
+    """What it has got it keeps; nothing is planned to come, nor to go."""
+    snapshot = small_groups(5)
+    rows = [group.map for group in snapshot.groups]
+    groups = [make_group(2, 1, row, name=f"group-{number:02d}") for number, row in enumerate(rows)]
+    world = World(make_snapshot([*snapshot.nodes, make_node("node-9")], *groups), Random(0))
+    while not totals(world.snapshot)["node-9"]:
+        world.step()
+    shut = [node.model_copy(update={"schedulable": node.name != "node-9"}) for node in world.snapshot.nodes]
+    now = world.snapshot.model_copy(update={"nodes": tuple(shut)})
+    assert totals(now)["node-9"] < 10
+    assert not any("node-9" in (move.source, move.to) for group in plan(now).groups for move in group.moves)
+
+
 def test_small_differences_move_nothing() -> None:
     """One replica more or less than the share over all groups is not worth moving data."""
     nodes = [make_node(f"node-{number}") for number in range(3)]

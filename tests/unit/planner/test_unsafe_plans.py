@@ -1,9 +1,11 @@
 """A plan that breaks a safety rule is not carried out for that group, and says which rule."""
 
+from datetime import timedelta
+
 import pytest
 
 from colocation.model.plan import Drop, GroupPlan, Move, Plan
-from colocation.model.snapshot import Clone, Limits, Snapshot
+from colocation.model.snapshot import Clone, FailingTarget, Limits, Node, Snapshot
 from colocation.planner import plan, without_violations
 from tests.property.worlds import GIB, NOW, make_group, make_snapshot
 
@@ -79,6 +81,44 @@ def test_a_clone_under_way_is_not_started_again() -> None:
     stalled = without_violations(snapshot, wrong).groups[0].stalled
     assert stalled is not None
     assert "twice" in stalled.message
+
+
+FAILING = {"node-4": FailingTarget(failures=3, retry_at=NOW + timedelta(seconds=60), cause="the disk is full")}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "group", "message"),
+    [
+        pytest.param([*nodes_of(1, 2, 3), *nodes_of(4, schedulable=False)], {}, "cordoned or tainted", id="cordoned"),
+        pytest.param(nodes_of(1, 2, 3, 4), {"failing_targets": FAILING}, "which fails and is to wait", id="failing"),
+        pytest.param(nodes_of(1, 2, 3, 4), {"unconfirmed": {"node-4": (0,)}}, "which may have it", id="unconfirmed"),
+    ],
+)
+def test_a_clone_to_a_node_that_takes_none_is_not_started(
+    nodes: list[Node], group: dict[str, object], message: str
+) -> None:
+    """Whatever the planner thought of."""
+    snapshot = make_snapshot(nodes, make_group(6, 2, SIX, bucket_bytes=(GIB,) * 6, **group))
+    starting = {"moves": (move(0, "node-4"),), "start_now": (0,), "next_map": None, "drops": ()}
+    wrong = Plan(groups=(plan(snapshot).groups[0].model_copy(update=starting),))
+    stalled = without_violations(snapshot, wrong).groups[0].stalled
+    assert stalled is not None
+    assert message in stalled.message
+
+
+def test_no_replica_leaves_the_map_because_of_unconfirmed_ones() -> None:
+    """Three replicas are to become two, and two have not been heard of: none of the three may leave."""
+    held = {"node-3": {0: "complete"}}
+    fields = {"held": held, "unconfirmed": {"node-1": (0,), "node-2": (0,)}, "bucket_bytes": (GIB,)}
+    group = make_group(1, 2, (("node-1", "node-2", "node-3"),), **fields)
+    snapshot = make_snapshot(nodes_of(1, 2, 3), group)
+    right = plan(snapshot)
+    assert right.groups[0].next_map is None
+    for row in (("node-1", "node-2"), ("node-2", "node-3")):
+        wrong = Plan(groups=(right.groups[0].model_copy(update={"next_map": (row,)}),))
+        stalled = without_violations(snapshot, wrong).groups[0].stalled
+        assert stalled is not None
+        assert stalled.reason == "UnsafePlan"
 
 
 def test_a_safe_plan_is_left_as_it_is() -> None:

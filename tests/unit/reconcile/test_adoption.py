@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.adoption import Adoption
-from colocation.reconcile.actions import RecycleTable, RestoreTable, StartClone
+from colocation.reconcile.actions import RecycleTable, RestoreTable, StartClone, WriteGroupStatus
 from colocation.state.observation import ObservedTable
 
 from ..controller.fake_cluster import minutes
@@ -95,3 +95,34 @@ async def test_group_does_not_wait_for_files_for_ever() -> None:
     assert group.stable and group.backends_per_bucket_seq is not None
     assert story.places_of("orders") == story.map_of("adopted")
     assert story.condition("lines", "Accepted")[:2] == ("False", "Recovering")
+
+
+async def test_table_that_a_group_remembers_is_not_adopted_beside() -> None:
+    """`recover` brings it back: two groups must not remember one table's files."""
+    story = Story()
+    story.cluster.add_group("sales", deletionPolicy="Retain")
+    await story.loaded("orders")
+    orders = story.cluster.table("orders")
+    story.cluster.drop_table("orders")
+    await story.passes(3)
+    assert story.cluster.group("sales").status.recycled
+    story.cluster.performed.clear()
+    adopt(story, orders)
+    await story.passes(1)
+    assert remembered(story, "adopted") == []
+
+
+async def test_uid_of_a_living_table_is_not_adopted() -> None:
+    """Whatever a tenant writes into the annotation."""
+    story = Story()
+    story.cluster.add_group("sales")
+    await story.loaded("orders")
+    adopt(story, story.cluster.table("orders"), name="orders2")
+    await story.passes(4)
+    assert remembered(story, "adopted") == []
+
+
+def remembered(story: Story, group: str) -> list[object]:
+    """What the group's status was ever told of dropped tables."""
+    writes = [one for one in story.cluster.performed if isinstance(one, WriteGroupStatus) and one.group.name == group]
+    return [record for write in writes for record in write.status.get("recycled", ())]  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from colocation.model.plan import Plan
 from colocation.model.snapshot import Snapshot
 from colocation.planner import planning as plans
 from colocation.planner.status import Status
+from colocation.planner.view import Cluster
 from colocation.reconcile import decide as deciding
 from colocation.reconcile import planned as planning
 from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus
@@ -83,17 +84,17 @@ def test_error_of_one_group_is_that_groups(
 @pytest.mark.parametrize("judged", [True, False], ids=["with a verdict", "without a verdict"])
 def test_group_that_the_planner_cannot_plan(monkeypatch: pytest.MonkeyPatch, judged: bool) -> None:
     """The others are planned without it; without a verdict it is not stable."""
-    original = plans.plan
+    original = plans._plan
 
-    def plan(snapshot: Snapshot) -> Plan:
-        if any(group.name == "sales" for group in snapshot.groups):
+    def plan(cluster: Cluster) -> Plan:
+        if any(group.name == "sales" for group in cluster.snapshot.groups):
             raise Boom
-        return original(snapshot)
+        return original(cluster)
 
     def status(view: object) -> Status:
         raise Boom
 
-    monkeypatch.setattr(plans, "plan", plan)
+    monkeypatch.setattr(plans, "_plan", plan)
     if not judged:
         monkeypatch.setattr(plans, "group_status", status)
     after = decided(two_groups())

@@ -7,13 +7,16 @@ import pytest
 from colocation.model.agent import DeletionProof, TableReport
 from colocation.model.members import RecycledTable
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
-from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable
+from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable, TableDrop
+from colocation.reconcile.decide import decide
+from colocation.reconcile.evidence import Evidence
 from colocation.state.observation import Observation, ObservedTable
 
 from ..state.objects import GROUP_UID, MANIFEST, NOW, seconds, table_report
 from .scenes import (
     MAP_VERSION,
     NODES,
+    POLICY,
     actions_of,
     agent_view,
     decided,
@@ -146,3 +149,38 @@ def test_silent_agent_is_ordered_nothing() -> None:
     views = {name: replace(view, silent_since=NOW - seconds(1)) for name, view in observation.agent_views.items()}
     decision = decided(replace(observation, agent_views=views))
     assert not [one for kind in (DropBucket, CollectGarbage, RecycleTable) for one in actions_of(decision, kind)]
+
+
+def test_operator_that_has_just_begun_drops_nothing() -> None:
+    """It does not know since when the map is what it is."""
+    assert not actions_of(decide(surplus_replica(), Evidence(), POLICY, False), DropBucket)
+
+
+def test_replica_that_was_ordered_away_does_not_count() -> None:
+    """Neither for the verdict, nor as a reason to delete another: the order may still run."""
+    observation = surplus_replica()
+    group, [orders, _] = observation.groups[0], observation.tables
+    part = TableDrop("shop", orders.directory, (MANIFEST,), proof_of(orders))
+    order = DropBucket(group.identity, MAP_VERSION, "node-1", "https://1:8440", 0, (part,), 60)
+    evidence = Evidence().after(replace(observation, now=NOW - seconds(3600)), ())
+    decision = decide(observation, evidence.after(replace(observation, now=NOW - seconds(1)), (order,)), POLICY, False)
+    assert not actions_of(decision, DropBucket)
+    assert not decision.plan.groups[0].stable
+
+
+def test_last_replica_of_a_retained_snapshot_stays() -> None:
+    """No node of the map has the older snapshot's files: they would be lost."""
+    orders = with_history(ORDERS)
+    group = settled_group((orders,))
+    views = {}
+    for name in NODES:
+        states = {0: "complete", 1: "complete"} if name == "node-3" else None
+        told = table_report(orders, states) if states else held_by(name, orders)
+        lacking = () if name == "node-3" else (0,)
+        views[name] = agent_view(group, (orders,), [replace(told, retained_missing=lacking)])
+    observation = observe(group, (orders,), views)
+    assert not actions_of(decided(observation), DropBucket)
+    for name, view in views.items():
+        tables = {key: replace(one, retained_missing=()) for key, one in view.tables.items()}
+        views[name] = replace(view, tables=tables)
+    assert actions_of(decided(replace(observation, agent_views=views)), DropBucket)

@@ -140,3 +140,15 @@ def test_silent_agent_is_ordered_nothing() -> None:
     observation = lying(1)
     views = {name: replace(view, silent_since=NOW) for name, view in observation.agent_views.items()}
     assert not recycled(replace(observation, agent_views=views), seen(observation))
+
+
+@pytest.mark.parametrize("knows", ["the operator", "the agent"])
+def test_folder_of_a_table_that_anybody_knows_stays(knows: str) -> None:
+    """The table was made after the agent was asked; or it is missing from a list that is not complete."""
+    table = settled_table("orders")
+    group = settled_group(())
+    tables = (table,) if knows == "the operator" else ()
+    asked = (table,) if knows == "the agent" else ()
+    views = {name: agent_view(group, asked, (), (f"shop/{table.directory}",)) for name in NODES}
+    observation = observe(group, tables, views)
+    assert not recycled(observation, seen(observation))

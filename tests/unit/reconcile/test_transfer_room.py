@@ -101,3 +101,19 @@ async def test_move_to_a_group_without_a_map_says_so() -> None:
     message = "from group sales, which places it until then, to group wide, which has no map yet"
     assert story.condition("empty", "Reconciling") == ("True", "Moving", message)
     assert story.cluster.table("empty").status.group == "sales"
+
+
+async def test_table_moves_only_once_the_old_group_deletes_nothing_of_it() -> None:
+    """All replicas are where the new group wants them; the old group has not said that it lets the table go."""
+    story = await two_groups()
+    story.cluster.edit_table("orders", colocateWith="stock")
+    rows = story.cluster.group("stock").status.backends_per_bucket_seq or ()
+    directory = story.cluster.table("orders").directory
+    for bucket, row in enumerate(rows):
+        for node in row:
+            story.cluster.disks[node].setdefault(directory, set()).add(bucket)
+    await story.operator.reconcile_once()
+    assert story.cluster.table("orders").status.group == "sales"
+    assert any(member.leaving for member in story.cluster.group("sales").status.members)
+    await story.passes(3)
+    assert story.cluster.table("orders").status.group == "stock"

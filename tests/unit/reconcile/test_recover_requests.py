@@ -1,0 +1,68 @@
+"""Requests to bring a dropped table back, which anybody writes who may annotate the group."""
+
+from dataclasses import replace
+
+import pytest
+
+from colocation.reconcile.actions import CreateTable, EndRecoverRequest, PostEvent
+from colocation.reconcile.members import next_recycled
+from colocation.reconcile.recovery import request_actions
+from colocation.state.held import TableReports
+from colocation.state.index import TableIndex
+from colocation.state.membership import memberships
+from colocation.state.observation import Observation, ObservedGroup
+
+from ..state.objects import NOW, agent, group, remembering, table, view
+
+
+def index_of(observation: Observation) -> TableIndex:
+    return TableIndex(observation, memberships(observation))
+
+
+def with_dropped(namespace: str, allowed: list[str], request: str) -> Observation:
+    """Group ``shop/sales`` with a dropped table of a namespace, which one node's bin holds, and a request."""
+    orders = table("orders", "sales")
+    orders = replace(orders, identity=replace(orders.identity, namespace=namespace))
+    sales = remembering(group("sales", allowedNamespaces=allowed), orders)
+    before = Observation(NOW, groups=(sales,))
+    recycled = next_recycled(index_of(before), TableReports(before), sales)
+    status = sales.status.model_copy(update={"members": (), "recycled": recycled})
+    asked = replace(sales, status=status, recover_requests=frozenset({request}))
+    found = view()
+    assert found.report is not None
+    lying = found.report.model_copy(update={"recycled_directories": (f"{namespace}/{orders.directory}",)})
+    return Observation(
+        NOW, groups=(asked,), agents=(agent("node-1"),), agent_views={"node-1": replace(found, report=lying)}
+    )
+
+
+def only_group(observation: Observation) -> ObservedGroup:
+    [found] = observation.groups
+    return found
+
+
+UID = table("orders").identity.uid
+
+
+@pytest.mark.parametrize(
+    ("namespace", "allowed", "request_", "refusal"),
+    [
+        pytest.param("shop", [], UID[:8], None, id="of the group's own namespace"),
+        pytest.param("lake", ["lake"], UID[:8], None, id="of a namespace that the group allows"),
+        pytest.param("lake", [], UID[:8], "does not allow any more", id="of a namespace that it does not allow now"),
+        pytest.param("shop", [], "", "no dropped table with a uid", id="of no table in particular"),
+        pytest.param("shop", [], UID[:3], "no dropped table with a uid", id="of any table that begins so"),
+    ],
+)
+def test_whose_tables_a_group_brings_back(
+    namespace: str, allowed: list[str], request_: str, refusal: str | None
+) -> None:
+    """No table is made in a namespace that has nothing to do with the group any more."""
+    observation = with_dropped(namespace, allowed, request_)
+    actions = list(request_actions(index_of(observation), only_group(observation)))
+    if refusal is None:
+        assert [type(one) for one in actions] == [CreateTable]
+        return
+    [event, end] = actions
+    assert isinstance(event, PostEvent) and refusal in event.message
+    assert isinstance(end, EndRecoverRequest)
