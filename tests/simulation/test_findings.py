@@ -52,7 +52,7 @@ def test_an_order_that_runs_late_deletes_nothing_that_is_wanted_by_then() -> Non
     play(story, nodes=2)
 
 
-@pytest.mark.parametrize("case", ["late", "late, after a restart of the agent", "again"])
+@pytest.mark.parametrize("case", ["late", "late, agent restarted", "late, operator restarted", "again"])
 def test_an_order_that_arrives_when_its_replica_is_wanted_again_is_refused(case: str) -> None:
     """C4, at the worst moment: just when the map names the replica again, before or after the agent is told of that."""
 
@@ -76,8 +76,10 @@ def test_an_order_that_arrives_when_its_replica_is_wanted_again_is_refused(case:
         second = scene.rows()[0][0]
         await scene.sleep(4)
         scene.world.api.watchers.append(deliver)
-        if "restart" in case:
+        if "agent" in case:
             scene.world.restart_agent(first)
+        if "operator" in case:
+            scene.operator.restart()
         scene.users.drain_node(first, False)
         scene.users.drain_node(second, True)
         await scene.until(lambda: scene.rows()[0][0] == first, 5 * MINUTE)
