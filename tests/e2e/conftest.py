@@ -17,7 +17,8 @@ from devcluster import cluster as devcluster
 pytestmark = pytest.mark.e2e
 
 SCALE_FACTOR = 0.01
-VALUES = {"agent.sweepIntervalSeconds": "5", "operator.inventorySeconds": "2"}
+VALUES = {"agent.sweepIntervalSeconds": "5", "operator.inventorySeconds": "2", "limits.maxUnexplainedFolders": "1000"}
+"""The last test drops all tables and their group behind the operator's back, on purpose."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,9 @@ class Settings(Frozen):
     unknown_folder_seconds: float = Field(
         60, ge=0, description="How long a folder without a table, which no group knows to be dropped, waits."
     )
-    max_unexplained_folders: int = Field(10, ge=0, description="Of these, so many are recycled within an hour.")
+    max_unexplained_folders: int | None = Field(
+        None, ge=0, description="Of these, so many are recycled within an hour; empty: a small share of all."
+    )
     health_port: int = Field(8080, ge=1, le=65535)
     snapshot_port: int = Field(8082, ge=1, le=65535, description="On loopback only.")
     admin_api: bool = Field(True, description="Whether the admin API is served.")

@@ -2,7 +2,8 @@
 
 A folder is explained when a group remembers its table as dropped: a user wanted that. Any other folder without a table
 may be the sign of something worse: objects that an etcd restore or CRDs applied anew took away. Such folders wait for a
-while; and when they are more than a small share of all, none goes until somebody says that they may (the brake).
+while; and when they are more than a small share of all, none goes until somebody says that they may (the brake). A
+few folders may always go, unless they are most of what there is: a small cluster that lost its objects is small, too.
 
 Safety invariant: within ``BRAKE_WINDOW`` no more unexplained folders go than the brake lets through.
 """
@@ -22,6 +23,7 @@ from .proofs import proof_of_folder
 
 DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
 """Of folders of which no group knows how long they are to be kept."""
+FEW_FOLDERS = 10
 MAX_UNEXPLAINED_SHARE = 0.05
 """Of all table folders on all nodes."""
 
@@ -76,8 +78,8 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
     for action in _unknown_folders(index, records):
         (explained if action.is_explained else unexplained).append(action)
     known = sum(_folders(view) for view in index.observation.agent_views.values())
-    allowed = max(policy.max_unexplained_folders, int(known * MAX_UNEXPLAINED_SHARE))
     folders = len(unexplained) + evidence.unexplained_in_window(index.observation)
+    allowed = _allowed(folders, known, policy)
     if folders > allowed:
         paths = sorted({f"{action.namespace}/{action.directory}" for action in unexplained})
         withheld = Withheld(folders, known, allowed, tuple(paths)) if paths else None
@@ -85,6 +87,14 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
     now = index.observation.now
     due = [one for one in unexplained if evidence.is_unknown_for(one, now, policy.unknown_folder_seconds)]
     return Recycling((*explained, *due), None, len(due) < len(unexplained))
+
+
+def _allowed(folders: int, known: int, policy: Policy) -> int:
+    """How many unexplained folders may go, of so many that want to, where so many are known."""
+    if policy.max_unexplained_folders is not None:
+        return policy.max_unexplained_folders
+    few = FEW_FOLDERS if 2 * folders <= known else 0
+    return max(few, int(known * MAX_UNEXPLAINED_SHARE))
 
 
 def _folders(view: AgentView) -> int:

@@ -79,6 +79,15 @@ def stalled(decision: Decision) -> tuple[str, str]:
     return found["Stalled"]["reason"], found["Stalled"]["message"]
 
 
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_small_cluster_that_lost_its_objects_loses_no_files(lost: int) -> None:
+    """CRDs applied anew: whatever lies there is unexplained, however little it is."""
+    observation = lying(lost, tables=0)
+    decision = decide(observation, seen(observation), POLICY, False)
+    assert actions_of(decision, RecycleTable) == []
+    assert decision.withheld is not None and decision.withheld.allowed == 0
+
+
 @pytest.mark.parametrize("tables", [0, 30], ids=["no table is left", "most tables are there"])
 def test_more_than_a_small_share_does_not_go(tables: int) -> None:
     """4 folders on 3 nodes are more than 10, and than 5 % of all: the group says so, and what to do."""
@@ -107,13 +116,13 @@ def test_brake_can_be_released() -> None:
 
 def test_brake_is_not_passed_in_small_steps() -> None:
     """What went within an hour counts too: nodes that come back one by one lose nothing more."""
-    first = lying(3)
+    first = lying(3, tables=5)
     evidence = seen(first)
     gone = recycled(first, evidence)
     assert len(gone) == 9
     evidence = evidence.after(first, gone)
-    second = replace(lying(2, first=3), now=NOW + LONG)
-    later = replace(lying(0), now=NOW + seconds(1))
+    second = replace(lying(2, tables=5, first=3), now=NOW + LONG)
+    later = replace(lying(0, tables=5), now=NOW + seconds(1))
     evidence = seen(second, evidence.after(later, ()))
     assert decide(second, evidence, POLICY, False).withheld is not None
     after_window = replace(second, now=NOW + BRAKE_WINDOW + LONG)
