@@ -28,7 +28,15 @@ from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
-from .deletion import collect_actions, delete_group, drop_actions, stray_clones
+from .deletion import (
+    Leftover,
+    collect_actions,
+    delete_group,
+    drop_actions,
+    leftover_drops,
+    leftovers,
+    stray_clones,
+)
 from .evidence import Evidence
 from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions, waiting_status
 from .members import delete_after, next_members, next_recycled
@@ -96,6 +104,7 @@ class _Pass:
         self.recycled = {group.key: self._recycled(group) for group in observation.groups}
         records = chain.from_iterable(self.recycled.values())
         self.recycling = recycling(self.index, records, evidence, policy)
+        self.leftovers: Mapping[GroupKey, list[Leftover]] = {}
 
     def decision(self, collect: bool) -> Decision:
         """All scopes, those of the groups first."""
@@ -103,6 +112,7 @@ class _Pass:
             transfers_of(self.index, self.reports, self.snapshot, self.plan, self.evidence, self.containment)
         )
         grace_seconds = self.policy.garbage_grace_seconds
+        self.leftovers = leftovers(self.index) if collect else {}
         scopes = [
             Scope("missing groups", tuple(missing_groups(self.index.membership))),
             *self._scopes_of_groups(),
@@ -237,9 +247,11 @@ class _Pass:
     def _drop_scopes(self, facts: GroupFacts) -> Iterator[Scope]:
         """Drops that are known to be safe now; the others wait for newer reports."""
         views = self.observation.agent_views
-        drops = drop_actions(self.index, self.reports, facts, self.policy.garbage_grace_seconds)
+        grace_seconds, left = self.policy.garbage_grace_seconds, self.leftovers.get(facts.group.key, ())
+        drops = drop_actions(self.index, self.reports, facts, grace_seconds)
+        more = leftover_drops(self.index, facts, left, self.ready, grace_seconds)
         allowed = (
-            drop for drop in drops if self.evidence.allows_drop(facts.group, facts.tables, drop.bucket, views)
+            drop for drop in (*drops, *more) if self.evidence.allows_drop(facts.group, facts.tables, drop.bucket, views)
         )
         return _single("drop", allowed)
 

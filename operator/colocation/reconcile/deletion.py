@@ -1,12 +1,13 @@
 """Decides what is deleted, and when: only what is not wanted any more, and only once that is safe."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from ..model.plan import Drop
 from ..state.clone_jobs import group_uids, is_current
 from ..state.held import TableReports, holds_any, nodes_without_retained
 from ..state.index import TableIndex
+from ..state.membership import GroupKey
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
 from .actions import CollectGarbage, DeleteGroup, DropBucket, RemoveClone, TableDrop
@@ -57,6 +58,51 @@ def _holds_last_retained(observation: Observation, reports: TableReports, facts:
     return False
 
 
+Leftover = tuple[str, ObservedTable]
+"""A node that has files of a table, and not its committed manifest: it cannot tell which of them are garbage."""
+
+
+def leftovers(index: TableIndex) -> Mapping[GroupKey, list[Leftover]]:
+    """By the group that places the table."""
+    places, found = index.membership.places, dict[GroupKey, list[Leftover]]()
+    for node, view in index.observation.agent_views.items():
+        for key, report in view.tables.items():
+            table = index.by_folder.get(key) if report.surplus_bytes > 0 and not report.manifest_present else None
+            if table is not None and table.identity.uid in places:
+                found.setdefault(places[table.identity.uid], []).append((node, table))
+    return found
+
+
+def leftover_drops(
+    index: TableIndex, facts: GroupFacts, found: Iterable[Leftover], ready: Collection[str], grace_seconds: int
+) -> Iterator[DropBucket]:
+    """Delete what lies on nodes that the map does not name any more, of buckets that the map's nodes have whole."""
+    rows, map_version = facts.group.status.backends_per_bucket_seq or (), facts.group.status.map_version
+    named = {node for row in rows for node in row} | {move.to for move in facts.plan.moves}
+    named |= {job.target for job in facts.jobs}
+    leaving = {member.uid for member in (*facts.members, *facts.group.status.members) if member.leaving}
+    for node, table in found:
+        url = index.observation.agent_urls.get(node)
+        if map_version is None or url is None or node in named or table.identity.uid in leaving or table.recovers:
+            continue
+        drops = tuple(_table_drops(index, facts.group, (table,), node))
+        for bucket, row in enumerate(rows):
+            if drops and all(one in ready and _has_all(index, facts, table, one, bucket) for one in row):
+                yield DropBucket(facts.group.identity, map_version, node, url, bucket, drops, grace_seconds)
+
+
+def _has_all(index: TableIndex, facts: GroupFacts, table: ObservedTable, node: str, bucket: int) -> bool:
+    """Whether a node of the map has the bucket whole, with what retained snapshots have of the table."""
+    view = index.observation.agent_views.get(node, AgentView())
+    report = view.tables.get((table.identity.namespace, table.directory))
+    if report is None or not report.manifest_present or not report.retained_present:
+        return False
+    state = facts.state
+    is_empty = bucket >= len(state.bucket_bytes) or state.bucket_bytes[bucket] == 0
+    is_whole = is_empty or state.held.get(node, {}).get(bucket) == "complete"
+    return is_whole and bucket not in report.retained_missing and bucket not in state.unconfirmed.get(node, ())
+
+
 def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:
     """Source: seed 000, "Delete": with the last table of a group, after its recycle time, the group is deleted."""
     delete_after = parse_time(facts.group.status.delete_after)
@@ -81,7 +127,7 @@ def collect_actions(index: TableIndex, grace_seconds: int) -> Iterator[CollectGa
         if url is None:
             continue
         for key, held in view.tables.items():
-            table = index.by_folder.get(key) if held.surplus_bytes > 0 else None
+            table = index.by_folder.get(key) if held.surplus_bytes > 0 and held.manifest_present else None
             if table is None:
                 continue
             manifests, proof = index.live_manifests(table), proof_of_table(observation, view, table)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.agent import DeletionProof, TableReport
+from colocation.model.group import Balancing
 from colocation.model.members import RecycledTable
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
 from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable, TableDrop
@@ -12,7 +13,7 @@ from colocation.reconcile.decide import decide
 from colocation.reconcile.evidence import Evidence
 from colocation.state.observation import Observation, ObservedTable
 
-from ..state.objects import GROUP_UID, MANIFEST, NOW, seconds, table_report
+from ..state.objects import GROUP_UID, MANIFEST, NOW, bucket, seconds, table_report
 from .scenes import (
     MAP_VERSION,
     NODES,
@@ -184,3 +185,43 @@ def test_last_replica_of_a_retained_snapshot_stays() -> None:
         tables = {key: replace(one, retained_missing=()) for key, one in view.tables.items()}
         views[name] = replace(view, tables=tables)
     assert actions_of(decided(replace(observation, agent_views=views)), DropBucket)
+
+
+LEFT = replace(held_by("node-3", ORDERS), manifest_present=False, buckets={}, surplus_bytes=10)
+"""Of a node that was in the map before the last commit, and never got its manifest."""
+
+
+def left_behind(**of_node_2: object) -> Observation:
+    """Two nodes in the map, and what one that has left it still has."""
+    rows = (("node-1", "node-2"), ("node-1", "node-2"))
+    group = settled_group((ORDERS,), rows=rows)
+    assert group.spec is not None
+    group = replace(group, spec=group.spec.model_copy(update={"balancing": Balancing(enabled=False)}))
+    whole = {number: bucket("complete") for number in range(2)}
+    told = {
+        "node-1": replace(held_by("node-1", ORDERS), buckets=whole),
+        "node-2": replace(held_by("node-2", ORDERS), **{"buckets": whole, **of_node_2}),
+        "node-3": LEFT,
+    }
+    return observe(group, (ORDERS,), {node: agent_view(group, (ORDERS,), [told[node]]) for node in NODES})
+
+
+def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped() -> None:
+    """It lacks the manifest, so a collection would be refused for ever; the map's nodes have everything."""
+    actions = decided(left_behind())
+    assert actions_of(actions, CollectGarbage) == []
+    assert {(drop.node, drop.bucket) for drop in actions_of(actions, DropBucket)} == {("node-3", 0), ("node-3", 1)}
+
+
+@pytest.mark.parametrize(
+    ("of_node_2", "buckets"),
+    [
+        pytest.param({"buckets": {0: bucket("complete"), 1: bucket("partial")}}, {0}, id="one is not whole"),
+        pytest.param({"retained_missing": (0,)}, {1}, id="a retained snapshot's files may be there only"),
+        pytest.param({"retained_present": False}, set(), id="a retained manifest is missing"),
+    ],
+)
+def test_it_stays_while_it_may_be_needed(of_node_2: dict[str, object], buckets: set[int]) -> None:
+    """Files that the map's nodes lack may be among it."""
+    found = actions_of(decided(left_behind(**of_node_2)), DropBucket)
+    assert {drop.bucket for drop in found if drop.node == "node-3"} == buckets
