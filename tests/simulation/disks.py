@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from colocation.model.agent import BucketReport, TableReference, TableReport
+from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
 
 GIB = 1 << 30
 CAPACITY_BYTES = 100 * GIB
@@ -221,7 +221,7 @@ class Disk:
         lying = self.folders[files[0].key].files if files else {}
         held = [file for file in files if file in lying and file not in self.damaged]
         damaged = [file for file in files if file in lying and file in self.damaged]
-        state = "corrupt" if damaged else "complete" if len(held) == len(files) else "partial" if held else None
+        state: ReplicaState | None = "corrupt" if damaged else "complete" if len(held) == len(files) else "partial" if held else None
         return BucketReport(
             state=state,
             files_wanted=len(files),
