@@ -3,6 +3,7 @@
 import base64
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ def test_upgrade_ends_the_old_operator_first(render: Render) -> None:
     assert operator(render())["spec"]["replicas"] == 1
     spec = operator(render(**{"operator.replicas": 2}))["spec"]
     assert (spec["replicas"], spec["strategy"]) == (2, {"type": "Recreate"})
+
+
+@pytest.mark.parametrize("workload", [operator, agent])
+def test_no_variable_is_given_twice(render: Render, workload: Callable[[list[dict[str, Any]]], dict[str, Any]]) -> None:
+    """Server-side apply refuses such a container; rendering and linting do not notice."""
+    names = [item["name"] for item in only_container(workload(render()))["env"]]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_operator_knows_its_pod_and_the_taints_that_it_may_pass_over(render: Render) -> None:
