@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from colocation.model.agent import BucketReport, TableReference, TableReport
+from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
 
 GIB = 1 << 30
 CAPACITY_BYTES = 100 * GIB
@@ -221,9 +221,9 @@ class Disk:
         lying = self.folders[files[0].key].files if files else {}
         held = [file for file in files if file in lying and file not in self.damaged]
         damaged = [file for file in files if file in lying and file in self.damaged]
-        state = "corrupt" if damaged else "complete" if len(held) == len(files) else "partial" if held else None
+        whole: ReplicaState | None = "complete" if len(held) == len(files) else "partial" if held else None
         return BucketReport(
-            state=state,
+            state="corrupt" if damaged else whole,
             files_wanted=len(files),
             files_held=len(held),
             bytes_wanted=sum(file.size_bytes for file in files),

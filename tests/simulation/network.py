@@ -47,7 +47,7 @@ class NetworkFaults:
 class Network:
     """Who reaches whom. ``cut``: nodes that operators do not reach. ``mute``: nodes whose answers do not come back.
 
-    ``hold_orders_to``: node -> how many seconds late every order arrives there; infinity: when `deliver_kept` is called.
+    ``hold_orders_to``: node -> how many seconds late every order arrives there; infinity: with `deliver_kept`.
     ``repeat_orders_to``: a node to which every order comes again when that is called.
     """
 

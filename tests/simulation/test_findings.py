@@ -279,3 +279,18 @@ def test_an_operator_that_stood_still_does_nothing_in_its_successors_term() -> N
         await scene.until_well()
 
     play(story, operators=2)
+
+
+def test_garbage_goes_and_retained_snapshots_stay() -> None:
+    """Files of a snapshot that can no longer be read go after the grace; those of one that can, stay."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(retention={"seconds": 86400, "snapshots": 1})
+        await scene.load(OVERWRITE)
+        await scene.load(OVERWRITE)
+        await scene.sleep(scene.world.limits.garbage_grace + 5 * MINUTE)
+        live = scene.world.committed(scene.table()) | scene.world.retained(scene.table())
+        held = {file for machine in scene.world.machines.values() for file in machine.disk.files()}
+        assert held == live
+
+    play(story)

@@ -104,7 +104,7 @@ class Verdicts:
         if stable is not None:
             self._said[uid] = stable
         truth = self._truths.get(uid)
-        if before and stable is False and truth is not None and not any(self._problems(body, with_new_files=True)):
+        if before and stable is False and truth is not None and not any(self._problems(body, with_all_files=True)):
             now = self._world.loop.elapsed
             quiet = now - max(truth.bad_at, self.confused_at)
             status = body["status"]
@@ -116,13 +116,17 @@ class Verdicts:
 
     def _update(self, truth: _Truth, body: dict[str, Any], now: float) -> None:
         truth.problems = {one: truth.problems.get(one, now) for one in sorted(set(self._problems(body)))}
-        if any(self._problems(body, with_new_files=True)):
+        if any(self._problems(body, with_all_files=True)):
             truth.good_since, truth.bad_at = None, now
         elif truth.good_since is None:
             truth.good_since = now
 
-    def _problems(self, body: dict[str, Any], with_new_files: bool = False) -> Iterator[str]:
-        """What is wrong with the group's replicas now; files that have just been committed need not be everywhere."""
+    def _problems(self, body: dict[str, Any], with_all_files: bool = False) -> Iterator[str]:
+        """What is wrong with the group's replicas now.
+
+        Files that have just been committed need not be everywhere, and those of tables whose status is spoiled nowhere:
+        they are a reason to call the group unstable, and none not to call it stable.
+        """
         metadata = body["metadata"]
         rows = body.get("status", {}).get("backendsPerBucketSeq")
         if not rows:
@@ -135,9 +139,9 @@ class Verdicts:
         nodes = {node for row in rows for node in row}
         away = {node: problem for node in nodes if (problem := self._problem_of_node(node))}
         yield from away.values()
-        for table in self._world.tables_of((metadata["namespace"], metadata["name"])):
+        for table in self._world.tables_of((metadata["namespace"], metadata["name"]), with_all_files):
             for file in self._world.committed(table):
-                if with_new_files or not self._is_new(file):
+                if with_all_files or not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
                     yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))

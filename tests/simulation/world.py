@@ -210,9 +210,10 @@ class World:
         """All but those whose status a tenant has written anything into."""
         return (table for table in self.api.peek(TABLES) if table["metadata"]["uid"] not in self.hostile)
 
-    def tables_of(self, group: GroupKey) -> list[JsonObject]:
+    def tables_of(self, group: GroupKey, with_hostile: bool = False) -> list[JsonObject]:
         """The tables that the group places, but for those whose status is not to be trusted."""
-        return [table for table in self.honest_tables() if placing_key(table) == group]
+        tables = self.api.peek(TABLES) if with_hostile else self.honest_tables()
+        return [table for table in tables if placing_key(table) == group]
 
     def group_of(self, table: JsonObject) -> JsonObject | None:
         """The group that places a table, if it exists."""
@@ -220,7 +221,8 @@ class World:
 
     def committed(self, table: JsonObject) -> Manifest:
         snapshot = table.get("status", {}).get("snapshot")
-        return self._files_of(directory_of(table), snapshot) if snapshot else frozenset()
+        is_one = isinstance(snapshot, dict) and "manifest" in snapshot
+        return self._files_of(directory_of(table), snapshot) if is_one else frozenset()
 
     def retained(self, table: JsonObject) -> set[File]:
         """Of replaced snapshots that can still be read."""
