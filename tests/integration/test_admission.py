@@ -104,7 +104,7 @@ def stored(installation: Installation, body: JsonObject, kind: str) -> JsonObjec
 def submitted(installation: Installation, body: JsonObject) -> JsonObject:
     """What ``colocation submit --dry-run`` makes of a manifest."""
     command = [sys.executable, "-c", "from colocation.cli.main import main; main()", "submit", "-f", "-", "--dry-run"]
-    environment = installation.operator_environment
+    environment = installation.operator_environment | {"KUBECONFIG": str(installation.plane.kubeconfig)}
     done = subprocess.run(command, input=as_json(body), env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     prepared: JsonObject = yaml.safe_load(done.stdout)

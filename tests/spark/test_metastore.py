@@ -1,6 +1,7 @@
 """Registration in a Hive metastore, which outlives drivers and holds other people's tables."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,16 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
+CHECKOUT = Path(__file__).parents[2]
+
 
 def run(folder: Path, driver: str) -> dict[str, Any]:
     """What a driver of its own has found."""
     command = [sys.executable, "-m", "tests.spark.metastore_program", str(folder), driver]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400, cwd=folder)
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=400, cwd=folder
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
     assert lines, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(lines[0].removeprefix("FOUND "))
