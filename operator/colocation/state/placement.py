@@ -24,7 +24,7 @@ Memories = tuple[tuple[ObservedGroup, GroupMember], ...]
 """The groups whose status remembers a table, and what they remember."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableMemory:
     """What a group's status remembers of a table beside what others can tell; None and "" = nothing.
 
@@ -36,7 +36,7 @@ class TableMemory:
     snapshot: TableSnapshot | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Placement:
     """One table with what its groups say of it.
 
