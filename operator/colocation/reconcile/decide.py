@@ -199,6 +199,7 @@ class _Pass:
             delete_after=delete_after(self.index, group, state.spec, recycled),
             withheld=self._withheld_of(group),
             ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
+            ready=self.ready.intersection(chain.from_iterable(state.map or ())),
         )
         name = group_scope(group)
         written, maps = self._status_of_group(facts), self._config_maps(facts)
@@ -227,12 +228,11 @@ class _Pass:
 
     def _status_of_group(self, facts: GroupFacts) -> tuple[Action, ...]:
         """The clock has a part in what changes, none in what stays as it is."""
-        nodes = frozenset(node for row in facts.state.map or () for node in row)
         namespace_uid = self.observation.namespace_uids.get(facts.group.identity.namespace)
         return self.memo.of(
             ("status", facts.group.key),
-            (facts, self.ready & nodes, namespace_uid),
-            lambda: tuple(status_actions(facts.group, next_status(self.observation, facts, self.ready))),
+            (facts, namespace_uid),
+            lambda: tuple(status_actions(facts.group, next_status(self.observation, facts))),
             is_lasting=lambda actions: not (actions or facts.jobs or facts.ends or facts.group.status.failing_targets),
         )
 
