@@ -7,6 +7,7 @@ import pytest
 from colocation.kube.api import GROUPS, TABLES
 
 from .api import Event
+from .disks import GIB
 from .loads import EMPTY, OVERWRITE
 from .scenes import MINUTE, Scene, play
 from .users import HOSTILE_FIELDS, HOSTILE_VALUES, SHOP
@@ -294,3 +295,21 @@ def test_garbage_goes_and_retained_snapshots_stay() -> None:
         assert held == live
 
     play(story)
+
+
+def test_an_answer_that_was_long_on_its_way_does_not_stop_deletions_for_ever() -> None:
+    """It tells an old uptime of the agent, and a quiet agent tells no other: orders that end by it are refused."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(buckets=1, replicas=1)
+        first = scene.rows()[0][0]
+        await scene.sleep(30)
+        scene.operator.freeze(100)
+        scene.world.machines[first].disk.foreign_bytes += 2 * GIB
+        scene.world.machines[first].agent.ring()
+        await scene.sleep(3 * MINUTE)
+        scene.users.drain_node(first, True)
+        await scene.until(lambda: scene.rows()[0][0] != first, 5 * MINUTE)
+        await scene.until_well(5 * MINUTE)
+
+    play(story, nodes=2)
