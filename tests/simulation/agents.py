@@ -189,7 +189,7 @@ class AgentProcess:
         with self.conversation.deletion(order):
             key = (order.table.namespace, order.table.directory)
             self._world.checks.before_recycle(self.disk, key, keep_seconds)
-            self.disk.recycle(key, keep_seconds)
+            self.disk.recycle(key, self._world.loop.elapsed + keep_seconds)
 
     def restore(self, table: TablePath, successor: str, term: int) -> None:
         """Give a folder another name, out of the bin too."""
@@ -208,7 +208,7 @@ class AgentProcess:
     def purge(self) -> None:
         """What has waited in the bin for long enough goes."""
         for key, recycled in sorted(self.disk.bin.items()):
-            if self.disk.seconds() >= recycled.purge_at:
+            if self._world.loop.elapsed >= recycled.purge_at:
                 self._world.checks.before_purge(self.disk, key)
                 self.disk.purge(key)
 

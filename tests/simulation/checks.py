@@ -34,7 +34,6 @@ class Checks:
         self._terms: dict[int, str] = {}
         self.loading: set[int] = set()
         self.dropped: dict[str, Dropped] = {}
-        self._clock_steps: dict[tuple[str, TableKey], float] = {}
         self.harm: Harm | None = None
 
     def fail(self, text: str) -> None:
@@ -102,13 +101,11 @@ class Checks:
 
     def before_recycle(self, disk: Disk, key: TableKey, keep_seconds: float) -> None:
         """Only folders of tables that do not exist."""
-        self._clock_steps[disk.node, key] = self._world.machines[disk.node].wall.step_seconds
         self.require(self._world.table_at(key) is None, f"{key} on {disk.node} is in use, and would be recycled")
 
     def before_purge(self, disk: Disk, key: TableKey) -> None:
-        """A recycled table goes when its time is over, and not before; by the clock of its node, as far as it stepped."""
-        stepped = self._world.machines[disk.node].wall.step_seconds - self._clock_steps[disk.node, key]
-        found, now = self.dropped.get(key[1]), self._world.loop.elapsed + stepped
+        """A recycled table goes when its time is over, and not before."""
+        found, now = self.dropped.get(key[1]), self._world.loop.elapsed
         is_due = found is None or now >= found.keep_until
         self.require(is_due, f"{key} is purged on {disk.node} at {now:.0f} s, {found} is to be kept")
 

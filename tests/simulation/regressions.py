@@ -12,7 +12,7 @@ REGRESSIONS: dict[int, str] = {
     1000: "the simulation's own limit of a verdict did not know of lost watch events",
     1087: "the simulation's own limit of a verdict did not know of stale lists",
     1098: "the simulation did not count a node that lacks the manifest as incomplete",
-    2059: "the simulation did not know that bins are emptied by the node's clock, which steps",
+    2059: "the simulation emptied bins by the node's clock, which steps; agents count the time that they saw pass",
     509605303: "as 1098, after a first commit",
     2959572445: "an answer that was long on its way told an old uptime, and every order was refused from then on",
 }
