@@ -185,9 +185,13 @@ class QuestionChannel:
         if agent is None or agent.node in self._world.network.cut:
             await asyncio.sleep(CONNECT_SECONDS)
             raise Unreachable(f"no connection to {url}")
+        asked_at = self._world.loop.elapsed
         report = await self._hold(agent, request, revision)
+        question = agent.conversation.question
         self._world.checks.after_order(self._operator, request.term)
         await asyncio.sleep(self._way_seconds())
+        if question is not None and (question.session, question.number) == (request.session, request.number):
+            self._world.checks.orders.after_answer(self._operator, agent, question, asked_at)
         if report is None:
             return NOT_MODIFIED, b""
         return 200, report.model_dump_json(by_alias=True).encode()
@@ -265,6 +269,7 @@ class AgentCalls:
         proof: DeletionProof,
     ) -> Removed:
         order = Order("drop", TablePath(namespace, directory), proof, manifests, bucket)
+        self._world.checks.orders.before_drop_is_sent(self._operator, order)
         name = f"drop {directory} bucket {bucket}"
         return self._order(name, order, lambda one: one.drop_bucket(order, grace_seconds))
 
@@ -276,6 +281,7 @@ class AgentCalls:
 
     def recycle(self, namespace: str, directory: str, keep_seconds: int, proof: DeletionProof) -> None:
         order = Order("recycle", TablePath(namespace, directory), proof)
+        self._world.checks.orders.before_recycle_is_sent(self._operator, order)
         self._order(f"recycle {directory}", order, lambda one: one.recycle(order, keep_seconds))
 
     def restore(self, namespace: str, directory: str, successor: str, term: int = 0) -> None:
