@@ -178,7 +178,7 @@ class Checks:
         self._placed[uid] = now
         if before != now and uid not in self._world.hostile:
             moved = before is not None and before[1] != now[1]
-            if moved and before[0] == now[0] and before[1] and now[1]:
+            if before is not None and moved and before[0] == now[0] and before[1] and now[1]:
                 self._check_arrival(table, before[1])
             self._world.committed_at[uid] = self._world.loop.elapsed
             files = self._world.committed(table)

@@ -150,6 +150,11 @@ class Network:
             self._world.restart_agent(agent.node)
         return answer
 
+    @property
+    def kept_orders(self) -> int:
+        """How many were kept back."""
+        return len(self._kept)
+
     def deliver_kept(self) -> None:
         """Orders that were kept back arrive now."""
         kept, self._kept = self._kept, []

@@ -204,6 +204,16 @@ def test_a_replica_whose_only_sources_are_unconfirmed_waits() -> None:
     assert (group.stalled, group.blocked) == (None, ())
 
 
+def test_no_copy_outside_of_the_map_is_deleted_because_of_unconfirmed_ones() -> None:
+    """It may be the only whole one."""
+    fields = {"buckets": 1, "bucket_map": (("node-1", "node-2"),), "bucket_bytes": (GIB,)}
+    held = {node: {0: "complete"} for node in ("node-1", "node-3")}
+    group = planned(nodes_of(1, 2, 3), **fields, held=held, unconfirmed={"node-2": (0,)})  # type: ignore[arg-type]
+    assert (group.stable, group.drops, group.stalled) == (True, (), None)
+    whole = {**held, "node-2": {0: "complete"}}
+    assert planned(nodes_of(1, 2, 3), **fields, held=whole).drops  # type: ignore[arg-type]
+
+
 def test_no_surplus_replica_leaves_because_of_unconfirmed_ones() -> None:
     """Replicas are lowered while two of three are not heard of: the third is known to be complete, and stays."""
     rows = (("node-1", "node-2", "node-3"),)
