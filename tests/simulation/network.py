@@ -274,7 +274,7 @@ class AgentCalls:
         proof: DeletionProof,
     ) -> Removed:
         order = Order("drop", TablePath(namespace, directory), proof, manifests, bucket)
-        self._world.checks.orders.before_drop_is_sent(self._operator, order)
+        self._world.checks.orders.before_drop_is_sent(self._operator, self.url, order)
         name = f"drop {directory} bucket {bucket}"
         return self._order(name, order, lambda one: one.drop_bucket(order, grace_seconds))
 
@@ -282,6 +282,8 @@ class AgentCalls:
         self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int, proof: DeletionProof
     ) -> Removed:
         order = Order("collect", TablePath(namespace, directory), proof, manifests)
+        if self._world.network.agent_at(self.url) is not None:
+            self._world.checks.orders.before_collect_is_sent(self._operator, self.url, order)
         return self._order(f"collect {directory}", order, lambda one: one.collect(order, grace_seconds))
 
     def recycle(self, namespace: str, directory: str, keep_seconds: int, proof: DeletionProof) -> None:
@@ -319,7 +321,13 @@ class AgentCalls:
                 checks.after_order(self._operator, order.proof.term)
             return answer
 
-        return self._world.network.carry_out(self._random, self.url, checked)
+        receiver = self._world.network.agent_at(self.url)
+        if order is not None and receiver is not None:
+            checks.orders.after_order_is_sent(receiver.node, order)
+        answer = self._world.network.carry_out(self._random, self.url, checked)
+        if order is not None and receiver is not None:
+            checks.orders.after_order_is_answered(receiver.node, order)
+        return answer
 
     def _reach(self) -> AgentProcess:
         agent = self._world.network.agent_at(self.url)

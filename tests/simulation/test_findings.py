@@ -7,7 +7,7 @@ import pytest
 from colocation.kube.api import GROUPS, TABLES
 
 from .api import Event
-from .disks import GIB
+from .disks import GIB, File
 from .loads import EMPTY, OVERWRITE
 from .scenes import MINUTE, Scene, play
 from .users import HOSTILE_FIELDS, HOSTILE_VALUES, SHOP
@@ -313,3 +313,36 @@ def test_an_answer_that_was_long_on_its_way_does_not_stop_deletions_for_ever() -
         await scene.until_well(5 * MINUTE)
 
     play(story, nodes=2)
+
+
+def test_files_of_snapshots_stay_while_a_history_cannot_be_read() -> None:
+    """A tenant's patch hides which snapshots are retained: nothing of the table is garbage until it is mended."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        await scene.load(OVERWRITE)
+        history = scene.table()["status"]["history"]
+        retained = scene.world.retained(scene.table())
+        scene.world.hostile.add(scene.table()["metadata"]["uid"])
+        scene.world.api.merge(TABLES, SHOP, "orders", {"status": {"history": "x"}}, "status")
+        await scene.sleep(scene.world.limits.garbage_grace + 3 * MINUTE)
+        scene.world.api.merge(TABLES, SHOP, "orders", {"status": {"history": history}}, "status")
+        scene.world.hostile.clear()
+        assert retained
+        assert all(scene.world.holders(file) for file in retained)
+
+    play(story)
+
+
+def test_a_folder_that_nobody_knows_waits_before_it_goes() -> None:
+    """Its table may be one that the operator has not heard of yet."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        disk = scene.world.machines[scene.rows()[0][0]].disk
+        disk.put(File(SHOP, "ghost-12345678", 1, 0, 1))
+        await scene.sleep(50)
+        assert not disk.bin
+        await scene.until(lambda: disk.bin, 5 * MINUTE)
+
+    play(story)
