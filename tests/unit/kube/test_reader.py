@@ -195,3 +195,14 @@ async def test_object_that_is_none_harms_nobody(setting: Setting, resource: Reso
     await setting.cluster.resync()
     seen = await setting.cluster.observe()
     assert [one.identity.name for one in seen.tables if one.identity.name != "odd"] == ["orders"]
+
+
+async def test_readers_keep_an_agents_address_while_its_node_lives(setting: Setting) -> None:
+    """The pod goes and the next one is awaited: nothing of that reaches the ConfigMaps."""
+    assert (await setting.cluster.observe()).readers_urls == {"node-1": "https://10.0.0.1:8440"}
+    setting.cluster.take(PODS, pod(20), deleted=True)
+    for _ in range(2):
+        assert (await setting.cluster.observe()).readers_urls == {"node-1": "https://10.0.0.1:8440"}
+    setting.cluster.take(NODES, node(), deleted=True)
+    await setting.cluster.observe()
+    assert (await setting.cluster.observe()).readers_urls == {}
