@@ -64,6 +64,9 @@ TOKEN_AUDIENCE = "colocation.dev"
 TOKEN_DIRECTORY = "/var/run/secrets/colocation.dev"
 TOKEN_PATH = f"{TOKEN_DIRECTORY}/token"
 CA_PATH = f"{TOKEN_DIRECTORY}/ca.crt"
+AGENTS_KEY = "agents.json"
+"""Of a group's ConfigMap: node -> its agent's URL. Spark's pods have it as a file beside the CA, which the kubelet
+renews."""
 
 SPARK_CONFIG_MAP_SUFFIX = "-spark"
 
