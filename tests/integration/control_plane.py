@@ -45,8 +45,8 @@ class ControlPlaneError(Exception):
 class ControlPlane:
     """A running API server: its address, a kubeconfig of an administrator, and kubectl.
 
-    ``audit_log``: what ServiceAccounts of our own namespace have asked it for; one JSON event per line. ``etcd_url``: for
-    benchmarks that put objects there in bulk.
+    ``audit_log``: what ServiceAccounts of our own namespace have asked it for; one JSON event per line.
+    ``etcd_url``: for benchmarks that put objects there in bulk.
     """
 
     url: str
