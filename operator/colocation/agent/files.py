@@ -1,6 +1,7 @@
 """GET, HEAD and PUT of a file."""
 
 import asyncio
+import errno
 import os
 import uuid
 from collections.abc import AsyncIterator
@@ -24,6 +25,11 @@ from .targets import FileTarget, byte_range
 
 BLOCK_BYTES = 1 << 20
 """Large blocks: a thread switch and a TLS record set per block, not per 64 KiB."""
+CACHED_BLOCK_BYTES = 1 << 19
+"""Of a file that is in memory: such a block is sent without a switch of threads, and what encrypts it finds it in the
+processor's cache (measured: a third less processor time per byte than blocks of 1 MiB from threads)."""
+NOT_IN_MEMORY = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+"""Of a read that shall not wait: it would have to, or the file system or the kernel has no such reads."""
 UPLOAD_IDLE_SECONDS = 60.0
 
 
@@ -87,7 +93,7 @@ async def _send(node: NodeState, response: web.StreamResponse, descriptor: int, 
     """Send a range of an open file. A disk that fails halfway ends the connection: the caller sees a cut answer."""
     while start < end:
         try:
-            block = await node.run(os.pread, descriptor, min(BLOCK_BYTES, end - start), start)
+            block = await _block(node, descriptor, start, min(BLOCK_BYTES, end - start))
         except OSError as error:
             raise ConnectionAbortedError(f"reading failed at byte {start}: {error.strerror}") from error
         if not block:
@@ -95,6 +101,18 @@ async def _send(node: NodeState, response: web.StreamResponse, descriptor: int, 
         await response.write(block)
         node.metrics.served_bytes.inc(len(block))
         start += len(block)
+
+
+async def _block(node: NodeState, descriptor: int, start: int, most_bytes: int) -> bytes | memoryview:
+    """A block of an open file, empty at its end: at once when it is in memory, else read by a thread."""
+    block = bytearray(min(CACHED_BLOCK_BYTES, most_bytes))
+    try:
+        read_bytes = os.preadv(descriptor, [block], start, os.RWF_NOWAIT)
+    except OSError as error:
+        if error.errno not in NOT_IN_MEMORY:
+            raise
+        return await node.run(os.pread, descriptor, most_bytes, start)
+    return memoryview(block)[:read_bytes]
 
 
 async def _receive(node: NodeState, request: web.Request, target: FileTarget, length: int, sha256: str) -> bool:
