@@ -1,4 +1,4 @@
-"""How fast an agent serves files to 1, 16 and 200 readers beside nginx, which serves the same files: `make bench-agent`.
+"""How fast an agent serves files to 1, 16 and 200 readers beside nginx with the same files: `make bench-agent`.
 
 Both serve by TLS with the same certificate, on loopback, to the same reader (``wrk``, one connection per reader, which
 asks for the files in turn); the agent also asks who calls and whether they may (answers that its cache holds), and

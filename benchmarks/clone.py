@@ -71,7 +71,8 @@ def raw_copy(bench: Bench, table: ServedTable) -> RawCopy:
     target = bench.folder / "raw"
     target.mkdir()
     receive = f"socat -u -b 1048576 TCP-LISTEN:{RAW_PORT},reuseaddr STDOUT | tar -xf - -C {target}"
-    send = f"tar -cf - -C {bench.source} {table.path} | socat -u -b 1048576 STDIN TCP:{TARGET_ADDRESS}:{RAW_PORT},retry=99,interval=0.01"
+    peer = f"TCP:{TARGET_ADDRESS}:{RAW_PORT},retry=99,interval=0.01"
+    send = f"tar -cf - -C {bench.source} {table.path} | socat -u -b 1048576 STDIN {peer}"
     started = time.monotonic()
     with subprocess.Popen(["bash", "-c", receive]) as receiver:
         subprocess.run(bench.nodes.on_source(["bash", "-c", send]), check=True)
@@ -211,7 +212,7 @@ def main() -> None:
         given.output.parent.mkdir(parents=True, exist_ok=True)
         given.output.write_text(json.dumps(rows, indent=2) + "\n")
 
-    with tempfile.TemporaryDirectory(prefix="colocation-bench-", dir=given.output.parent if given.output.parent.exists() else None) as folder:
+    with tempfile.TemporaryDirectory(prefix="colocation-bench-") as folder:
         run(given.size or list(SIZES), given.link or list(LINKS), given.rounds, given.program, Path(folder), report)
 
 
