@@ -28,7 +28,7 @@ from .calls import Answer
 from .credentials import Credentials
 from .errors import AgentError, Unreachable
 from .stream import CHUNK_BYTES, FileStream
-from .transport import Request, Timeouts, Transport
+from .transport import Request, Timeouts, Transport, Urls
 
 HASHING_SECONDS = 3600.0
 """How long an agent may hash before it answers."""
@@ -47,18 +47,29 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     Safe to share between threads. All methods raise ``AgentError`` or one of its subclasses.
 
     Args:
-        url: ``https://<pod IP>:<port>``.
+        url: ``https://<node's or pod's IP>:<port>``; or what looks its addresses up, again for every attempt.
         credentials: token and CA; may be shared by many clients.
         timeouts: how long to wait and to retry.
         pool_size: idle connections kept.
+        node: the agent's; the agent of another node, to which the address was given since, refuses. Empty = any.
     """
 
     def __init__(
-        self, url: str, credentials: Credentials, timeouts: Timeouts | None = None, pool_size: int = 8
+        self,
+        url: str | Urls,
+        credentials: Credentials,
+        timeouts: Timeouts | None = None,
+        pool_size: int = 8,
+        node: str = "",
     ) -> None:
-        self.url = url
         self._timeouts = timeouts or Timeouts()
-        self._transport = Transport(url, credentials, self._timeouts, pool_size)
+        urls: Urls = (lambda: (url,)) if isinstance(url, str) else url
+        self._transport = Transport(urls, credentials, self._timeouts, pool_size, node)
+
+    @property
+    def url(self) -> str:
+        """Where the next request goes."""
+        return self._transport.url
 
     def get_file(
         self, namespace: str, directory: str, path: str, start: int | None = None, end: int | None = None
