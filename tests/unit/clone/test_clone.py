@@ -206,7 +206,8 @@ def test_goes_on_after_cut_connections(agents: list[AgentThread], pki: Pki, tmp_
         assert run_clone(clone_environment(flaky, root, pki))[0] == 0
     assert report_on(root, BIG).buckets[BUCKET].state == "complete"
     assert (root / ".incoming/clones/shop.sales.00001").exists() is False
-    assert agents[0].metric(SERVED_BYTES) - served_before < 2.5 * length  # what was under way at a cut is sent again
+    # The whole rest may be under way at a cut: 1 + 3/4 + 1/2 + 1/4 of the file, and a little; from the start it were 4.
+    assert agents[0].metric(SERVED_BYTES) - served_before < 3 * length
 
 
 def test_reports_its_progress_to_the_target_agent(
