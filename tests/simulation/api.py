@@ -226,6 +226,7 @@ class ApiClient:
     before_write: Callable[[str], None] = field(default=lambda _: None)
     after_write: Callable[[str], None] = field(default=lambda _: None)
     is_alive: Callable[[], bool] = field(default=lambda: True)
+    after_read: Callable[[Resource, Key, JsonObject | None], None] = field(default=lambda *_: None)
 
     async def _request(self, work: Callable[[], Any], write: str = "") -> Any:
         await self._way()
@@ -319,7 +320,12 @@ class ApiClient:
             self._fail_if_away()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
-        answer: JsonObject = await self._request(lambda: self.server.read(resource, namespace, name))
+        try:
+            answer: JsonObject = await self._request(lambda: self.server.read(resource, namespace, name))
+        except NotFound:
+            self.after_read(resource, (namespace, name), None)
+            raise
+        self.after_read(resource, (namespace, name), answer)
         return answer
 
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:

@@ -83,6 +83,7 @@ class LiveCluster:
         self._version = 0
         self._namespace_uids: dict[str, str] = {}
         self.listed_at: dict[Resource, int] = {}
+        self._readers_urls: Mapping[str, str] = {}
 
     @property
     def _stores(self) -> Mapping[Resource, Store[Any]]:
@@ -151,7 +152,7 @@ class LiveCluster:
         now = self._now()
         certificate = self._read_ca()
         seen = self._sightings.look(self._groups.objects, self._tables.objects, now)
-        return Observation(
+        observation = Observation(
             now=now,
             groups=self._groups.objects,
             tables=self._tables.objects,
@@ -168,7 +169,11 @@ class LiveCluster:
             started_at=seen.started_at,
             snapshots_seen_at=seen.snapshots_seen_at,
             tables_seen_at=seen.tables_seen_at,
+            last_readers_urls=self._readers_urls,
         )
+        nodes = {node.name for node in self._nodes}
+        self._readers_urls = {node: url for node, url in observation.readers_urls.items() if node in nodes}
+        return observation
 
     async def _ask_agents(self, doubtful: Mapping[str, datetime]) -> None:
         """About what their nodes should hold, and then about what else lies there."""

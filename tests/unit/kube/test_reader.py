@@ -211,3 +211,14 @@ async def test_list_that_breaks_off_is_no_reason_to_sleep(setting: Setting) -> N
     after = await setting.cluster.observe()
     assert after.tables[0].reference.manifest == "c" * 64
     assert after.version != before.version
+
+
+async def test_readers_keep_an_agents_address_while_its_node_lives(setting: Setting) -> None:
+    """The pod goes and the next one is awaited: nothing of that reaches the ConfigMaps."""
+    assert (await setting.cluster.observe()).readers_urls == {"node-1": "https://10.0.0.1:8440"}
+    setting.cluster.take(PODS, pod(20), deleted=True)
+    for _ in range(2):
+        assert (await setting.cluster.observe()).readers_urls == {"node-1": "https://10.0.0.1:8440"}
+    setting.cluster.take(NODES, node(), deleted=True)
+    await setting.cluster.observe()
+    assert (await setting.cluster.observe()).readers_urls == {}
