@@ -333,14 +333,15 @@ def differences(seen: Observation) -> Iterator[tuple[str, Observation]]:
 
 
 def _with(seen: Observation, field: str, number: int, one: object) -> Observation:
-    all_of_them = list(getattr(seen, field))
-    all_of_them[number] = one
-    return replace(seen, **{field: tuple(all_of_them)})
+    all_of_them: tuple[Any, ...] = getattr(seen, field)
+    changed: Json = {field: (*all_of_them[:number], one, *all_of_them[number + 1 :])}
+    return replace(seen, **changed)
 
 
 def _without(seen: Observation, field: str, number: int) -> Observation:
-    all_of_them = getattr(seen, field)
-    return replace(seen, **{field: (*all_of_them[:number], *all_of_them[number + 1 :])})
+    all_of_them: tuple[Any, ...] = getattr(seen, field)
+    changed: Json = {field: (*all_of_them[:number], *all_of_them[number + 1 :])}
+    return replace(seen, **changed)
 
 
 def _with_view(seen: Observation, node: str, view: AgentView) -> Observation:
