@@ -9,7 +9,18 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from colocation.kube.api import GROUPS, JOBS, NODES, TABLES, ApiError, Conflict, Expired, NotFound, Resource
+from colocation.kube.api import (
+    GROUPS,
+    JOBS,
+    NODES,
+    TABLES,
+    ApiError,
+    Conflict,
+    Expired,
+    Listing,
+    NotFound,
+    Resource,
+)
 from colocation.state.parse import format_time
 
 JsonObject = dict[str, Any]
@@ -265,6 +276,13 @@ class ApiClient:
 
         answer: tuple[list[JsonObject], int] = await self._request(matching)
         return answer
+
+    async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
+        bodies, version = await self.list_all(resource, namespace, labels)
+        listing.begin()
+        for body in bodies:
+            listing.take(body)
+        return version
 
     def _bodies(self, resource: Resource) -> tuple[list[JsonObject], int]:
         if self.random.random() < self.faults.stale_rate:

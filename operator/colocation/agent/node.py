@@ -37,6 +37,10 @@ class NodeState:
         self.active_transfers = 0
         self.answered_at = 0.0
         self.stopping = False
+        self.turns_away = False
+        self._running_requests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._threads = ThreadPoolExecutor(FILE_THREADS, "files")
         self._report_thread = ThreadPoolExecutor(1, "report")
         self._announced_bytes = 0
@@ -51,6 +55,25 @@ class NodeState:
         """Answer the questions that are held, and hold no more."""
         self.stopping = True
         self.bell.ring()
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """Counts a request that is being served."""
+        self._running_requests += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._running_requests -= 1
+            if not self._running_requests:
+                self._idle.set()
+
+    async def finish(self, seconds: float) -> None:
+        """Take no new requests, and wait until those that are being served have ended, at most so long."""
+        self.turns_away = True
+        self.stop_holding()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), seconds)
 
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs

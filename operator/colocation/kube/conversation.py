@@ -235,9 +235,10 @@ class Conversation:
             return
         report = self._checked(parsed(AgentReport, body))
         memory = self._around.memory
-        said = {key: one for one in report.tables if (key := (one.namespace, one.directory)) in wanted}
-        for told in said.values():
-            memory.take(told)
+        told = {(one.namespace, one.directory): one for one in report.tables}
+        said = {key: told[key] for key in wanted if key in told}  # in the keys that all conversations share
+        for one in said.values():
+            memory.take(one)
         kept = self._kept(wanted)
         tables = said if report.is_full else {**kept, **said} if said else kept
         self._revision = report.revision

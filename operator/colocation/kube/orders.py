@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..agentclient import AgentClient, AgentError, Credentials, StaleOrder, StaleTerm, Timeouts
 from .errors import ClusterError, StaleDecision
@@ -128,7 +128,7 @@ class AgentOrders:
         finally:
             agent.waiting -= 1
 
-    def _end(self, url: str, agent: _Agent, done: "asyncio.Future[object]") -> None:
+    def _end(self, url: str, agent: _Agent, done: "asyncio.Future[Any]") -> None:
         agent.turn.release()
         is_answered = not done.cancelled() and done.exception() is None
         self._ended(url, is_answered and isinstance(done.result(), StaleOrder))
