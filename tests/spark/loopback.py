@@ -109,7 +109,7 @@ class LoopbackAgents:
         self._loop.close()
 
     def _in_loop(self, coroutine):  # type: ignore[no-untyped-def]
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=120)
 
 
 @contextlib.contextmanager

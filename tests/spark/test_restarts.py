@@ -4,6 +4,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,13 +64,14 @@ def restarting(restart: Restart, agents: LoopbackAgents) -> Iterator[threading.E
             restart(agents)
             done.set()
 
-    thread = threading.Thread(target=run, name="restarts")
-    thread.start()
-    try:
-        yield done
-    finally:
-        leave.set()
-        thread.join()
+    with ThreadPoolExecutor(1, "restarts") as pool:
+        restarts = pool.submit(run)
+        restarts.add_done_callback(lambda _: done.set())
+        try:
+            yield done
+        finally:
+            leave.set()
+            restarts.result()
 
 
 @pytest.fixture

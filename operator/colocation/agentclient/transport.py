@@ -130,11 +130,11 @@ class Transport:
                 return attempt()
             except AgentError as error:
                 passed = time.monotonic() - started
+                self._turn += error.may_pass
                 if not error.may_pass or passed + delay > self._timeouts.retry_deadline_seconds:
                     if attempts > 1:
                         error.message += f"; asked {attempts} times in {passed:.0f} s"
                     raise
-                self._turn += 1
             attempts += 1
             self._sleep(delay * random.uniform(0.5, 1.0))
             delay = min(delay * 2, MAX_DELAY_SECONDS)

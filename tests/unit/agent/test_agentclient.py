@@ -128,6 +128,17 @@ def test_follows_an_agent_to_its_next_address(agent: AgentThread) -> None:
     transport.close()
 
 
+def test_a_call_without_retries_leaves_the_next_one_the_next_address(agent: AgentThread) -> None:
+    """Who asks several agents in turn asks each once per round, and finds those that moved in the next round."""
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    agent.client().close()
+    urls = ["https://127.0.0.1:1", agent.url]
+    with AgentClient(lambda: urls, credentials, Timeouts(1.0, 10.0, 0.0), node="node-1") as client:
+        with pytest.raises(Unreachable):
+            client.status()
+        assert client.status().node == "node-1"
+
+
 def test_another_nodes_agent_refuses(agent: AgentThread) -> None:
     """An address that was given to another node's agent since takes no file that is not meant for it."""
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
