@@ -37,7 +37,7 @@ class OrderChecks:
         self._heard: dict[str, dict[str, tuple[float, Question]]] = {}
         self._maps: dict[tuple[str, int], tuple[float, list[list[str]]]] = {}
         self._terms: dict[str, int] = {}
-        self._leaving: dict[tuple[str, str], float] = {}
+        self._members: dict[tuple[str, str], tuple[bool, float]] = {}
         self._leading_term = 0
         self._sent: dict[tuple[str, str, int | None], tuple[float, int]] = {}
 
@@ -67,16 +67,22 @@ class OrderChecks:
         rows, version = status.get("backendsPerBucketSeq"), status.get("mapVersion")
         if rows is not None and version is not None:
             self._maps.setdefault((body["metadata"]["uid"], version), (self._world.loop.elapsed, rows))
-        for member in status.get("members", ()):
-            key = (body["metadata"]["uid"], member["uid"])
-            if not member.get("leaving"):
-                self._leaving.pop(key, None)
-            else:
-                self._leaving.setdefault(key, self._world.loop.elapsed)
+        members = {one["uid"]: bool(one.get("leaving")) for one in status.get("members", ())}
+        group_uid = body["metadata"]["uid"]
+        for key in [key for key in self._members if key[0] == group_uid and key[1] not in members]:
+            del self._members[key]
+        for uid, leaving in members.items():
+            if self._members.get((group_uid, uid), (None, 0.0))[0] != leaving:
+                self._members[group_uid, uid] = leaving, self._world.loop.elapsed
+
+    def _member_since(self, group_uid: str | None, table_uid: str, leaving: bool) -> float:
+        """Since when the group names the table as a member that stays, or that leaves; infinity: it does not."""
+        known, since = self._members.get((group_uid or "", table_uid), (None, 0.0))
+        return since if known == leaving else math.inf
 
     def before_arrival(self, table_uid: str, group_uid: str, nodes: Iterable[str]) -> None:
         """Nodes that a table moves to have answered since its old group deletes nothing of it any more."""
-        since = self._leaving.get((group_uid, table_uid), math.inf)
+        since = self._member_since(group_uid, table_uid, leaving=True)
         for node in nodes:
             asked_at = max((heard[node][0] for heard in self._heard.values() if node in heard), default=-math.inf)
             self._require(asked_at >= since, f"table {table_uid} moves to {node}, where its old group may delete it")
@@ -128,10 +134,11 @@ class OrderChecks:
             f"{operator} drops {key} by map {proof.map_version}, and its agent was asked for {epoch}",
         )
         since, rows = self._maps[proof.group_uid or "", proof.map_version]
+        since = max(since, self._member_since(proof.group_uid, proof.table_uid, leaving=False))
         heard = self._heard.get(operator, {})
         for node in rows[order.bucket] if order.bucket is not None and order.bucket < len(rows) else ():
             asked_at, question = heard.get(node, (-1.0, None))
-            self._require(asked_at >= since, f"{operator} drops {key} and has not heard {node} since the map changed")
+            self._require(asked_at >= since, f"{operator} drops {key} and has not heard {node} since its map is so")
             asked = question.tables.get("/".join(key)) if question else None
             self._require(
                 asked is not None and asked.reference.manifest == order.manifests[0],

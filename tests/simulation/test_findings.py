@@ -346,3 +346,18 @@ def test_a_folder_that_nobody_knows_waits_before_it_goes() -> None:
         await scene.until(lambda: disk.bin, 5 * MINUTE)
 
     play(story)
+
+
+def test_a_table_that_is_there_already_moves_once_its_old_group_lets_go() -> None:
+    """Both groups lie on all nodes: nothing has to be copied, and an order for the old group may be under way yet."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(replicas=3)
+        scene.users.make_group("parts", buckets=2, replicas=3)
+        await scene.until(lambda: scene.rows("parts"), MINUTE)
+        await scene.sleep(MINUTE)
+        scene.users.patch_table(scene.table(), {"colocateWith": "parts"})
+        await scene.until(lambda: scene.table()["status"].get("group") == "parts", 5 * MINUTE)
+        await scene.until_well()
+
+    play(story)

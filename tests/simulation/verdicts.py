@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .world import World
 
 COMMIT_GRACE_SECONDS = 30.0
-FALSE_TRUE_SECONDS = 75.0
+FALSE_TRUE_SECONDS = 60.0
 """The agent's grace of 30 s, the question that is not answered (10 s), requests that fail, and some passes."""
-FALSE_FALSE_SECONDS = 75.0
+FALSE_FALSE_SECONDS = 45.0
 NEWS_SECONDS = 60.0
 """A verdict that turns to false must have had a cause within this time."""
 

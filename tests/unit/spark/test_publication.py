@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colocation.agentclient import NotFound
@@ -203,6 +203,7 @@ def test_without_another_node_a_pair_takes_nothing(
 ROWS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=3, unique=True)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 63), st.lists(ROWS, min_size=1))
 def test_substitutes_are_the_groups_other_nodes(bucket: int, rows: list[list[str]]) -> None:
     """None of the row, all of the others, in the same order wherever it is asked."""
