@@ -28,7 +28,7 @@ from tests.unit.agent.harness import make_pki
 OUTPUT = Path("build/bench/agent.json")
 PROGRAMS = {"nginx": "nginx-light", "wrk": "wrk"}
 READERS = (1, 16, 200)
-FILE_MIB, FILES = 16, 16
+FILE_MIB, FILES = 1, 256
 UNITS = {"KB": 1 / 1024, "MB": 1.0, "GB": 1024.0}
 """As wrk writes them (powers of two), in MiB."""
 

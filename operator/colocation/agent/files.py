@@ -83,7 +83,7 @@ async def put_file(node: NodeState, request: web.Request, target: FileTarget) ->
     length = _announced_length(request, max_bytes)
     sha256 = _announced_digest(request)
     with node.transfer(), node.room_for(length):
-        if await node.run(is_published, node.root, target.table, target.path, sha256):
+        if await node.run_write(is_published, node.root, target.table, target.path, sha256):
             async for _ in _received_blocks(request, length):
                 pass  # read to its end, so that the connection can be used again
             created = False
@@ -173,18 +173,18 @@ async def _block(node: NodeState, descriptor: int, start: int, most_bytes: int) 
 
 async def _receive(node: NodeState, request: web.Request, target: FileTarget, length: int, sha256: str) -> bool:
     """Receive into ``.incoming`` and publish; whether the file is new."""
-    incoming = await node.run(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
+    incoming = await node.run_write(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
     published = False
     with incoming:
         try:
             async for block in _received_blocks(request, length):
-                await node.run(incoming.write, block)
+                await node.run_write(incoming.write, block)
                 node.metrics.received_bytes.inc(len(block))
-            published = await node.run(
+            published = await node.run_write(
                 publish_once, node.root, target.table, target.path, incoming, sha256, node.inventory.expected_sha256
             )
         finally:
-            await node.run(incoming.discard)
+            await node.run_write(incoming.discard)
     return published
 
 
