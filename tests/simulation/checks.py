@@ -201,8 +201,8 @@ class Checks:
         nodes = {node for bucket in buckets for node in self._world.row_of(table, bucket)}
         self.orders.before_arrival(metadata["uid"], old["metadata"]["uid"], sorted(nodes))
         for file in self._world.committed(table):
-            nodes = [node for node in self._world.row_of(table, file.bucket) if node in self._world.machines]
-            missing = [node for node in nodes if not self._world.machines[node].disk.holds(file)]
+            row = [node for node in self._world.row_of(table, file.bucket) if node in self._world.machines]
+            missing = [node for node in row if not self._world.machines[node].disk.holds(file)]
             self.require(not missing or self._is_new(file), f"{metadata['name']} arrives, and {missing} have no {file}")
 
     def _check_recovery(self, table: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ Elsewhere in the simulation several checks stand behind each other. Here all is 
 """
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -75,7 +75,7 @@ def all_files(scene: Scene) -> dict[str, list[File]]:
     return {name: machine.disk.files() for name, machine in scene.world.machines.items()}
 
 
-WRONG_PROOFS = {
+WRONG_PROOFS: dict[str, dict[str, Any]] = {
     "another process": {"instance": "another"},
     "late": {"not_after_seconds": 1.0},
     "an operator that was replaced": {"term": 0},
