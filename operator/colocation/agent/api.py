@@ -126,6 +126,8 @@ class AgentApi:
         match (request.method, *action):
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
+            case "POST", "files":
+                return _on(table, "get"), lambda: files.get_files(node, request, table)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
             case "POST", "collect":

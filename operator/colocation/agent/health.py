@@ -55,7 +55,7 @@ class Health:
         return web.Response(text="ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        await self._node.run(self._observe)
+        await asyncio.to_thread(self._observe)
         return web.Response(
             body=generate_latest(self._node.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )

@@ -17,7 +17,10 @@ from .conversation import Conversation
 from .metrics import Metrics
 from .settings import Settings
 
-FILE_THREADS = 16
+READ_THREADS = 16
+WRITE_THREADS = 8
+WORK_THREADS = 4
+"""For what may take minutes: verifying a table, and carrying out deletions."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -41,15 +44,17 @@ class NodeState:
         self._running_requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._threads = ThreadPoolExecutor(FILE_THREADS, "files")
+        self._read_threads = ThreadPoolExecutor(READ_THREADS, "read")
+        self._write_threads = ThreadPoolExecutor(WRITE_THREADS, "write")
+        self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
         self._report_thread = ThreadPoolExecutor(1, "report")
         self._announced_bytes = 0
         root.change_listeners.append(self.bell.ring)
 
     def close(self) -> None:
         """Wait for the threads' running calls."""
-        self._threads.shutdown(cancel_futures=True)
-        self._report_thread.shutdown(cancel_futures=True)
+        for threads in (self._read_threads, self._write_threads, self._work_threads, self._report_thread):
+            threads.shutdown(cancel_futures=True)
 
     def stop_holding(self) -> None:
         """Answer the questions that are held, and hold no more."""
@@ -78,9 +83,23 @@ class NodeState:
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Call a function that does file I/O, in a thread."""
+        """Call a function that reads files, in a thread."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
+        return await loop.run_in_executor(self._read_threads, lambda: function(*args, **kwargs))
+
+    async def run_write(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """As ``run``, for uploads: a disk that is slow to write delays no read."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._write_threads, lambda: function(*args, **kwargs))
+
+    async def run_work(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """As ``run``, for what may take minutes: it delays neither reads nor uploads."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._work_threads, lambda: function(*args, **kwargs))
 
     async def run_report(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs

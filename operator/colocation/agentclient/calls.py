@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from colocation.model.agent import (
     CollectRequest,
     DeletionProof,
+    FilesRequest,
     InventoryRequest,
     OldInventoryRequest,
     RecycleRequest,
@@ -54,6 +55,11 @@ def old_inventory_call(tables: tuple[TableReference, ...], revision: str | None)
 def status_call() -> Call:
     """Disk, transfers and clones."""
     return Call("GET", "/v1/status")
+
+
+def files_call(namespace: str, directory: str, paths: tuple[str, ...]) -> Call:
+    """The contents of several small files of a table."""
+    return _post(table_target(namespace, directory, "files"), FilesRequest(paths=paths))
 
 
 def verify_call(namespace: str, directory: str, manifest: str, deep: bool) -> Call:

@@ -2,9 +2,12 @@
 
 import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
+
+import urllib3
 
 from colocation.model.agent import (
     AgentReport,
@@ -17,12 +20,14 @@ from colocation.model.agent import (
     TableReport,
 )
 from colocation.model.content_digest import content_digest, sha256_of_content_digest
+from colocation.model.file_frames import FileFrame, file_frames
 from colocation.model.table_manifest import manifest_path
 
 from . import calls
 from .calls import Answer
 from .credentials import Credentials
-from .stream import FileStream
+from .errors import AgentError, Unreachable
+from .stream import CHUNK_BYTES, FileStream
 from .transport import Request, Timeouts, Transport, Urls
 
 HASHING_SECONDS = 3600.0
@@ -86,6 +91,27 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         content_range = response.headers.get("Content-Range")
         total_bytes = int(content_range.rpartition("/")[2]) if content_range else length
         return FileStream(response, length, total_bytes, _sha256_of(response.headers.get("Content-Digest")))
+
+    def get_files(self, namespace: str, directory: str, paths: tuple[str, ...]) -> Iterator[FileFrame]:
+        """Several small files of a table, in the order of ``paths``, by one request. Read it to its end.
+
+        Raises:
+            AgentError: the agent refuses, or knows no such request (404 ``NoSuchRequest``: it is of an older release).
+            Unreachable: the connection was cut before the end; the files so far are good.
+        """
+        response = self._transport.send(_request(calls.files_call(namespace, directory, paths)), {200})
+        is_read = False
+        try:
+            yield from file_frames(response.stream(CHUNK_BYTES, decode_content=False))
+            is_read = True
+        except ValueError as error:
+            raise AgentError(200, "UnexpectedAnswer", f"the agent's answer holds no files: {error}") from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unreachable(f"cut off within {len(paths)} files: {error}") from error
+        finally:
+            if not is_read:
+                response.close()  # what is left of the answer must not be taken for the next one
+            response.release_conn()
 
     def head_file(self, namespace: str, directory: str, path: str) -> FileHead:
         """Size and digest of a file; NotFound when the agent does not hold it."""
@@ -223,7 +249,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         return self._transport.send_for_body(_request(call, read_seconds), call.accepted)[2]
 
 
-def _request(call: calls.Call, read_seconds: float | None) -> Request:
+def _request(call: calls.Call, read_seconds: float | None = None) -> Request:
     open_body = (lambda: call.body) if call.body else None
     return Request(call.method, call.target, call.headers, open_body, read_seconds)
 

@@ -1,6 +1,6 @@
 """Decides what to say of a group: status, conditions, events of its changes."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,6 +39,7 @@ class GroupFacts:
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
     ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
+    ``ready``: the nodes of its map that can be read now.
     """
 
     group: ObservedGroup
@@ -52,6 +53,7 @@ class GroupFacts:
     delete_after: str | None
     ends: Mapping[str, EndedClone]
     withheld: Withheld | None = None
+    ready: frozenset[str] = frozenset()
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
@@ -66,8 +68,8 @@ class GroupFacts:
         return following if following and any(following) else None
 
 
-def next_status(observation: Observation, facts: GroupFacts, ready: Collection[str]) -> ColocationGroupStatus:
-    """The group's status after this pass, its map included. ``ready``: nodes that can be read now."""
+def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupStatus:
+    """The group's status after this pass, its map included."""
     group, spec, plan, before = facts.group, facts.spec, facts.plan, facts.group.status
     new_map = facts.map
     changed = new_map is not None and (new_map != before.backends_per_bucket_seq or _begins_to_leave(facts))
@@ -78,7 +80,7 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
             reason=one.reason,
             message=one.message,
             since=one.since,
-            replicas=_replicas(facts, ready, one.bucket),
+            replicas=_replicas(facts, one.bucket),
         )
         for one in plan.unstable_buckets[:MAX_LISTED_UNSTABLE_BUCKETS]
     )
@@ -113,7 +115,7 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
     )
 
 
-def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[str, str]:
+def _replicas(facts: GroupFacts, bucket: int) -> dict[str, str]:
     """What each node of the map holds of a bucket; a replica that waits for its agent's word, as it was before."""
     state = facts.state
     row = state.map[bucket] if state.map and bucket < len(state.map) else ()
@@ -124,7 +126,7 @@ def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[st
         known = state.held.get(node, {}).get(bucket, nothing)
         return "complete" if bucket in state.unconfirmed.get(node, ()) else known
 
-    return {node: held(node) if node in ready else "down" for node in row}
+    return {node: held(node) if node in facts.ready else "down" for node in row}
 
 
 def _begins_to_leave(facts: GroupFacts) -> bool:

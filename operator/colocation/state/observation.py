@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from sys import intern
 from typing import Literal
 
 from ..model.adoption import Adoption
@@ -21,7 +22,7 @@ TableKey = tuple[str, str]
 """(namespace, directory)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Identity:
     """What every Kubernetes object has. ``resource_version`` is the precondition of writes."""
 
@@ -99,7 +100,7 @@ class ObservedTable:
     @cached_property
     def directory(self) -> str:
         """The table's folder below its namespace."""
-        return table_directory(self.identity.name, self.identity.uid)
+        return intern(table_directory(self.identity.name, self.identity.uid))
 
     @cached_property
     def reference(self) -> TableReference:

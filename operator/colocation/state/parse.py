@@ -6,6 +6,7 @@ Invariant: no parser raises, whatever the object holds. What cannot be understoo
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from sys import intern
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -78,9 +79,9 @@ def parse_identity(body: JsonObject) -> Identity:
     metadata = _object(body, "metadata")
     generation = metadata.get("generation")
     return Identity(
-        namespace=_text(metadata.get("namespace")),
-        name=_text(metadata.get("name")),
-        uid=_text(metadata.get("uid")),
+        namespace=intern(_text(metadata.get("namespace"))),
+        name=intern(_text(metadata.get("name"))),
+        uid=intern(_text(metadata.get("uid"))),
         resource_version=_text(metadata.get("resourceVersion")),
         generation=generation if isinstance(generation, int) else 0,
         created_at=parse_time(metadata.get("creationTimestamp")) or UNKNOWN_TIME,

@@ -84,11 +84,14 @@ class Ledger:
 
     def record(self, table: TablePath, path: str, entry: LedgerEntry) -> None:
         """Remember the outcome of a hash."""
-        with self._transaction() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*table, path, entry.sha256, *entry.identity, entry.verified_at),
-            )
+        self.record_all(table, [(path, entry)])
+
+    def record_all(self, table: TablePath, entries: Iterable[tuple[str, LedgerEntry]]) -> None:
+        """Remember the outcomes of several hashes, by path."""
+        rows = [(*table, path, entry.sha256, *entry.identity, entry.verified_at) for path, entry in entries]
+        if rows:
+            with self._transaction() as connection:
+                connection.executemany("INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, table: TablePath, paths: Iterable[str]) -> None:
         """Drop what is known of files that are gone."""

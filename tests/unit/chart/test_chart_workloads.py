@@ -16,6 +16,8 @@ from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, AGENT_TLS_SERV
 
 from .conftest import CHART, REPOSITORY, ChartRefused, Render, one, only_container, variables
 
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+
 
 def operator(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return one(objects, "Deployment", "colocation-operator")
@@ -185,6 +187,7 @@ def test_the_operator_has_a_token_for_agents(render: Render) -> None:
         ("runAsUser", "1000", "COLOCATION_CLONE_USER_ID", "1000"),
         ("spark.image", "example/spark:1", "COLOCATION_SPARK_IMAGE", "example/spark:1"),
         ("image.tag", "dev", "COLOCATION_IMAGE", "colocation-operator:dev"),
+        ("image.digest", DIGEST, "COLOCATION_IMAGE", f"colocation-operator@{DIGEST}"),
         ("imagePullSecrets[0].name", "registry", "COLOCATION_IMAGE_PULL_SECRETS", "registry"),
     ],
 )
