@@ -1,10 +1,12 @@
 """The agents' API: who calls, what they ask for, whether they may, and then the work, in this order."""
 
+import errno
 import logging
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from colocation.model.conditions import Reason
 from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables
@@ -56,10 +58,16 @@ class AgentApi:
         except ConnectionError as error:
             response = _cut_off(request, error)
         except OSError as error:
-            _log.exception("%s %s failed", request.method, request.path)
-            response = error_response(Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}"))
+            response = error_response(self._disk_refusal(request, error))
         self._node.metrics.requests.labels(verb, str(response.status)).inc()
         return response
+
+    def _disk_refusal(self, request: web.Request, error: OSError) -> Refusal:
+        if error.errno == errno.EROFS:
+            message = f"the disk of node {self._node.settings.node} is read-only; use another node"
+            return Refusal(507, Reason.DISK_READ_ONLY, message)
+        _log.error("%s %s failed", request.method, request.path, exc_info=error)
+        return Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}")
 
     async def _identity(self, request: web.Request) -> Identity:
         header = request.headers.get("Authorization", "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from colocation.logs import audit
 from colocation.storage import incoming, recycling, upkeep
+from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
@@ -56,6 +57,7 @@ class Upkeep:
         inventory: Inventory,
         metrics: Metrics,
         is_wanted: Callable[[TablePath], bool],
+        health: DiskHealth,
     ) -> None:
         self.scanned = threading.Event()
         self._root = root
@@ -74,6 +76,7 @@ class Upkeep:
             Task("hash", self._hash, HASH_PAUSE_SECONDS),
             Task("scrub", self._scrub, SCRUB_PAUSE_SECONDS),
             Task("clean", self._clean, CLEANING_PAUSE_SECONDS),
+            Task("probe", health.probe, PROBE_SECONDS),
         )
         self._threads = [
             threading.Thread(target=self._repeat, args=(task,), name=task.name, daemon=True) for task in self.tasks
@@ -114,8 +117,14 @@ class Upkeep:
         upkeep.hash_unverified(self._inventory, self._hash_pace)
 
     def _scrub(self) -> None:
-        scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
-        self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
+        while True:
+            scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
+            self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
+            backlog = upkeep.scrub_backlog(self._root, self._scrub_interval_seconds)
+            self._metrics.scrub_backlog_files.set(backlog.files)
+            self._metrics.scrub_backlog_bytes.set(backlog.bytes)
+            if scrubbed.files < upkeep.SCRUB_BATCH_FILES:
+                return
 
     def _look(self) -> None:
         if self.scanned.is_set():  # the first sweep looks at everything

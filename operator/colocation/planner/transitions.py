@@ -18,7 +18,7 @@ from colocation.model.plan import BucketProblem, Drop, Move, MoveKind
 from .status import check_replica_whole, count_of, is_balancing, listed
 from .view import GroupView, Placement, Standing
 
-CORDONED = "cordoned or tainted"
+CORDONED = "cordoned or tainted, or its disk or agent takes no more"
 
 LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 
@@ -78,7 +78,7 @@ def in_place_moves(view: GroupView) -> list[Move]:
     moves = []
     for bucket, nodes in enumerate(view.map):
         for node in nodes:
-            if node not in view.cluster.ready or view.cluster.nodes[node].drain:
+            if node not in view.cluster.ready or view.cluster.nodes[node].drain or node in view.cluster.sick_disks:
                 continue
             finding = check_replica_whole(view, bucket, node)
             if finding is not None:

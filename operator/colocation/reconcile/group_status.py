@@ -11,6 +11,7 @@ from ..model.group import (
     CloneCounts,
     ColocationGroupSpec,
     ColocationGroupStatus,
+    RememberedDisk,
     UnstableBucket,
 )
 from ..model.members import GroupMember, RecycledTable
@@ -38,7 +39,8 @@ class GroupFacts:
 
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
     ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
-    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
+    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: and
+    of its nodes' disks.
     """
 
     group: ObservedGroup
@@ -52,6 +54,7 @@ class GroupFacts:
     delete_after: str | None
     ends: Mapping[str, EndedClone]
     withheld: Withheld | None = None
+    disks: tuple[RememberedDisk, ...] = ()
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
@@ -104,6 +107,7 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
             (node.name for node in observation.nodes),
             observation.now,
         ),
+        disks=facts.disks,
         members=facts.members,
         recycled=facts.recycled,
         delete_after=facts.delete_after,

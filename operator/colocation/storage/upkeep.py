@@ -56,6 +56,19 @@ class Scrubbed(NamedTuple):
     bytes: int
 
 
+class Backlog(NamedTuple):
+    """What is to be scrubbed by now and is not."""
+
+    files: int
+    bytes: int
+
+
+def scrub_backlog(root: DataRoot, interval_seconds: float) -> Backlog:
+    """The files that were not hashed for longer than ``interval_seconds``."""
+    now = root.clock()
+    return Backlog(*root.ledger.backlog(now - interval_seconds, now))
+
+
 def scrub_batch(
     root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]
 ) -> Scrubbed:
@@ -63,7 +76,8 @@ def scrub_batch(
 
     Oldest first, so that over one interval every file is read once.
     """
-    due = root.ledger.oldest(SCRUB_BATCH_FILES, root.clock() - interval_seconds)
+    now = root.clock()
+    due = root.ledger.oldest(SCRUB_BATCH_FILES, now - interval_seconds, now)
     read = []
     for row in due:
         entry = inventory.table(row.table).hash_file(row.path, always=True, pace=pace, past_cache=True)

@@ -7,6 +7,7 @@ import pytest
 
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
 from colocation.model.content_digest import content_digest
+from colocation.storage.root import PROBE_FILE
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
 
 from .harness import AgentThread, until
@@ -194,11 +195,17 @@ def with_links(agent: AgentThread, tmp_path: Path) -> AgentThread:
     return agent
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files below a folder, but for those that the agent writes by itself."""
+    names = (path for path in folder.rglob("*") if path.name != PROBE_FILE and ".ledger" not in path.parts)
+    return {path: path.read_bytes() for path in names if path.is_file()}
+
+
 @pytest.mark.parametrize("target", ESCAPES)
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_nothing_leads_out_of_the_root(with_links: AgentThread, tmp_path: Path, method: str, target: str) -> None:
     """Neither reading nor writing leaves the table's folder: 400, and the disk outside is as it was."""
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and ".ledger" not in str(path)}
+    before = contents(tmp_path)
     body = b"evil" if method == "PUT" else b""
     digest = content_digest(hashlib.sha256(body).hexdigest())
     response = with_links.raw_request(
@@ -206,8 +213,7 @@ def test_nothing_leads_out_of_the_root(with_links: AgentThread, tmp_path: Path, 
     )
     assert (response.status, response.reason) == (400, "InvalidPath")
     assert b"classified" not in response.body
-    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and ".ledger" not in str(path)}
-    assert after == before
+    assert contents(tmp_path) == before
 
 
 def test_the_agents_message_reaches_the_caller(agent: AgentThread) -> None:
