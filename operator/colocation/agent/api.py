@@ -11,6 +11,7 @@ from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables
 from .authorizer import Access, Authorizer, Identity
+from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
 from .targets import decoded_segments, file_target
@@ -33,6 +34,7 @@ class AgentApi:
     def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
+        self._damage = DamageChecks(node)
 
     def application(self) -> web.Application:
         """The aiohttp application of the HTTPS port."""
@@ -117,6 +119,8 @@ class AgentApi:
                 return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
+            case "POST", "damage":
+                return _on(table, "get"), lambda: self._damage.report(request, table)
             case "POST", "collect":
                 return _on(table, "delete"), lambda: deletions.collect(node, request, user, table)
             case "POST", "recycle":

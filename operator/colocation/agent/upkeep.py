@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from colocation.logs import audit
-from colocation.storage import incoming, recycling, upkeep
+from colocation.storage import incoming, quarantine, recycling, upkeep
 from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
@@ -32,12 +32,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Task:
-    """A step, and the pause after it: so many seconds, and so many times as long as the step took."""
+    """A step, and the pause after it: so many seconds, and so many times as long as the step took.
+
+    ``delay_seconds``: before the first one.
+    """
 
     name: str
     step: Callable[[], object]
     pause_seconds: float
     pause_factor: float = 0.0
+    delay_seconds: float = 0.0
 
     def pause_after(self, seconds: float) -> float:
         """How long to wait after a step that took so long."""
@@ -76,7 +80,7 @@ class Upkeep:
             Task("hash", self._hash, HASH_PAUSE_SECONDS),
             Task("scrub", self._scrub, SCRUB_PAUSE_SECONDS),
             Task("clean", self._clean, CLEANING_PAUSE_SECONDS),
-            Task("probe", health.probe, PROBE_SECONDS),
+            Task("probe", health.probe, PROBE_SECONDS, delay_seconds=PROBE_SECONDS),
         )
         self._threads = [
             threading.Thread(target=self._repeat, args=(task,), name=task.name, daemon=True) for task in self.tasks
@@ -98,6 +102,7 @@ class Upkeep:
         return [thread.name for thread in self._threads if not thread.is_alive() and not self._stop.is_set()]
 
     def _repeat(self, task: Task) -> None:
+        self._stop.wait(task.delay_seconds)
         while not self._stop.is_set():
             started = time.monotonic()
             try:
@@ -110,6 +115,7 @@ class Upkeep:
 
     def _clean(self) -> None:
         incoming.remove_stale(self._root)
+        quarantine.purge(self._root)
         for table in self._purge.run():
             audit(_log, "purge", namespace=table.namespace, directory=table.directory, outcome="done", user="agent")
 

@@ -187,6 +187,19 @@ class VerifyRequest(Frozen):
     deep: bool = False
 
 
+class DamageRequest(Frozen):
+    """A reader met damage in this file: ``path`` is relative to the table's folder."""
+
+    path: str
+
+
+class DamageAnswer(Observed):
+    """What the agent found when it read the file itself; a damaged one is in the quarantine now."""
+
+    path: str
+    damaged: bool
+
+
 class CollectRequest(Frozen):
     """Remove the data files and manifests that none of ``manifests`` names and that are older than the grace."""
 

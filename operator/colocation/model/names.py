@@ -51,6 +51,7 @@ LEASE_RENEW_SECONDS = 6
 DEFAULT_DATA_ROOT = "/var/lib/colocation"
 INCOMING_DIRECTORY = ".incoming"
 RECYCLE_DIRECTORY = ".recycle"
+QUARANTINE_DIRECTORY = ".quarantine"
 
 AGENT_PORT = 8440
 """HTTPS: files, inventory."""

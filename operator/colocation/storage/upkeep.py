@@ -17,11 +17,15 @@ _log = logging.getLogger(__name__)
 
 
 def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
-    """Hash the data files that nobody hashed yet (a returned node without its ledger); how many."""
+    """Hash the data files that nobody hashed yet (a returned node without its ledger); how many.
+
+    What is damaged goes into the quarantine.
+    """
     hashed = 0
     for table in inventory.tables():
         for path in table.unverified():
             hashed += table.hash_file(path, pace=pace) is not None
+        table.set_damaged_aside()
     return hashed
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
+from colocation.model.agent import InventoryRequest
 from colocation.model.content_digest import content_digest
+from colocation.storage.inventory import TableInventory
 from colocation.storage.root import PROBE_FILE
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
 
@@ -220,3 +222,32 @@ def test_the_agents_message_reaches_the_caller(agent: AgentThread) -> None:
     """A wrong name gets the agent's words, which say what is allowed."""
     with agent.client() as client, pytest.raises(BadRequest, match="allowed: a Kubernetes namespace"):
         client.put_file("Shop", TABLE.path.directory, PATH, b"content")
+
+
+def test_reported_damage_is_checked_and_not_believed(agent: AgentThread) -> None:
+    """The agent reads the file; a damaged one is served no more, and a false report changes nothing."""
+    good, bad = data_path(0, load="7"), data_path(1, load="7")
+    table = make_table({good: b"good", bad: b"content"})
+    with agent.client() as client:
+        for path, content in table.contents.items():
+            client.put_file(*table.path, path, content)
+        client.put_file(*table.path, f"manifests/{table.manifest}.json.zst", table.stored)
+        client.inventory(InventoryRequest(session="s", number=1, changed=(table.asked,)))
+        damage(on_disk(agent.settings.data_root, table.path, bad))
+        assert client.report_damage(*table.path, bad)
+        assert not client.report_damage(*table.path, good)
+        assert client.get_file(*table.path, good).read() == b"good"
+        with pytest.raises(NotFound):
+            client.get_file(*table.path, bad)
+        with pytest.raises(BadRequest):
+            client.report_damage(*table.path, "../../etc/passwd")
+
+
+def test_reports_of_damage_cost_one_read(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a file is reported."""
+    read: list[str] = []
+    monkeypatch.setattr(TableInventory, "check", lambda _table, path: bool(read.append(path)))
+    with agent.client() as client:
+        for _ in range(5):
+            assert not client.report_damage(*TABLE.path, PATH)
+    assert read == [PATH]

@@ -50,7 +50,7 @@ def test_ready_while_the_root_is_writable(agent: AgentThread) -> None:
     agent.running.node.health.probe()
     status, text = get(f"{agent.health_url}/readyz")
     assert (status, text.partition(":")[0]) == (503, "DiskFailing")
-    assert agent.metric('colocation_agent_disk_fault{reason="DiskFailing"}') == 1
+    assert 'colocation_agent_disk_fault{reason="DiskFailing"} 1.0' in get(f"{agent.health_url}/metrics")[1]
     assert get(f"{agent.health_url}/healthz") == (200, "ok\n")
 
 
