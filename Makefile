@@ -3,7 +3,7 @@ PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
 .PHONY: help setup wheel images check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
-        test-spark-versions crds lock bench-join bench-planner bench-control-plane simulate
+        test-spark-versions crds lock bench-join bench-planner bench-control-plane bench-clone bench-agent simulate
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -65,6 +65,12 @@ bench-planner: setup  ## build/bench/planner.json
 
 bench-control-plane: setup  ## build/bench/control_plane.json: 20 nodes, 400 tables, and 1,000 nodes, 20,000 tables; 20 minutes
 	@$(PYTHON) -m benchmarks.control_plane
+
+bench-clone: setup  ## build/bench/clone.json: repair beside a raw copy, between two network namespaces; root; 10 minutes
+	@$(PYTHON) -m benchmarks.clone
+
+bench-agent: setup  ## build/bench/agent.json: an agent's readers beside nginx's; installs nginx and wrk; 2 minutes
+	@$(PYTHON) -m benchmarks.agent
 
 clean:  ## what was built in this checkout (caches and a running cluster stay)
 	rm -rf build .venv operator/colocation/spark/jars spark_images/coloc-fs/target operator/*.egg-info

@@ -1,6 +1,7 @@
 """A bare API server for benchmarks: objects in bulk, and who asked it for what, from its audit log."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,8 @@ Json = dict[str, Any]
 Given = TypeVar("Given")
 Found = TypeVar("Found")
 THREADS = 8
+ETCD_TIMED_OUT, EXISTS = 500, 409
+RETRY_SECONDS = 5.0
 MERGE_PATCH = "application/merge-patch+json"
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -43,7 +46,7 @@ class ApiServer:
         self._headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}
 
     def request(self, method: str, path: str, body: Json | None = None) -> Json:
-        """One request; its JSON answer. A patch is a merge patch.
+        """One request; its JSON answer. A patch is a merge patch. What etcd was too slow for is sent again.
 
         Raises:
             RuntimeError: it was refused.
@@ -52,6 +55,11 @@ class ApiServer:
         content = json.dumps(body).encode() if body is not None else None
         headers = {**self._headers, "Content-Type": kind}
         answer = self._pool.request(method, self.plane.url + path, body=content, headers=headers)
+        if answer.status == ETCD_TIMED_OUT:
+            time.sleep(RETRY_SECONDS)
+            answer = self._pool.request(method, self.plane.url + path, body=content, headers=headers)
+            if answer.status == EXISTS and body is not None:  # it was carried out all the same
+                return self.request("GET", f"{path}/{body['metadata']['name']}")
         if answer.status >= 300:
             raise RuntimeError(f"{method} {path}: {answer.status} {answer.data[:500]!r}")
         found: Json = json.loads(answer.data)

@@ -2,11 +2,13 @@
 
 import math
 import time
+import uuid
 from collections.abc import Iterator
 
 from benchmarks import control_plane_objects as objects
 from benchmarks.apiserver import ApiServer
 from benchmarks.control_plane_objects import SYSTEM, ClusterSize, Json
+from benchmarks.etcd_bulk import Etcd
 from benchmarks.fake_agents import FakeAgents
 from benchmarks.group_watch import GROUPS_PATH
 from colocation.model.names import table_directory
@@ -112,7 +114,12 @@ def forget_verdicts(server: ApiServer, size: ClusterSize) -> None:
 def make_settled_groups(server: ApiServer, agents: FakeAgents, size: ClusterSize, namespaces: dict[str, str]) -> None:
     """Groups with maps and loaded tables, as an earlier operator left them."""
     uids = _make_groups(server, size)
-    made = server.map_all(lambda one: _make_table(server, *one), list(_tables(size, uids, namespaces)))
+    first, *others = _tables(size, uids, namespaces)
+    made = [(first[0], _make_table(server, *first))]
+    etcd = Etcd(server.plane.etcd_url)
+    stored = etcd.get(_key_of(made[0][1]["metadata"]))
+    made += [(one[0], _another_table(stored, *one)) for one in others]
+    etcd.put_all((_key_of(body["metadata"]), body) for _, body in made[1:])
     rows = {key: size.rows_of(number) for number, key in enumerate(size.group_keys)}
     agents.hold(
         (body["metadata"]["namespace"], table_directory(body["metadata"]["name"], body["metadata"]["uid"]), rows[key])
@@ -144,10 +151,28 @@ def _tables(size: ClusterSize, uids: list[str], namespaces: dict[str, str]) -> I
             yield key, group_id, table
 
 
-def _make_table(server: ApiServer, group: tuple[str, str], group_id: str, name: str) -> tuple[tuple[str, str], Json]:
-    namespace, group_name = group
-    path = object_path(namespace, "colocatedtables")
-    body = server.request("POST", path, objects.table_body(namespace, name, group_name))
-    status = objects.accepted_status(body["metadata"]["uid"], group_name)
-    status["status"]["groupId"] = group_id
-    return group, server.request("PATCH", f"{path}/{name}/status", status)
+def _make_table(server: ApiServer, group: tuple[str, str], group_id: str, name: str) -> Json:
+    """A table as the API server makes it."""
+    path = object_path(group[0], "colocatedtables")
+    body = server.request("POST", path, objects.table_body(group[0], name, group[1]))
+    status = _status(body["metadata"]["uid"], group, group_id)
+    return server.request("PATCH", f"{path}/{name}/status", {"status": status})
+
+
+def _another_table(stored: Json, group: tuple[str, str], group_id: str, name: str) -> Json:
+    """The same with another name, in another group."""
+    uid = str(uuid.uuid4())
+    return {
+        **stored,
+        "metadata": {**stored["metadata"], "namespace": group[0], "name": name, "uid": uid},
+        "spec": {**stored["spec"], "colocateWith": group[1]},
+        "status": {**stored["status"], **_status(uid, group, group_id)},
+    }
+
+
+def _status(uid: str, group: tuple[str, str], group_id: str) -> Json:
+    return {**objects.accepted_status(uid, group[1])["status"], "groupId": group_id}
+
+
+def _key_of(metadata: Json) -> str:
+    return f"/registry/colocation.dev/colocatedtables/{metadata['namespace']}/{metadata['name']}"

@@ -46,11 +46,13 @@ class ControlPlane:
     """A running API server: its address, a kubeconfig of an administrator, and kubectl.
 
     ``audit_log``: what ServiceAccounts of our own namespace have asked it for; one JSON event per line.
+    ``etcd_url``: for benchmarks that put objects there in bulk.
     """
 
     url: str
     kubeconfig: Path
     audit_log: Path
+    etcd_url: str = ""
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run kubectl; the caller looks at the exit code."""
@@ -90,7 +92,7 @@ def running_control_plane(*apiserver_flags: str) -> Iterator[ControlPlane]:
         url = f"https://127.0.0.1:{api_port}"
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(kubeconfig_of(url, TOKEN))
-        plane = ControlPlane(url, kubeconfig, folder / AUDIT_LOG)
+        plane = ControlPlane(url, kubeconfig, folder / AUDIT_LOG, f"http://127.0.0.1:{etcd_port}")
         _wait_ready(plane, apiserver, apiserver_log)
         yield plane
 

@@ -6,7 +6,7 @@ to say. What is imitated here is only the work on the disk.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,7 @@ class AgentProcess:
         As `colocation.agent.inventory_requests` does it: a new question is answered at once, a replaced one is refused.
         """
         taken = self.conversation.take(request)
+        self._world.checks.orders.after_term(self, request.term)
         self.ring()
         since = self._counter_of(revision)
         until = self._world.loop.elapsed + (0.0 if taken.is_new else request.wait_seconds)
@@ -163,17 +164,22 @@ class AgentProcess:
 
     # Orders
 
+    @contextlib.contextmanager
+    def _deletion(self, order: Order) -> Iterator[TableKey]:
+        """Around an order that is carried out; (namespace, directory) of its table."""
+        with self.conversation.deletion(order):
+            self._world.checks.orders.before_work(self, order)
+            yield order.table.namespace, order.table.directory
+
     def drop_bucket(self, order: Order, grace_seconds: int) -> Removed:
         """Delete a bucket's files, but for young ones that no live manifest names."""
-        with self.conversation.deletion(order):
-            key = (order.table.namespace, order.table.directory)
+        with self._deletion(order) as key:
             doomed = self._named(key, order.manifests) | self.disk.old_files(key, grace_seconds)
             return self._delete(f for f in self.disk.files_of(key) if f.bucket == order.bucket and f in doomed)
 
     def collect(self, order: Order, grace_seconds: int) -> Removed:
         """Delete the old files and manifests that no live manifest names."""
-        with self.conversation.deletion(order):
-            key = (order.table.namespace, order.table.directory)
+        with self._deletion(order) as key:
             folder = self.disk.folders.get(key)
             if folder is None or not set(order.manifests) <= folder.manifests.keys():
                 raise ManifestAway("a live manifest is not held here, so it is not known what is garbage")
@@ -186,10 +192,9 @@ class AgentProcess:
 
     def recycle(self, order: Order, keep_seconds: int) -> None:
         """Move a folder into the bin."""
-        with self.conversation.deletion(order):
-            key = (order.table.namespace, order.table.directory)
+        with self._deletion(order) as key:
             self._world.checks.before_recycle(self.disk, key, keep_seconds)
-            self.disk.recycle(key, keep_seconds)
+            self.disk.recycle(key, self._world.loop.elapsed + keep_seconds)
 
     def restore(self, table: TablePath, successor: str, term: int) -> None:
         """Give a folder another name, out of the bin too."""
@@ -208,7 +213,7 @@ class AgentProcess:
     def purge(self) -> None:
         """What has waited in the bin for long enough goes."""
         for key, recycled in sorted(self.disk.bin.items()):
-            if self.disk.seconds() >= recycled.purge_at:
+            if self._world.loop.elapsed >= recycled.purge_at:
                 self._world.checks.before_purge(self.disk, key)
                 self.disk.purge(key)
 

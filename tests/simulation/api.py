@@ -9,7 +9,18 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
-from colocation.kube.api import GROUPS, JOBS, NODES, TABLES, ApiError, Conflict, Expired, NotFound, Resource
+from colocation.kube.api import (
+    GROUPS,
+    JOBS,
+    NODES,
+    TABLES,
+    ApiError,
+    Conflict,
+    Expired,
+    Listing,
+    NotFound,
+    Resource,
+)
 from colocation.state.parse import format_time
 
 JsonObject = dict[str, Any]
@@ -215,6 +226,7 @@ class ApiClient:
     before_write: Callable[[str], None] = field(default=lambda _: None)
     after_write: Callable[[str], None] = field(default=lambda _: None)
     is_alive: Callable[[], bool] = field(default=lambda: True)
+    after_read: Callable[[Resource, Key, JsonObject | None], None] = field(default=lambda *_: None)
 
     async def _request(self, work: Callable[[], Any], write: str = "") -> Any:
         await self._way()
@@ -265,6 +277,13 @@ class ApiClient:
         answer: tuple[list[JsonObject], int] = await self._request(matching)
         return answer
 
+    async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
+        bodies, version = await self.list_all(resource, namespace, labels)
+        listing.begin()
+        for body in bodies:
+            listing.take(body)
+        return version
+
     def _bodies(self, resource: Resource) -> tuple[list[JsonObject], int]:
         if self.random.random() < self.faults.stale_rate:
             self.faults.told_stale()
@@ -301,7 +320,12 @@ class ApiClient:
             self._fail_if_away()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
-        answer: JsonObject = await self._request(lambda: self.server.read(resource, namespace, name))
+        try:
+            answer: JsonObject = await self._request(lambda: self.server.read(resource, namespace, name))
+        except NotFound:
+            self.after_read(resource, (namespace, name), None)
+            raise
+        self.after_read(resource, (namespace, name), answer)
         return answer
 
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES
+from colocation.model.names import ANNOTATION_RECOVERS, group_key
 
 from .api import Event
 from .disks import Disk, File, Manifest, TableKey
+from .orders import OrderChecks
 
 if TYPE_CHECKING:
     from .world import World
@@ -35,6 +37,7 @@ class Checks:
         self.loading: set[int] = set()
         self.dropped: dict[str, Dropped] = {}
         self.harm: Harm | None = None
+        self.orders = OrderChecks(world, self.require)
 
     def fail(self, text: str) -> None:
         """Say that harm is done."""
@@ -121,8 +124,10 @@ class Checks:
     def after_write(self, event: Event) -> None:
         """Look at what was written to a group or a table."""
         if event.resource == GROUPS and not event.deleted:
+            self.orders.after_group_write(event.body)
             self._check_map(event.body)
         if event.resource == LEASES:
+            self.orders.after_lease_write(event.body)
             self._world.verdicts.after_lease_write(event.body)
         if event.resource == TABLES:
             self._note_commit(event.body, event.deleted)
@@ -155,6 +160,8 @@ class Checks:
             return  # it is just gone
         for table in self._world.tables_of(group):
             wanted = [file for file in self._world.committed(table) if file.bucket == bucket]
+            if wanted:
+                self.orders.before_entry(node, wanted[0].directory, bucket)
             missing = [file for file in wanted if not machine.disk.holds(file) and not self._is_new(file)]
             self.require(not missing, f"node {node} enters the map of {group}, bucket {bucket}, without {missing}")
 
@@ -174,10 +181,35 @@ class Checks:
         self._placed[uid] = now
         if before != now and uid not in self._world.hostile:
             moved = before is not None and before[1] != now[1]
+            if before is not None and not before[0] and ANNOTATION_RECOVERS in table["metadata"].get("annotations", {}):
+                self._check_recovery(table)
+            if before is not None and moved and before[0] == now[0] and before[1] and now[1]:
+                self._check_arrival(table, before[1])
+            self._world.committed_at[uid] = self._world.loop.elapsed
             files = self._world.committed(table)
             for file in files:
                 if moved or file not in self._world.commits:
                     self._world.commits[file] = self._world.loop.elapsed
+
+    def _check_arrival(self, table: dict[str, Any], origin: str) -> None:
+        """A table arrives in a group once its replicas are there, and once its old group deletes nothing of it."""
+        metadata = table["metadata"]
+        old = self._world.api.find(GROUPS, *group_key(metadata["namespace"], origin))
+        if old is None:
+            return
+        buckets = {file.bucket for file in self._world.committed(table)}
+        nodes = {node for bucket in buckets for node in self._world.row_of(table, bucket)}
+        self.orders.before_arrival(metadata["uid"], old["metadata"]["uid"], sorted(nodes))
+        for file in self._world.committed(table):
+            row = [node for node in self._world.row_of(table, file.bucket) if node in self._world.machines]
+            missing = [node for node in row if not self._world.machines[node].disk.holds(file)]
+            self.require(not missing or self._is_new(file), f"{metadata['name']} arrives, and {missing} have no {file}")
+
+    def _check_recovery(self, table: dict[str, Any]) -> None:
+        """A table that is brought back gets its snapshot once all of it is there."""
+        for file in self._world.committed(table):
+            is_there = self._world.holders(file) or self._is_news(file)
+            self.require(is_there, f"{table['metadata']['name']} is called back, and nobody has {file}")
 
     # Operators
 

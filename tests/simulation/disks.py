@@ -53,7 +53,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Recycled:
-    """A folder in the bin. ``purge_at``: on the node's wall clock, in seconds."""
+    """A folder in the bin. ``purge_at``: on a clock that does not jump, in seconds."""
 
     folder: Folder
     purge_at: float
@@ -148,11 +148,11 @@ class Disk:
         folder, oldest = self.folders.get(key), self.seconds() - grace_seconds
         return {digest for digest, at in folder.manifests.items() if at < oldest} if folder else set()
 
-    def recycle(self, key: TableKey, keep_seconds: float) -> None:
+    def recycle(self, key: TableKey, purge_at: float) -> None:
         """Into the bin; nothing there is no error."""
         folder = self.folders.pop(key, None)
         if folder is not None:
-            self.bin[key] = Recycled(folder, self.seconds() + keep_seconds)
+            self.bin[key] = Recycled(folder, purge_at)
             self._touch(key)
 
     def restore(self, key: TableKey, successor: str) -> None:

@@ -150,6 +150,11 @@ class Network:
             self._world.restart_agent(agent.node)
         return answer
 
+    @property
+    def kept_orders(self) -> int:
+        """How many were kept back."""
+        return len(self._kept)
+
     def deliver_kept(self) -> None:
         """Orders that were kept back arrive now."""
         kept, self._kept = self._kept, []
@@ -185,9 +190,13 @@ class QuestionChannel:
         if agent is None or agent.node in self._world.network.cut:
             await asyncio.sleep(CONNECT_SECONDS)
             raise Unreachable(f"no connection to {url}")
+        asked_at = self._world.loop.elapsed
         report = await self._hold(agent, request, revision)
+        question = agent.conversation.question
         self._world.checks.after_order(self._operator, request.term)
         await asyncio.sleep(self._way_seconds())
+        if question is not None and (question.session, question.number) == (request.session, request.number):
+            self._world.checks.orders.after_answer(self._operator, agent, question, asked_at)
         if report is None:
             return NOT_MODIFIED, b""
         return 200, report.model_dump_json(by_alias=True).encode()
@@ -265,6 +274,7 @@ class AgentCalls:
         proof: DeletionProof,
     ) -> Removed:
         order = Order("drop", TablePath(namespace, directory), proof, manifests, bucket)
+        self._world.checks.orders.before_drop_is_sent(self._operator, self.url, order)
         name = f"drop {directory} bucket {bucket}"
         return self._order(name, order, lambda one: one.drop_bucket(order, grace_seconds))
 
@@ -272,10 +282,13 @@ class AgentCalls:
         self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int, proof: DeletionProof
     ) -> Removed:
         order = Order("collect", TablePath(namespace, directory), proof, manifests)
+        if self._world.network.agent_at(self.url) is not None:
+            self._world.checks.orders.before_collect_is_sent(self._operator, self.url, order)
         return self._order(f"collect {directory}", order, lambda one: one.collect(order, grace_seconds))
 
     def recycle(self, namespace: str, directory: str, keep_seconds: int, proof: DeletionProof) -> None:
         order = Order("recycle", TablePath(namespace, directory), proof)
+        self._world.checks.orders.before_recycle_is_sent(self._operator, order)
         self._order(f"recycle {directory}", order, lambda one: one.recycle(order, keep_seconds))
 
     def restore(self, namespace: str, directory: str, successor: str, term: int = 0) -> None:
@@ -308,7 +321,13 @@ class AgentCalls:
                 checks.after_order(self._operator, order.proof.term)
             return answer
 
-        return self._world.network.carry_out(self._random, self.url, checked)
+        receiver = self._world.network.agent_at(self.url)
+        if order is not None and receiver is not None:
+            checks.orders.after_order_is_sent(receiver.node, order)
+        answer = self._world.network.carry_out(self._random, self.url, checked)
+        if order is not None and receiver is not None:
+            checks.orders.after_order_is_answered(receiver.node, order)
+        return answer
 
     def _reach(self) -> AgentProcess:
         agent = self._world.network.agent_at(self.url)

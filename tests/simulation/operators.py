@@ -161,19 +161,20 @@ class SimulatedOperator:
         if self.process is not None:
             return
         self.starts += 1
-        owner = self._owner = object()
+        owner, process_name = object(), f"{self.name}.{self.starts}"
+        self._owner = owner
         world, clock = self._world, SteadyClock(self.wall.now, self._world.loop.time)
         api = ApiClient(
             world.api, self._random, self.faults, self._before_api_write, self._after_write,
-            is_alive=lambda: owner is self._owner,
+            is_alive=lambda: owner is self._owner, after_read=partial(world.checks.orders.after_read, process_name),
         )  # fmt: skip
         parts: dict[str, Any] = {
             "SteadyClock": lambda: clock,
             "wall_clock": self.wall.now,
             "Leadership": partial(Leadership, monotonic=world.loop.time),
             "Inventories": partial(Inventories, random=self._random),
-            "HttpChannel": lambda credentials: QuestionChannel(world, self._random, self.name, self.faults),
-            "order_client": lambda credentials: partial(self._connect, owner),
+            "HttpChannel": lambda credentials: QuestionChannel(world, self._random, process_name, self.faults),
+            "order_client": lambda credentials: partial(self._connect, owner, process_name),
         }
         settings = settings_for(world, self.name)
         with patch.multiple(process, **parts):
@@ -215,11 +216,11 @@ class SimulatedOperator:
             self._world.note(f"{self.name} ends itself")
             self._die()
 
-    def _connect(self, owner: object, url: str) -> AgentCalls:
+    def _connect(self, owner: object, process_name: str, url: str) -> AgentCalls:
         def before(name: str) -> bool:
             return owner is self._owner and self._before_write(name)
 
-        return AgentCalls(self._world, self._random, url, self.name, before, self._after_write, self.faults)
+        return AgentCalls(self._world, self._random, url, process_name, before, self._after_write, self.faults)
 
     def _before_api_write(self, name: str) -> None:
         if not any(kind in name for kind in UNCOUNTED):

@@ -9,4 +9,10 @@ REGRESSIONS: dict[int, str] = {
     31: "a new operator called an unstable group stable before it had heard of the node",
     333: "a committed manifest without files made its group unstable for ever",
     60: "after a lost watch event every write failed until the next full list",
+    1000: "the simulation's own limit of a verdict did not know of lost watch events",
+    1087: "the simulation's own limit of a verdict did not know of stale lists",
+    1098: "the simulation did not count a node that lacks the manifest as incomplete",
+    2059: "the simulation emptied bins by the node's clock, which steps; agents count the time that they saw pass",
+    509605303: "as 1098, after a first commit",
+    2959572445: "an answer that was long on its way told an old uptime, and every order was refused from then on",
 }

@@ -7,6 +7,7 @@ import pytest
 from colocation.kube.api import GROUPS, TABLES
 
 from .api import Event
+from .disks import GIB, File
 from .loads import EMPTY, OVERWRITE
 from .scenes import MINUTE, Scene, play
 from .users import HOSTILE_FIELDS, HOSTILE_VALUES, SHOP
@@ -292,5 +293,71 @@ def test_garbage_goes_and_retained_snapshots_stay() -> None:
         live = scene.world.committed(scene.table()) | scene.world.retained(scene.table())
         held = {file for machine in scene.world.machines.values() for file in machine.disk.files()}
         assert held == live
+
+    play(story)
+
+
+def test_an_answer_that_was_long_on_its_way_does_not_stop_deletions_for_ever() -> None:
+    """It tells an old uptime of the agent, and a quiet agent tells no other: orders that end by it are refused."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(buckets=1, replicas=1)
+        first = scene.rows()[0][0]
+        await scene.sleep(30)
+        scene.operator.freeze(100)
+        scene.world.machines[first].disk.foreign_bytes += 2 * GIB
+        scene.world.machines[first].agent.ring()
+        await scene.sleep(3 * MINUTE)
+        scene.users.drain_node(first, True)
+        await scene.until(lambda: scene.rows()[0][0] != first, 5 * MINUTE)
+        await scene.until_well(5 * MINUTE)
+
+    play(story, nodes=2)
+
+
+def test_files_of_snapshots_stay_while_a_history_cannot_be_read() -> None:
+    """A tenant's patch hides which snapshots are retained: nothing of the table is garbage until it is mended."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        await scene.load(OVERWRITE)
+        history = scene.table()["status"]["history"]
+        retained = scene.world.retained(scene.table())
+        scene.world.hostile.add(scene.table()["metadata"]["uid"])
+        scene.world.api.merge(TABLES, SHOP, "orders", {"status": {"history": "x"}}, "status")
+        await scene.sleep(scene.world.limits.garbage_grace + 3 * MINUTE)
+        scene.world.api.merge(TABLES, SHOP, "orders", {"status": {"history": history}}, "status")
+        scene.world.hostile.clear()
+        assert retained
+        assert all(scene.world.holders(file) for file in retained)
+
+    play(story)
+
+
+def test_a_folder_that_nobody_knows_waits_before_it_goes() -> None:
+    """Its table may be one that the operator has not heard of yet."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        disk = scene.world.machines[scene.rows()[0][0]].disk
+        disk.put(File(SHOP, "ghost-12345678", 1, 0, 1))
+        await scene.sleep(50)
+        assert not disk.bin
+        await scene.until(lambda: disk.bin, 5 * MINUTE)
+
+    play(story)
+
+
+def test_a_table_that_is_there_already_moves_once_its_old_group_lets_go() -> None:
+    """Both groups lie on all nodes: nothing has to be copied, and an order for the old group may be under way yet."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(replicas=3)
+        scene.users.make_group("parts", buckets=2, replicas=3)
+        await scene.until(lambda: scene.rows("parts"), MINUTE)
+        await scene.sleep(MINUTE)
+        scene.users.patch_table(scene.table(), {"colocateWith": "parts"})
+        await scene.until(lambda: scene.table()["status"].get("group") == "parts", 5 * MINUTE)
+        await scene.until_well()
 
     play(story)

@@ -11,7 +11,7 @@ import pytest
 from .regressions import REGRESSIONS
 from .story import tell
 
-DEFAULT_SEEDS = "0-59"
+DEFAULT_SEEDS = "0-119"
 
 
 def seeds() -> list[int]:

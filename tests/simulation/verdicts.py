@@ -5,7 +5,7 @@ everywhere, a pass takes its interval. Beyond them a verdict must be right in bo
 turns to false only where something was wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from .world import World
 
 COMMIT_GRACE_SECONDS = 30.0
-FALSE_TRUE_SECONDS = 75.0
+FALSE_TRUE_SECONDS = 60.0
 """The agent's grace of 30 s, the question that is not answered (10 s), requests that fail, and some passes."""
-FALSE_FALSE_SECONDS = 75.0
+FALSE_FALSE_SECONDS = 45.0
 NEWS_SECONDS = 60.0
 """A verdict that turns to false must have had a cause within this time."""
 
@@ -140,11 +140,24 @@ class Verdicts:
         away = {node: problem for node in nodes if (problem := self._problem_of_node(node))}
         yield from away.values()
         for table in self._world.tables_of((metadata["namespace"], metadata["name"]), with_all_files):
+            yield from self._nodes_without_manifest(table, rows, away, with_all_files)
             for file in self._world.committed(table):
                 if with_all_files or not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
                     yield from (f"{disk.node} has no whole {file}" for disk in here if not disk.holds(file))
+
+    def _nodes_without_manifest(
+        self, table: dict[str, Any], rows: list[list[str]], away: Collection[str], with_new: bool
+    ) -> Iterator[str]:
+        """A node that did not get the manifest cannot tell which files are to be read."""
+        committed_at = self._world.committed_at.get(table["metadata"]["uid"], 0.0)
+        if not with_new and self._world.loop.elapsed - committed_at <= COMMIT_GRACE_SECONDS:
+            return
+        buckets = {file.bucket for file in self._world.committed(table) if file.bucket < len(rows)}
+        for node in sorted({node for bucket in buckets for node in rows[bucket]}.difference(away)):
+            if not self._world.has_manifest(node, table):
+                yield f"{node} has no manifest of {table['metadata']['name']}"
 
     def _is_new(self, file: File) -> bool:
         """Whether it was committed so lately that nobody need know yet where it is, and no fault has taken it since."""

@@ -93,6 +93,7 @@ class World:
         self.buckets_of: dict[str, int] = {}
         self.losses: dict[File, float] = {}
         self.commits: dict[File, float] = {}
+        self.committed_at: dict[str, float] = {}
         self.hostile: set[str] = set()
         self.timeline: list[Happening] = []
         self._numbers = iter(range(1, 10_000_000))
@@ -223,6 +224,12 @@ class World:
         snapshot = table.get("status", {}).get("snapshot")
         is_one = isinstance(snapshot, dict) and "manifest" in snapshot
         return self._files_of(directory_of(table), snapshot) if is_one else frozenset()
+
+    def has_manifest(self, node: str, table: JsonObject) -> bool:
+        """Whether the node has the manifest of the table's snapshot."""
+        folder = self.machines[node].disk.folders.get((table["metadata"]["namespace"], directory_of(table)))
+        digest = str(table["status"]["snapshot"]["manifest"]).removeprefix("sha256:")
+        return folder is not None and digest in folder.manifests
 
     def retained(self, table: JsonObject) -> set[File]:
         """Of replaced snapshots that can still be read."""

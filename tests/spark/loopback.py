@@ -67,15 +67,15 @@ class LoopbackAgents:
         for node in self.roots:
             self.start(node)
 
-    def start(self, node: str) -> None:
-        """Start a node's agent at a new port."""
+    def start(self, node: str, port: int = 0) -> None:
+        """Start a node's agent, at a new port unless one is given."""
         settings = Settings(
             node=node,
             data_root=self.roots[node],
             tls_certificate=self.trust.certificate,
             tls_key=self.trust.key,
             host="127.0.0.1",
-            port=0,
+            port=port,
             health_port=0,
             disk_headroom_fraction=0.0,
             shutdown_seconds=1,
@@ -92,6 +92,10 @@ class LoopbackAgents:
         """Stop a node's agent; its URL stays, as in a ConfigMap that is not yet renewed."""
         self._in_loop(self._running.pop(node).__aexit__(None, None, None))
 
+    def start_again(self, node: str) -> None:
+        """Start a node's agent where it was, as with an address that outlives its pod."""
+        self.start(node, int(self.urls[node].rpartition(":")[2]))
+
     def start_if_stopped(self, node: str) -> None:
         """Undo ``stop``."""
         if node not in self._running:
@@ -105,7 +109,7 @@ class LoopbackAgents:
         self._loop.close()
 
     def _in_loop(self, coroutine):  # type: ignore[no-untyped-def]
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=120)
 
 
 @contextlib.contextmanager

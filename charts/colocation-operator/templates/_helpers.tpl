@@ -16,8 +16,13 @@ app.kubernetes.io/name: colocation-operator
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* By digest when there is one: a tag may be moved, a digest never. */}}
 {{- define "colocation.image" -}}
+{{- with .Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ . }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
 {{- end }}
 
 {{- define "colocation.sparkImage" -}}

@@ -4,8 +4,9 @@ import json
 
 from ..model.conditions import Reason
 from ..model.group import BucketSequence
+from ..planner.cluster import Cluster
 from ..planner.placement import sequence_problem
-from ..planner.view import Cluster, GroupView
+from ..planner.view import GroupView
 from .errors import Refusal
 from .last_pass import LastPass
 

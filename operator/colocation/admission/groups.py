@@ -2,8 +2,9 @@
 
 from ..model.conditions import Reason
 from ..model.snapshot import GroupState
+from ..planner.cluster import Cluster
 from ..planner.placement import sequence_problem, too_large
-from ..planner.view import Cluster, GroupView
+from ..planner.view import GroupView
 from ..state.observation import ObservedGroup
 from ..state.parse import parse_group
 from .known import Known

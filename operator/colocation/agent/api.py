@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from colocation.model.conditions import Reason
+from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables
@@ -23,6 +24,9 @@ MAX_BODY_BYTES = 64 << 20
 
 CUT_OFF = 499
 """In the metrics: the caller went away, or the disk failed in the middle of an answer."""
+
+RETRY_AFTER_SECONDS = 2
+"""Callers that heed it come back when the next process may listen; the others have a back-off of their own."""
 
 _BEARER = "Bearer "
 _log = logging.getLogger(__name__)
@@ -43,6 +47,20 @@ class AgentApi:
         return application
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        if self._node.turns_away:
+            return self._turn_away()
+        with self._node.request():
+            return await self._answer(request)
+
+    def _turn_away(self) -> web.Response:
+        """For callers to come back: by then the next process listens at the same address."""
+        message = f"the agent of node {self._node.settings.node} is being stopped; ask again, or ask another replica"
+        response = error_response(Refusal(503, "Stopping", message, {"Retry-After": str(RETRY_AFTER_SECONDS)}))
+        response.force_close()
+        self._node.metrics.requests.labels("none", "503").inc()
+        return response
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         verb = "none"
         try:
             identity = await self._identity(request)
@@ -50,6 +68,7 @@ class AgentApi:
             verb = access.verb
             if not await self._authorizer.may(identity, access):
                 raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
+            _refuse_other_node(request, self._node.settings.node)
             response = await handler()
         except Refusal as refusal:
             response = error_response(refusal)
@@ -117,6 +136,8 @@ class AgentApi:
         match (request.method, *action):
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
+            case "POST", "files":
+                return _on(table, "get"), lambda: files.get_files(node, request, table)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
             case "POST", "damage":
@@ -130,6 +151,14 @@ class AgentApi:
             case "POST", "buckets", bucket, "drop":
                 return _on(table, "delete"), lambda: deletions.drop_bucket(node, request, user, table, bucket)
         raise _no_such_request(request)
+
+
+def _refuse_other_node(request: web.Request, node: str) -> None:
+    """A file for one node must not count as held there when it came to another one."""
+    meant = request.headers.get(AGENT_NODE_HEADER)
+    if meant not in (None, node):
+        message = f"this is the agent of node {node}, not of {meant}; look up that node's address again"
+        raise Refusal(421, "WrongNode", message)
 
 
 def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:

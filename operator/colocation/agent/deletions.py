@@ -34,7 +34,7 @@ async def drop_bucket(node: NodeState, request: web.Request, user: str, table: T
     order = Order("drop", table, body.proof, body.manifests, int(bucket))
     live = removal.Live(body.manifests, body.grace_seconds)
     return answer_of(
-        await node.run(
+        await node.run_work(
             _carried_out, node, order, user,
             lambda: removal.delete_bucket(node.root, node.inventory, table, int(bucket), live),
         )
@@ -47,7 +47,7 @@ async def collect(node: NodeState, request: web.Request, user: str, table: Table
     order = Order("collect", table, body.proof, body.manifests)
     live = removal.Live(body.manifests, body.grace_seconds)
     return answer_of(
-        await node.run(
+        await node.run_work(
             _carried_out, node, order, user,
             lambda: removal.collect_garbage(node.root, node.inventory, table, live),
         )
@@ -58,7 +58,7 @@ async def recycle(node: NodeState, request: web.Request, user: str, table: Table
     """Move a dropped table's folder aside."""
     body = await parsed_body(request, RecycleRequest)
     order = Order("recycle", table, body.proof)
-    await node.run(
+    await node.run_work(
         _carried_out, node, order, user,
         lambda: recycling.recycle(node.root, node.inventory, table, body.keep_seconds),
     )  # fmt: skip
@@ -74,7 +74,7 @@ async def restore(node: NodeState, request: web.Request, user: str, table: Table
         with node.conversation.restoring(body.term, frozenset({str(table), str(successor)})):
             recycling.restore(node.root, node.inventory, table, successor)
 
-    await node.run(restored)
+    await node.run_work(restored)
     node.bell.ring()
     audit(_log, "restore", namespace=table.namespace, directory=table.directory, successor=successor.directory,
           user=user, term=body.term)  # fmt: skip

@@ -1,30 +1,39 @@
 """GET, HEAD and PUT of a file."""
 
 import asyncio
+import errno
 import os
 import uuid
 from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from colocation.model.agent import FilePublished
+from colocation.model.agent import MAX_BYTES_AT_ONCE, FilePublished, FilesRequest
 from colocation.model.content_digest import content_digest, sha256_of_content_digest
+from colocation.model.file_frames import content_frame, failure_frame
 from colocation.model.table_manifest import MAX_MANIFEST_BYTES
-from colocation.storage.errors import FileCorrupt
+from colocation.storage.errors import FileCorrupt, NotHeld, StorageError
 from colocation.storage.folders import UNREADABLE_MEDIUM
+from colocation.storage.hashing import FileChanged
 from colocation.storage.incoming import IncomingFile
 from colocation.storage.ledger import LedgerEntry
-from colocation.storage.paths import sha256_of_manifest_path
+from colocation.storage.paths import TablePath, sha256_of_manifest_path
 from colocation.storage.publish import is_published, publish_once, wanted_content
 from colocation.storage.root import UPLOADS
 from colocation.storage.verification import UNREADABLE, content_of
 
-from .errors import Refusal
+from .bodies import parsed_body
+from .errors import Refusal, refusal_of
 from .node import NodeState
-from .targets import FileTarget, byte_range
+from .targets import FileTarget, byte_range, file_target
 
 BLOCK_BYTES = 1 << 20
 """Large blocks: a thread switch and a TLS record set per block, not per 64 KiB."""
+CACHED_BLOCK_BYTES = 1 << 19
+"""Of a file that is in memory: such a block is sent without a switch of threads, and what encrypts it finds it in the
+processor's cache (measured: a third less processor time per byte than blocks of 1 MiB from threads)."""
+NOT_IN_MEMORY = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+"""Of a read that shall not wait: it would have to, or the file system or the kernel has no such reads."""
 UPLOAD_IDLE_SECONDS = 60.0
 
 
@@ -48,12 +57,27 @@ async def get_file(node: NodeState, request: web.Request, target: FileTarget) ->
                 try:
                     await _send(node, response, descriptor, start, end)
                 except ReadFailed:
-                    await node.run(node.inventory.table(target.table).check, target.path)
+                    await node.run_work(node.inventory.table(target.table).check, target.path)
                     raise
         await response.write_eof()
         return response
     finally:
         os.close(descriptor)
+
+
+async def get_files(node: NodeState, request: web.Request, table: TablePath) -> web.StreamResponse:
+    """Several small files in one answer. One that cannot be given is said so in its place."""
+    asked = await parsed_body(request, FilesRequest)
+    targets = [file_target((*table, *path.split("/"))) for path in asked.paths]
+    response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+    with node.transfer():
+        await response.prepare(request)
+        while targets:
+            block = await node.run(_frames, node, targets)
+            await response.write(block)
+            node.metrics.served_bytes.inc(len(block))
+    await response.write_eof()
+    return response
 
 
 async def put_file(node: NodeState, request: web.Request, target: FileTarget) -> web.Response:
@@ -64,7 +88,7 @@ async def put_file(node: NodeState, request: web.Request, target: FileTarget) ->
     length = _announced_length(request, max_bytes)
     sha256 = _announced_digest(request)
     with node.transfer(), node.room_for(length):
-        if await node.run(is_published, node.root, target.table, target.path, sha256):
+        if await node.run_write(is_published, node.root, target.table, target.path, sha256):
             async for _ in _received_blocks(request, length):
                 pass  # read to its end, so that the connection can be used again
             created = False
@@ -72,6 +96,44 @@ async def put_file(node: NodeState, request: web.Request, target: FileTarget) ->
             created = await _receive(node, request, target, length, sha256)
     answer = FilePublished(path=target.path, bytes=length, sha256=sha256)
     return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
+
+
+def _frames(node: NodeState, targets: list[FileTarget]) -> bytes:
+    """The frames of the next files, as many as make a block; they are taken off the list."""
+    frames: list[bytes] = []
+    frames_bytes = taken = 0
+    for target in targets:
+        if frames_bytes >= CACHED_BLOCK_BYTES:
+            break
+        frames.append(_frame(node, target))
+        frames_bytes += len(frames[-1])
+        taken += 1
+    del targets[:taken]
+    return b"".join(frames)
+
+
+def _frame(node: NodeState, target: FileTarget) -> bytes:
+    try:
+        return content_frame(target.path, _small_content(node, target))
+    except (StorageError, FileChanged, Refusal) as error:
+        refusal = error if isinstance(error, Refusal) else refusal_of(error)
+        return failure_frame(target.path, refusal.reason, refusal.message)
+    except OSError as error:
+        return failure_frame(target.path, "StorageFailed", f"the node's disk failed: {error.strerror}")
+
+
+def _small_content(node: NodeState, target: FileTarget) -> bytes:
+    descriptor, entry = _open_verified(node, target)
+    try:
+        if entry.identity.bytes > MAX_BYTES_AT_ONCE:
+            message = f"{entry.identity.bytes} bytes; at once with others at most {MAX_BYTES_AT_ONCE}; ask for it alone"
+            raise Refusal(413, "FileTooLarge", message)
+        content = os.pread(descriptor, entry.identity.bytes, 0)
+        if len(content) != entry.identity.bytes:
+            raise NotHeld(f"{target.path} became shorter while it was read")
+        return content
+    finally:
+        os.close(descriptor)
 
 
 def _open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry]:
@@ -107,7 +169,7 @@ async def _send(node: NodeState, response: web.StreamResponse, descriptor: int, 
     """Send a range of an open file. A disk that fails halfway ends the connection: the caller sees a cut answer."""
     while start < end:
         try:
-            block = await node.run(os.pread, descriptor, min(BLOCK_BYTES, end - start), start)
+            block = await _block(node, descriptor, start, min(BLOCK_BYTES, end - start))
         except OSError as error:
             raise ReadFailed(f"reading failed at byte {start}: {error.strerror}") from error
         if not block:
@@ -117,20 +179,32 @@ async def _send(node: NodeState, response: web.StreamResponse, descriptor: int, 
         start += len(block)
 
 
+async def _block(node: NodeState, descriptor: int, start: int, most_bytes: int) -> bytes | memoryview:
+    """A block of an open file, empty at its end: at once when it is in memory, else read by a thread."""
+    block = bytearray(min(CACHED_BLOCK_BYTES, most_bytes))
+    try:
+        read_bytes = os.preadv(descriptor, [block], start, os.RWF_NOWAIT)
+    except OSError as error:
+        if error.errno not in NOT_IN_MEMORY:
+            raise
+        return await node.run(os.pread, descriptor, most_bytes, start)
+    return memoryview(block)[:read_bytes]
+
+
 async def _receive(node: NodeState, request: web.Request, target: FileTarget, length: int, sha256: str) -> bool:
     """Receive into ``.incoming`` and publish; whether the file is new."""
-    incoming = await node.run(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
+    incoming = await node.run_write(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
     published = False
     with incoming:
         try:
             async for block in _received_blocks(request, length):
-                await node.run(incoming.write, block)
+                await node.run_write(incoming.write, block)
                 node.metrics.received_bytes.inc(len(block))
-            published = await node.run(
+            published = await node.run_write(
                 publish_once, node.root, target.table, target.path, incoming, sha256, node.inventory.expected_sha256
             )
         finally:
-            await node.run(incoming.discard)
+            await node.run_write(incoming.discard)
     return published
 
 

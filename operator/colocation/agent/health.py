@@ -1,5 +1,6 @@
 """The plain HTTP port: healthz, readyz, metrics. No table is named there."""
 
+import asyncio
 import time
 
 from aiohttp import web
@@ -51,7 +52,7 @@ class Health:
         return web.Response(text="ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        await self._node.run(self._observe)
+        await asyncio.to_thread(self._observe)
         return web.Response(
             body=generate_latest(self._node.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )

@@ -18,7 +18,10 @@ from .conversation import Conversation
 from .metrics import Metrics
 from .settings import Settings
 
-FILE_THREADS = 16
+READ_THREADS = 16
+WRITE_THREADS = 8
+WORK_THREADS = 4
+"""For what may take minutes: verifying a table, and carrying out deletions."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -39,27 +42,66 @@ class NodeState:
         self.active_transfers = 0
         self.answered_at = 0.0
         self.stopping = False
-        self._threads = ThreadPoolExecutor(FILE_THREADS, "files")
+        self.turns_away = False
+        self._running_requests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._read_threads = ThreadPoolExecutor(READ_THREADS, "read")
+        self._write_threads = ThreadPoolExecutor(WRITE_THREADS, "write")
+        self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
         self._report_thread = ThreadPoolExecutor(1, "report")
         self._announced_bytes = 0
         root.change_listeners.append(self.bell.ring)
 
     def close(self) -> None:
         """Wait for the threads' running calls."""
-        self._threads.shutdown(cancel_futures=True)
-        self._report_thread.shutdown(cancel_futures=True)
+        for threads in (self._read_threads, self._write_threads, self._work_threads, self._report_thread):
+            threads.shutdown(cancel_futures=True)
 
     def stop_holding(self) -> None:
         """Answer the questions that are held, and hold no more."""
         self.stopping = True
         self.bell.ring()
 
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """Counts a request that is being served."""
+        self._running_requests += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._running_requests -= 1
+            if not self._running_requests:
+                self._idle.set()
+
+    async def finish(self, seconds: float) -> None:
+        """Take no new requests, and wait until those that are being served have ended, at most so long."""
+        self.turns_away = True
+        self.stop_holding()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), seconds)
+
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Call a function that does file I/O, in a thread."""
+        """Call a function that reads files, in a thread."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
+        return await loop.run_in_executor(self._read_threads, lambda: function(*args, **kwargs))
+
+    async def run_write(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """As ``run``, for uploads: a disk that is slow to write delays no read."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._write_threads, lambda: function(*args, **kwargs))
+
+    async def run_work(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """As ``run``, for what may take minutes: it delays neither reads nor uploads."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._work_threads, lambda: function(*args, **kwargs))
 
     async def run_report(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs

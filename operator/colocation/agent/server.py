@@ -24,6 +24,9 @@ READ_BUFFER_BYTES = 1 << 20
 MAX_REQUEST_LINE_BYTES = 1 << 15
 """Sixteen partition folders of 255 bytes, percent-encoded."""
 
+CLOSING_SECONDS = 1.0
+"""What still runs when the time for running requests is over is cut off within it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +43,9 @@ class RunningAgent:
 
 @contextlib.asynccontextmanager
 async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIterator[RunningAgent]:
-    """Serves until left; then it is not ready any more, running requests end, background work is given up."""
+    """Serves until left; then it is not ready any more, new requests are turned away (503) while running ones end, and
+    background work is given up.
+    """
     certificate = Certificate(settings.tls_certificate, settings.tls_key)
     async with contextlib.AsyncExitStack() as stack:
         metrics = Metrics()
@@ -65,7 +70,7 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
             yield RunningAgent(node, health, upkeep, port, health_port)
         finally:
             health.stopping = True
-            node.stop_holding()
+            await node.finish(settings.shutdown_seconds)
 
 
 async def _listen(
@@ -79,7 +84,7 @@ async def _listen(
     runner = web.AppRunner(
         application,
         access_log=None,
-        shutdown_timeout=settings.shutdown_seconds,
+        shutdown_timeout=min(CLOSING_SECONDS, settings.shutdown_seconds),
         read_bufsize=READ_BUFFER_BYTES,
         max_line_size=MAX_REQUEST_LINE_BYTES,
         auto_decompress=False,

@@ -22,18 +22,18 @@ async def verify(node: NodeState, request: web.Request, table: TablePath) -> web
         node.root.note_use(table, body.manifest)  # the caller may commit only now
         return report
 
-    return answer_of(await node.run(verified))
+    return answer_of(await node.run_work(verified))
 
 
 async def recycled_schema(node: NodeState, table: TablePath, manifest: str) -> web.Response:
     """The schema of a dropped table."""
     check_digests((manifest,))
-    return answer_of(await node.run(recycling.recycled_schema, node.root, table, manifest))
+    return answer_of(await node.run_work(recycling.recycled_schema, node.root, table, manifest))
 
 
 async def manifests(node: NodeState, table: TablePath) -> web.Response:
     """The readable manifests of a table's folder, in its place or in the recycle bin."""
-    return answer_of(await node.run(folder_manifests, node.root, table))
+    return answer_of(await node.run_work(folder_manifests, node.root, table))
 
 
 async def status(node: NodeState) -> web.Response:

@@ -14,6 +14,7 @@ from colocation.model.agent import (
     CollectRequest,
     DamageRequest,
     DeletionProof,
+    FilesRequest,
     InventoryRequest,
     OldInventoryRequest,
     RecycleRequest,
@@ -55,6 +56,11 @@ def old_inventory_call(tables: tuple[TableReference, ...], revision: str | None)
 def status_call() -> Call:
     """Disk, transfers and clones."""
     return Call("GET", "/v1/status")
+
+
+def files_call(namespace: str, directory: str, paths: tuple[str, ...]) -> Call:
+    """The contents of several small files of a table."""
+    return _post(table_target(namespace, directory, "files"), FilesRequest(paths=paths))
 
 
 def verify_call(namespace: str, directory: str, manifest: str, deep: bool) -> Call:

@@ -2,9 +2,12 @@
 
 import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
+
+import urllib3
 
 from colocation.model.agent import (
     AgentReport,
@@ -18,13 +21,15 @@ from colocation.model.agent import (
     TableReport,
 )
 from colocation.model.content_digest import content_digest, sha256_of_content_digest
+from colocation.model.file_frames import FileFrame, file_frames
 from colocation.model.table_manifest import manifest_path
 
 from . import calls
 from .calls import Answer
 from .credentials import Credentials
-from .stream import FileStream
-from .transport import Request, Timeouts, Transport
+from .errors import AgentError, Unreachable
+from .stream import CHUNK_BYTES, FileStream
+from .transport import Request, Timeouts, Transport, Urls
 
 HASHING_SECONDS = 3600.0
 """How long an agent may hash before it answers."""
@@ -43,18 +48,29 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     Safe to share between threads. All methods raise ``AgentError`` or one of its subclasses.
 
     Args:
-        url: ``https://<pod IP>:<port>``.
+        url: ``https://<node's or pod's IP>:<port>``; or what looks its addresses up, again for every attempt.
         credentials: token and CA; may be shared by many clients.
         timeouts: how long to wait and to retry.
         pool_size: idle connections kept.
+        node: the agent's; the agent of another node, to which the address was given since, refuses. Empty = any.
     """
 
     def __init__(
-        self, url: str, credentials: Credentials, timeouts: Timeouts | None = None, pool_size: int = 8
+        self,
+        url: str | Urls,
+        credentials: Credentials,
+        timeouts: Timeouts | None = None,
+        pool_size: int = 8,
+        node: str = "",
     ) -> None:
-        self.url = url
         self._timeouts = timeouts or Timeouts()
-        self._transport = Transport(url, credentials, self._timeouts, pool_size)
+        urls: Urls = (lambda: (url,)) if isinstance(url, str) else url
+        self._transport = Transport(urls, credentials, self._timeouts, pool_size, node)
+
+    @property
+    def url(self) -> str:
+        """Where the next request goes."""
+        return self._transport.url
 
     def get_file(
         self, namespace: str, directory: str, path: str, start: int | None = None, end: int | None = None
@@ -76,6 +92,27 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         content_range = response.headers.get("Content-Range")
         total_bytes = int(content_range.rpartition("/")[2]) if content_range else length
         return FileStream(response, length, total_bytes, _sha256_of(response.headers.get("Content-Digest")))
+
+    def get_files(self, namespace: str, directory: str, paths: tuple[str, ...]) -> Iterator[FileFrame]:
+        """Several small files of a table, in the order of ``paths``, by one request. Read it to its end.
+
+        Raises:
+            AgentError: the agent refuses, or knows no such request (404 ``NoSuchRequest``: it is of an older release).
+            Unreachable: the connection was cut before the end; the files so far are good.
+        """
+        response = self._transport.send(_request(calls.files_call(namespace, directory, paths)), {200})
+        is_read = False
+        try:
+            yield from file_frames(response.stream(CHUNK_BYTES, decode_content=False))
+            is_read = True
+        except ValueError as error:
+            raise AgentError(200, "UnexpectedAnswer", f"the agent's answer holds no files: {error}") from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unreachable(f"cut off within {len(paths)} files: {error}") from error
+        finally:
+            if not is_read:
+                response.close()  # what is left of the answer must not be taken for the next one
+            response.release_conn()
 
     def head_file(self, namespace: str, directory: str, path: str) -> FileHead:
         """Size and digest of a file; NotFound when the agent does not hold it."""
@@ -217,7 +254,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         return self._transport.send_for_body(_request(call, read_seconds), call.accepted)[2]
 
 
-def _request(call: calls.Call, read_seconds: float | None) -> Request:
+def _request(call: calls.Call, read_seconds: float | None = None) -> Request:
     open_body = (lambda: call.body) if call.body else None
     return Request(call.method, call.target, call.headers, open_body, read_seconds)
 

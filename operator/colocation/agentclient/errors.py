@@ -16,10 +16,18 @@ class AgentError(Exception):
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(f"{reason}: {message}" if status == 0 else f"{status} {reason}: {message}")
+        super().__init__(status, reason, message)
         self.status = status
         self.reason = reason
         self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}" if self.status == 0 else f"{self.status} {self.reason}: {self.message}"
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether another attempt, here or at the agent's next address, may be answered otherwise."""
+        return self.status in RETRIABLE_STATUSES
 
 
 class BadRequest(AgentError):
@@ -97,8 +105,12 @@ _BY_STATUS: dict[int, type[AgentError]] = {
     507: InsufficientStorage,
 }
 
-RETRIABLE_STATUSES: frozenset[int] = frozenset({429, 502, 503, 504})
-"""Answers that another attempt may change (the agent is starting, or cannot ask the API server)."""
+NO_ANSWER = 0
+WRONG_NODE = 421
+
+RETRIABLE_STATUSES: frozenset[int] = frozenset({NO_ANSWER, WRONG_NODE, 429, 502, 503, 504})
+"""What another attempt may change: the agent starts or stops, or cannot ask the API server; or its address is another
+one by now."""
 
 
 class _Body:

@@ -4,21 +4,25 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import urllib3
 
-from colocation.model.names import AGENT_TLS_SERVER_NAME
+from colocation.model.names import AGENT_NODE_HEADER, AGENT_TLS_SERVER_NAME
 
 from .credentials import Credentials
-from .errors import RETRIABLE_STATUSES, AgentError, Unauthorized, Unreachable, error_of_response
+from .errors import AgentError, Unauthorized, Unreachable, error_of_response
 
 SEND_BLOCK_BYTES = 1 << 20
 MAX_ERROR_BODY_BYTES = 1 << 16
 FIRST_DELAY_SECONDS = 0.2
 MAX_DELAY_SECONDS = 5.0
+
+Urls = Callable[[], Sequence[str]]
+"""An agent's addresses as they are known now, the likeliest first."""
+Outcome = TypeVar("Outcome")
 
 _SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -57,29 +61,46 @@ class Request:
 
 
 class Transport:
-    """Sends requests to one agent over pooled connections; safe to share between threads."""
+    """Sends requests to one agent over pooled connections; safe to share between threads.
+
+    Args:
+        urls: looked up anew for every attempt; one that does not answer is followed by the next.
+        credentials: token and CA.
+        timeouts: how long to wait and to retry.
+        pool_size: idle connections kept.
+        node: the agent's, which refuses what is meant for another one; empty = whoever answers.
+        sleep: waits so many seconds.
+
+    Raises:
+        ValueError: an address that is no agent's.
+    """
 
     def __init__(
         self,
-        url: str,
+        urls: Urls,
         credentials: Credentials,
         timeouts: Timeouts,
         pool_size: int,
+        node: str = "",
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        parsed = urllib3.util.parse_url(url)
-        if parsed.scheme != "https" or parsed.host is None:
-            raise ValueError(f"agent URL {url!r} is not allowed; it must be https://<pod IP>:<port>")
-        self._host = parsed.host
-        self._port = parsed.port or 443
-        self._url = url.rstrip("/")
+        self._urls = urls
+        self._turn = 0
+        self._node = node
         self._credentials = credentials
         self._timeouts = timeouts
         self._pool_size = pool_size
         self._sleep = sleep
         self._lock = threading.Lock()
         self._pool: urllib3.HTTPSConnectionPool | None = None
-        self._pool_context: object = None
+        self._pool_made_for: tuple[object, str] | None = None
+        check_url(self.url)
+
+    @property
+    def url(self) -> str:
+        """Where the next attempt goes."""
+        known = self._urls()
+        return known[self._turn % len(known)].rstrip("/")
 
     def send(self, request: Request, accepted: Iterable[int]) -> urllib3.BaseHTTPResponse:
         """The answer, its body not yet read; the caller must release the connection.
@@ -88,28 +109,11 @@ class Transport:
             AgentError: the agent answered with another status than those accepted.
             Unreachable: no answer within the deadline.
         """
-        started = time.monotonic()
-        delay = FIRST_DELAY_SECONDS
-        while True:
-            try:
-                return self._attempt(request, frozenset(accepted))
-            except AgentError as error:
-                if error.status and error.status not in RETRIABLE_STATUSES:
-                    raise
-                if time.monotonic() - started + delay > self._timeouts.retry_deadline_seconds:
-                    raise
-            self._sleep(delay * random.uniform(0.5, 1.0))
-            delay = min(delay * 2, MAX_DELAY_SECONDS)
+        return self._repeat(lambda: self._attempt(request, frozenset(accepted)))
 
     def send_for_body(self, request: Request, accepted: Iterable[int]) -> tuple[int, Mapping[str, str], bytes]:
         """(status, headers, whole body) of the answer; errors as for ``send``."""
-        response = self.send(request, accepted)
-        try:
-            return response.status, response.headers, response.read(decode_content=False)
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(f"{request.method} {self._url}{request.target}: {error}") from error
-        finally:
-            response.release_conn()
+        return self._repeat(lambda: self._attempt_with_body(request, frozenset(accepted)))
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -117,6 +121,32 @@ class Transport:
             if self._pool is not None:
                 self._pool.close()
             self._pool = None
+
+    def _repeat(self, attempt: Callable[[], Outcome]) -> Outcome:
+        started = time.monotonic()
+        delay, attempts = FIRST_DELAY_SECONDS, 1
+        while True:
+            try:
+                return attempt()
+            except AgentError as error:
+                passed = time.monotonic() - started
+                self._turn += error.may_pass
+                if not error.may_pass or passed + delay > self._timeouts.retry_deadline_seconds:
+                    if attempts > 1:
+                        error.message += f"; asked {attempts} times in {passed:.0f} s"
+                    raise
+            attempts += 1
+            self._sleep(delay * random.uniform(0.5, 1.0))
+            delay = min(delay * 2, MAX_DELAY_SECONDS)
+
+    def _attempt_with_body(self, request: Request, accepted: frozenset[int]) -> tuple[int, Mapping[str, str], bytes]:
+        response = self._attempt(request, accepted)
+        try:
+            return response.status, response.headers, response.read(decode_content=False)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise Unreachable(f"{request.method} {request.target}: {error}") from error
+        finally:
+            response.release_conn()
 
     def _attempt(self, request: Request, accepted: frozenset[int]) -> urllib3.BaseHTTPResponse:
         response = self._open(request)
@@ -133,7 +163,8 @@ class Transport:
     def _open(self, request: Request) -> urllib3.BaseHTTPResponse:
         try:
             authorization = f"Bearer {self._credentials.token()}"
-            pool = self._current_pool()
+            url = self.url
+            pool = self._current_pool(url)
         except OSError as error:
             raise Unauthorized(
                 401, "NoCredentials", f"cannot read the token or the agents' CA: {error}; mount them as the chart does"
@@ -144,7 +175,7 @@ class Transport:
                 request.method,
                 request.target,
                 body=body,
-                headers={"Authorization": authorization, **request.headers},
+                headers={"Authorization": authorization, **self._addressee, **request.headers},
                 timeout=urllib3.Timeout(
                     connect=self._timeouts.connect_seconds, read=request.read_seconds or self._timeouts.read_seconds
                 ),
@@ -154,20 +185,25 @@ class Transport:
                 decode_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(f"{request.method} {self._url}{request.target}: {error}") from error
+            raise Unreachable(f"{request.method} {url}{request.target}: {error}") from error
         finally:
             if body is not None and not isinstance(body, bytes):
                 body.close()
 
-    def _current_pool(self) -> urllib3.HTTPSConnectionPool:
-        """The pool for the CA as it stands now: a renewed CA gets new connections."""
+    @property
+    def _addressee(self) -> dict[str, str]:
+        return {AGENT_NODE_HEADER: self._node} if self._node else {}
+
+    def _current_pool(self, url: str) -> urllib3.HTTPSConnectionPool:
+        """The pool for address and CA as they stand now: another address, or a renewed CA, gets new connections."""
         context = self._credentials.tls_context()
         with self._lock:
-            if self._pool is None or self._pool_context is not context:
-                self._pool_context = context
+            if self._pool is None or self._pool_made_for != (context, url):
+                host, port = check_url(url)
+                self._pool_made_for = (context, url)
                 self._pool = urllib3.HTTPSConnectionPool(
-                    self._host,
-                    self._port,
+                    host,
+                    port,
                     maxsize=self._pool_size,
                     ssl_context=context,
                     server_hostname=AGENT_TLS_SERVER_NAME,
@@ -176,3 +212,15 @@ class Transport:
                     socket_options=_SOCKET_OPTIONS,
                 )
             return self._pool
+
+
+def check_url(url: str) -> tuple[str, int]:
+    """Host and port of an agent's address.
+
+    Raises:
+        ValueError: it is none; tokens never go over plain HTTP.
+    """
+    parsed = urllib3.util.parse_url(url)
+    if parsed.scheme != "https" or parsed.host is None:
+        raise ValueError(f"agent URL {url!r} is not allowed; it must be https://<node's or pod's IP>:<port>")
+    return parsed.host, parsed.port or 443

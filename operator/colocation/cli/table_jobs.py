@@ -15,6 +15,8 @@ from .job_options import JobOptions
 from .options import Target
 from .output import Format, write
 
+MAX_SUBSTITUTES_TOLD = 5
+
 Json = dict[str, Any]
 
 partition_option = click.option(
@@ -75,6 +77,11 @@ def placed_by(table: Json) -> str:
 
 
 def with_missing(text: str, result: Mapping[str, Any]) -> str:
-    """The text, and how many copies of files the operator has yet to make."""
+    """The text, how many copies of files the operator has yet to make, and where they lie meanwhile."""
     missing = result["replicas_missing"]
-    return f"{text}; the operator repairs {missing} missing copies of files" if missing else text
+    substitutes = result.get("substitutes", ())
+    elsewhere = sorted({f"bucket {one['bucket']}: {one['node']} for {one['away']}" for one in substitutes})
+    if len(elsewhere) > MAX_SUBSTITUTES_TOLD:
+        elsewhere[MAX_SUBSTITUTES_TOLD:] = [f"and {len(elsewhere) - MAX_SUBSTITUTES_TOLD} more"]
+    where = f" (they lie on other nodes meanwhile: {', '.join(elsewhere)})" if elsewhere else ""
+    return f"{text}; the operator repairs {missing} missing copies of files{where}" if missing else text

@@ -18,6 +18,7 @@ from colocation.storage.root import DataRoot
 
 from .errors import CloneFailed
 from .job import CloneJob
+from .transfers import TRANSFERS_AT_ONCE
 
 TERMINATION_LOG = Path("/dev/termination-log")
 """Where Kubernetes looks for the message of a container that ended (4096 bytes)."""
@@ -48,7 +49,7 @@ def run(environment: Mapping[str, str]) -> int:
     credentials = Credentials(directory / "token", directory / "ca.crt")
 
     def connect(source: CloneSource) -> AgentClient:
-        return AgentClient(source.url, credentials, SOURCE_TIMEOUTS, pool_size=1)
+        return AgentClient(source.url, credentials, SOURCE_TIMEOUTS, pool_size=TRANSFERS_AT_ONCE)
 
     try:
         path = Path(environment.get("COLOCATION_DATA_ROOT", DEFAULT_DATA_ROOT))
@@ -88,7 +89,7 @@ def main() -> int:
         return 1
     except Interrupted:
         _report_failure("Interrupted", "stopped by SIGTERM; the next run resumes")
-        return 1
+        os._exit(1)  # at once: a transfer's thread may wait for its source for a minute
     _log.info("complete; %d files were pulled", pulled)
     return 0
 

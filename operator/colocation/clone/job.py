@@ -1,10 +1,14 @@
 """The clone: manifests first, then what is missing of the bucket over all tables, then a last look at all of it.
 
-Nothing is remembered between runs but files: a run after a kill finds what is published and resumes what is not.
+Nothing is remembered between runs but files: a run after a kill finds what is published and resumes what is not. Only
+the bucket's own files are looked at, and at the end those that were pulled.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from colocation.agentclient import AgentClient
@@ -13,16 +17,20 @@ from colocation.model.conditions import Reason
 from colocation.model.table_manifest import manifest_path
 from colocation.storage.announcements import announce
 from colocation.storage.errors import ManifestMissing, NoRoom
+from colocation.storage.held_files import unheld_files
 from colocation.storage.incoming import remove_clone
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace
 from colocation.storage.paths import TablePath, table_path
 from colocation.storage.root import DataRoot
+from colocation.storage.wanted import WantedFile
 
 from .errors import CloneFailed
 from .progress import Progress
 from .pull import PulledFile, Puller
+from .pull_small import SmallFilesPuller
 from .sources import Sources
+from .transfers import SYNCS_AT_ONCE, Pullers, Transfers, pull_one
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +61,8 @@ class CloneJob:
         self._inventory = Inventory(root)
         self._folder = clone_directory(spec.namespace, spec.group, spec.bucket).split("/")
         rate = spec.max_bandwidth_mib_per_second
-        self._pace = Pace(None if rate is None else rate * MIB)
+        self._stop = threading.Event()
+        self._pace = Pace(None if rate is None else rate * MIB, self._stop)
         self._sources = Sources(spec.sources, connect)
         self._snapshots = _snapshots(spec)
 
@@ -67,7 +76,7 @@ class CloneJob:
             self._pull_manifests()
             missing = self._missing()
             pulled = self._pull_files(missing)
-            still_missing = [file for file in self._missing() if file.required] if missing else []
+            still_missing = self._unheld([file for file in missing if file.required])
         except NoRoom as error:
             raise CloneFailed(Reason.INSUFFICIENT_SPACE, str(error)) from error
         except ManifestMissing as error:
@@ -88,18 +97,37 @@ class CloneJob:
         puller = Puller(self._root, self._folder, self._sources, self._pace, lambda _bytes: None)
         for table, sha256, required in self._snapshots:
             if self._inventory.table(table).wanted(sha256) is None:
-                _pull(puller, PulledFile(table, manifest_path(sha256), sha256, None, required))
+                pull_one(puller, PulledFile(table, manifest_path(sha256), sha256, None, required))
 
     def _missing(self) -> list[PulledFile]:
-        """The bucket's files that are not here, or are here with a wrong content; the required ones first."""
-        missing: dict[tuple[TablePath, str], PulledFile] = {}
+        """The bucket's files that are not here, or are here with a wrong content; the required ones first.
+
+        Raises:
+            ManifestMissing: a required manifest is damaged again.
+        """
+        wanted: dict[tuple[TablePath, str], PulledFile] = {}
         for table, sha256, required in self._snapshots:
-            inventory = self._inventory.table(table)
-            if not required and inventory.wanted(sha256) is None:
-                continue
-            for path, wanted in inventory.unheld(sha256, self._spec.bucket).items():
-                missing.setdefault((table, path), PulledFile(table, path, wanted.sha256, wanted.bytes, required))
-        return list(missing.values())
+            files = self._inventory.table(table).wanted(sha256)
+            if files is None and required:
+                raise ManifestMissing(f"manifest {sha256} of {table} is damaged on node {self._spec.target}")
+            for path, file in (files or {}).items():
+                if file.bucket == self._spec.bucket:
+                    pulled = PulledFile(table, path, file.sha256, file.bytes, required)
+                    wanted.setdefault((table, path), pulled)
+        return self._unheld(wanted.values())
+
+    def _unheld(self, files: Iterable[PulledFile]) -> list[PulledFile]:
+        """Those of the files that are not here with their content, in their order."""
+        by_table: dict[TablePath, dict[WantedFile, PulledFile]] = defaultdict(dict)
+        for file in files:
+            wanted = WantedFile(file.path, self._spec.bucket, file.bytes or 0, file.sha256)
+            by_table[file.table][wanted] = file
+        unheld = [
+            by_wanted[wanted]
+            for table, by_wanted in by_table.items()
+            for wanted in unheld_files(self._root, table, by_wanted)
+        ]
+        return sorted(unheld, key=lambda file: not file.required)
 
     def _pull_files(self, missing: Sequence[PulledFile]) -> int:
         """Pull the files; how many."""
@@ -115,7 +143,9 @@ class CloneJob:
             )
         progress.add(resumed_bytes)
         _log.info("%d files, %d bytes to pull, %d resumed", len(missing), bytes_total, resumed_bytes)
-        return sum(_pull(puller, file) for file in missing)
+        with ThreadPoolExecutor(SYNCS_AT_ONCE, "sync") as syncs:
+            small = SmallFilesPuller(self._root, self._folder, self._sources, syncs, self._pace, progress.add)
+            return Transfers(Pullers(puller, small), self._stop).run(missing)
 
 
 def _snapshots(spec: CloneSpec) -> list[_Snapshot]:
@@ -127,15 +157,3 @@ def _snapshots(spec: CloneSpec) -> list[_Snapshot]:
             live.append(_Snapshot(path, table.manifest, required=True))
         retained += [_Snapshot(path, sha256, required=False) for sha256 in table.retained_manifests]
     return live + retained
-
-
-def _pull(puller: Puller, file: PulledFile) -> bool:
-    """Pull a file; whether it is here now. A file that is not required may be nowhere any more."""
-    try:
-        puller.pull(file)
-    except CloneFailed as error:
-        if file.required:
-            raise
-        _log.warning("left out: %s", error)
-        return False
-    return True

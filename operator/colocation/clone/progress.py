@@ -1,5 +1,6 @@
 """How far the clone is, written where the node's agent finds it."""
 
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ INTERVAL_SECONDS = 1.0
 
 
 class Progress:
-    """Counts bytes and writes them at most once a second."""
+    """Counts bytes and writes them at most once a second. Safe to share between threads."""
 
     def __init__(
         self, root: DataRoot, spec: CloneSpec, bytes_total: int, clock: Callable[[], float] = time.monotonic
@@ -24,15 +25,20 @@ class Progress:
         self._bytes_done = 0
         self._clock = clock
         self._due_at = clock()
+        self._lock = threading.Lock()
         self.add(0)
 
     def add(self, count: int) -> None:
         """Count bytes as done; negative when received bytes turned out to be useless."""
-        self._bytes_done += count
-        if self._clock() < self._due_at:
-            return
-        self._due_at = self._clock() + INTERVAL_SECONDS
-        progress = CloneProgress(
+        with self._lock:
+            self._bytes_done += count
+            if self._clock() < self._due_at:
+                return
+            self._due_at = self._clock() + INTERVAL_SECONDS
+            write_progress(self._root, self._current())
+
+    def _current(self) -> CloneProgress:
+        return CloneProgress(
             namespace=self._spec.namespace,
             group=self._spec.group,
             bucket=self._spec.bucket,
@@ -40,4 +46,3 @@ class Progress:
             bytes_total=self._bytes_total,
             updated_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         )
-        write_progress(self._root, progress)

@@ -1,4 +1,4 @@
-"""Pulls one file: from the least busy source, on from what is there already, verified before it is published."""
+"""Pulls one file: on from what is there already, verified before it is published."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class PulledFile:
 
 
 class Puller:
-    """Pulls files into the clone's folder below ``.incoming`` and publishes them.
+    """Pulls files into the clone's folder below ``.incoming`` and publishes them. Safe to share between threads.
 
     Args:
         root: the data root of this node.
@@ -62,10 +62,10 @@ class Puller:
         self._pace = pace
         self._advance = advance
 
-    def pull(self, file: PulledFile) -> None:
+    def pull(self, file: PulledFile, turn: int = 0) -> None:
         """Publish the file, over a damaged one if need be.
 
-        Each source is tried until none brings a further byte.
+        Each source is tried, that of the ``turn`` first, until none brings a further byte.
 
         Raises:
             CloneFailed: no source has it whole.
@@ -74,7 +74,7 @@ class Puller:
         failures: dict[str, str] = {}
         for _ in range(MAX_ROUNDS):
             before = self.received_bytes(file)
-            for source in self._sources:
+            for source in self._sources.order(turn):
                 failure = self._attempt(file, source)
                 if failure is None:
                     return

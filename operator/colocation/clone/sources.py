@@ -1,7 +1,8 @@
 """The agents that a clone may pull from: the least busy first, the next one when it fails."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from colocation.agentclient import AgentClient, AgentError
@@ -19,7 +20,7 @@ class Source:
 
 
 class Sources:
-    """Keeps to one source while it serves, so that connections are used again.
+    """Spreads transfers over the sources. Safe to share between threads.
 
     Args:
         wanted: the sources, best first.
@@ -27,16 +28,26 @@ class Sources:
     """
 
     def __init__(self, wanted: Sequence[CloneSource], connect: Callable[[CloneSource], AgentClient]) -> None:
-        self._sources = _least_busy_first([Source(source.node, connect(source)) for source in wanted])
+        self._lock = threading.Lock()
+        self._sound = _least_busy_first([Source(source.node, connect(source)) for source in wanted])
+        self._failed: list[Source] = []
 
-    def __iter__(self) -> Iterator[Source]:
-        """The sources in the order in which to try them; a failed one has moved to the end."""
-        return iter(tuple(self._sources))
+    def order(self, turn: int) -> tuple[Source, ...]:
+        """The sources in the order in which to try them: transfers of other turns begin with other sources.
+
+        One that has failed comes last from then on.
+        """
+        with self._lock:
+            start = turn % len(self._sound) if self._sound else 0
+            return (*self._sound[start:], *self._sound[:start], *self._failed)
 
     def demote(self, source: Source) -> None:
         """Try this one last from now on."""
-        self._sources.remove(source)
-        self._sources.append(source)
+        with self._lock:
+            for sources in (self._sound, self._failed):
+                if source in sources:
+                    sources.remove(source)
+            self._failed.append(source)
 
 
 def _least_busy_first(sources: list[Source]) -> list[Source]:

@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import sys
+from asyncio import sslproto
 
 import kopf
 
@@ -15,6 +16,10 @@ WRONG_USAGE = 2
 COLLECTION_THRESHOLDS = (50_000, 20, 50)
 """Python's own (700, 10, 10) walk over a large cluster's objects again and again while they arrive; few of them are
 in cycles.
+"""
+MAX_TLS_READ_BYTES = 32 << 10
+"""asyncio keeps a buffer of the largest read for each TLS connection, and OpenSSL another one; 256 KiB each make half
+a gigabyte with the agents of a thousand nodes.
 """
 
 
@@ -32,6 +37,7 @@ def main() -> int:
 
 async def _run() -> int:
     gc.set_threshold(*COLLECTION_THRESHOLDS)
+    sslproto.SSLProtocol.max_size = MAX_TLS_READ_BYTES
     from . import handlers  # noqa: F401, registers itself with kopf, which needs a process of its own
 
     died = asyncio.Event()

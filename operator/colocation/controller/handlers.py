@@ -1,7 +1,7 @@
 """kopf's handlers: they only pass on what they hear.
 
 Only event handlers: they put no finalizers and no annotations on objects, so that whatever a user deletes goes at once,
-whether the operator runs or not.
+whether the operator runs or not. Tables are watched beside kopf (``kube.own_watches``): there are too many of them.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 import kopf
 
-from ..kube.api import GROUPS, NODES, TABLES, Resource, connect
+from ..kube.api import GROUPS, NODES, Resource, connect
 from .http import HttpServers
 from .kopf_storages import NoLastState, NoProgress
 from .operator import Operator
@@ -62,5 +62,5 @@ def _handler(resource: Resource) -> Callable[..., Awaitable[None]]:
     return changed
 
 
-for _resource in (GROUPS, TABLES, NODES):
+for _resource in (GROUPS, NODES):
     kopf.on.event(_resource.group, _resource.version, _resource.plural)(_handler(_resource))

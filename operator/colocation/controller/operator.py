@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -16,7 +17,7 @@ from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
 from ..kube.agent_channel import HttpChannel
-from ..kube.api import GROUPS, JOBS, PODS, Api, Resource
+from ..kube.api import GROUPS, JOBS, PODS, TABLES, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
@@ -102,6 +103,7 @@ class Operator:
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
         self._tasks: list[asyncio.Task[None]] = []
+        self._follows_tables = False
         self._resync_at = 0.0
         self._advanced_at = self._leading_since = self._succeeded_at = time.monotonic()
         self._failed_in_a_row = 0
@@ -114,9 +116,12 @@ class Operator:
             for one in (PODS, JOBS)
         )
         for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
-            task = asyncio.create_task(work, name=name)
-            task.add_done_callback(self._ended)
-            self._tasks.append(task)
+            self._begin(work, name)
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
 
     async def stop(self) -> None:
         """End the passes, wherever they are, give up the Lease, and close all connections."""
@@ -246,6 +251,10 @@ class Operator:
             logger.warning("the full lists were not taken: %s", error)
             self._resync_at = now + MAX_FAILURE_INTERVAL_SECONDS
             return
+        if not self._follows_tables:
+            self._follows_tables = True
+            since = str(self._cluster.listed_at[TABLES])
+            self._begin(follow(self._api, TABLES, "", "", self.take, since), TABLES.plural)
         self._reconciler.forget_writes()
         self._resync_at = now + self._settings.resync_seconds
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -71,6 +71,29 @@ class Expired(ApiError):
     """410: the API server does not remember the rest of a list any more."""
 
 
+class Listing(Protocol):
+    """Takes the objects of a full list as its pages arrive: never all of them are here as JSON at one time."""
+
+    def begin(self) -> None:
+        """The first page follows; what was taken before was of a list that could not be finished."""
+
+    def take(self, body: JsonObject) -> None:
+        """The next object."""
+
+
+class _Collected:
+    """Keeps all objects."""
+
+    def __init__(self) -> None:
+        self.objects: list[JsonObject] = []
+
+    def begin(self) -> None:
+        self.objects = []
+
+    def take(self, body: JsonObject) -> None:
+        self.objects.append(body)
+
+
 async def connect() -> "Api":
     """Inside a pod by its ServiceAccount, else by the user's kubeconfig."""
     configuration = client.Configuration()
@@ -92,32 +115,41 @@ class Api:
         await self._client.close()
 
     async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[JsonObject], int]:
-        """(objects, resource version of the list), read in pages; ``labels`` is a label selector.
+        """(objects, resource version of the list); ``labels`` is a label selector."""
+        collected = _Collected()
+        version = await self.list_into(collected, resource, namespace, labels)
+        return collected.objects, version
+
+    async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
+        """Give all objects to ``listing``, page by page; the resource version of the list.
 
         A list that takes so long that the API server forgets its beginning is begun anew, at last in one piece.
         """
         query = [("labelSelector", labels)] if labels else []
         for _ in range(MAX_PAGED_ATTEMPTS):
             try:
-                return await self._list_pages(resource, namespace, [*query, ("limit", str(PAGE_OBJECTS))])
+                return await self._list_pages(listing, resource, namespace, [*query, ("limit", str(PAGE_OBJECTS))])
             except Expired:
                 continue
-        return await self._list_pages(resource, namespace, query)
+        return await self._list_pages(listing, resource, namespace, query)
 
     async def _list_pages(
-        self, resource: Resource, namespace: str, query: list[tuple[str, str]]
-    ) -> tuple[list[JsonObject], int]:
-        objects: list[JsonObject] = []
+        self, listing: Listing, resource: Resource, namespace: str, query: list[tuple[str, str]]
+    ) -> int:
+        listing.begin()
         page = query
         while True:
             answer = await self._request("GET", resource.path(namespace), query=page)
             try:
-                objects += answer["items"] or []
+                objects = list(answer["items"] or [])
                 version, more = int(answer["metadata"]["resourceVersion"]), answer["metadata"].get("continue")
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise ApiError(0, f"GET {resource.path(namespace)}: the answer is no list: {error!r}") from error
+            del answer
+            for body in objects:
+                listing.take(body)
             if not more:
-                return objects, version
+                return version
             page = [*query, ("continue", more)]
 
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:

@@ -93,10 +93,16 @@ class Conversation:
         self._held_at = 0.0
         self._held: asyncio.Task[tuple[int, bytes]] | None = None
         self._is_old = False
+        self._says_all = False
 
-    def ask(self, wanted: Asked) -> None:
-        """Ask about these tables, now; a question that is being held is given up for it."""
+    def ask(self, wanted: Asked, in_full: bool = False) -> None:
+        """Ask about these tables, now; a question that is being held is given up for it.
+
+        ``in_full``: the agent shall say all of it again. Its uptime above all, which orders end by: an answer that was
+        long on its way tells an old one, and "nothing has changed" tells none.
+        """
         self.wanted, self._due = wanted, True
+        self._says_all = self._says_all or in_full
         self._nudge.set()
         if self._held is not None:
             self._held.cancel()
@@ -157,6 +163,8 @@ class Conversation:
         gate = self._around.exchanges if self.view.silent_since is None else self._around.first_contacts
         async with gate:
             self._due = False
+            if self._says_all:
+                self._revision, self._says_all = None, False
             wanted, asked_at = self.wanted, self._around.now()
             answer = await self._around.channel.send(self.url, self._question(wanted, 0.0), 0.0)
         self._take(answer, wanted, asked_at)
@@ -227,9 +235,10 @@ class Conversation:
             return
         report = self._checked(parsed(AgentReport, body))
         memory = self._around.memory
-        said = {key: one for one in report.tables if (key := (one.namespace, one.directory)) in wanted}
-        for told in said.values():
-            memory.take(told)
+        told = {(one.namespace, one.directory): one for one in report.tables}
+        said = {key: told[key] for key in wanted if key in told}  # in the keys that all conversations share
+        for one in said.values():
+            memory.take(one)
         kept = self._kept(wanted)
         tables = said if report.is_full else {**kept, **said} if said else kept
         self._revision = report.revision

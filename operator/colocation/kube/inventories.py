@@ -104,11 +104,14 @@ class Inventories:
         await (self._wait_while_they_answer() if first else self._wait(ANSWER_WAIT_SECONDS))
         self._awaited.clear()
 
-    def ask_again(self, url: str) -> None:
-        """Ask the agent at this URL once more, now: it has just done what it was told."""
+    def ask_again(self, url: str, in_full: bool = False) -> None:
+        """Ask the agent at this URL once more, now: it has just ended what it was told.
+
+        ``in_full``: it refused, as what was decided on is not so; that nothing has changed since would not help then.
+        """
         conversation = self._by_url.get(url)
         if conversation is not None:
-            conversation.ask(conversation.wanted)
+            conversation.ask(conversation.wanted, in_full)
 
     def forget_bytes(self, keys: Iterable[BytesKey]) -> None:
         """Of manifests that are not wanted any more."""

@@ -1,15 +1,38 @@
 """What all agents together have said of each manifest: how large its buckets are, and every report of one only once.
 
-A large cluster has millions of bucket reports, most of them equal: replicas are, and so is what a node lacks.
+A large cluster has millions of bucket reports, most of them equal: replicas are, and so is what a node lacks. All that
+one agent says of a manifest is equal to what another one says that holds the same buckets.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ..model.agent import BucketReport, TableReport
 from ..state.observation import BucketBytes
 
 BytesKey = tuple[str, str, str]
 """(namespace, directory, manifest)."""
+MAX_KINDS = 64
+"""Different words about one manifest that are remembered: as many as a map of that many buckets has kinds of nodes."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """Of one manifest, by any agent. ``tables``: the buckets of whole reports."""
+
+    buckets: dict[BucketReport, BucketReport] = field(default_factory=dict)
+    tables: list[dict[int, BucketReport]] = field(default_factory=list)
+
+    def shared(self, buckets: dict[int, BucketReport]) -> dict[int, BucketReport]:
+        """These buckets, as far as possible in the objects that are here."""
+        known = self.buckets
+        same = {number: known.setdefault(bucket, bucket) for number, bucket in buckets.items()}
+        for table in self.tables:
+            if table == same:
+                return table
+        if len(self.tables) < MAX_KINDS:
+            self.tables.append(same)
+        return same
 
 
 class ManifestMemory:
@@ -17,7 +40,7 @@ class ManifestMemory:
 
     def __init__(self) -> None:
         self._bytes: dict[BytesKey, BucketBytes] = {}
-        self._known: dict[BytesKey, dict[BucketReport, BucketReport]] = {}
+        self._known: dict[BytesKey, _Said] = {}
         self._shown: Mapping[BytesKey, BucketBytes] | None = None
 
     @property
@@ -32,9 +55,8 @@ class ManifestMemory:
         if table.manifest is None:
             return
         key = (table.namespace, table.directory, table.manifest)
-        known = self._known.setdefault(key, {})
-        for number, bucket in table.buckets.items():
-            table.buckets[number] = known.setdefault(bucket, bucket)
+        known = self._known.setdefault(key, _Said())
+        object.__setattr__(table, "buckets", known.shared(table.buckets))
         if table.manifest_present:
             self._learn_bytes(key, {number: bucket.bytes_wanted for number, bucket in table.buckets.items()})
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..agentclient import AgentClient, AgentError, Credentials, StaleOrder, StaleTerm, Timeouts
 from .errors import ClusterError, StaleDecision
@@ -56,14 +56,15 @@ class AgentOrders:
 
     Args:
         connect: makes a client for an agent's URL.
-        ended: called with the URL of an agent that has just answered an order: what it holds may have changed.
+        ended: called with the URL of an agent whose order has just ended, as what it holds may have changed; and with
+            whether it found the order stale: what is known of it is not enough to decide on.
         heard_term: called when an agent has heard of a newer term of leadership.
     """
 
     def __init__(
         self,
         connect: Callable[[str], AgentClient],
-        ended: Callable[[str], None] = lambda url: None,
+        ended: Callable[[str, bool], None] = lambda url, was_stale: None,
         heard_term: Callable[[int], None] = lambda term: None,
     ) -> None:
         self._connect = connect
@@ -92,7 +93,7 @@ class AgentOrders:
         agent.used_at = now
         await self._wait_for_turn(url, agent)
         future = loop.run_in_executor(self._executor, _in_time, order, agent.client, loop.time, now + within_seconds)
-        future.add_done_callback(lambda _: self._end(url, agent))
+        future.add_done_callback(lambda done: self._end(url, agent, done))
         await asyncio.wait({future}, timeout=max(0.0, now + ORDER_WAIT_SECONDS - loop.time()))
         if not future.done():
             message = f"agent at {url} has not answered within {ORDER_WAIT_SECONDS} s; it may still do it"
@@ -127,9 +128,10 @@ class AgentOrders:
         finally:
             agent.waiting -= 1
 
-    def _end(self, url: str, agent: _Agent) -> None:
+    def _end(self, url: str, agent: _Agent, done: "asyncio.Future[Any]") -> None:
         agent.turn.release()
-        self._ended(url)
+        is_answered = not done.cancelled() and done.exception() is None
+        self._ended(url, is_answered and isinstance(done.result(), StaleOrder))
 
     def _close_idle(self, now: float) -> None:
         for url, agent in list(self._agents.items()):

@@ -1,7 +1,8 @@
-"""Watches of the operator's own namespace: agents' pods and clone Jobs.
+"""Watches of our own, beside kopf's: agents' pods, clone Jobs, tables.
 
 kopf watches either all namespaces or some, for every kind alike. Groups and tables are everywhere; pods and Jobs of
-others are none of our business, and so need no right that is valid for the whole cluster.
+others are none of our business, and so need no right that is valid for the whole cluster. Tables are too many for kopf:
+it lists all objects in one piece, and has a task and a queue for each (docs/decisions/0037-tables-beside-kopf.md).
 """
 
 import asyncio
@@ -14,18 +15,23 @@ from .errors import ClusterError
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0
-"""Between two watches, so that an API server that ends each at once is not asked without end."""
+"""From the beginning of a watch to that of the next one, at least: an API server that ends each at once is not asked
+without end."""
 
 Take = Callable[[Resource, JsonObject, bool], object]
 
 
-async def follow(api: Api, resource: Resource, namespace: str, labels: str, take: Take) -> None:
-    """Pass on every change of the namespace's objects that have these labels, for ever.
+async def follow(
+    api: Api, resource: Resource, namespace: str, labels: str, take: Take, since: str = ""
+) -> None:
+    """Pass on every change of the objects that have these labels, for ever.
 
+    ``namespace``: empty = of all namespaces. ``since``: a resource version, or "" to begin with all that is there.
     What a gap between two watches hides, the full lists find that are taken from time to time.
     """
-    version = ""
+    version, loop = since, asyncio.get_running_loop()
     while True:
+        next_at = loop.time() + PAUSE_SECONDS
         try:
             async for event in api.watch(resource, namespace, labels, version):
                 body = event["object"]
@@ -35,5 +41,5 @@ async def follow(api: Api, resource: Resource, namespace: str, labels: str, take
         except Expired:
             version = ""
         except (ClusterError, KeyError, TypeError) as error:
-            logger.warning("the watch of %s in %s broke and is begun anew: %s", resource.plural, namespace, error)
-        await asyncio.sleep(PAUSE_SECONDS)
+            logger.warning("the watch of %s broke and is begun anew: %s", resource.path(namespace), error)
+        await asyncio.sleep(next_at - loop.time())

@@ -51,6 +51,8 @@ class LiveCluster:
         ca_path: PEM file of the agents' CA.
         term: of this operator's leadership.
         tolerated_taints: keys of taints with which Nodes take new replicas all the same.
+
+    ``listed_at``: the resource versions of the last full lists.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class LiveCluster:
         self._ca_certificate = ""
         self._version = 0
         self._namespace_uids: dict[str, str] = {}
+        self.listed_at: dict[Resource, int] = {}
+        self._readers_urls: Mapping[str, str] = {}
 
     @property
     def _stores(self) -> Mapping[Resource, Store[Any]]:
@@ -111,19 +115,27 @@ class LiveCluster:
     async def resync(self) -> bool:
         """Take full lists of everything; whether they changed anything. Must be called before the first pass."""
         changed = False
-        for resource, store in self._stores.items():
-            namespace = self._namespace if resource in (PODS, JOBS) else ""
-            before = self._tables.objects
-            bodies, version = await self._api.list_all(resource, namespace, LABEL_SELECTORS.get(resource, ""))
-            changed = store.replace(bodies, version) or changed
-            if resource == TABLES:
-                uids = {table.identity.uid for table in self._tables}
-                for table in before:
-                    if table.identity.uid not in uids:
-                        self._remember_drop(table)
+        for resource in self._stores:
+            changed = await self._list(resource) or changed
         self._inventories.keep_bytes(frozenset(self._questions.live_manifests))
-        self._version += changed
         return changed
+
+    async def _list(self, resource: Resource) -> bool:
+        """Take the full list of one kind. What a list tells before it breaks off counts, too."""
+        namespace = self._namespace if resource in (PODS, JOBS) else ""
+        before, listing = self._tables.objects, self._stores[resource].listing()
+        try:
+            version = await self._api.list_into(listing, resource, namespace, LABEL_SELECTORS.get(resource, ""))
+            listing.end(version)
+        finally:
+            self._version += listing.has_changed
+        self.listed_at[resource] = version
+        if resource == TABLES:
+            uids = {table.identity.uid for table in self._tables}
+            for table in before:
+                if table.identity.uid not in uids:
+                    self._remember_drop(table)
+        return listing.has_changed
 
     async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         """Ask the agents what is new to ask, then tell what is known now.
@@ -140,7 +152,7 @@ class LiveCluster:
         now = self._now()
         certificate = self._read_ca()
         seen = self._sightings.look(self._groups.objects, self._tables.objects, now)
-        return Observation(
+        observation = Observation(
             now=now,
             groups=self._groups.objects,
             tables=self._tables.objects,
@@ -157,7 +169,11 @@ class LiveCluster:
             started_at=seen.started_at,
             snapshots_seen_at=seen.snapshots_seen_at,
             tables_seen_at=seen.tables_seen_at,
+            last_readers_urls=self._readers_urls,
         )
+        nodes = {node.name for node in self._nodes}
+        self._readers_urls = {node: url for node, url in observation.readers_urls.items() if node in nodes}
+        return observation
 
     async def _ask_agents(self, doubtful: Mapping[str, datetime]) -> None:
         """About what their nodes should hold, and then about what else lies there."""

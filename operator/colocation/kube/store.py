@@ -5,7 +5,7 @@ The three sources race; resource versions decide which word is the newest. Kuber
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, Generic, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -82,18 +82,17 @@ class Store(Generic[Parsed]):
         self._removed[key] = version
         return self._forget(key)
 
-    def replace(self, bodies: Iterable[JsonObject], list_version: int) -> bool:
-        """Take a full list made at ``list_version``; whether it changed anything. Newer words stay."""
-        bodies = list(bodies)
-        listed = {identified[0] for body in bodies if (identified := _identify(body))}
+    def listing(self) -> "StoreListing":
+        """Takes a full list, object by object; a store takes one at a time."""
+        return StoreListing(self)
+
+    def keep(self, listed: Container[Key], list_version: int) -> bool:
+        """Forget what a full list of this version lacks; whether that was anything. Newer words stay."""
         gone = [key for key, version in self._versions.items() if key not in listed and version <= list_version]
-        changed = bool(gone)
         for key in gone:
             self._forget(key)
         self._removed = {key: version for key, version in self._removed.items() if version > list_version}
-        for body in bodies:
-            changed = self.put(body) or changed
-        return changed
+        return bool(gone)
 
     def _forget(self, key: Key) -> bool:
         self._versions.pop(key, None)
@@ -101,6 +100,30 @@ class Store(Generic[Parsed]):
             return False
         self._sorted = None
         return True
+
+
+class StoreListing:
+    """A full list on its way into a store. ``has_changed``: whether anything that we look at was another before."""
+
+    def __init__(self, store: Store[Any]) -> None:
+        self.has_changed = False
+        self._store = store
+        self._listed: set[Key] = set()
+
+    def begin(self) -> None:
+        """See ``api.Listing``."""
+        self._listed = set()
+
+    def take(self, body: JsonObject) -> None:
+        """See ``api.Listing``."""
+        identified = _identify(body)
+        if identified is not None:
+            self._listed.add(identified[0])
+            self.has_changed = self._store.put(body) or self.has_changed
+
+    def end(self, list_version: int) -> None:
+        """The list is whole, and was made at ``list_version``."""
+        self.has_changed = self._store.keep(self._listed, list_version) or self.has_changed
 
 
 def _identify(body: JsonObject) -> tuple[Key, int] | None:

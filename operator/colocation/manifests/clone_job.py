@@ -96,7 +96,12 @@ def _pod_spec(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
         "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
         "affinity": _only_on(spec.target),
         "tolerations": _TOLERATIONS,
-        "securityContext": {"runAsUser": settings.user_id, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": settings.user_id,
+            "runAsGroup": settings.user_id,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [_container(spec, settings)],
         "volumes": [
             {"name": "data", "hostPath": {"path": settings.data_root, "type": "Directory"}},

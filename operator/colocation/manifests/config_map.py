@@ -10,7 +10,7 @@ import yaml
 
 from ..model.base import Frozen
 from ..model.freshness import SIGN_OF_LIFE_KEY, SignOfLife
-from ..model.names import CA_PATH
+from ..model.names import AGENTS_KEY, CA_PATH
 from .spark_pods import (
     SparkPlacement,
     driver_pod_template,
@@ -39,7 +39,7 @@ def spark_config_map_data(content: SparkConfigMap, sign: SignOfLife | None = Non
     signed = {SIGN_OF_LIFE_KEY: json.dumps(sign.to_json_dict()) + "\n"} if sign else {}
     return {
         **signed,
-        "agents.json": json.dumps(dict(sorted(content.agent_urls.items())), indent=2) + "\n",
+        AGENTS_KEY: json.dumps(dict(sorted(content.agent_urls.items())), indent=2) + "\n",
         CA_KEY: content.ca_certificate,
         "driver-pod-template.yaml": driver,
         "executor-pod-template.yaml": executor,

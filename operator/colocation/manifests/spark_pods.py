@@ -12,6 +12,7 @@ from typing import Any
 
 from ..model.base import Frozen
 from ..model.names import (
+    AGENTS_KEY,
     CA_PATH,
     DEFAULT_DATA_ROOT,
     LABEL_GROUP,
@@ -117,7 +118,9 @@ def data_volume(placement: SparkPlacement) -> KubernetesObject:
 
 
 def access_volume(placement: SparkPlacement) -> KubernetesObject:
-    """A ServiceAccount token that agents accept, and the CA of their certificate; the kubelet renews both."""
+    """A ServiceAccount token that agents accept, the CA of their certificate, and their addresses; the kubelet renews
+    all three.
+    """
     token = {
         "audience": TOKEN_AUDIENCE,
         "expirationSeconds": TOKEN_LIFETIME_SECONDS,
@@ -126,7 +129,7 @@ def access_volume(placement: SparkPlacement) -> KubernetesObject:
     certificate = CA_PATH.rpartition("/")[2]
     config_map = {
         "name": config_map_of(placement.namespace, (placement.group_namespace or placement.namespace, placement.group)),
-        "items": [{"key": certificate, "path": certificate}],
+        "items": [{"key": key, "path": key} for key in (certificate, AGENTS_KEY)],
     }
     sources = [{"serviceAccountToken": token}, {"configMap": config_map}]
     return {"name": ACCESS_VOLUME, "projected": {"sources": sources}}

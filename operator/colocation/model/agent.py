@@ -200,6 +200,17 @@ class DamageAnswer(Observed):
     damaged: bool
 
 
+MAX_FILES_AT_ONCE = 1024
+MAX_BYTES_AT_ONCE = 4 << 20
+"""Of one file among several that are asked for at once; larger ones are asked for alone."""
+
+
+class FilesRequest(Frozen):
+    """The contents of several small files of a table, in one answer; see ``model.file_frames``."""
+
+    paths: tuple[str, ...] = Field(min_length=1, max_length=MAX_FILES_AT_ONCE)
+
+
 class CollectRequest(Frozen):
     """Remove the data files and manifests that none of ``manifests`` names and that are older than the grace."""
 

@@ -1,7 +1,8 @@
 """The base class of every type in the model, and what the types need that there are hundreds of thousands of."""
 
 import sys
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -15,6 +16,15 @@ _NO_FIELDS: set[str] = set()
 """Of all values; pydantic copies it before it would change it."""
 Shared = Annotated[str, AfterValidator(sys.intern)]
 """A text that many values have: kept once."""
+Value = TypeVar("Value")
+MAX_REMEMBERED_VALUES = 16_384
+_first_of_equal_ones = lru_cache(maxsize=MAX_REMEMBERED_VALUES)(lambda value: value)
+
+
+def first_of_equal_ones(value: Value) -> Value:
+    """The first value that is equal to this one: thousands of tables have few columns and settings between them."""
+    found: Value = _first_of_equal_ones(value)
+    return found
 
 
 class Frozen(BaseModel):

@@ -8,17 +8,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from .base import Observed
+from .base import Observed, Shared
 from .times import Time
 
 
 class Condition(Observed):
     """metav1.Condition. ``status`` is ``True``, ``False`` or ``Unknown``; times are RFC 3339, UTC."""
 
-    type: str
+    type: Shared
     status: Literal["True", "False", "Unknown"]
-    reason: str = Field(description="Why, in one word.")
-    message: str = Field("", description="Why, in words.")
+    reason: Shared = Field(description="Why, in one word.")
+    message: Shared = Field("", description="Why, in words.")
     last_transition_time: Time | None = Field(None, description="When the status last changed.")
     observed_generation: int | None = Field(None, description="The generation of the spec that this is about.")
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from .base import Frozen, Observed
+from .base import Frozen, Observed, Shared
 from .conditions import Condition, Reason
 from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
 from .members import GroupMember, RecycledTable
@@ -40,7 +40,7 @@ class Balancing(Frozen):
     )
 
 
-BucketSequence = tuple[tuple[str, ...], ...]
+BucketSequence = tuple[tuple[Shared, ...], ...]
 """Nodes per bucket; index = bucket. The order within a bucket has no meaning."""
 
 

@@ -5,9 +5,9 @@ Only what the manifests on the nodes do not say: which manifest was the committe
 
 from pydantic import Field
 
-from .base import Observed
+from .base import Observed, Shared
 from .names import table_directory
-from .table import COLUMNS_DIGEST_DIGITS, Compaction, Retention, TableSnapshot
+from .table import COLUMNS_DIGEST_DIGITS, Compaction, Retention, SharedCompaction, SharedRetention, TableSnapshot
 from .times import MAX_SECONDS, Time
 
 MAX_TABLES = 1000
@@ -19,17 +19,17 @@ MAX_RECYCLED_TABLES = 500
 class GroupMember(Observed):
     """A table that the group places, as it was last seen."""
 
-    namespace: str
-    name: str
-    uid: str
+    namespace: Shared
+    name: Shared
+    uid: Shared
     snapshot: TableSnapshot | None = None
     recycle_after_seconds: int = Field(
         86400, ge=0, le=MAX_SECONDS, description="How long its files are kept once it is dropped."
     )
-    retention: Retention = Retention()
-    compaction: Compaction = Compaction()
+    retention: SharedRetention = Retention()
+    compaction: SharedCompaction = Compaction()
     replicas: int | None = Field(None, description="Of the table, when the group took its spec last.")
-    columns_digest: str = Field(
+    columns_digest: Shared = Field(
         "", max_length=COLUMNS_DIGEST_DIGITS, description="Of the columns that the group took last; see the table."
     )
     leaving: bool = Field(

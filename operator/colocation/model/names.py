@@ -58,13 +58,18 @@ AGENT_PORT = 8440
 AGENT_HEALTH_PORT = 8441
 """Plain HTTP: healthz, readyz, metrics; no table is named there."""
 AGENT_TLS_SERVER_NAME = "colocation-agent"
-"""The DNS name in every agent's certificate: agents are dialled by pod IP and verified by this name."""
+"""The DNS name in every agent's certificate: agents are dialled by an IP address and verified by this name."""
+AGENT_NODE_HEADER = "Colocation-Node"
+"""The node whose agent a caller means: addresses are given to others in time, and every agent has the same name."""
 
 TOKEN_AUDIENCE = "colocation.dev"
 """Audience of the projected ServiceAccount tokens that agents accept."""
 TOKEN_DIRECTORY = "/var/run/secrets/colocation.dev"
 TOKEN_PATH = f"{TOKEN_DIRECTORY}/token"
 CA_PATH = f"{TOKEN_DIRECTORY}/ca.crt"
+AGENTS_KEY = "agents.json"
+"""Of a group's ConfigMap: node -> its agent's URL. Spark's pods have it as a file beside the CA, which the kubelet
+renews."""
 
 SPARK_CONFIG_MAP_SUFFIX = "-spark"
 

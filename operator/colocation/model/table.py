@@ -3,13 +3,14 @@
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from .base import Frozen, Observed
+from .base import Frozen, Observed, Shared, first_of_equal_ones
 from .conditions import Condition
 from .limits import (
     MAX_BUCKETS,
@@ -44,6 +45,7 @@ class Column(Frozen):
         return self.stored_as or self.name
 
 
+SharedColumn = Annotated[Column, AfterValidator(first_of_equal_ones)]
 COLUMNS_DIGEST_DIGITS = 16
 
 
@@ -75,19 +77,23 @@ class Compaction(Frozen):
     )
 
 
+SharedRetention = Annotated[Retention, AfterValidator(first_of_equal_ones)]
+SharedCompaction = Annotated[Compaction, AfterValidator(first_of_equal_ones)]
+
+
 class ColocatedTableSpec(Frozen):
-    colocate_with: str = Field(
+    colocate_with: Shared = Field(
         "",
         description="The group's name, or <namespace>/<name> for a group of another namespace that allows it; "
         "empty = in no group. A missing group is made.",
     )
-    columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=MAX_COLUMNS)] = Field(
+    columns: Annotated[tuple[SharedColumn, ...], Field(min_length=1, max_length=MAX_COLUMNS)] = Field(
         description="All columns, partition columns too."
     )
-    bucketed_by: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_KEY_COLUMNS)] = Field(
+    bucketed_by: Annotated[tuple[Shared, ...], Field(min_length=1, max_length=MAX_KEY_COLUMNS)] = Field(
         description="The bucket key's columns; order counts."
     )
-    partitioned_by: Annotated[tuple[str, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
+    partitioned_by: Annotated[tuple[Shared, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
         (), description="Partition columns; may differ between the tables of a group."
     )
     buckets: int | None = Field(
@@ -96,14 +102,14 @@ class ColocatedTableSpec(Frozen):
     replicas: int | None = Field(
         None, ge=1, le=MAX_REPLICAS, description="Must equal the group's. Left out, also later: as the group says."
     )
-    sorted_by: Annotated[tuple[str, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
+    sorted_by: Annotated[tuple[Shared, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
         (), description="Order of rows within a bucket file; default: the bucket key."
     )
     recycle_after_seconds: int = Field(
         86400, ge=0, le=MAX_SECONDS, description="How long a dropped table's files are kept."
     )
-    retention: Retention = Retention()
-    compaction: Compaction = Compaction()
+    retention: SharedRetention = Retention()
+    compaction: SharedCompaction = Compaction()
 
     @model_validator(mode="after")
     def _columns_exist(self) -> "ColocatedTableSpec":
@@ -184,7 +190,7 @@ class TableSnapshot(Observed):
     """What readers see: the one commit point of a table. ``manifest`` is ``sha256:<hex>`` of the manifest file."""
 
     id: Count = Field(description="Grows with every commit.")
-    manifest: str = Field(
+    manifest: Shared = Field(
         description="sha256:<hex> of the manifest, which lists every file.",
         json_schema_extra={"pattern": MANIFEST_PATTERN, "maxLength": 71},
     )
@@ -204,26 +210,26 @@ class TableSnapshot(Observed):
     @property
     def manifest_sha256(self) -> str:
         """The manifest's digest, 64 hex digits, which is also its file name."""
-        return self.manifest.removeprefix("sha256:")
+        return sys.intern(self.manifest.removeprefix("sha256:"))
 
 
 class ColocatedTableStatus(Observed):
     observed_generation: Count | None = Field(None, description="The generation of the spec that this status is about.")
     accepted: bool | None = Field(None, description="Whether the group takes the table.")
-    group: str | None = Field(
+    group: Shared | None = Field(
         None,
         max_length=MAX_GROUP_REFERENCE_LENGTH,
         description="The group that places the table now, as colocateWith would name it. While colocateWith changes "
         "this is the old one, until every replica is complete in the new one.",
     )
-    group_id: str | None = Field(None, max_length=63, description="Id of the group that places the table.")
+    group_id: Shared | None = Field(None, max_length=63, description="Id of the group that places the table.")
     buckets: int | None = Field(
         None, ge=1, le=MAX_BUCKETS, description="Buckets of the table's files: of the group that took it."
     )
     replicas: int | None = Field(
         None, ge=1, le=MAX_REPLICAS, description="Replicas that the spec, or else the group, said at that time."
     )
-    columns: Annotated[tuple[Column, ...], Field(max_length=MAX_COLUMNS)] = Field(
+    columns: Annotated[tuple[SharedColumn, ...], Field(max_length=MAX_COLUMNS)] = Field(
         (), description="Those that were accepted last; files that are there fit them."
     )
     snapshot: TableSnapshot | None = None

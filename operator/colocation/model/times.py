@@ -1,6 +1,7 @@
 """Times as they stand in Kubernetes objects: RFC 3339 with a time zone. Whoever wrote one is not trusted."""
 
 import re
+import sys
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def _time(pattern: str) -> tuple[FieldInfo, AfterValidator]:
     def check(text: str) -> str:
         if parse_time(text) is None or not expression.fullmatch(text):
             raise ValueError("allowed is a time of RFC 3339 with a time zone, e.g. 2026-11-21T00:00:00Z")
-        return text
+        return sys.intern(text)
 
     schema: JsonDict = {"format": "date-time", "pattern": pattern, "maxLength": MAX_TIME_LENGTH}
     return Field(json_schema_extra=schema), AfterValidator(check)

@@ -20,12 +20,13 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import MoveKind
 
 from .balance import is_balanced
+from .cluster import Standing
 from .evenness.exchange import affordable_placement
 from .evenness.min_cost_flow import EvennessProblem, solve
 from .evenness.shares import is_even
 from .status import failing_message
 from .transitions import LOST_FOR_GOOD, MovePlan, too_few_nodes, unschedulable_nodes
-from .view import GroupView, Standing
+from .view import GroupView
 
 KIND_ORDER = ("repair", "drain", "place")
 

@@ -19,12 +19,13 @@ from itertools import chain
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence, ColocationGroupSpec
 
+from .cluster import NOBODY, Cluster, GroupKey, Pool, Standing
 from .evenness.exchange import even_placement
 from .evenness.min_cost_flow import EvennessProblem
 from .evenness.shares import Shares, is_even
 from .status import listed
 from .transitions import MovePlan, replaced, replacements, too_few_nodes
-from .view import NOBODY, Cluster, GroupKey, GroupView, Placement, Pool, Standing
+from .view import GroupView, Placement
 
 TOLERANCE = 0.05
 """Of a node's fair load; at least `LEAST_TOLERANCE` replicas."""

@@ -14,10 +14,11 @@ from colocation.model.group import BucketSequence
 from colocation.model.plan import BucketProblem, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
+from .cluster import Cluster, GroupKey
 from .start import is_running
 from .status import listed
 from .transitions import CORDONED
-from .view import Cluster, GroupKey, GroupView
+from .view import GroupView
 
 
 @dataclass(frozen=True, slots=True)

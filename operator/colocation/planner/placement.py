@@ -18,11 +18,12 @@ from colocation.model.group import BucketSequence
 from colocation.model.limits import MAX_MAP_BYTES, MAX_SEQUENCE_BYTES
 from colocation.model.plan import BucketProblem, MoveKind
 
+from .cluster import Standing
 from .evenness.min_cost_flow import EvennessProblem, solve
 from .evenness.shares import is_even, whole_shares
 from .status import count_of, waiting_message
 from .transitions import MovePlan, in_place_moves, replacements, too_few_nodes
-from .view import GroupView, Placement, Standing
+from .view import GroupView, Placement
 
 SEPARATORS_OF_A_NODE = len('"",')
 SEPARATORS_OF_A_BUCKET = len("[]")

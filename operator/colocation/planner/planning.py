@@ -11,13 +11,14 @@ from colocation.model.plan import BucketProblem, Evenness, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
 from .balance import CrossGroupBalance, balance, is_balanced
+from .cluster import Cluster, GroupKey, Pool
 from .evenness.shares import least_of
 from .placement import follow_sequence, place, sequence_problem
 from .repair import repair
 from .start import Candidate, Starter, sort_moves, stalled_clone
 from .status import Status, group_status, stable_message
 from .transitions import MovePlan, drops, next_map, unwanted_clones
-from .view import Cluster, GroupKey, GroupView, Pool
+from .view import GroupView
 
 
 def plan(snapshot: Snapshot) -> Plan:

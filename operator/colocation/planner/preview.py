@@ -7,9 +7,10 @@ from itertools import chain
 from colocation.model.plan import Expectation, GroupPlan, NodeLoad, Plan
 from colocation.model.snapshot import Snapshot
 
+from .cluster import Cluster
 from .invariants import without_violations
 from .planning import plan
-from .view import Cluster, GroupView
+from .view import GroupView
 
 
 def preview(snapshot: Snapshot) -> Plan:

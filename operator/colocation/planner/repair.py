@@ -20,12 +20,13 @@ from itertools import chain
 from colocation.model.conditions import Reason
 
 from .assignment import Losses, assign_lost, kind_of
+from .cluster import Standing
 from .evenness.min_cost_flow import Network
 from .evenness.shares import Shares
 from .placement import too_large
 from .status import check_node_ready, check_replica_whole, waiting_message
 from .transitions import LOST_FOR_GOOD, MovePlan, in_place_moves, replaced
-from .view import GroupView, Standing
+from .view import GroupView
 
 
 def repair(view: GroupView) -> MovePlan:

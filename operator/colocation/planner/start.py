@@ -13,9 +13,10 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Move
 from colocation.model.snapshot import Clone
 
+from .cluster import Cluster, Standing
 from .status import count_of, failing_message, timestamp
 from .transitions import CORDONED, MovePlan
-from .view import Cluster, GroupView, Standing
+from .view import GroupView
 
 ORDER = {"repair": 0, "place": 1, "drain": 2, "balance": 3}
 

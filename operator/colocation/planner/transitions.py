@@ -15,8 +15,9 @@ from itertools import chain
 from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Drop, Move, MoveKind
 
+from .cluster import Standing
 from .status import check_replica_whole, count_of, is_balancing, listed
-from .view import GroupView, Placement, Standing
+from .view import GroupView, Placement
 
 CORDONED = "cordoned or tainted, or its disk or agent takes no more"
 

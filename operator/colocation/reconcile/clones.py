@@ -113,7 +113,7 @@ def _sources(
 
     After a failure the order is turned, so that the next attempt begins with another replica.
     """
-    urls = observation.agent_urls
+    urls = observation.readers_urls
 
     def rank(node: Node) -> tuple[bool, int, str]:
         view = observation.agent_views.get(node.name)

@@ -37,7 +37,7 @@ def config_maps(
         yield WriteConfigMap(identity, content, tuple(found_owners))
 
 
-def agents_of(facts: GroupFacts, urls: Mapping[str, str | None], ready: Collection[str]) -> dict[str, str]:
+def agents_of(facts: GroupFacts, urls: Mapping[str, str], ready: Collection[str]) -> dict[str, str]:
     """Node -> URL of the ready agents where Spark may read: on the map, or outside of it with whole buckets.
 
     Others' are left out: one agent's restart must not rewrite every group's ConfigMap.

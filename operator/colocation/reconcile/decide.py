@@ -202,6 +202,7 @@ class _Pass:
             withheld=self._withheld_of(group),
             ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
             disks=self._disks_of(group, group_plan.next_map or state.map or ()),
+            ready=self.ready.intersection(chain.from_iterable(state.map or ())),
         )
         name = group_scope(group)
         written, maps = self._status_of_group(facts), self._config_maps(facts)
@@ -235,17 +236,16 @@ class _Pass:
 
     def _status_of_group(self, facts: GroupFacts) -> tuple[Action, ...]:
         """The clock has a part in what changes, none in what stays as it is."""
-        nodes = frozenset(node for row in facts.state.map or () for node in row)
         namespace_uid = self.observation.namespace_uids.get(facts.group.identity.namespace)
         return self.memo.of(
             ("status", facts.group.key),
-            (facts, self.ready & nodes, namespace_uid),
-            lambda: tuple(status_actions(facts.group, next_status(self.observation, facts, self.ready))),
+            (facts, namespace_uid),
+            lambda: tuple(status_actions(facts.group, next_status(self.observation, facts))),
             is_lasting=lambda actions: not (actions or facts.jobs or facts.ends or facts.group.status.failing_targets),
         )
 
     def _config_maps(self, facts: GroupFacts) -> tuple[Action, ...]:
-        agents = agents_of(facts, self.observation.agent_urls, self.ready)
+        agents = agents_of(facts, self.observation.readers_urls, self.ready)
         return self.memo.of(
             ("ConfigMaps", facts.group.key),
             (facts.group, facts.tables, facts.map, agents, self.policy, self.observation.ca_certificate),
@@ -271,11 +271,12 @@ class _Pass:
             if table.identity.deleting:
                 continue
             uid, name = table.identity.uid, table_scope(table)
-            scopes: list[Scope] | None = None
+            scopes: tuple[Scope, ...] | None = None
             if name not in self.containment.errors:
-                parts = (table, moving.get(uid), recoveries.get(uid))
-                scopes = self.containment.run(name, partial(self._scopes_of_table, *parts))
-            yield from [self._failed_table(table)] if scopes is None else scopes
+                scopes = self.containment.run(
+                    name, self._scopes_of_table, name, table, moving.get(uid), recoveries.get(uid)
+                )
+            yield from (self._failed_table(table),) if scopes is None else scopes
 
     def _failed_table(self, table: ObservedTable) -> Scope:
         name = table_scope(table)
@@ -284,34 +285,37 @@ class _Pass:
         return Scope(name, tuple(fault_actions(self.observation, table, refusal)))
 
     def _scopes_of_table(
-        self, table: ObservedTable, transfer: Transfer | None, recovery: Recovery | None
-    ) -> list[Scope]:
-        index, uid, name = self.index, table.identity.uid, table_scope(table)
+        self, name: str, table: ObservedTable, transfer: Transfer | None, recovery: Recovery | None
+    ) -> tuple[Scope, ...]:
+        index, uid = self.index, table.identity.uid
         group, refusal = index.groups.get(index.places.get(uid, ("", ""))), index.membership.refusals.get(uid)
         fault = index.faults.get(uid)
         if fault and fault.reason == Reason.INVALID_STATUS:
-            return [Scope(name, tuple(fault_actions(self.observation, table, fault)))]
+            return (Scope(name, tuple(fault_actions(self.observation, table, fault))),)
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
         orders: tuple[Action, ...] = ()
         if recovery:
             orders = recovery.orders
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
-        facts = TableFacts(table, group, refusal, transfer, recovery, fault)
-        return [Scope(name, self._status_of_table(facts)), *_single("restore", orders)]
+        written = self._status_of_table(TableFacts(table, group, refusal, transfer, recovery, fault))
+        return (Scope(name, written), *_single("restore", orders)) if written or orders else ()
 
     def _status_of_table(self, facts: TableFacts) -> tuple[Action, ...]:
         """The clock has a part in what changes, and in which snapshots are retained; none in what stays as it is."""
-        table, membership, now = facts.table, self.index.membership, self.observation.now
+        table, group, membership, now = facts.table, facts.group, self.index.membership, self.observation.now
         is_over = table.history_ends_at is not None and now >= table.history_ends_at
-        is_lasting = facts.group is not None and facts.transfer is None and facts.recovery is None and not is_over
+        is_lasting = group is not None and facts.transfer is None and facts.recovery is None and not is_over
         uid, namespace_uids = table.identity.uid, self.observation.namespace_uids
-        namespace_uid = namespace_uids.get(facts.group.identity.namespace) if facts.group else None
+        namespace_uid = namespace_uids.get(group.identity.namespace) if group else None
         wanted = membership.wanted.get(uid)
         orphans = membership.orphans.get(wanted) if wanted else None
         return self.memo.of(
             ("table", uid),
-            (facts, membership.memories.get(uid), wanted, orphans, namespace_uid, is_over),
+            (
+                *(table, group, facts.refusal, facts.transfer, facts.recovery, facts.fault),
+                *(membership.memories.get(uid), wanted, orphans, namespace_uid, is_over),
+            ),
             lambda: tuple(table_actions(self.observation, membership, facts)),
             is_lasting=lambda actions: is_lasting and not actions,
         )

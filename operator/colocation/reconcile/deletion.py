@@ -100,7 +100,7 @@ def _has_all(index: TableIndex, facts: GroupFacts, table: ObservedTable, node: s
     state = facts.state
     is_empty = bucket >= len(state.bucket_bytes) or state.bucket_bytes[bucket] == 0
     is_whole = is_empty or state.held.get(node, {}).get(bucket) == "complete"
-    return is_whole and bucket not in report.retained_missing and bucket not in state.unconfirmed.get(node, ())
+    return is_whole and bucket not in report.retained_missing
 
 
 def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:

@@ -1,6 +1,6 @@
 """Decides what to say of a group: status, conditions, events of its changes."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -41,6 +41,8 @@ class GroupFacts:
     ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: and
     of its nodes' disks.
+    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
+    ``ready``: the nodes of its map that can be read now.
     """
 
     group: ObservedGroup
@@ -55,6 +57,7 @@ class GroupFacts:
     ends: Mapping[str, EndedClone]
     withheld: Withheld | None = None
     disks: tuple[RememberedDisk, ...] = ()
+    ready: frozenset[str] = frozenset()
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
@@ -69,8 +72,8 @@ class GroupFacts:
         return following if following and any(following) else None
 
 
-def next_status(observation: Observation, facts: GroupFacts, ready: Collection[str]) -> ColocationGroupStatus:
-    """The group's status after this pass, its map included. ``ready``: nodes that can be read now."""
+def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupStatus:
+    """The group's status after this pass, its map included."""
     group, spec, plan, before = facts.group, facts.spec, facts.plan, facts.group.status
     new_map = facts.map
     changed = new_map is not None and (new_map != before.backends_per_bucket_seq or _begins_to_leave(facts))
@@ -81,7 +84,7 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
             reason=one.reason,
             message=one.message,
             since=one.since,
-            replicas=_replicas(facts, ready, one.bucket),
+            replicas=_replicas(facts, one.bucket),
         )
         for one in plan.unstable_buckets[:MAX_LISTED_UNSTABLE_BUCKETS]
     )
@@ -117,7 +120,7 @@ def next_status(observation: Observation, facts: GroupFacts, ready: Collection[s
     )
 
 
-def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[str, str]:
+def _replicas(facts: GroupFacts, bucket: int) -> dict[str, str]:
     """What each node of the map holds of a bucket; a replica that waits for its agent's word, as it was before."""
     state = facts.state
     row = state.map[bucket] if state.map and bucket < len(state.map) else ()
@@ -128,7 +131,7 @@ def _replicas(facts: GroupFacts, ready: Collection[str], bucket: int) -> dict[st
         known = state.held.get(node, {}).get(bucket, nothing)
         return "complete" if bucket in state.unconfirmed.get(node, ()) else known
 
-    return {node: held(node) if node in ready else "down" for node in row}
+    return {node: held(node) if node in facts.ready else "down" for node in row}
 
 
 def _begins_to_leave(facts: GroupFacts) -> bool:

@@ -23,7 +23,7 @@ WRITTEN_FIELDS = {
 """What the operator writes; the snapshot is the loaders', but for that of a table that is brought back."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableFacts:
     """One table with all that a pass knows of it.
 

@@ -19,8 +19,8 @@ from ..model.group import BucketSequence
 from ..model.names import TABLE_KIND, group_reference
 from ..model.plan import Plan
 from ..model.snapshot import FailingTarget, Node, Snapshot
+from ..planner.cluster import Cluster, Room
 from ..planner.status import listed
-from ..planner.view import Cluster, Room
 from ..state.clone_jobs import SETTLE_SECONDS, is_transfer, progress_of, retry_at, transfer_name
 from ..state.containment import Containment, table_scope
 from ..state.failing_targets import failing_targets_of

@@ -16,6 +16,7 @@ from colocation.model.conditions import ConditionType, Reason
 from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, namespace_refusal
 from colocation.model.names import (
+    AGENTS_KEY,
     API_GROUP,
     API_VERSION,
     GROUP_PLURAL,
@@ -236,7 +237,7 @@ class KubernetesCatalog:
             f"ConfigMap {namespace}/{name}", self._core.read_namespaced_config_map, name, namespace
         )
         data = config_map.data or {}
-        return AgentAddresses(json.loads(data.get("agents.json", "{}")), self._operator_life.freshness(data))
+        return AgentAddresses(json.loads(data.get(AGENTS_KEY, "{}")), self._operator_life.freshness(data))
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         body = {

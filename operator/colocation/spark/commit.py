@@ -1,7 +1,7 @@
 """The commit of a change: manifest to the agents, verified there, then a compare-and-set of ``status.snapshot``.
 
-Invariant: a snapshot is published only after a majority of each new file's bucket nodes hold it and the manifest. All
-that is done before is garbage if the compare-and-set does not happen.
+Invariant: a snapshot is published only after as many nodes as a majority of a bucket's replicas hold each new file and
+the manifest. All that is done before is garbage if the compare-and-set does not happen.
 
 An answer that is lost (a server error, a time-out, a cut connection) says neither that the compare-and-set happened nor
 that it did not. The table is then read again: its status decides, never a guess. While it still holds the snapshot of
@@ -21,6 +21,8 @@ from colocation.model.table_manifest import TableManifest, check_buckets
 from .agents import NoAgentAnswers
 from .catalog import Catalog, NoAnswer, NotAllowed, TableObject, WriteConflict
 from .changes import Change, Overtaken
+from .copies import Substitute
+from .publication import Published
 
 MAX_ATTEMPTS = 50
 """Writers that change a table's object at once are few; more conflicts in a row mean that something is wrong."""
@@ -47,12 +49,14 @@ class Committed:
         manifest: of that snapshot.
         parent: the manifest that it followed; None when there was none.
         replicas_missing: copies of new files that the operator has yet to make.
+        substitutes: where copies lie meanwhile.
     """
 
     snapshot: TableSnapshot
     manifest: TableManifest
     parent: TableManifest | None
     replicas_missing: int
+    substitutes: tuple[Substitute, ...] = ()
 
 
 def next_manifest(table: TableObject, parent: TableManifest | None, change: Change) -> TableManifest:
@@ -127,7 +131,7 @@ def commit(
     table: TableObject,
     change: Change,
     parent_of: Callable[[TableObject], TableManifest | None],
-    publish: Callable[[TableManifest], tuple[str, int]],
+    publish: Callable[[TableManifest], Published],
     now: Callable[[], datetime.datetime],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -207,13 +211,15 @@ def _prepare(
     table: TableObject,
     change: Change,
     parent_of: Callable[[TableObject], TableManifest | None],
-    publish: Callable[[TableManifest], tuple[str, int]],
+    publish: Callable[[TableManifest], Published],
     now: datetime.datetime,
 ) -> Committed:
     parent = parent_of(table)
     manifest = next_manifest(table, parent, change)
-    sha256, missing = publish(manifest)
-    return Committed(_snapshot(manifest, sha256, now), manifest, parent, missing)
+    there = publish(manifest)
+    return Committed(
+        _snapshot(manifest, there.sha256, now), manifest, parent, there.replicas_missing, there.substitutes
+    )
 
 
 def _try_commit(

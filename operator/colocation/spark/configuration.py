@@ -24,7 +24,8 @@ WHEN_UNSTABLE = "spark.colocation.whenUnstable"
 DEGRADE_REASON = "spark.colocation.degradeReason"
 RETRY_SECONDS = "spark.colocation.retrySeconds"
 
-DEFAULT_RETRY_SECONDS = 30
+DEFAULT_RETRY_SECONDS = 90
+"""An agent's pod is replaced within it, its image pulled and its first scan done."""
 
 WHEN_UNSTABLE_CHOICES = ("shuffle", "colocated")
 JAR_NAME = "colocation-spark.jar"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from colocation.model.group import BucketSequence
 
 from .catalog import Catalog, GroupObject, NoAnswer, NotInCatalog, TableObject
-from .upload import majority
+from .copies import majority
 
 POLL_SECONDS = 1.0
 
@@ -71,11 +71,11 @@ def find_target(catalog: Catalog, namespace: str, name: str) -> LoadTarget | str
         return f"group {group.name} has no map yet ({group.status.reason or 'the operator has not seen it'})"
     if len(buckets) != group.spec.buckets:
         return f"group {group.name} has {group.spec.buckets} buckets, but its map has {len(buckets)}"
+    ready = {node for nodes in buckets for node in nodes if node in agents.urls}
     for bucket, nodes in enumerate(buckets):
-        ready = [node for node in nodes if node in agents.urls]
         if len(ready) < majority(len(nodes)):
             return (
-                f"bucket {bucket} lies on nodes {', '.join(nodes)}, of which {len(ready)} have a ready agent; "
-                f"at least {majority(len(nodes))} must"
+                f"bucket {bucket} lies on nodes {', '.join(nodes)}; of the group's nodes {len(ready)} have a ready "
+                f"agent; at least {majority(len(nodes))} must"
             )
     return LoadTarget(table, group, buckets, agents.urls)

@@ -10,6 +10,7 @@ from .changes import MODES, Mode, NewFiles
 from .commit import Committed
 from .compaction import CompactionResult, compact_after_load
 from .configuration import SessionSettings
+from .copies import Substitute
 from .load_schema import Field, matched_names
 from .table_statement import quote, spark_type
 from .transaction import Transaction
@@ -30,6 +31,7 @@ class LoadResult:
         partitions: with rows of this load.
         snapshot_id: the table's new snapshot; the one that was there when nothing was committed, 0 = none.
         replicas_missing: copies of new files that the operator has yet to make.
+        substitutes: of which buckets copies lie on other nodes meanwhile, and why.
         compaction: what was merged right after, when ``spec.compaction`` asked for it.
         compaction_failure: why that failed; the load is committed all the same.
     """
@@ -42,6 +44,7 @@ class LoadResult:
     replicas_missing: int
     compaction: CompactionResult | None = None
     compaction_failure: str = ""
+    substitutes: tuple[Substitute, ...] = ()
 
 
 def load(
@@ -68,7 +71,7 @@ def load(
         ValueError: an unknown mode, or ``overwrite-partitions`` on a table without partitions.
         SchemaMismatch: the columns do not fit; nothing was written.
         NotReady: the table is refused, or has no map within ``wait_seconds``.
-        ReplicasMissing: fewer than a majority of a bucket's nodes took its files.
+        ReplicasMissing: fewer nodes of the group than a majority of a bucket's replicas took its files.
         LoadConflict: another load was first and this one may not go on top of it.
         CommitUnknown: the API server did not say whether the load was committed.
         InvalidObject: somebody spoiled the table's status, which only an ``overwrite`` may replace.
@@ -107,6 +110,7 @@ def _result(
         replicas_missing=committed.replicas_missing,
         compaction=compaction,
         compaction_failure=compaction_failure,
+        substitutes=committed.substitutes,
     )
 
 

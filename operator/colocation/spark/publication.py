@@ -1,9 +1,9 @@
 """What must be on the nodes before a load may be committed: files on their buckets' nodes, the manifest everywhere."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from colocation.agentclient import AgentClient, AgentError
@@ -11,8 +11,9 @@ from colocation.model.agent import TableReport
 from colocation.model.group import BucketSequence
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
 
-from .agents import Agents
-from .upload import Destination, ReplicasMissing, SentFile, majority, put_on
+from .agents import Agents, NoAgentAnswers
+from .copies import NOT_READY, Substitute, majority, put_on, substitutes_for
+from .upload import Destination, ReplicasMissing, SentFile
 
 
 def follow_map(agents: Agents, destination: Destination, sent: Sequence[SentFile], buckets: BucketSequence) -> None:
@@ -24,99 +25,180 @@ def follow_map(agents: Agents, destination: Destination, sent: Sequence[SentFile
     Raises:
         NoAgentAnswers: no node gives a file any more.
     """
-    moved = replace(destination, buckets=buckets)
     for one in sent:
-        nodes = [node for node in buckets[one.file.bucket] if node not in destination.buckets[one.file.bucket]]
-        if not nodes:
-            continue
-        with tempfile.TemporaryDirectory(prefix="colocation-load-") as folder:
-            content = Path(folder) / "file"
+        before = destination.buckets[one.file.bucket]
+        nodes = [node for node in buckets[one.file.bucket] if node not in before and node not in one.nodes]
+        if nodes:
+            _copy(agents, destination, one.file, one.nodes, nodes)
 
-            def fetch(client: AgentClient, file: DataFile = one.file, content: Path = content) -> None:
-                with (
-                    client.get_file(destination.namespace, destination.directory, file.path) as stream,
-                    content.open("wb") as target,
-                ):
-                    target.writelines(stream.chunks())
 
-            agents.first_answer(one.file.path, [node for node in one.nodes if node in agents.nodes], fetch)
-            put_on(agents, moved, nodes, one.file, content)
+@dataclass(frozen=True)
+class Published:
+    """What is on the nodes before a commit.
+
+    Attributes:
+        sha256: of the manifest.
+        replicas_missing: copies of new files that are not on the map's nodes.
+        substitutes: where copies lie instead.
+    """
+
+    sha256: str
+    replicas_missing: int
+    substitutes: tuple[Substitute, ...]
 
 
 def publish_manifest(
-    agents: Agents, destination: Destination, manifest: TableManifest, new_files: Sequence[DataFile]
-) -> tuple[str, int]:
-    """Give the manifest to all nodes of the group and check what they hold of the new files.
-
-    Returns:
-        (sha256 of the manifest, replicas of new files that are still missing).
+    agents: Agents, destination: Destination, manifest: TableManifest, sent: Sequence[SentFile]
+) -> Published:
+    """Give the manifest to all nodes of the group, check what they hold of the new files, and have substitutes for what
+    a bucket's nodes do not hold.
 
     Raises:
-        ReplicasMissing: a majority of a bucket's nodes does not hold the manifest and the bucket's new files; also of a
-            bucket without new files, so that the manifest of an emptied table is not lost.
+        ReplicasMissing: fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new
+            files; also of a bucket without new files, so that the manifest of an emptied table is not lost.
     """
     sha256, stored = encode_manifest(manifest)
     outcomes = _put_everywhere(agents, destination, stored, sha256)
-    by_bucket: dict[int, list[DataFile]] = {bucket: [] for bucket in range(len(destination.buckets))}
-    for file in new_files:
-        by_bucket[file.bucket].append(file)
+    by_bucket: dict[int, list[SentFile]] = {bucket: [] for bucket in range(len(destination.buckets))}
+    for one in sent:
+        by_bucket[one.file.bucket].append(one)
     missing = 0
+    substitutes: list[Substitute] = []
     for bucket, files in by_bucket.items():
-        nodes = destination.buckets[bucket]
-        holders = [node for node in nodes if _holds(agents, destination, outcomes[node], files, node)]
-        if len(holders) < majority(len(nodes)):
+        copies = _Copies(agents, destination, outcomes, bucket, files)
+        copies.find()
+        missing += len(copies.away) * len(files)
+        substitutes += copies.substitutes
+    return Published(sha256, missing, tuple(substitutes))
+
+
+class _Copies:
+    """Of one bucket's new files and the manifest: who has all of them.
+
+    ``away``: the row's nodes that do not. Files of earlier loads that a node lacks are the operator's to repair.
+    """
+
+    def __init__(
+        self,
+        agents: Agents,
+        destination: Destination,
+        outcomes: Mapping[str, TableReport | str],
+        bucket: int,
+        sent: Sequence[SentFile],
+    ) -> None:
+        self._agents = agents
+        self._destination = destination
+        self._outcomes = outcomes
+        self._bucket = bucket
+        self._sent = sent
+        self._row = destination.buckets[bucket]
+        self.away: list[str] = []
+        self.substitutes: list[Substitute] = []
+
+    def find(self) -> None:
+        """Find the copies, and make substitutes for those of the row that are away.
+
+        Raises:
+            ReplicasMissing: there are fewer than a majority.
+        """
+        holders = [node for node in self._row if self._holds(node)]
+        self.away = [node for node in self._row if node not in holders]
+        left = list(self.away)
+        for node in substitutes_for(self._destination.buckets, self._bucket):
+            if left and self._stands_in(node, holders):
+                holders.append(node)
+                away = left.pop(0)
+                if self._sent:
+                    reason = self._said(away)
+                    self.substitutes.append(Substitute(self._bucket, away, node, len(self._sent), reason))
+        wanted = majority(len(self._row))
+        if len(holders) < wanted:
             raise ReplicasMissing(
-                f"bucket {bucket} of {manifest.namespace}.{manifest.table}: {len(holders)} of its {len(nodes)} nodes "
-                f"hold the manifest and the new files, at least {majority(len(nodes))} must; "
-                + "; ".join(f"{node}: {_describe(outcomes[node], bucket)}" for node in nodes)
+                f"bucket {self._bucket} of {self._destination.namespace}/{self._destination.directory}: "
+                f"{len(holders)} of its {len(self._row)} nodes hold the manifest and the new files, at least {wanted} "
+                "must, and no other node of the group does instead; "
+                + "; ".join(f"{node}: {self._said(node)}" for node in self._row)
             )
-        missing += (len(nodes) - len(holders)) * len(files)
-    return sha256, missing
+
+    def _has_manifest(self, node: str) -> bool:
+        outcome = self._outcomes[node]
+        return not isinstance(outcome, str) and outcome.manifest_present
+
+    def _holds(self, node: str) -> bool:
+        """Whether a node holds the manifest and the new files."""
+        outcome = self._outcomes[node]
+        if isinstance(outcome, str) or not outcome.manifest_present:
+            return False
+        held = outcome.buckets.get(self._bucket)
+        if not self._sent or (held is not None and held.state == "complete"):
+            return True
+        place = (self._destination.namespace, self._destination.directory)
+        try:
+            for one in self._sent:
+                head = self._agents.ask(node, lambda agent, path=one.file.path: agent.head_file(*place, path))  # type: ignore[misc]
+                if head.sha256 != one.file.sha256:
+                    return False
+        except AgentError:
+            return False
+        return True
+
+    def _stands_in(self, node: str, holders: Sequence[str]) -> bool:
+        """Whether a node outside the row holds all, after what it lacks was copied there."""
+        if not self._has_manifest(node):
+            return False
+        lacking = [one for one in self._sent if node not in one.nodes]
+        try:
+            for one in lacking:
+                sources = [*holders, *(other for other in one.nodes if other not in holders)]
+                if _copy(self._agents, self._destination, one.file, sources, [node]):
+                    return False
+        except NoAgentAnswers:
+            return False
+        return self._holds(node)
+
+    def _said(self, node: str) -> str:
+        outcome = self._outcomes[node]
+        if isinstance(outcome, str):
+            return outcome
+        held = outcome.buckets.get(self._bucket)
+        return f"holds {held.files_held} of {held.files_wanted} files" if held else "holds nothing of it"
+
+
+def _copy(
+    agents: Agents, destination: Destination, file: DataFile, sources: Sequence[str], nodes: Sequence[str]
+) -> dict[str, str]:
+    """Copy a file from a node that has it to others; those that failed, with the reason.
+
+    Raises:
+        NoAgentAnswers: no node gives the file.
+    """
+    place = (destination.namespace, destination.directory)
+    with tempfile.TemporaryDirectory(prefix="colocation-load-") as folder:
+        content = Path(folder) / "file"
+
+        def fetch(client: AgentClient) -> None:
+            with client.get_file(*place, file.path) as stream, content.open("wb") as target:
+                target.writelines(stream.chunks())
+
+        agents.first_answer(file.path, [node for node in sources if node in agents.nodes], fetch)
+        return put_on(agents, *place, nodes, file, content)
 
 
 def _put_everywhere(
     agents: Agents, destination: Destination, stored: bytes, sha256: str
 ) -> dict[str, TableReport | str]:
     """For each node of the group what its agent holds of the manifest, or why it cannot say."""
-    namespace, directory = destination.namespace, destination.directory
+    place = (destination.namespace, destination.directory)
 
     def put(node: str) -> TableReport | str:
         if node not in agents.nodes:
-            return "its agent is not ready"
+            return NOT_READY
         try:
-            agents.client(node).put_manifest(namespace, directory, stored, sha256)
-            return agents.client(node).verify(namespace, directory, sha256)
+            agents.ask(node, lambda agent: agent.put_manifest(*place, stored, sha256))
+            return agents.ask(node, lambda agent: agent.verify(*place, sha256))
         except AgentError as error:
             return str(error)
 
     nodes = sorted({node for bucket in destination.buckets for node in bucket})
     with ThreadPoolExecutor(max_workers=min(len(nodes), 16)) as pool:
         return dict(zip(nodes, pool.map(put, nodes), strict=True))
-
-
-def _holds(
-    agents: Agents, destination: Destination, outcome: TableReport | str, files: Sequence[DataFile], node: str
-) -> bool:
-    """Whether a node holds the manifest and a bucket's new files.
-
-    Files of earlier loads that it lacks are the operator's to repair.
-    """
-    if isinstance(outcome, str) or not outcome.manifest_present:
-        return False
-    if not files:
-        return True
-    held = outcome.buckets.get(files[0].bucket)
-    if held is not None and held.state == "complete":
-        return True
-    try:
-        heads = [agents.client(node).head_file(destination.namespace, destination.directory, f.path) for f in files]
-    except AgentError:
-        return False
-    return all(head.sha256 == file.sha256 for head, file in zip(heads, files, strict=True))
-
-
-def _describe(outcome: TableReport | str, bucket: int) -> str:
-    if isinstance(outcome, str):
-        return outcome
-    held = outcome.buckets.get(bucket)
-    return f"holds {held.files_held} of {held.files_wanted} files" if held else "holds nothing of it"

@@ -15,6 +15,7 @@ from colocation.model.spark_types import canonical_type
 from colocation.model.table import TableSnapshot
 from colocation.model.table_manifest import TableManifest, decode_manifest, encode_manifest, manifest_path
 
+from .addresses import addresses_file
 from .agents import Agents
 from .catalog import Catalog, GroupObject, NotInCatalog, TableObject
 from .configuration import SessionSettings
@@ -107,7 +108,8 @@ class Groups(contextlib.AbstractContextManager["Groups"]):
         self._files.tell_group(self._namespace, reference, group, told.urls)
         credentials = Credentials(self._settings.token_file, self._settings.ca_file)
         timeouts = Timeouts(retry_deadline_seconds=self._settings.retry_seconds)
-        agents = self._stack.enter_context(Agents(told.urls, credentials, timeouts))
+        addresses = addresses_file(self._settings.ca_file)
+        agents = self._stack.enter_context(Agents(told.urls, credentials, timeouts, addresses))
         return Group(group, agents, told.freshness)
 
     def __exit__(self, *error: object) -> None:

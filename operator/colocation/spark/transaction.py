@@ -79,7 +79,8 @@ class Transaction:
 
         Raises:
             LoadConflict: overtaken by a change that this one may not go on top of, or the table's layout has changed.
-            ReplicasMissing: fewer than a majority of a bucket's nodes hold the manifest and the bucket's new files.
+            ReplicasMissing: fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new
+                files.
             NotReady, NoAgentAnswers: the table, its map or its agents have gone.
         """
         current = wait_until_loadable(self.catalog, self.table.namespace, self.table.name, self.wait_seconds)
@@ -96,7 +97,7 @@ class Transaction:
                 self.table,
                 change,
                 parent_of=lambda table: _committed_manifest(agents, table),
-                publish=lambda manifest: publish_manifest(agents, moved, manifest, change.files),
+                publish=lambda manifest: publish_manifest(agents, moved, manifest, sent),
                 now=lambda: datetime.datetime.now(datetime.UTC),
             )
 

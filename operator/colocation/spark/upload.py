@@ -1,4 +1,4 @@
-"""A load's tasks: write each bucket's files and send them to all of the bucket's replica nodes.
+"""A load's tasks: write each bucket's files and send them to all of the bucket's replica nodes, or to substitutes.
 
 Runs in executors' Python workers. Whatever a failed, killed or speculative attempt sent is named after that attempt, is
 in no manifest, and is collected as garbage.
@@ -6,7 +6,7 @@ in no manifest, and is collected as garbage.
 
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,15 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import Field
 
-from colocation.agentclient import AgentError, Credentials, Timeouts
+from colocation.agentclient import Credentials, Timeouts
 from colocation.model.base import Frozen
 from colocation.model.group import BucketSequence
 from colocation.model.table_manifest import DataFile
 
+from .addresses import addresses_file
 from .agents import Agents
 from .bucket_files import FileLayout, write_files
+from .copies import majority, put_on, substitutes_for
 from .load_schema import SchemaMismatch
 
 OUTCOME_COLUMN = "outcome"
@@ -29,14 +31,14 @@ FILES_ON_THEIR_WAY = 2
 
 
 class ReplicasMissing(Exception):
-    """Fewer than a majority of a bucket's nodes took a file."""
+    """Fewer nodes than a majority of a bucket's replicas took a file."""
 
 
 class SentFile(Frozen):
     """A file and the nodes whose agents published it."""
 
     file: DataFile
-    nodes: tuple[str, ...] = Field(description="Nodes that hold it.")
+    nodes: tuple[str, ...] = Field(description="Nodes that hold it, substitutes too.")
 
 
 class Outcome(Frozen):
@@ -85,51 +87,33 @@ class Destination:
     def open_agents(self) -> Agents:
         """Clients of the agents."""
         timeouts = Timeouts(retry_deadline_seconds=self.retry_seconds)
-        return Agents(self.agents, Credentials(self.token_file, self.ca_file), timeouts)
-
-
-def majority(replicas: int) -> int:
-    """How many of a bucket's nodes must hold a file before it may be committed."""
-    return replicas // 2 + 1
+        credentials = Credentials(self.token_file, self.ca_file)
+        return Agents(self.agents, credentials, timeouts, addresses_file(self.ca_file))
 
 
 def send_file(agents: Agents, destination: Destination, file: DataFile, content: Path) -> SentFile:
-    """Send a file to all nodes of its bucket.
+    """Send a file to all nodes of its bucket, and to substitutes for those that do not take it.
 
     Raises:
         ReplicasMissing: a majority did not take it; the message says why, node by node.
     """
+    place = (destination.namespace, destination.directory)
     nodes = destination.buckets[file.bucket]
-    failures = put_on(agents, destination, nodes, file, content)
-    holders = tuple(node for node in nodes if node not in failures)
+    failures = put_on(agents, *place, nodes, file, content)
+    holders = [node for node in nodes if node not in failures]
+    for substitute in substitutes_for(destination.buckets, file.bucket):
+        if len(holders) == len(nodes):
+            break
+        failed = put_on(agents, *place, [substitute], file, content)
+        failures.update(failed)
+        holders += [] if failed else [substitute]
     if len(holders) < majority(len(nodes)):
         raise ReplicasMissing(
             f"bucket {file.bucket} of {destination.namespace}/{destination.directory}: {len(holders)} of "
-            f"{len(nodes)} nodes took {file.path}, at least {majority(len(nodes))} must; "
-            + "; ".join(f"{node}: {failure}" for node, failure in failures.items())
+            f"{len(nodes)} nodes took {file.path}, at least {majority(len(nodes))} must, and no other node of the "
+            "group did instead; " + "; ".join(f"{node}: {failure}" for node, failure in failures.items())
         )
-    return SentFile(file=file, nodes=holders)
-
-
-def put_on(
-    agents: Agents, destination: Destination, nodes: Sequence[str], file: DataFile, content: Path
-) -> dict[str, str]:
-    """Put a file on nodes side by side; those that failed, with the reason."""
-
-    def put(node: str) -> str | None:
-        if node not in agents.nodes:
-            return "its agent is not ready"
-        try:
-            agents.client(node).put_file(
-                destination.namespace, destination.directory, file.path, content, file.sha256
-            )
-        except AgentError as error:
-            return str(error)
-        return None
-
-    with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
-        outcomes = dict(zip(nodes, pool.map(put, nodes), strict=True))
-    return {node: outcome for node, outcome in outcomes.items() if outcome is not None}
+    return SentFile(file=file, nodes=tuple(holders))
 
 
 def sender(

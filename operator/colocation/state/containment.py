@@ -1,10 +1,11 @@
 """Keeps what goes wrong with one object from all others: the last line of defence of a decision."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from .observation import ObservedGroup, ObservedTable
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
@@ -24,10 +25,16 @@ class Containment:
     def __init__(self) -> None:
         self.errors: dict[str, Exception] = {}
 
-    def run(self, scope: str, decide: Callable[[], Result]) -> Result | None:
+    def run(
+        self,
+        scope: str,
+        decide: Callable[Parameters, Result],
+        *arguments: Parameters.args,
+        **named: Parameters.kwargs,
+    ) -> Result | None:
         """The part's result; None when it raised, which is remembered under its scope."""
         try:
-            return decide()
+            return decide(*arguments, **named)
         except Exception as error:  # noqa: BLE001 - whatever one object provokes must not reach the others
             self.errors.setdefault(scope, error)
             return None

@@ -15,7 +15,7 @@ from ..model.schema_check import Refusal, check_columns, check_member, check_new
 from ..model.table import ColocatedTableSpec
 from .memo import Memo
 from .observation import Observation, ObservedGroup, ObservedTable
-from .placement import GroupKey, Groups, Placement, Placements, TableMemory, allows, spec_key
+from .placement import GroupKey, Groups, Placement, Placements, TableMemory, allows
 from .recycled import record_of, recycled_records
 
 
@@ -82,32 +82,31 @@ class _Sorting:
 
     def take(self, table: ObservedTable, placed: Placement) -> None:
         """Find the table's place."""
-        uid, key = table.identity.uid, _wanted_key(placed)
-        group = self._groups.get(key) if key is not None else None
+        uid, key = table.identity.uid, placed.wanted
+        group = None if key is None else self._groups.get(key)
         records = self._records if table.is_recovering else None
         refusal = self._memo.of(
             ("refusal", uid), (placed, key, group, records), lambda: self._refusal(placed, key, group)
         )
         current = placed.group
         is_counted = placed.is_remembered and current is not None and current.key == key
-        if refusal is None and key is not None and key in self._groups and not is_counted:
+        if refusal is None and key is not None and group is not None and not is_counted:
             refusal = _refusal_by_full_group(key, self._taken[key])
             self._taken[key] += refusal is None
         if refusal is not None and not placed.is_remembered:
             current = None
-        if key is not None and _is_open(self._groups.get(key), key, table):
+        if key is not None and _is_open(group, key, table):
             self.wanted[uid] = key
+        place = current.key if current else key if refusal is None else None
         if refusal is not None:
             self.refusals[uid] = refusal
-        elif key is not None and key not in self._groups:
+        elif key is not None and group is None:
             self.orphans.setdefault(key, []).append(table)
-        elif key is not None and current is not None and current.key != key:
+        elif key is not None and place != key:
             self.arriving.setdefault(key, []).append(table)
-        place = current.key if current else key if refusal is None else None
         if place in self.members:
             self.members[place].append(table)
-        is_settled = key is not None and key == place
-        taken_by = self._groups.get(key) if key is not None and is_settled else None
+        taken_by = group if key is not None and key == place else None
         self.memories[uid] = self._memo.of(
             ("memory", uid),
             (placed, table, taken_by, refusal is None),
@@ -169,14 +168,6 @@ def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, t
 def _age(table: ObservedTable) -> tuple[object, ...]:
     """The first made first: two operators find the same parent table."""
     return table.identity.created_at, table.identity.namespace, table.identity.name
-
-
-def _wanted_key(placed: Placement) -> GroupKey | None:
-    """The group that the spec names; for a table in no group its private one; None when the spec is not valid."""
-    current, spec = placed.group, placed.table.spec
-    if current is not None and current.private and spec is not None and not spec.colocate_with:
-        return current.key
-    return spec_key(placed.table)
 
 
 def _refusal_of_columns(placed: Placement, spec: ColocatedTableSpec) -> Refusal | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from sys import intern
 from typing import Literal
 
 from ..model.adoption import Adoption
@@ -21,7 +22,7 @@ TableKey = tuple[str, str]
 """(namespace, directory)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Identity:
     """What every Kubernetes object has. ``resource_version`` is the precondition of writes."""
 
@@ -99,7 +100,7 @@ class ObservedTable:
     @cached_property
     def directory(self) -> str:
         """The table's folder below its namespace."""
-        return table_directory(self.identity.name, self.identity.uid)
+        return intern(table_directory(self.identity.name, self.identity.uid))
 
     @cached_property
     def reference(self) -> TableReference:
@@ -142,7 +143,11 @@ class ObservedNode:
 
 @dataclass(frozen=True)
 class ObservedAgent:
-    """An agent's pod; ``address`` is the pod's IP, None before it has one. ``ready``: no probe of Kubernetes fails."""
+    """An agent's pod; ``address`` is the pod's IP, None before it has one.
+
+    ``node_address``, ``node_port``: the node's IP, and its port that leads to the agent's; None and 0 = it has none.
+    ``ready``: no probe of Kubernetes fails.
+    """
 
     namespace: str
     name: str
@@ -151,15 +156,30 @@ class ObservedAgent:
     node: str
     address: str | None
     deleting: bool
+    node_address: str | None = None
+    node_port: int = 0
     ready: bool = True
+
+    @property
+    def readers_url(self) -> str | None:
+        """Where Spark and clone Jobs reach the agent: at its node's address if it has a port there, which outlives the
+        pod; else at the pod's.
+        """
+        if self.node_address and self.node_port:
+            return _https(self.node_address, self.node_port)
+        return self.url
 
     @property
     def url(self) -> str | None:
         """Where the agent listens, once its pod has an address."""
         if self.address is None or self.deleting:
             return None
-        host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"https://{host}:{AGENT_PORT}"
+        return _https(self.address, AGENT_PORT)
+
+
+def _https(address: str, port: int) -> str:
+    host = f"[{address}]" if ":" in address else address
+    return f"https://{host}:{port}"
 
 
 @dataclass(frozen=True)
@@ -245,6 +265,7 @@ class Observation:
     None = not known. ``term``: of the leader that observes; ``started_at``: when it began to lead and to ask agents.
     ``snapshots_seen_at``: table uid -> when its committed manifest of now was first seen, while that is recent.
     ``tables_seen_at``: table uid -> when it was first seen, of tables that were made since the start.
+    ``last_readers_urls``: node -> where its agent was to be reached last, also while it has no pod.
     """
 
     now: datetime
@@ -263,6 +284,7 @@ class Observation:
     started_at: datetime | None = None
     snapshots_seen_at: Mapping[str, datetime] = field(default_factory=dict)
     tables_seen_at: Mapping[str, datetime] = field(default_factory=dict)
+    last_readers_urls: Mapping[str, str] = field(default_factory=dict)
 
     def has_heard(self, view: AgentView, table: ObservedTable) -> bool:
         """Whether it is known what this agent has of the table, as it is wanted now.
@@ -296,3 +318,10 @@ class Observation:
         for agent in self.agents:
             urls[agent.node] = agent.url or urls.get(agent.node)
         return urls
+
+    @cached_property
+    def readers_urls(self) -> Mapping[str, str]:
+        """Node -> where Spark and clone Jobs reach its agent, or did before its pod went."""
+        leaving_first = sorted(self.agents, key=lambda agent: not agent.deleting)
+        known = {agent.node: url for agent in leaving_first if (url := agent.readers_url)}
+        return {**self.last_readers_urls, **known}

@@ -6,6 +6,7 @@ Invariant: no parser raises, whatever the object holds. What cannot be understoo
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from sys import intern
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -21,6 +22,7 @@ from ..model.base import Frozen
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.limits import MAX_BUCKETS
 from ..model.names import (
+    AGENT_PORT,
     ANNOTATION_ACCEPTED_DISK,
     ANNOTATION_ADOPTS,
     ANNOTATION_MARKED_UNSTABLE,
@@ -61,6 +63,7 @@ Model = TypeVar("Model", bound=Frozen)
 UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
 """When an object was made that does not say it."""
 MAX_FAILURES = 1000
+PORTS = range(1, 1 << 16)
 """More failed attempts than this change no back-off."""
 READINESS_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"))
 """Kubernetes sets these while the Ready condition does not hold, which the operator reads itself."""
@@ -77,9 +80,9 @@ def parse_identity(body: JsonObject) -> Identity:
     metadata = _object(body, "metadata")
     generation = metadata.get("generation")
     return Identity(
-        namespace=_text(metadata.get("namespace")),
-        name=_text(metadata.get("name")),
-        uid=_text(metadata.get("uid")),
+        namespace=intern(_text(metadata.get("namespace"))),
+        name=intern(_text(metadata.get("name"))),
+        uid=intern(_text(metadata.get("uid"))),
         resource_version=_text(metadata.get("resourceVersion")),
         generation=generation if isinstance(generation, int) else 0,
         created_at=parse_time(metadata.get("creationTimestamp")) or UNKNOWN_TIME,
@@ -171,11 +174,21 @@ def parse_agent(body: JsonObject) -> ObservedAgent | None:
         address=_text(_object(body, "status").get("podIP")) or None,
         deleting=_is_deleting(metadata),
         ready=not any(_is_unready(one) for one in _objects(_object(body, "status"), "conditions")),
+        node_address=_text(_object(body, "status").get("hostIP")) or None,
+        node_port=_port_of_node(body),
     )
 
 
 def _is_unready(condition: JsonObject) -> bool:
     return condition.get("type") == "Ready" and condition.get("status") == "False"
+
+
+def _port_of_node(body: JsonObject) -> int:
+    """The node's port that leads to the agent's; 0 = none."""
+    containers = _objects(_object(body, "spec"), "containers")
+    ports = (port for container in containers for port in _objects(container, "ports"))
+    found = (port.get("hostPort") for port in ports if port.get("containerPort") == AGENT_PORT)
+    return next((port for port in found if isinstance(port, int) and port in PORTS), 0)
 
 
 def parse_clone_job(body: JsonObject) -> ObservedCloneJob | None:

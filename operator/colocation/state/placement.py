@@ -24,7 +24,7 @@ Memories = tuple[tuple[ObservedGroup, GroupMember], ...]
 """The groups whose status remembers a table, and what they remember."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableMemory:
     """What a group's status remembers of a table beside what others can tell; None and "" = nothing.
 
@@ -36,19 +36,20 @@ class TableMemory:
     snapshot: TableSnapshot | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Placement:
     """One table with what its groups say of it.
 
     ``table``: its status says what the operator knows to be so, not what anybody wrote. ``group``: places it, None =
     none does. ``is_remembered``: a group's status names it, as in ``memory``. ``columns_are_known``: whether
-    ``table.status.columns`` are those that were accepted.
+    ``table.status.columns`` are those that were accepted. ``wanted``: see ``wanted_key``.
     """
 
     table: ObservedTable
     group: ObservedGroup | None
     is_remembered: bool
     memory: TableMemory
+    wanted: GroupKey | None
     columns_are_known: bool = True
 
 
@@ -90,7 +91,8 @@ def _placement(table: ObservedTable, memories: Memories, claimed: ObservedGroup 
     known = _memory_in(group, own)
     if known is None:
         nothing = TableMemory(table.status.replicas, "", None)
-        return Placement(table, group, group is not None and _remembers_dropped(group, table), nothing)
+        is_remembered = group is not None and _remembers_dropped(group, table)
+        return Placement(table, group, is_remembered, nothing, wanted_key(table, group))
     return _remembered(table, group, known)
 
 
@@ -129,7 +131,7 @@ def _remembered(table: ObservedTable, group: ObservedGroup | None, member: Group
         update["columns"] = table.spec.columns
     if any(getattr(table.status, name) != value for name, value in update.items()):
         table = replace(table, status=table.status.model_copy(update=update))
-    return Placement(table, group, True, memory, columns_are_known)
+    return Placement(table, group, True, memory, wanted_key(table, group), columns_are_known)
 
 
 def _columns_are_known(table: ObservedTable, memory: TableMemory) -> bool:
@@ -179,6 +181,16 @@ def fits(group: ObservedGroup, table: ObservedTable) -> bool:
     if table.status.buckets not in (None, group.spec.buckets):
         return False
     return table.spec is None or table.spec.bucket_key_types == group.spec.bucket_key
+
+
+def wanted_key(table: ObservedTable, group: ObservedGroup | None) -> GroupKey | None:
+    """The group that the spec names; for a table in no group its private one; None when the spec is not valid.
+
+    ``group``: places the table.
+    """
+    if group is not None and group.private and table.spec is not None and not table.spec.colocate_with:
+        return group.key
+    return spec_key(table)
 
 
 def spec_key(table: ObservedTable) -> GroupKey | None:

@@ -20,7 +20,7 @@ from .quarantine import quarantined, set_aside
 from .report import absent_report, table_report
 from .root import DataRoot
 from .verification import UNREADABLE, content_of, hash_content
-from .wanted import ManifestShelf, WantedFile, WantedFiles
+from .wanted import ManifestShelf, WantedFiles
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors that say nothing about the table that was looked at."""
@@ -162,24 +162,6 @@ class TableInventory:
                 paths = tuple(path for path, file in held.items() if file.sha256 is None)
                 self._unverified = (self._contents.generation, paths)
             return paths
-
-    def unheld(self, manifest: str, bucket: int, pace: Callable[[int], None] = unlimited) -> dict[str, WantedFile]:
-        """The files of one bucket of a manifest that are missing or damaged; looks at every file of the bucket.
-
-        Raises:
-            ManifestMissing: the manifest is not held.
-        """
-        wanted = {path: file for path, file in self._wanted_or_raise(manifest).items() if file.bucket == bucket}
-        self.sweep()
-        with self._lock:
-            held = self._contents.files()
-        unheld = {}
-        for path, file in wanted.items():
-            same_size = path in held and held[path].identity.bytes == file.bytes
-            entry = self.hash_file(path, pace=pace) if same_size else None
-            if entry is None or entry.sha256 != file.sha256:
-                unheld[path] = file
-        return unheld
 
     def hash_file(
         self, path: str, always: bool = False, pace: Callable[[int], None] = unlimited, past_cache: bool = False

@@ -14,7 +14,7 @@ class Stopped(Exception):
 
 
 class Pace:
-    """A token bucket. Not safe to share between threads.
+    """A token bucket. Safe to share between threads: each waits for its own bytes, and all keep to one limit.
 
     Args:
         bytes_per_second: the limit; None = none.
@@ -32,6 +32,7 @@ class Pace:
         self._bytes_per_second = bytes_per_second
         self._clock = clock
         self._due_at = clock()
+        self._lock = threading.Lock()
 
     def __call__(self, count: int) -> None:
         """Wait until ``count`` more bytes are allowed.
@@ -41,9 +42,10 @@ class Pace:
         """
         wait_seconds = 0.0
         if self._bytes_per_second is not None:
-            now = self._clock()
-            self._due_at = max(self._due_at, now - BURST_SECONDS)
-            wait_seconds = max(self._due_at - now, 0.0)
-            self._due_at += count / self._bytes_per_second
+            with self._lock:
+                now = self._clock()
+                self._due_at = max(self._due_at, now - BURST_SECONDS)
+                wait_seconds = max(self._due_at - now, 0.0)
+                self._due_at += count / self._bytes_per_second
         if self._stop.wait(wait_seconds):
             raise Stopped

@@ -1,6 +1,8 @@
 """Start, readiness, metrics, certificate renewal, stop."""
 
 import errno
+import hashlib
+import http.client
 import json
 import os
 import re
@@ -8,6 +10,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -17,6 +20,8 @@ import pytest
 
 from colocation.agent.settings import settings_from
 from colocation.agentclient import AgentClient, AgentError, Credentials, Timeouts, Unreachable
+from colocation.agentclient.calls import file_target
+from colocation.model.content_digest import content_digest
 from colocation.tls import Certificate
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
@@ -108,6 +113,37 @@ def test_a_stopped_agent_cannot_be_reached(agent: AgentThread) -> None:
     agent.stop()
     with client, pytest.raises(Unreachable, match=url):
         client.status()
+
+
+def test_a_stop_lets_an_upload_end_and_turns_others_away(tmp_path: Path, pki: Pki) -> None:
+    """After SIGTERM: not ready, running requests are served to their end, new ones get 503 with Retry-After."""
+    agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(shutdown_seconds=60.0)
+    content = b"content"
+    headers = {"Content-Digest": content_digest(hashlib.sha256(content).hexdigest()), "Content-Length": "7"}
+    target = file_target(*TABLE.path, data_path(0))
+    with agent.client() as client, agent._sent("PUT", target, headers, content[:3]) as upload:
+        until(lambda: client.status().active_transfers)
+        stop = threading.Thread(target=agent.stop)
+        stop.start()
+        until(lambda: get(f"{agent.health_url}/readyz") == (503, "stopping\n"))
+        away = until(lambda: (answer := agent.raw_request("GET", "/v1/status")).status == 503 and answer)
+        assert (json.loads(away.body)["error"], away.headers["Retry-After"]) == ("Stopping", "2")
+        upload.sendall(content[3:])
+        answer = http.client.HTTPResponse(upload, method="PUT")
+        answer.begin()
+        assert answer.status == 201
+        stop.join(60)
+    assert on_disk(agent.settings.data_root, TABLE.path, data_path(0)).read_bytes() == content
+
+
+def test_a_stop_cuts_off_what_takes_too_long(tmp_path: Path, pki: Pki) -> None:
+    """A client that sends nothing more cannot keep an agent from its end."""
+    agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(shutdown_seconds=0.2)
+    headers = {"Content-Digest": content_digest("0" * 64), "Content-Length": "7"}
+    with agent.client() as client, agent._sent("PUT", file_target(*TABLE.path, data_path(0)), headers, b"con"):
+        until(lambda: client.status().active_transfers)
+        agent.stop()
+    assert not on_disk(agent.settings.data_root, TABLE.path, data_path(0)).exists()
 
 
 def test_a_renewed_certificate_is_taken_up(tmp_path: Path, pki: Pki) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agentclient import AgentClient, Credentials, Timeouts, Unauthorized, Unreachable
+from colocation.agentclient import AgentClient, AgentError, Credentials, NotFound, Timeouts, Unauthorized, Unreachable
 from colocation.agentclient.transport import Request, Transport
 from tests.unit.storage.tables import data_path, make_table
 
@@ -81,7 +81,7 @@ def test_repeats_what_may_pass(agent: AgentThread) -> None:
 
     agent.client().close()
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
-    transport = Transport(agent.url, credentials, Timeouts(10.0, 60.0, 30.0), 1, sleep=back_after)
+    transport = Transport(lambda: [agent.url], credentials, Timeouts(10.0, 60.0, 30.0), 1, sleep=back_after)
     status, _, _ = transport.send_for_body(Request("GET", "/v1/status", {}), {200})
     transport.close()
     assert status == 200
@@ -95,11 +95,61 @@ def test_gives_up_at_the_deadline(agent: AgentThread) -> None:
     waits: list[float] = []
     agent.client().close()
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
-    transport = Transport(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), 1, sleep=waits.append)
+    transport = Transport(lambda: [agent.url], credentials, Timeouts(10.0, 60.0, 0.0), 1, sleep=waits.append)
     with pytest.raises(Exception, match="AuthenticationUnavailable"):
         transport.send(Request("GET", "/v1/status", {}), {200})
     transport.close()
     assert waits == []
+
+
+def test_says_how_often_and_how_long_it_asked(agent: AgentThread) -> None:
+    """After retries in vain the error tells of them."""
+    url = agent.url
+    agent.stop()
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    transport = Transport(lambda: [url], credentials, Timeouts(1.0, 1.0, 0.5), 1, sleep=lambda _: None)
+    with pytest.raises(Unreachable, match=r"asked [2-9]\d* times in 0 s"):
+        transport.send(Request("GET", "/v1/status", {}), {200})
+
+
+def test_follows_an_agent_to_its_next_address(agent: AgentThread) -> None:
+    """Addresses are looked up again for every attempt, and the one that answers stays in use."""
+    looked_up: list[int] = []
+
+    def urls() -> list[str]:
+        looked_up.append(1)
+        return ["https://127.0.0.1:1"] if len(looked_up) < 4 else ["https://127.0.0.1:1", agent.url]
+
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    agent.client().close()
+    transport = Transport(urls, credentials, Timeouts(1.0, 10.0, 30.0), 1, "node-1", sleep=lambda _: None)
+    assert transport.send_for_body(Request("GET", "/v1/status", {}), {200})[0] == 200
+    assert transport.url == agent.url
+    transport.close()
+
+
+def test_a_call_without_retries_leaves_the_next_one_the_next_address(agent: AgentThread) -> None:
+    """Who asks several agents in turn asks each once per round, and finds those that moved in the next round."""
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    agent.client().close()
+    urls = ["https://127.0.0.1:1", agent.url]
+    with AgentClient(lambda: urls, credentials, Timeouts(1.0, 10.0, 0.0), node="node-1") as client:
+        with pytest.raises(Unreachable):
+            client.status()
+        assert client.status().node == "node-1"
+
+
+def test_another_nodes_agent_refuses(agent: AgentThread) -> None:
+    """An address that was given to another node's agent since takes no file that is not meant for it."""
+    credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
+    agent.client().close()
+    with (
+        AgentClient(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node="node-2") as client,
+        pytest.raises(AgentError, match="421 WrongNode"),
+    ):
+        client.put_file(*TABLE.path, data_path(0), b"content")
+    with agent.client() as client, pytest.raises(NotFound):
+        client.head_file(*TABLE.path, data_path(0))
 
 
 def test_a_stream_left_early_harms_nothing(agent: AgentThread, caplog: pytest.LogCaptureFixture) -> None:

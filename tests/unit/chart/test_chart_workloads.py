@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from colocation.agent.server import CLOSING_SECONDS
+from colocation.agent.settings import Settings
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE, TOKEN_DIRECTORY
 
-from .conftest import CHART, REPOSITORY, Render, one, only_container, variables
+from .conftest import CHART, REPOSITORY, ChartRefused, Render, one, only_container, variables
+
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 
 
 def operator(objects: list[dict[str, Any]]) -> dict[str, Any]:
@@ -114,6 +118,47 @@ def test_ports_and_probes_are_the_contracts(render: Render) -> None:
         assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
 
 
+def agent_port(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = next(item for item in only_container(agent(objects))["ports"] if item["name"] == "https")
+    return found
+
+
+def test_agents_are_reached_at_their_nodes(render: Render) -> None:
+    """An address that outlives the pod, on a port that can be chosen, or none; two pods never need it at once."""
+    objects = render()
+    assert agent_port(objects)["hostPort"] == AGENT_PORT
+    strategy = agent(objects)["spec"]["updateStrategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    assert agent_port(render(**{"agent.hostPort": 18440}))["hostPort"] == 18440
+    assert "hostPort" not in agent_port(render(**{"agent.hostPort": "null"}))
+
+
+def test_a_surge_needs_the_pods_own_addresses(render: Render) -> None:
+    """Two pods of a node cannot share its port: such values are refused before anything waits for ever."""
+    surge = {"agent.updateStrategy.rollingUpdate.maxSurge": 1, "agent.updateStrategy.rollingUpdate.maxUnavailable": 0}
+    with pytest.raises(ChartRefused, match="maxSurge must be 0 while"):
+        render(**surge)
+    assert agent(render(**surge, **{"agent.hostPort": "null"}))["spec"]["updateStrategy"]["rollingUpdate"] == {
+        "maxSurge": 1, "maxUnavailable": 0,
+    }  # fmt: skip
+
+
+def test_nobody_evicts_agents_that_are_well(render: Render) -> None:
+    """A budget by number, as a DaemonSet has no scale; sick agents may be evicted; it can be left out."""
+    objects = render()
+    budget = one(objects, "PodDisruptionBudget", "colocation-agent")["spec"]
+    assert budget["selector"] == agent(objects)["spec"]["selector"]
+    assert (budget["minAvailable"], budget["unhealthyPodEvictionPolicy"]) == (1_000_000, "AlwaysAllow")
+    without = render(**{"agent.podDisruptionBudget.enabled": "false"})
+    assert not any(item["kind"] == "PodDisruptionBudget" for item in without)
+
+
+def test_agents_end_within_their_time(render: Render) -> None:
+    """Running requests end before the kubelet kills the process."""
+    grace_seconds = agent(render())["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert grace_seconds > Settings.shutdown_seconds + CLOSING_SECONDS
+
+
 def test_the_operator_has_a_token_for_agents(render: Render) -> None:
     """A token of the agents' audience and their CA, where ARCHITECTURE.md says."""
     workload = operator(render())
@@ -142,6 +187,7 @@ def test_the_operator_has_a_token_for_agents(render: Render) -> None:
         ("runAsUser", "1000", "COLOCATION_CLONE_USER_ID", "1000"),
         ("spark.image", "example/spark:1", "COLOCATION_SPARK_IMAGE", "example/spark:1"),
         ("image.tag", "dev", "COLOCATION_IMAGE", "colocation-operator:dev"),
+        ("image.digest", DIGEST, "COLOCATION_IMAGE", f"colocation-operator@{DIGEST}"),
         ("imagePullSecrets[0].name", "registry", "COLOCATION_IMAGE_PULL_SECRETS", "registry"),
     ],
 )

@@ -215,6 +215,16 @@ def test_load_says_which_copies_are_missing(run: Run, cluster: FakeCluster, kube
     assert "the operator repairs 2 missing copies" in run("load", "orders", "--from", "x").stdout
 
 
+def test_load_says_where_copies_lie_meanwhile(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
+    """A node was away: which buckets went to which nodes instead; of many the first few."""
+    substitutes = [{"bucket": bucket, "away": "node-2", "node": "node-3", "files": 1, "reason": "Unreachable"}
+                   for bucket in range(7)]  # fmt: skip
+    kubeflow(result={**LOADED, "replicas_missing": 7, "substitutes": substitutes})
+    text = run("load", "orders", "--from", "x").stdout
+    assert "7 missing copies of files (they lie on other nodes meanwhile: bucket 0: node-3 for node-2, " in text
+    assert "bucket 4: node-3 for node-2, and 2 more)" in text
+
+
 def test_load_builds_on_an_application(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """--application gives volumes and sizes; --image overrides its image."""
     created = kubeflow(result=LOADED)

@@ -10,7 +10,7 @@ from colocation.controller import leadership
 from colocation.controller import operator as module
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
-from colocation.kube.api import NODES, ApiError, Resource
+from colocation.kube.api import NODES, TABLES, ApiError, Listing, Resource
 
 from .fake_leases import FakeLeases
 
@@ -24,15 +24,18 @@ class FakeApi(FakeLeases):
         super().__init__()
         self.errors = errors
         self.lists = 0
+        self.watched = asyncio.Queue[tuple[object, ...]]()
         self.closed = False
 
-    async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[Any], int]:
+    async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
         self.lists += 1
         if self.errors:
             raise self.errors.pop()
-        return [], 1
+        listing.begin()
+        return 1
 
-    async def watch(self, *_: object) -> AsyncIterator[Any]:
+    async def watch(self, *asked: object) -> AsyncIterator[Any]:
+        self.watched.put_nowait(asked)
         await asyncio.Event().wait()
         yield
 
@@ -133,6 +136,18 @@ async def test_api_server_that_is_away_is_asked_again() -> None:
         await operator.stop()
     assert not died.is_set()
     assert b"colocation_failed_passes_total 2.0" in operator.metrics.render()
+
+
+async def test_tables_are_watched_from_the_first_full_list_on() -> None:
+    """No object is read twice at the start, and nothing that changes after the list is missed."""
+    api = FakeApi([])
+    operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
+    operator.start()
+    async with asyncio.timeout(5):
+        while (asked := await api.watched.get())[0] != TABLES:
+            pass
+        await operator.stop()
+    assert asked == (TABLES, "", "", "1")
 
 
 async def test_stop_ends_a_pass_wherever_it_is() -> None:

@@ -174,6 +174,22 @@ async def test_agent_is_asked_again_on_demand(setting: Setting) -> None:
     assert setting.view.asked_at == setting.now
 
 
+async def test_agent_that_found_an_order_stale_says_all_again(setting: Setting) -> None:
+    """A report that was long on its way tells an old uptime: on a quiet agent every order would be refused for ever."""
+    asked: list[str | None] = []
+
+    def answer(call: Call) -> tuple[int, bytes]:
+        asked.append(call.headers.get("If-None-Match"))
+        return (304, b"") if asked[-1] else (200, _report(uptime_seconds=100.0 * asked.count(None)))
+
+    setting.agents[URL].answers = answer
+    await setting.ask()
+    setting.inventories.ask_again(URL, in_full=True)
+    await until(lambda: setting.view.report and setting.view.report.uptime_seconds == 200.0)
+    assert asked[0] is None
+    await until(lambda: asked[-1])
+
+
 async def test_silence_is_timed_from_its_first_moment(setting: Setting) -> None:
     """The last word stands while the agent is away, and a pass is woken when it goes and when it is back."""
     await setting.ask()

@@ -33,8 +33,13 @@ class Setting:
     def __init__(self) -> None:
         self.clients: dict[str, FakeClient] = {}
         self.ended: list[str] = []
+        self.stale: list[str] = []
         self.terms: list[int] = []
-        self.orders = AgentOrders(self.connect, self.ended.append, self.terms.append)
+        self.orders = AgentOrders(self.connect, self.end, self.terms.append)
+
+    def end(self, url: str, was_stale: bool) -> None:
+        self.ended.append(url)
+        self.stale += [url] if was_stale else []
 
     def connect(self, url: str) -> AgentClient:
         self.clients[url] = FakeClient()
@@ -79,6 +84,8 @@ async def test_error_is_typed_by_what_is_done_about_it(
     assert type(caught.value) is kind
     assert isinstance(caught.value, StaleDecision) == (kind is OrderRefused)
     assert setting.terms == ([9] if isinstance(error, StaleTerm) else [])
+    await until(lambda: setting.ended)
+    assert setting.stale == ([URL] if isinstance(error, StaleOrder) else [])
     setting.orders.close()
 
 

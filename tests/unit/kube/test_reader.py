@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from colocation.kube.api import GROUPS, NODES, PODS, TABLES, Resource
+from colocation.kube.api import GROUPS, NODES, PODS, TABLES, ApiError, Listing, Resource
 from colocation.kube.reader import LiveCluster
 from colocation.state.observation import AgentView, BucketBytes
 
@@ -52,8 +52,13 @@ class FakeApi:
         self.objects: dict[Resource, list[Any]] = {}
         self.while_reading: Callable[[], object] = lambda: None
 
-    async def list_all(self, resource: Resource, namespace: str = "", labels: str = "") -> tuple[list[Any], int]:
-        return self.objects.get(resource, []), 100
+    async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
+        listing.begin()
+        for one in self.objects.get(resource, []):
+            if isinstance(one, Exception):
+                raise one
+            listing.take(one)
+        return 100
 
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         self.while_reading()
@@ -195,3 +200,25 @@ async def test_object_that_is_none_harms_nobody(setting: Setting, resource: Reso
     await setting.cluster.resync()
     seen = await setting.cluster.observe()
     assert [one.identity.name for one in seen.tables if one.identity.name != "odd"] == ["orders"]
+
+
+async def test_list_that_breaks_off_is_no_reason_to_sleep(setting: Setting) -> None:
+    """What it told before is news: the next pass must not take the observation for the one before."""
+    before = await setting.cluster.observe()
+    setting.api.objects[TABLES] = [table(30, f"sha256:{'c' * 64}"), ApiError(0, "no answer")]
+    with pytest.raises(ApiError):
+        await setting.cluster.resync()
+    after = await setting.cluster.observe()
+    assert after.tables[0].reference.manifest == "c" * 64
+    assert after.version != before.version
+
+
+async def test_readers_keep_an_agents_address_while_its_node_lives(setting: Setting) -> None:
+    """The pod goes and the next one is awaited: nothing of that reaches the ConfigMaps."""
+    assert (await setting.cluster.observe()).readers_urls == {"node-1": "https://10.0.0.1:8440"}
+    setting.cluster.take(PODS, pod(20), deleted=True)
+    for _ in range(2):
+        assert (await setting.cluster.observe()).readers_urls == {"node-1": "https://10.0.0.1:8440"}
+    setting.cluster.take(NODES, node(), deleted=True)
+    await setting.cluster.observe()
+    assert (await setting.cluster.observe()).readers_urls == {}

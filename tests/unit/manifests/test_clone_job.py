@@ -47,7 +47,8 @@ def test_job_runs_on_its_target_with_least_rights() -> None:
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-2"]}]}
     assert (job["spec"]["backoffLimit"], pod["restartPolicy"]) == (0, "Never")
     assert not pod["automountServiceAccountToken"]
-    assert pod["securityContext"]["runAsUser"] == 10440
+    assert {pod["securityContext"][key] for key in ("runAsUser", "runAsGroup")} == {10440}
+    assert pod["securityContext"]["runAsNonRoot"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     [token, certificate] = pod["volumes"][1]["projected"]["sources"]

@@ -1,5 +1,6 @@
 """Nodes that take nothing for now: cordoned ones, ones where clones fail, ones that have not been heard of."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 
 from colocation.model.conditions import Reason
@@ -9,7 +10,7 @@ from colocation.planner import plan
 from colocation.planner.transitions import CORDONED
 from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
-from .cases import SIX, nodes_of, planned, reasons, shape
+from .cases import SIX, down_for, nodes_of, planned, reasons, shape
 
 LATER = NOW + timedelta(seconds=90)
 EARLIER = NOW - timedelta(seconds=1)
@@ -205,6 +206,16 @@ def test_a_replica_whose_only_sources_are_unconfirmed_waits() -> None:
     assert (group.stalled, group.blocked) == (None, ())
 
 
+def test_no_copy_outside_of_the_map_is_deleted_because_of_unconfirmed_ones() -> None:
+    """It may be the only whole one."""
+    fields = {"buckets": 1, "bucket_map": (("node-1", "node-2"),), "bucket_bytes": (GIB,)}
+    held = {node: {0: "complete"} for node in ("node-1", "node-3")}
+    group = planned(nodes_of(1, 2, 3), **fields, held=held, unconfirmed={"node-2": (0,)})  # type: ignore[arg-type]
+    assert (group.stable, group.drops, group.stalled) == (True, (), None)
+    whole = {**held, "node-2": {0: "complete"}}
+    assert planned(nodes_of(1, 2, 3), **fields, held=whole).drops  # type: ignore[arg-type]
+
+
 def test_no_surplus_replica_leaves_because_of_unconfirmed_ones() -> None:
     """Replicas are lowered while two of three are not heard of: the third is known to be complete, and stays."""
     rows = (("node-1", "node-2", "node-3"),)
@@ -214,3 +225,15 @@ def test_no_surplus_replica_leaves_because_of_unconfirmed_ones() -> None:
     assert (group.stable, group.next_map, group.drops) == (True, None, ())
     heard = planned(nodes_of(1, 2, 3), **fields, held={"node-3": {0: "complete"}}, unconfirmed=silent)  # type: ignore[arg-type]
     assert heard.next_map == (("node-3",),)
+
+
+def test_lost_replicas_go_evenly_to_the_nodes_that_are_here() -> None:
+    """Node 2 is away and keeps what it has, so nothing is planned as if it gave some of it up."""
+    rows = (
+        ("node-2", "node-5"), ("node-4", "node-5"), ("node-5", "node-6"),
+        ("node-5", "node-4"), ("node-5", "node-6"), ("node-4", "node-5"),
+    )  # fmt: skip
+    group = planned([*nodes_of(1, 3, 5, 6), down_for(10)], bucket_map=rows)
+    assert {move.source for move in group.moves} == {"node-4"}
+    taken = Counter(move.to for move in group.moves)
+    assert taken["node-6"] == 0, "it has two already, and two others have none"

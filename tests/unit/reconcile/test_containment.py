@@ -8,8 +8,8 @@ import pytest
 from colocation.model.plan import Plan
 from colocation.model.snapshot import Snapshot
 from colocation.planner import planning as plans
+from colocation.planner.cluster import Cluster
 from colocation.planner.status import Status
-from colocation.planner.view import Cluster
 from colocation.reconcile import decide as deciding
 from colocation.reconcile import planned as planning
 from colocation.reconcile.actions import MarkGroupUnstable, WriteGroupStatus, WriteTableStatus

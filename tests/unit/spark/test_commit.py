@@ -11,6 +11,7 @@ from colocation.model.table_manifest import DataFile, TableManifest, encode_mani
 from colocation.spark.catalog import InvalidObject, TableObject, WriteConflict
 from colocation.spark.changes import DropPartitions, Mode, NewFiles, Rewrite
 from colocation.spark.commit import LoadConflict, commit, next_manifest
+from colocation.spark.publication import Published
 
 from .fake_catalog import FakeCatalog
 
@@ -34,10 +35,10 @@ class Storage:
 
     manifests: dict[str, TableManifest] = field(default_factory=dict)
 
-    def publish(self, manifest: TableManifest) -> tuple[str, int]:
+    def publish(self, manifest: TableManifest) -> Published:
         sha256, _ = encode_manifest(manifest)
         self.manifests[sha256] = manifest
-        return sha256, 0
+        return Published(sha256, 0, ())
 
     def parent_of(self, table: TableObject) -> TableManifest | None:
         snapshot = table.status.snapshot

@@ -1,17 +1,22 @@
 """What must be on the nodes before a commit, against the real agents."""
 
 import hashlib
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from colocation.agentclient import NotFound
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest
 from colocation.spark.agents import Agents
+from colocation.spark.copies import Substitute, put_on, substitutes_for
 from colocation.spark.publication import follow_map, publish_manifest
-from colocation.spark.upload import Destination, ReplicasMissing, SentFile, put_on, send_file
+from colocation.spark.upload import Destination, ReplicasMissing, SentFile, send_file
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 
 NODES = ("node-1", "node-2", "node-3")
@@ -52,6 +57,11 @@ def make_file(folder: Path, load: str, bucket: int = 0) -> tuple[DataFile, Path]
     return DataFile(path=path, bucket=bucket, rows=1, bytes=content.stat().st_size, sha256=sha256), content
 
 
+def sha256_on(agents: Agents, node: str, file: DataFile) -> str | None:
+    """Of the file as the node holds it."""
+    return agents.ask(node, lambda agent: agent.head_file("shop", DIRECTORY, file.path)).sha256
+
+
 def manifest_of(*files: DataFile) -> TableManifest:
     return TableManifest(
         namespace="shop", table="orders", uid="12345678-0", snapshot_id=1, columns=(Column(name="k", type="bigint"),),
@@ -62,30 +72,33 @@ def manifest_of(*files: DataFile) -> TableManifest:
 def test_everything_everywhere(agents: Agents, destination: Destination, tmp_path: Path) -> None:
     """Files and manifest on all nodes: nothing is missing."""
     file, content = make_file(tmp_path, "0000000a")
-    assert send_file(agents, destination, file, content).nodes == NODES
-    assert publish_manifest(agents, destination, manifest_of(file), [file])[1] == 0
+    sent = send_file(agents, destination, file, content)
+    assert sent.nodes == NODES
+    assert publish_manifest(agents, destination, manifest_of(file), [sent]).replicas_missing == 0
 
 
 def test_a_missing_replica_is_counted(agents: Agents, destination: Destination, tmp_path: Path) -> None:
     """A majority is enough; the operator learns from the count what it has to repair."""
     file, content = make_file(tmp_path, "0000000a")
-    assert put_on(agents, destination, NODES[:2], file, content) == {}
-    assert publish_manifest(agents, destination, manifest_of(file), [file])[1] == 1
+    assert put_on(agents, "shop", DIRECTORY, NODES[:2], file, content) == {}
+    sent = SentFile(file=file, nodes=NODES[:2])
+    published = publish_manifest(agents, destination, manifest_of(file), [sent])
+    assert (published.replicas_missing, published.substitutes) == (1, ())
 
 
 def test_without_a_majority_it_is_refused(agents: Agents, destination: Destination, tmp_path: Path) -> None:
     """The error says what each node holds."""
     file, content = make_file(tmp_path, "0000000a")
-    put_on(agents, destination, NODES[:1], file, content)
+    put_on(agents, "shop", DIRECTORY, NODES[:1], file, content)
     with pytest.raises(ReplicasMissing, match=r"1 of its 3 nodes hold .* node-2: holds 0 of 1 files"):
-        publish_manifest(agents, destination, manifest_of(file), [file])
+        publish_manifest(agents, destination, manifest_of(file), [SentFile(file=file, nodes=NODES[:1])])
 
 
 def test_a_manifest_without_new_files_needs_a_majority_too(
     agents: Agents, destination: Destination, running: LoopbackAgents
 ) -> None:
     """The manifest of an emptied table, or of dropped partitions, must not be lost with one node."""
-    assert publish_manifest(agents, destination, manifest_of(), [])[1] == 0
+    assert publish_manifest(agents, destination, manifest_of(), []).replicas_missing == 0
     running.stop("node-2")
     running.stop("node-3")
     with pytest.raises(ReplicasMissing, match="1 of its 3 nodes hold the manifest"):
@@ -98,9 +111,10 @@ def test_files_of_earlier_loads_are_not_this_loads_matter(
     """A node that lacks an old file but holds the new ones counts: its repair is under way."""
     old, old_content = make_file(tmp_path, "0000000a")
     new, new_content = make_file(tmp_path, "0000000b")
-    put_on(agents, destination, NODES[:1], old, old_content)
-    put_on(agents, destination, NODES, new, new_content)
-    assert publish_manifest(agents, destination, manifest_of(old, new), [new])[1] == 0
+    put_on(agents, "shop", DIRECTORY, NODES[:1], old, old_content)
+    put_on(agents, "shop", DIRECTORY, NODES, new, new_content)
+    sent = SentFile(file=new, nodes=NODES)
+    assert publish_manifest(agents, destination, manifest_of(old, new), [sent]).replicas_missing == 0
 
 
 def test_a_node_that_is_down_is_named(
@@ -110,7 +124,7 @@ def test_a_node_that_is_down_is_named(
     file, content = make_file(tmp_path, "0000000a")
     running.stop("node-2")
     running.stop("node-3")
-    with pytest.raises(ReplicasMissing, match=r"1 of 3 nodes took .* at least 2 must; node-2: .*; node-3: "):
+    with pytest.raises(ReplicasMissing, match=r"1 of 3 nodes took .* at least 2 must, .*; node-2: .*; node-3: "):
         send_file(agents, destination, file, content)
 
 
@@ -121,6 +135,97 @@ def test_new_files_follow_a_bucket_that_moved(agents: Agents, destination: Desti
     two = Destination(**{**destination.__dict__, "buckets": (NODES[:2], NODES[:2])})
     sent: list[SentFile] = [send_file(agents, two, moved, moved_content), send_file(agents, two, stays, stays_content)]
     follow_map(agents, two, sent, (NODES[1:], NODES[:2]))
-    assert agents.client("node-3").head_file("shop", DIRECTORY, moved.path).sha256 == moved.sha256
+    assert sha256_on(agents, "node-3", moved) == moved.sha256
     with pytest.raises(NotFound):
-        agents.client("node-3").head_file("shop", DIRECTORY, stays.path)
+        sha256_on(agents, "node-3", stays)
+
+
+PAIRS = (("node-1", "node-2"), ("node-2", "node-3"))
+"""Two replicas: a majority is both."""
+
+
+@pytest.fixture
+def pairs(destination: Destination) -> Destination:
+    return replace(destination, buckets=PAIRS)
+
+
+def test_a_substitute_takes_the_copy_of_a_node_that_is_down(
+    agents: Agents, pairs: Destination, running: LoopbackAgents, tmp_path: Path
+) -> None:
+    """With two replicas and a node down both copies are on disks before the commit; the result says where and why."""
+    file, content = make_file(tmp_path, "0000000a")
+    running.stop("node-2")
+    sent = send_file(agents, pairs, file, content)
+    assert sent.nodes == ("node-1", "node-3")
+    published = publish_manifest(agents, pairs, manifest_of(file), [sent])
+    [substitute] = published.substitutes
+    assert published.replicas_missing == 1
+    assert substitute == Substitute(0, away="node-2", node="node-3", files=1, reason=substitute.reason)
+    assert "Unreachable" in substitute.reason
+    assert sha256_on(agents, "node-3", file) == file.sha256
+
+
+def test_a_node_that_goes_after_the_upload_is_substituted_too(
+    agents: Agents, pairs: Destination, running: LoopbackAgents, tmp_path: Path
+) -> None:
+    """Between the last file and the commit: the copy is made from the node that is left."""
+    file, content = make_file(tmp_path, "0000000a")
+    sent = send_file(agents, pairs, file, content)
+    running.stop("node-2")
+    published = publish_manifest(agents, pairs, manifest_of(file), [sent])
+    assert [(one.away, one.node) for one in published.substitutes] == [("node-2", "node-3")]
+    assert sha256_on(agents, "node-3", file) == file.sha256
+
+
+def test_an_empty_bucket_needs_the_manifest_on_enough_nodes(
+    agents: Agents, pairs: Destination, running: LoopbackAgents
+) -> None:
+    """All nodes of the group get it, so another one counts for the node that is down; that is nobody's substitute."""
+    running.stop("node-2")
+    published = publish_manifest(agents, pairs, manifest_of(), [])
+    assert (published.replicas_missing, published.substitutes) == (0, ())
+    running.stop("node-3")
+    with pytest.raises(ReplicasMissing, match="1 of its 2 nodes hold the manifest"):
+        publish_manifest(agents, pairs, manifest_of(), [])
+
+
+def test_without_another_node_a_pair_takes_nothing(
+    agents: Agents, destination: Destination, running: LoopbackAgents, tmp_path: Path
+) -> None:
+    """A group of two nodes with two replicas and one down has nowhere to put the second copy."""
+    file, content = make_file(tmp_path, "0000000a")
+    running.stop("node-2")
+    only = replace(destination, buckets=(PAIRS[0], PAIRS[0]))
+    with pytest.raises(ReplicasMissing, match=r"1 of 2 nodes took .* and no other node of the group did instead"):
+        send_file(agents, only, file, content)
+
+
+ROWS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=3, unique=True)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 63), st.lists(ROWS, min_size=1))
+def test_substitutes_are_the_groups_other_nodes(bucket: int, rows: list[list[str]]) -> None:
+    """None of the row, all of the others, in the same order wherever it is asked."""
+    buckets = tuple(map(tuple, rows))
+    bucket %= len(buckets)
+    found = substitutes_for(buckets, bucket)
+    assert found == substitutes_for(buckets, bucket)
+    assert sorted(found) == sorted({node for row in buckets for node in row} - set(buckets[bucket]))
+
+
+def test_an_agent_that_was_waited_for_in_vain_is_not_waited_for_again(
+    pairs: Destination, running: LoopbackAgents, tmp_path: Path
+) -> None:
+    """A load with a node away costs the retry time once, not once per file; once it answers again it is as before."""
+    file, content = make_file(tmp_path, "0000000a")
+    running.stop("node-2")
+    with replace(pairs, retry_seconds=1.5).open_agents() as agents:
+        started = time.monotonic()
+        send_file(agents, pairs, file, content)
+        first = time.monotonic() - started
+        for _ in range(20):
+            send_file(agents, pairs, file, content)
+        others = time.monotonic() - started - first
+    assert first > 0.5
+    assert others < 20 * 0.5

@@ -51,8 +51,9 @@ def in_a_group_that_does_not_allow_it(catalog: FakeCatalog) -> None:
     catalog.groups["accounts/ledger"] = replace(catalog.groups["sales"], namespace="accounts", name="ledger")
 
 
-def without_an_agent(catalog: FakeCatalog) -> None:
-    del catalog.agents["node-3"]
+def with_one_agent(catalog: FakeCatalog) -> None:
+    """One more is enough: a load goes there instead."""
+    del catalog.agents["node-1"], catalog.agents["node-3"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,10 @@ def without_an_agent(catalog: FakeCatalog) -> None:
             in_a_group_that_does_not_allow_it,
             r"NamespaceNotAllowed: group accounts/ledger allows namespaces \[\], and this is namespace shop",
         ),
-        (without_an_agent, "bucket 1 lies on nodes node-2, node-3, of which 1 have a ready agent; at least 2 must"),
+        (
+            with_one_agent,
+            "bucket 0 lies on nodes node-1, node-2; of the group's nodes 1 have a ready agent; at least 2 must",
+        ),
     ],
 )
 def test_gives_up_with_what_is_missing(spoil, words: str) -> None:  # type: ignore[no-untyped-def]

@@ -32,6 +32,9 @@ def ended(kind: str, status: str = "True") -> dict[str, Any]:
     return {"conditions": [{"type": kind, "status": status, "lastTransitionTime": TIME, "message": "because"}]}
 
 
+NODE_PORT: list[dict[str, Any]] = [{"containerPort": 8441}, {"containerPort": 8440, "hostPort": 18440}]
+
+
 @pytest.mark.parametrize(
     ("status", "phase", "failures"),
     [
@@ -100,6 +103,45 @@ def test_pod_without_a_node_is_no_agent_yet() -> None:
 def test_where_a_nodes_agent_listens(pods: list[Any], url: str | None) -> None:
     """At the pod that has an address and stays."""
     assert Observation(NOW, agents=tuple(pods)).agent_urls == {"node-1": url}
+
+
+def pod(ports: list[dict[str, Any]], **status: str) -> dict[str, Any]:
+    containers = [{"name": "side"}, {"name": "agent", "ports": ports}]
+    return {"metadata": metadata(), "spec": {"nodeName": "node-1", "containers": containers}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("body", "url"),
+    [
+        pytest.param(pod(NODE_PORT, podIP="10.0.0.1", hostIP="192.0.2.1"), "https://192.0.2.1:18440", id="node's port"),
+        pytest.param(pod(NODE_PORT, hostIP="192.0.2.1"), "https://192.0.2.1:18440", id="starting: no pod IP yet"),
+        pytest.param(pod(NODE_PORT, podIP="fd00::1", hostIP="fd01::1"), "https://[fd01::1]:18440", id="IPv6"),
+        pytest.param(pod([{"containerPort": 8440}], podIP="10.0.0.1", hostIP="192.0.2.1"), "https://10.0.0.1:8440",
+                     id="no port of the node"),
+        pytest.param(pod([{"containerPort": 8441, "hostPort": 9}], podIP="10.0.0.1", hostIP="192.0.2.1"),
+                     "https://10.0.0.1:8440", id="another port"),
+        pytest.param(pod([{"containerPort": 8440, "hostPort": 10**6}], podIP="10.0.0.1", hostIP="192.0.2.1"),
+                     "https://10.0.0.1:8440", id="no such port"),
+    ],
+)  # fmt: skip
+def test_where_readers_reach_an_agent(body: dict[str, Any], url: str) -> None:
+    """At its node's address, which outlives the pod, where it has a port there; the operator asks the pod itself."""
+    parsed = parse_agent(body)
+    assert parsed is not None
+    assert Observation(NOW, agents=(parsed,)).readers_urls == {"node-1": url}
+
+
+def test_readers_keep_the_address_of_an_agent_that_restarts() -> None:
+    """Also while one pod goes and the next one is not there yet; the newest pod's address counts."""
+    going = parse_agent({**pod(NODE_PORT, podIP="10.0.0.1", hostIP="192.0.2.1"), "metadata": {
+        **metadata(), "deletionTimestamp": "2026-11-21T00:00:00Z"}})
+    new = parse_agent(pod(NODE_PORT, podIP="10.0.0.2", hostIP="192.0.2.9"))
+    assert going is not None and new is not None
+    assert Observation(NOW, agents=(going,)).readers_urls == {"node-1": "https://192.0.2.1:18440"}
+    for pods in ((going, new), (new, going)):
+        assert Observation(NOW, agents=pods).readers_urls == {"node-1": "https://192.0.2.9:18440"}
+    before = {"node-1": "https://192.0.2.1:18440"}
+    assert Observation(NOW, last_readers_urls=before).readers_urls == before
 
 
 def test_spec_that_makes_no_sense_says_why() -> None:

@@ -66,7 +66,11 @@ NODE = {
     "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]},
     "status": {"conditions": [CONDITION]},
 }
-POD = {"metadata": metadata(), "spec": {"nodeName": "node-1"}, "status": {"podIP": "10.0.0.1"}}
+POD = {
+    "metadata": metadata(),
+    "spec": {"nodeName": "node-1", "containers": [{"ports": [{"containerPort": 8440, "hostPort": 8440}]}]},
+    "status": {"podIP": "10.0.0.1", "hostIP": "192.0.2.1"},
+}
 PARSERS: dict[Callable[[Json], object], Json] = {
     parse_table: TABLE, parse_group: GROUP, parse_node: NODE, parse_agent: POD,
     parse_clone_job: job({**ended("Failed"), "active": 1, "ready": 1, "startTime": "2026-11-21T00:00:00Z"}),

@@ -67,12 +67,14 @@ def test_executors_mount_the_data_read_only_and_the_driver_does_not() -> None:
 
 @pytest.mark.parametrize("role", ["driver", "executor"])
 def test_both_get_a_token_for_the_agents_and_their_authority(role: str) -> None:
-    """The token has the agents' audience; the CA comes from the group's ConfigMap."""
+    """The token has the agents' audience; CA and addresses come from the group's ConfigMap."""
     prepared = prepare(spark_application(), sales_group()).application
     volumes = {item["name"]: item for item in pod_spec(prepared, role)["volumes"]}
     assert volumes["colocation-access"]["projected"]["sources"] == [
         {"serviceAccountToken": {"audience": "colocation.dev", "expirationSeconds": 3600, "path": "token"}},
-        {"configMap": {"name": "sales-spark", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"configMap": {"name": "sales-spark", "items": [
+            {"key": "ca.crt", "path": "ca.crt"}, {"key": "agents.json", "path": "agents.json"},
+        ]}},
     ]
 
 

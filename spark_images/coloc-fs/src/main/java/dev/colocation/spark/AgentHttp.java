@@ -59,14 +59,16 @@ final class AgentHttp {
   /**
    * Reads a range, at most {@link #MAX_REQUEST_BYTES} long, into {@code target}.
    *
-   * @param url the agent, {@code https://<pod IP>:<port>}
+   * @param node the agent's; the agent of another one, to which the address was given since, refuses
+   * @param url the agent, {@code https://<node's or pod's IP>:<port>}
    * @param target file below {@code /v1/files/}, see {@link #fileTarget}
    * @return bytes read, at least 1; fewer than asked for when the answer was cut off
    * @throws AgentRefused when the agent answered with another status
    * @throws IOException when no byte arrived in time
    */
-  int readRange(String url, String target, long position, RangeTarget range, Duration timeout) throws IOException {
-    HttpRequest request = request(url, target, timeout)
+  int readRange(String node, String url, String target, long position, RangeTarget range, Duration timeout)
+      throws IOException {
+    HttpRequest request = request(node, url, target, timeout)
         .header("Range", "bytes=" + position + "-" + (position + range.length() - 1))
         .build();
     BodyHandler<String> handler = answer ->
@@ -87,18 +89,19 @@ final class AgentHttp {
   }
 
   /** Reads a whole small file, such as a manifest. */
-  byte[] readWhole(String url, String target, Duration timeout) throws IOException {
+  byte[] readWhole(String node, String url, String target, Duration timeout) throws IOException {
     HttpResponse<byte[]> answer =
-        send(request(url, target, timeout).build(), HttpResponse.BodyHandlers.ofByteArray(), timeout);
+        send(request(node, url, target, timeout).build(), HttpResponse.BodyHandlers.ofByteArray(), timeout);
     if (answer.statusCode() != OK) {
       throw new AgentRefused(answer.statusCode(), new String(answer.body(), StandardCharsets.UTF_8));
     }
     return answer.body();
   }
 
-  private HttpRequest.Builder request(String url, String target, Duration timeout) throws IOException {
+  private HttpRequest.Builder request(String node, String url, String target, Duration timeout) throws IOException {
     return HttpRequest.newBuilder(URI.create(url + "/v1/files/" + target))
         .header("Authorization", "Bearer " + token.get())
+        .header("Colocation-Node", node)
         .timeout(timeout)
         .GET();
   }

@@ -5,6 +5,7 @@ import java.io.IOException;
 /** An agent answered, but not with the file. */
 final class AgentRefused extends IOException {
   private static final long serialVersionUID = 1L;
+  private static final int WRONG_NODE = 421;
   private static final int TOO_MANY_REQUESTS = 429;
   private static final int FIRST_SERVER_ERROR = 500;
 
@@ -15,8 +16,8 @@ final class AgentRefused extends IOException {
     this.status = status;
   }
 
-  /** Whether another attempt at the same agent may succeed. */
+  /** Whether another attempt at the same agent, or at its next address, may succeed. */
   boolean isTransient() {
-    return status == TOO_MANY_REQUESTS || status >= FIRST_SERVER_ERROR;
+    return status == WRONG_NODE || status == TOO_MANY_REQUESTS || status >= FIRST_SERVER_ERROR;
   }
 }

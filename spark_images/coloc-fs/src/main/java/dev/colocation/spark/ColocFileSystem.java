@@ -87,18 +87,27 @@ public final class ColocFileSystem extends FileSystem {
       replicas.add(new LocalReplica(local));
     }
     Settings.Group group = groupOf(location);
-    List<String> owners = group.nodesOf(file.bucket()).stream().filter(group.agents()::containsKey).toList();
-    List<String> others = group.agents().keySet().stream().filter(node -> !owners.contains(node)).toList();
-    List<String> nodes = new ArrayList<>(owners);
-    Collections.shuffle(nodes, ThreadLocalRandom.current());
-    nodes.sort(Comparator.comparing(node -> RecentFailures.OF_THIS_JVM.failedLately(group.agents().get(node))));
-    nodes.addAll(others);
-    AgentHttp agents = AgentHttp.shared(settings);
+    List<AgentAddress> agents = new ArrayList<>(agentsOf(group, settings));
+    Collections.shuffle(agents, ThreadLocalRandom.current());
+    List<String> owners = group.nodesOf(file.bucket());
+    agents.sort(Comparator.comparing((AgentAddress agent) -> !owners.contains(agent.node()))
+        .thenComparing(AgentAddress::failedLately));
+    AgentHttp http = AgentHttp.shared(settings);
     String target = AgentHttp.fileTarget(location);
-    for (String node : nodes) {
-      replicas.add(new RemoteReplica(agents, node, group.agents().get(node), target, settings.requestTimeout()));
+    for (AgentAddress agent : agents) {
+      replicas.add(new RemoteReplica(http, agent, target, settings.requestTimeout()));
     }
     return replicas;
+  }
+
+  /** The agents of a group's nodes: those that the session was told of, and those that are there by now. */
+  static List<AgentAddress> agentsOf(Settings.Group group, Settings settings) {
+    AgentAddresses known = AgentAddresses.shared(settings);
+    Map<String, String> urls = new TreeMap<>(known.current());
+    urls.putAll(group.agents());
+    return urls.entrySet().stream()
+        .map(agent -> new AgentAddress(known, agent.getKey(), agent.getValue()))
+        .toList();
   }
 
   @Override

@@ -1,12 +1,15 @@
 package dev.colocation.spark;
 
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Finds manifests by their digest: in the driver's folder, on this node's disk, or at an agent. What was read once stays in
@@ -15,15 +18,16 @@ import java.util.Map;
 final class ManifestStore {
   private static final int MAX_CACHED = 64;
 
+  private static final Map<String, Object> LOCKS = new ConcurrentHashMap<>();
   private static final Map<String, Manifest> CACHE =
-      new LinkedHashMap<>(MAX_CACHED, 0.75f, true) {
+      Collections.synchronizedMap(new LinkedHashMap<>(MAX_CACHED, 0.75f, true) {
         private static final long serialVersionUID = 1L;
 
         @Override
         protected boolean removeEldestEntry(Map.Entry<String, Manifest> eldest) {
           return size() > MAX_CACHED;
         }
-      };
+      });
 
   private ManifestStore() {}
 
@@ -33,12 +37,13 @@ final class ManifestStore {
    * @throws IOException when no place has it, naming the places that were tried
    */
   static Manifest get(ColocPath path, Settings settings) throws IOException {
-    // One lock for all: the tasks of an executor start together and want the same manifest.
-    synchronized (CACHE) {
+    // One lock per manifest: the tasks of an executor start together and want the same one.
+    synchronized (LOCKS.computeIfAbsent(path.manifest(), name -> new Object())) {
       Manifest cached = CACHE.get(path.manifest());
       if (cached == null) {
         cached = Manifest.decode(read(path, settings), path.manifest());
         CACHE.put(path.manifest(), cached);
+        LOCKS.remove(path.manifest());
       }
       return cached;
     }
@@ -56,15 +61,26 @@ final class ManifestStore {
     }
     Settings.Group group = settings.groupOf(path.namespace(), path.directory());
     String target = AgentHttp.fileTarget(path, "manifests/" + name);
-    List<String> failures = new ArrayList<>();
-    for (Map.Entry<String, String> agent : group.agents().entrySet()) {
-      try {
-        return AgentHttp.shared(settings).readWhole(agent.getValue(), target, settings.requestTimeout());
-      } catch (IOException error) {
-        failures.add(agent.getKey() + ": " + error.getMessage());
+    List<AgentAddress> agents = ColocFileSystem.agentsOf(group, settings);
+    Map<String, String> failures = new LinkedHashMap<>();
+    Rounds rounds = new Rounds(settings.readDeadline());
+    boolean worthRetrying;
+    do {
+      worthRetrying = false;
+      for (AgentAddress agent : agents) {
+        try {
+          return agent.call(
+              url -> AgentHttp.shared(settings).readWhole(agent.node(), url, target, settings.requestTimeout()));
+        } catch (InterruptedIOException error) {
+          throw error;
+        } catch (IOException error) {
+          failures.put(agent.node(), String.valueOf(error.getMessage()));
+          worthRetrying |= AgentAddress.mayPass(error);
+        }
       }
-    }
+    } while (worthRetrying && rounds.waitForAnother());
     throw new IOException("manifest " + path.manifest() + " of table " + path.table() + " is neither in " + local
-        + " nor at an agent " + failures + "; register the table again: colocation.spark.register(spark)");
+        + " nor at an agent. " + rounds.tried() + ": " + failures
+        + "; register the table again: colocation.spark.register(spark)");
   }
 }

@@ -8,7 +8,6 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.Collectors;
 
 /**
@@ -17,9 +16,6 @@ import java.util.stream.Collectors;
  * <p>Files are immutable and of known length, so bytes from two replicas fit together.
  */
 final class ReplicaReader implements Closeable {
-  private static final long FIRST_DELAY_MILLIS = 200;
-  private static final long MAX_DELAY_MILLIS = 5000;
-
   private final String file;
   private final List<Replica> replicas;
   private final Duration deadline;
@@ -53,8 +49,7 @@ final class ReplicaReader implements Closeable {
 
   private int readSome(long position, byte[] target, int offset, int length) throws IOException {
     Map<String, String> failures = new LinkedHashMap<>();
-    long giveUpAt = 0;
-    long delay = FIRST_DELAY_MILLIS;
+    Rounds rounds = new Rounds(deadline);
     while (true) {
       boolean worthRetrying = false;
       for (int attempt = 0; attempt < replicas.size(); attempt++) {
@@ -67,18 +62,14 @@ final class ReplicaReader implements Closeable {
           throw error;
         } catch (IOException error) {
           failures.put(replica.place(), String.valueOf(error.getMessage()));
-          worthRetrying |= !replica.isLocal() && !(error instanceof AgentRefused refused && !refused.isTransient());
+          worthRetrying |= !replica.isLocal() && AgentAddress.mayPass(error);
           replica.close();
           current = (current + 1) % replicas.size();
         }
       }
-      long now = System.nanoTime();
-      giveUpAt = giveUpAt == 0 ? now + deadline.toNanos() : giveUpAt;
-      if (!worthRetrying || now + delay * 1_000_000 > giveUpAt) {
-        throw new IOException(message(position, failures));
+      if (!worthRetrying || !rounds.waitForAnother()) {
+        throw new IOException(message(position, failures, rounds));
       }
-      pause(delay);
-      delay = Math.min(2 * delay, MAX_DELAY_MILLIS);
     }
   }
 
@@ -92,21 +83,12 @@ final class ReplicaReader implements Closeable {
     }
   }
 
-  private String message(long position, Map<String, String> failures) {
+  private String message(long position, Map<String, String> failures, Rounds rounds) {
     String tried = failures.entrySet().stream()
         .map(failure -> failure.getKey() + ": " + failure.getValue())
         .collect(Collectors.joining("; "));
-    return "no replica of " + file + " could be read at position " + position + ". Tried " + tried
+    return "no replica of " + file + " could be read at position " + position + ". " + rounds.tried() + ": " + tried
         + ". See the group's unstable buckets: kubectl get colocationgroups -o wide";
-  }
-
-  private static void pause(long delayMillis) throws InterruptedIOException {
-    try {
-      Thread.sleep(ThreadLocalRandom.current().nextLong(delayMillis / 2, delayMillis + 1));
-    } catch (InterruptedException error) {
-      Thread.currentThread().interrupt();
-      throw (InterruptedIOException) new InterruptedIOException("interrupted while waiting to read").initCause(error);
-    }
   }
 
   @Override

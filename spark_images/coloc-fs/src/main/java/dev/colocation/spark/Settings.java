@@ -73,7 +73,7 @@ final class Settings {
 
   /** How long a read tries one replica after the other, from its first failure. */
   Duration readDeadline() {
-    return Duration.ofSeconds(configuration.getInt(READ_DEADLINE, 30));
+    return Duration.ofSeconds(configuration.getInt(READ_DEADLINE, 90));
   }
 
   /**

@@ -24,6 +24,8 @@ final class FakeAgent implements AutoCloseable {
   /** How many requests came, whatever the answer. */
   int requests;
   String token = "reader";
+  /** The node that it says to be; empty = any that it is taken for. */
+  String node = "";
   /** Every answer ends after so many bytes, though more were announced. */
   int cutAfterBytes = Integer.MAX_VALUE;
   /** So many requests are answered with 503 first. */
@@ -47,6 +49,8 @@ final class FakeAgent implements AutoCloseable {
     byte[] content = files.get(path);
     if (!("Bearer " + token).equals(exchange.getRequestHeaders().getFirst("Authorization"))) {
       answer(exchange, 401, "Unauthorized".getBytes(StandardCharsets.UTF_8));
+    } else if (!node.isEmpty() && !node.equals(exchange.getRequestHeaders().getFirst("Colocation-Node"))) {
+      answer(exchange, 421, "another node".getBytes(StandardCharsets.UTF_8));
     } else if (unavailableTimes > 0) {
       unavailableTimes--;
       answer(exchange, 503, "starting".getBytes(StandardCharsets.UTF_8));

@@ -173,6 +173,61 @@ class ReadingTest {
     assertArrayEquals(table.contents.get(TestTable.SECOND), readAll(TestTable.SECOND));
   }
 
+  /** An agent that was replaced is found where the group's ConfigMap says by now, in the middle of a file too. */
+  @Test
+  void followsAnAgentToItsNextAddress() throws Exception {
+    hold(first, TestTable.FIRST);
+    table.agents.remove("node-2");
+    Path addresses = tls.authority().resolveSibling(AgentAddresses.FILE_NAME);
+    try (FakeAgent successor = new FakeAgent(tls);
+        FSDataInputStream stream = table.open().open(table.location(TestTable.FIRST))) {
+      hold(successor, TestTable.FIRST);
+      byte[] head = stream.readNBytes(1_000_000);
+      first.close();
+      Files.writeString(addresses, "{\"node-1\": \"" + successor.url() + "\"}");
+      assertArrayEquals(Arrays.copyOfRange(content, head.length, content.length), stream.readAllBytes());
+      assertTrue(!successor.ranges.isEmpty());
+    } finally {
+      Files.deleteIfExists(addresses);
+    }
+  }
+
+  /** Addresses that are no JSON are as good as none. */
+  @Test
+  void doesWithoutAddressesThatItCannotRead() throws Exception {
+    hold(first, TestTable.FIRST);
+    Path addresses = Files.writeString(tls.authority().resolveSibling(AgentAddresses.FILE_NAME), "{");
+    try {
+      assertArrayEquals(content, readAll(TestTable.FIRST));
+    } finally {
+      Files.delete(addresses);
+    }
+  }
+
+  /** Another node's agent at the old address is not asked for this node's files. */
+  @Test
+  void passesOverAnAddressThatIsAnotherNodesNow() throws Exception {
+    first.node = "node-7";
+    hold(first, TestTable.FIRST);
+    hold(second, TestTable.FIRST);
+    assertArrayEquals(content, readAll(TestTable.FIRST));
+    assertTrue(first.ranges.isEmpty());
+  }
+
+  /** A manifest that no disk has is asked for again while agents restart. */
+  @Test
+  void waitsForAManifest() throws Exception {
+    Path kept = folder.resolve("manifests").resolve(table.manifest + ".json.zst");
+    first.files.put(
+        TestTable.NAMESPACE + "/" + TestTable.DIRECTORY + "/manifests/" + table.manifest + ".json.zst",
+        Files.readAllBytes(kept));
+    Files.delete(kept);
+    hold(first, TestTable.FIRST);
+    first.unavailableTimes = 2;
+    second.unavailableTimes = 2;
+    assertArrayEquals(content, readAll(TestTable.FIRST));
+  }
+
   /** An agent that fails is asked last for the next files, so that it costs its time limit once. */
   @Test
   void asksAFailingAgentLast() throws Exception {
@@ -206,6 +261,7 @@ class ReadingTest {
     IOException error = assertThrows(IOException.class, () -> readAll(TestTable.FIRST));
     long millis = (System.nanoTime() - started) / 1_000_000;
     assertTrue(error.getMessage().contains("503 starting"), error.getMessage());
+    assertTrue(error.getMessage().matches("(?s).*Tried for [1-9] s \\(spark.colocation.retrySeconds=\\d+\\).*"));
     assertTrue(first.requests > 1 && second.requests > 1);
     assertTrue(millis < 6_000, millis + " ms");
   }

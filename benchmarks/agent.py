@@ -1,0 +1,137 @@
+"""How fast an agent serves files to 1, 16 and 200 readers beside nginx with the same files: `make bench-agent`.
+
+Both serve by TLS with the same certificate, on loopback, to the same reader (``wrk``, one connection per reader, which
+asks for the files in turn); the agent also asks who calls and whether they may (answers that its cache holds), and
+looks up what it knows of each file. Each is measured ``--rounds`` times, in turn. Readers and servers share the
+machine's cores, as they do where executors read from neighbours. Needs root, or nginx and wrk installed.
+
+Writes build/bench/agent.json, a list of rows: ``readers, agent_mib_per_second, nginx_mib_per_second, ratio, file_mib``.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.served_table import MIB, ServedTable, make_served_table, serving
+from benchmarks.two_nodes import running
+from devcluster import packages
+from tests.integration.control_plane import free_ports
+from tests.unit.agent.harness import make_pki
+
+OUTPUT = Path("build/bench/agent.json")
+PROGRAMS = {"nginx": "nginx-light", "wrk": "wrk"}
+READERS = (1, 16, 200)
+FILE_MIB, FILES = 1, 256
+UNITS = {"KB": 1 / 1024, "MB": 1.0, "GB": 1024.0}
+"""As wrk writes them (powers of two), in MiB."""
+
+NGINX = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log stderr warn;
+worker_processes auto;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000;
+    server {{
+        listen 127.0.0.1:{port} ssl;
+        ssl_certificate {folder}/tls.crt;
+        ssl_certificate_key {folder}/tls.key;
+        ssl_protocols TLSv1.2 TLSv1.3;
+        location /v1/files/ {{ alias {root}/; }}
+    }}
+}}
+"""
+
+SCRIPT = """
+local files = {{ {files} }}
+local next_file = 0
+function setup(thread) next_file = next_file + 1; thread:set("first", next_file) end
+function init() next_file = first end
+function request()
+    next_file = next_file + 1
+    return wrk.format("GET", files[next_file % #files + 1], {{ ["Authorization"] = "Bearer benchmark" }})
+end
+"""
+
+
+@contextlib.contextmanager
+def nginx(folder: Path, root: Path, port: int) -> Iterator[None]:
+    """nginx, serving the data root under the agents' paths."""
+    configuration = folder / "nginx.conf"
+    user = "user root;\n" if os.geteuid() == 0 else ""
+    configuration.write_text(user + NGINX.format(folder=folder, port=port, root=root))
+    with running(["nginx", "-c", str(configuration), "-p", str(folder)]):
+        yield
+
+
+def read_mib_per_second(port: int, script: Path, readers: int, seconds: float) -> float:
+    """What the readers read together."""
+    threads = min(readers, os.cpu_count() or 1)
+    command = ["wrk", f"-t{threads}", f"-c{readers}", f"-d{seconds:.0f}s", "--timeout=60s", f"-s{script}",
+               f"https://127.0.0.1:{port}"]  # fmt: skip
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    if "Non-2xx" in output:
+        raise SystemExit(f"the server refused: {output}")
+    found = re.search(r"Transfer/sec:\s+([0-9.]+)([KMG]B)", output)
+    assert found, output
+    return float(found[1]) * UNITS[found[2]]
+
+
+def measure(table: ServedTable, folder: Path, readers: int, rounds: int, seconds: float) -> dict[str, object]:
+    """One row: medians."""
+    agent_port, _, nginx_port = free_ports(3)
+    script = folder / "requests.lua"
+    files = ", ".join(f'"/v1/files/{table.path}/{file.path}"' for file in table.files)
+    script.write_text(SCRIPT.format(files=files))
+    agent, peer = [], []
+    with (
+        serving(folder / "root", "node-1", "127.0.0.1", folder, port=agent_port),
+        nginx(folder, folder / "root", nginx_port),
+    ):
+        for _ in range(rounds):
+            agent.append(read_mib_per_second(agent_port, script, readers, seconds))
+            peer.append(read_mib_per_second(nginx_port, script, readers, seconds))
+    return {
+        "readers": readers,
+        "agent_mib_per_second": round(statistics.median(agent), 1),
+        "nginx_mib_per_second": round(statistics.median(peer), 1),
+        "ratio": round(statistics.median(agent) / statistics.median(peer), 2),
+        "file_mib": table.files[0].bytes / MIB,
+    }
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--readers", action="append", type=int, help="default: 1, 16 and 200")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    given = parser.parse_args()
+    packages.ensure(PROGRAMS)
+    rows = []
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="colocation-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        make_pki(folder)
+        table = make_served_table(folder / "root", "orders", FILE_MIB * MIB, FILES, buckets=4)
+        for readers in given.readers or READERS:
+            rows.append(measure(table, folder, readers, given.rounds, given.seconds))
+            print(json.dumps(rows[-1]), flush=True)
+            given.output.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

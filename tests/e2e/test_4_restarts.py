@@ -1,0 +1,64 @@
+"""Agents are restarted, as an upgrade does it, under a session of joins and a load: no error, right answers."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from demo import cluster, story, workload
+from demo.shell import COLOCATION, kubectl, kubectl_json, run
+
+from . import agents
+from .conftest import Loaded
+
+pytestmark = pytest.mark.e2e
+
+PROGRAMS = Path(__file__).parent / "programs"
+JOINS_SECONDS = 60
+DAEMON_SET = ("daemonset/colocation-agent", "-n", cluster.OPERATOR_NAMESPACE)
+
+
+def test_agents_are_reached_at_their_nodes(loaded: Loaded) -> None:
+    """The ConfigMap names each node's own address and port, and an agent answers there."""
+    addresses = {
+        node["metadata"]["name"]: one["address"]
+        for node in kubectl_json("get", "nodes")["items"]
+        for one in node["status"]["addresses"] if one["type"] == "InternalIP"
+    }  # fmt: skip
+    urls = agents.urls()
+    assert urls == {node: f"https://{addresses[node]}:8440" for node in urls}
+    assert urls.keys() >= {node for row in workload.bucket_map() for node in row}
+    assert {agents.request(url, "GET", "/v1/status").status for url in urls.values()} == {401}
+
+
+def test_joins_and_a_load_go_on_while_all_agents_restart(loaded: Loaded) -> None:
+    """Every byte of the joins is read from agents; they restart one by one until joins and load have ended."""
+    rows = loaded.oracle.row_count("lineitem")
+    rollouts = 0
+    with story.watching_stability() as watch, ThreadPoolExecutor(2) as pool:
+        joins = pool.submit(run, [COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application()))
+        load = pool.submit(workload.load, "orders", loaded.folder)
+        while rollouts == 0 or not (joins.done() and load.done()):
+            kubectl("rollout", "restart", *DAEMON_SET)
+            kubectl("rollout", "status", *DAEMON_SET, "--timeout=300s")
+            rollouts += 1
+        assert load.result()["rows"] == loaded.oracle.row_count("orders")
+        result = workload.result_of(joins.result().stdout)
+    assert result["answers"] == [[rows, 0]]
+    assert result["joins"] > 0 and result["remoteBytes"] > 0
+    assert watch.stayed_stable
+
+
+def application() -> dict[str, Any]:
+    """The example's join application with another program."""
+    base: dict[str, Any] = yaml.safe_load((workload.EXAMPLES / "applications" / "join.yaml").read_text())
+    base["metadata"]["name"] = "tpch-restarts"
+    spec = base["spec"]
+    spec["mainApplicationFile"] = "local:///opt/programs/join_while_agents_restart.py"
+    spec["arguments"] = [str(JOINS_SECONDS), "/nowhere"]
+    pod = spec["driver"]["template"]["spec"]
+    pod["containers"][0]["volumeMounts"] = [{"name": "programs", "mountPath": "/opt/programs", "readOnly": True}]
+    pod["volumes"] = [{"name": "programs", "hostPath": {"path": str(PROGRAMS), "type": "Directory"}}]
+    return base

@@ -1,0 +1,190 @@
+"""What must be true of every order that deletes: when it is sent, and when an agent carries it out.
+
+Each safety check of operators and agents is one of several that stand behind each other, so a missing one seldom does
+harm by itself. Here each is looked at by itself: what the operator has read and heard before it sends an order, and
+what the agent knows when it obeys.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from colocation.agent.orders import Order
+from colocation.agent.question import Question
+from colocation.kube.api import GROUPS, TABLES, Resource
+from colocation.model.agent import AskedTable
+from colocation.reconcile.proofs import ORDER_VALIDITY_SECONDS
+
+if TYPE_CHECKING:
+    from .agents import AgentProcess
+    from .api import JsonObject
+    from .world import World
+
+ObjectKey = tuple[Resource, str, str]
+
+class OrderChecks:
+    """Follows what each process of an operator reads and hears.
+
+    Args:
+        world: the cluster.
+        require: fails the run when its first argument is not true.
+    """
+
+    def __init__(self, world: "World", require: Callable[[object, str], None]) -> None:
+        self._world = world
+        self._require = require
+        self._read: dict[str, dict[ObjectKey, JsonObject | None]] = {}
+        self._heard: dict[str, dict[str, tuple[float, Question]]] = {}
+        self._maps: dict[tuple[str, int], tuple[float, list[list[str]]]] = {}
+        self._terms: dict[str, int] = {}
+        self._members: dict[tuple[str, str], tuple[bool, float]] = {}
+        self._leading_term = 0
+        self._sent: dict[tuple[str, str, int | None], tuple[float, int]] = {}
+
+    # What happens
+
+    def after_lease_write(self, body: "JsonObject") -> None:
+        """The term of who leads now."""
+        self._leading_term = int(body["spec"].get("leaseTransitions") or 0) + 1
+
+    def after_order_is_sent(self, node: str, order: Order) -> None:
+        """It may be carried out for a while."""
+        self._sent[node, order.table.directory, order.bucket] = self._world.loop.elapsed, order.proof.term
+
+    def after_order_is_answered(self, node: str, order: Order) -> None:
+        """The operator knows that it has ended; another report has to come yet."""
+        self._sent.pop((node, order.table.directory, order.bucket), None)
+
+    def before_entry(self, node: str, directory: str, bucket: int) -> None:
+        """No replica enters a map while an order of this leader's that deletes it may still be carried out."""
+        sent_at, term = self._sent.get((node, directory, bucket), (-math.inf, 0))
+        is_open = term == self._leading_term and self._world.loop.elapsed - sent_at < ORDER_VALIDITY_SECONDS
+        self._require(not is_open, f"bucket {bucket} of {directory} enters the map on {node}, and was ordered to go")
+
+    def after_group_write(self, body: "JsonObject") -> None:
+        """A map counts from when it is there; only what was said since then says where its replicas are."""
+        status = body.get("status", {})
+        rows, version = status.get("backendsPerBucketSeq"), status.get("mapVersion")
+        if rows is not None and version is not None:
+            self._maps.setdefault((body["metadata"]["uid"], version), (self._world.loop.elapsed, rows))
+        members = {one["uid"]: bool(one.get("leaving")) for one in status.get("members", ())}
+        group_uid = body["metadata"]["uid"]
+        for key in [key for key in self._members if key[0] == group_uid and key[1] not in members]:
+            del self._members[key]
+        for uid, leaving in members.items():
+            if self._members.get((group_uid, uid), (None, 0.0))[0] != leaving:
+                self._members[group_uid, uid] = leaving, self._world.loop.elapsed
+
+    def _member_since(self, group_uid: str | None, table_uid: str, leaving: bool) -> float:
+        """Since when the group names the table as a member that stays, or that leaves; infinity: it does not."""
+        known, since = self._members.get((group_uid or "", table_uid), (None, 0.0))
+        return since if known == leaving else math.inf
+
+    def before_arrival(self, table_uid: str, group_uid: str, nodes: Iterable[str]) -> None:
+        """Nodes that a table moves to have answered since its old group deletes nothing of it any more."""
+        since = self._member_since(group_uid, table_uid, leaving=True)
+        for node in nodes:
+            asked_at = max((heard[node][0] for heard in self._heard.values() if node in heard), default=-math.inf)
+            self._require(asked_at >= since, f"table {table_uid} moves to {node}, where its old group may delete it")
+
+    def after_read(self, operator: str, resource: Resource, key: tuple[str, str], body: "JsonObject | None") -> None:
+        """An operator has looked at an object; None: there is none."""
+        self._read.setdefault(operator, {})[resource, *key] = body
+
+    def after_answer(self, operator: str, agent: "AgentProcess", question: Question, asked_at: float) -> None:
+        """An operator hears an agent's answer to its question."""
+        self._heard.setdefault(operator, {})[agent.node] = asked_at, question
+
+    def after_term(self, agent: "AgentProcess", term: int) -> None:
+        """An agent obeys or answers an operator of this term."""
+        instance = agent.conversation.instance
+        newest = self._terms.get(instance, 0)
+        self._require(term >= newest, f"{agent.node} knows of term {newest}, and hears one of {term}")
+        self._terms[instance] = term
+
+    # Before an order is sent
+
+    def before_collect_is_sent(self, operator: str, url: str, order: Order) -> None:
+        """The agent was asked about just these snapshots, and answered."""
+        asked = self._asked_of(operator, url, order)
+        named = {*order.manifests}
+        live = {asked.reference.manifest, *asked.reference.retained_manifests} - {None} if asked else None
+        self._require(live == named, f"{operator} collects {order.table} but for {named}, and asked about {live}")
+
+    def _asked_of(self, operator: str, url: str, order: Order) -> AskedTable | None:
+        """What the operator has asked the agent about the table, and heard the answer of."""
+        agent = self._world.network.agent_at(url)
+        _, question = self._heard.get(operator, {}).get(agent.node if agent else "", (0.0, None))
+        return question.tables.get(str(order.table)) if question else None
+
+    def before_drop_is_sent(self, operator: str, url: str, order: Order) -> None:
+        """The map was read anew, and is the order's; all its nodes were heard since, of just this snapshot."""
+        key, proof = (order.table.namespace, order.table.directory), order.proof
+        found = self._group_that_was_read(operator, proof.group_uid)
+        self._require(found, f"{operator} drops {key} without having looked at its group")
+        status = (found or {}).get("status", {})
+        version = status.get("mapVersion")
+        self._require(version == proof.map_version, f"{operator} drops {key} by map {proof.map_version} of {version}")
+        leaving = {one["uid"] for one in status.get("members", ()) if one.get("leaving")}
+        self._require(proof.table_uid not in leaving, f"{operator} drops {key}, which leaves the group")
+        asked_here = self._asked_of(operator, url, order)
+        epoch = (asked_here.group_uid, asked_here.map_version) if asked_here else None
+        self._require(
+            epoch == (proof.group_uid, proof.map_version) or self._world.network.agent_at(url) is None,
+            f"{operator} drops {key} by map {proof.map_version}, and its agent was asked for {epoch}",
+        )
+        since, rows = self._maps[proof.group_uid or "", proof.map_version]
+        since = max(since, self._member_since(proof.group_uid, proof.table_uid, leaving=False))
+        heard = self._heard.get(operator, {})
+        for node in rows[order.bucket] if order.bucket is not None and order.bucket < len(rows) else ():
+            asked_at, question = heard.get(node, (-1.0, None))
+            self._require(asked_at >= since, f"{operator} drops {key} and has not heard {node} since its map is so")
+            asked = question.tables.get("/".join(key)) if question else None
+            self._require(
+                asked is not None and asked.reference.manifest == order.manifests[0],
+                f"{operator} drops {key}, and {node} was not asked about that snapshot",
+            )
+
+    def before_recycle_is_sent(self, operator: str, order: Order) -> None:
+        """The table was looked for, and is not there."""
+        key = (order.table.namespace, order.table.directory)
+        name = (TABLES, key[0], key[1].rpartition("-")[0])
+        read = self._read.get(operator, {})
+        self._require(name in read, f"{operator} recycles {key} without having looked for the table")
+        body = read.get(name)
+        is_there = body is not None and key[1].endswith(body["metadata"]["uid"].replace("-", "")[:8])
+        self._require(not is_there, f"{operator} recycles {key}, and has read that the table exists")
+
+    def _group_that_was_read(self, operator: str, uid: str | None) -> "JsonObject | None":
+        for (resource, _, _), body in self._read.get(operator, {}).items():
+            if resource == GROUPS and body is not None and body["metadata"]["uid"] == uid:
+                return body
+        return None
+
+    # Before an order is carried out
+
+    def before_work(self, agent: "AgentProcess", order: Order) -> None:
+        """The order is for this process, young enough, of the newest term, and of what the agent was asked last."""
+        conversation, proof = agent.conversation, order.proof
+        name = f"order to {order.kind} {order.table} on {agent.node}"
+        self._require(proof.instance == conversation.instance, f"{name} is for another process")
+        late = conversation.uptime_seconds - proof.not_after_seconds
+        self._require(late <= 0, f"{name} is {late:.0f} s late")
+        self.after_term(agent, proof.term)
+        tables = conversation.question.tables if conversation.question else {}
+        asked = tables.get(str(order.table))
+        if order.kind == "recycle":
+            self._require(asked is None, f"{name}: the agent was told that it is wanted")
+            return
+        self._require(asked is not None, f"{name}: the agent was not asked about it")
+        if asked is not None:
+            self._check_epoch(name, order, asked)
+
+    def _check_epoch(self, name: str, order: Order, asked: AskedTable) -> None:
+        proof, reference = order.proof, asked.reference
+        epoch = (proof.table_uid, proof.group_uid, proof.map_version)
+        self._require(epoch == (asked.uid, asked.group_uid, asked.map_version), f"{name} is of another epoch: {epoch}")
+        live = {reference.manifest, *reference.retained_manifests} - {None}
+        self._require(live, f"{name}: the agent knows of no live manifest")
+        self._require(live.issubset(order.manifests), f"{name} does not name all of {live}")
+

@@ -1,0 +1,87 @@
+"""POST …/files: several small files by one request, over real TLS."""
+
+import json
+import os
+
+import pytest
+
+from colocation.agentclient import BadRequest, Forbidden
+from colocation.model.agent import MAX_BYTES_AT_ONCE, MAX_FILES_AT_ONCE
+from colocation.model.file_frames import FileFrame
+from tests.unit.storage.tables import damage, data_path, make_table, on_disk
+
+from .harness import SHOP_READER_TOKEN, AgentThread
+
+CONTENTS = {data_path(1, load=str(number)): bytes([number]) * number * 1000 for number in range(60)}
+TABLE = make_table(CONTENTS)
+TARGET = "/v1/tables/shop/orders-0a1b2c3d/files"
+
+
+def put(agent: AgentThread) -> None:
+    """Publish the table."""
+    with agent.client() as client:
+        for path, content in CONTENTS.items():
+            client.put_file(*TABLE.path, path, content)
+        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+        client.verify(*TABLE.path, TABLE.manifest)
+
+
+def test_every_file_comes_in_the_order_asked(agent: AgentThread) -> None:
+    """Also empty ones, and the same connection serves the next request."""
+    put(agent)
+    paths = tuple(sorted(CONTENTS, reverse=True))
+    with agent.client(SHOP_READER_TOKEN) as client:
+        for _ in range(2):
+            frames = list(client.get_files(*TABLE.path, paths))
+            assert frames == [FileFrame(path, CONTENTS[path], "") for path in paths]
+
+
+def test_what_cannot_be_given_is_said_in_its_place(agent: AgentThread) -> None:
+    """Missing, damaged and too large files fail alone."""
+    put(agent)
+    missing, damaged, large, good = sorted(CONTENTS)[-4:]
+    on_disk(agent.settings.data_root, TABLE.path, missing).unlink()
+    damage(on_disk(agent.settings.data_root, TABLE.path, damaged))
+    os.truncate(on_disk(agent.settings.data_root, TABLE.path, large), MAX_BYTES_AT_ONCE + 1)
+    with agent.client() as client:
+        frames = list(client.get_files(*TABLE.path, (missing, damaged, large, good)))
+    assert [frame.failure.partition(":")[0] for frame in frames] == ["NotFound", "ReplicaCorrupt", "ReplicaCorrupt", ""]
+    assert frames[-1].content == CONTENTS[good]
+
+
+def test_a_caller_who_stops_reading_does_not_spoil_the_connection(agent: AgentThread) -> None:
+    """What is left of an answer is not taken for the next one."""
+    put(agent)
+    paths = tuple(sorted(CONTENTS))
+    with agent.client() as client:
+        for path in paths[:3]:
+            frames = client.get_files(*TABLE.path, (path, *paths))
+            assert next(frames).content == CONTENTS[path]
+            frames.close()
+        assert client.status().instance
+
+
+@pytest.mark.parametrize(
+    ("paths", "reason"),
+    [
+        pytest.param((), "InvalidBody", id="none"),
+        pytest.param((data_path(1),) * (MAX_FILES_AT_ONCE + 1), "InvalidBody", id="too many"),
+        pytest.param(("data/../../../etc/passwd",), "InvalidPath", id="a path out of the table"),
+        pytest.param((data_path(1), "data//x_00001.parquet"), "InvalidPath", id="an empty segment"),
+        pytest.param((data_path(1).replace("data/", "data/%2e%2e/"),), "InvalidPath", id="an escaped step"),
+    ],
+)
+def test_refuses_what_is_not_allowed(agent: AgentThread, paths: tuple[str, ...], reason: str) -> None:
+    """400, and nothing is read."""
+    body = json.dumps({"paths": paths}).encode()
+    answer = agent.raw_request("POST", TARGET, {"Content-Length": str(len(body))}, body)
+    assert (answer.status, answer.reason) == (400, reason)
+
+
+def test_needs_the_right_to_read_the_table(agent: AgentThread) -> None:
+    """The same as for one file."""
+    put(agent)
+    with agent.client(SHOP_READER_TOKEN) as client, pytest.raises(Forbidden):
+        list(client.get_files("bank", TABLE.path.directory, tuple(CONTENTS)))
+    with agent.client() as client, pytest.raises(BadRequest):
+        list(client.get_files("bank", "no-directory", tuple(CONTENTS)))

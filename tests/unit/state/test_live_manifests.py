@@ -1,0 +1,60 @@
+"""Which files of a table stay, whoever decides about it: those of what its status or its record calls live."""
+
+from dataclasses import replace
+
+import pytest
+
+from colocation.model.conditions import Reason
+from colocation.model.members import RecycledTable
+from colocation.model.schema_check import Refusal
+from colocation.model.table import ColocatedTableStatus, TableSnapshot
+from colocation.state.index import TableIndex
+from colocation.state.membership import memberships
+from colocation.state.observation import Observation, ObservedTable
+from colocation.state.recycled import live_manifests, recycled_records
+
+from .objects import MANIFEST, NOW, group, table
+
+OLD_MANIFEST = "b" * 64
+HISTORY = (TableSnapshot(id=0, manifest=f"sha256:{OLD_MANIFEST}", committed_at="2026-11-21T00:00:00Z"),)
+LOADED = table("orders")
+RETAINING = replace(LOADED, status=LOADED.status.model_copy(update={"history": HISTORY}))
+DROPPED = RecycledTable(
+    namespace=LOADED.identity.namespace, name="orders", uid="dropped-uid", snapshot=LOADED.status.snapshot,
+    deleted_at="2026-11-21T12:00:00Z", purge_at="2026-11-22T12:00:00Z",
+)  # fmt: skip
+
+
+def heir(name: str = "orders", recovers: str = "dropped-uid") -> ObservedTable:
+    """A table that is to bring back a dropped one."""
+    made = table(name)
+    return replace(made, status=ColocatedTableStatus(), recovers=recovers)
+
+
+@pytest.mark.parametrize(
+    ("of", "live"),
+    [
+        pytest.param(LOADED, (MANIFEST,), id="loaded"),
+        pytest.param(RETAINING, (MANIFEST, OLD_MANIFEST), id="with a retained snapshot"),
+        pytest.param(replace(RETAINING, status_error="status.history: not a list"), (), id="not readable"),
+        pytest.param(replace(LOADED, status=ColocatedTableStatus()), (), id="never loaded"),
+        pytest.param(replace(LOADED, status=ColocatedTableStatus(history=HISTORY)), (), id="a history alone"),
+        pytest.param(heir(), (MANIFEST,), id="brought back"),
+        pytest.param(heir("lines"), (), id="of another name: it gets at nobody's files"),
+        pytest.param(heir(recovers="another-uid"), (), id="of what nobody remembers"),
+    ],
+)
+def test_live_manifests_of_a_table(of: ObservedTable, live: tuple[str, ...]) -> None:
+    """Empty means that nothing is known to be garbage."""
+    remembering = group()
+    status = remembering.status.model_copy(update={"recycled": (DROPPED,)})
+    assert live_manifests(of, recycled_records([replace(remembering, status=status)])) == live
+
+
+def test_nothing_is_live_and_nothing_goes_of_a_table_at_fault() -> None:
+    """No node has the manifest that its status names: what else lies there may be all that is left."""
+    observation = Observation(NOW, groups=(group(),), tables=(LOADED,))
+    fault = Refusal(reason=Reason.MANIFEST_MISSING, message="no node has it")
+    membership = memberships(observation)
+    assert TableIndex(observation, membership).live_manifests(LOADED) == (MANIFEST,)
+    assert TableIndex(observation, membership, {LOADED.identity.uid: fault}).live_manifests(LOADED) == ()

@@ -1,0 +1,181 @@
+"""Files that are received, synced and published together: all of them are on the disk before one of them is visible."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+import pytest
+
+from colocation.storage.announcements import take_announced
+from colocation.storage.errors import DigestDiffers, InvalidPath, NoRoom
+from colocation.storage.held_files import unheld_files
+from colocation.storage.incoming_batch import IncomingBatch
+from colocation.storage.paths import TablePath
+from colocation.storage.root import CLONES, DataRoot
+from colocation.storage.wanted import WantedFile
+
+from .tables import damage, data_path, on_disk, sha256_hex
+
+TABLE = TablePath("shop", "orders-0a1b2c3d")
+FOLDER = (*CLONES, "shop.sales.00001", "batches")
+CONTENTS = {data_path(1, load=str(load), partition=f"o_year={load % 2}"): b"same" * (load // 2) for load in range(6)}
+WANTED = [WantedFile(path, 1, len(content), sha256_hex(content)) for path, content in CONTENTS.items()]
+
+Call = Callable[..., None]
+
+
+@pytest.fixture
+def syncs() -> Iterator[Executor]:
+    """What waits for the disk."""
+    with ThreadPoolExecutor(4) as threads:
+        yield threads
+
+
+def publish_all(root: DataRoot, syncs: Executor) -> None:
+    """Publish the contents; two paths each hold the same."""
+    with IncomingBatch(root, TABLE, FOLDER) as batch:
+        for path, content in CONTENTS.items():
+            batch.add(path, content, sha256_hex(content))
+        batch.publish(syncs)
+
+
+def visible(root: DataRoot) -> set[str]:
+    """The published files of the table."""
+    folder = root.path / TABLE.namespace / TABLE.directory
+    return {str(path.relative_to(folder)) for path in folder.glob("data/**/*.parquet")}
+
+
+def left_over(root: DataRoot) -> list[str]:
+    """What lies where files are received."""
+    return [path.name for path in root.path.joinpath(*FOLDER).iterdir()]
+
+
+def test_publishes_every_file_and_tells_the_agent(root: DataRoot, syncs: Executor) -> None:
+    """All are there, known to the ledger, announced, and readable by others; nothing is left over."""
+    publish_all(root, syncs)
+    assert visible(root) == set(CONTENTS)
+    assert {path: entry.sha256 for path, entry in root.ledger.entries(TABLE).items()} == {
+        path: sha256_hex(content) for path, content in CONTENTS.items()
+    }
+    assert unheld_files(root, TABLE, WANTED) == []
+    assert {on_disk(root, TABLE, path).stat().st_mode & 0o777 for path in CONTENTS} == {0o644}
+    assert take_announced(root) == (TABLE,)
+    assert left_over(root) == []
+
+
+def test_nothing_is_visible_before_all_is_synced(
+    root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every content is synced before the first rename, and every folder after the last one into it."""
+    steps: list[str] = []
+    for name in ("fsync", "rename"):
+        original = getattr(os, name)
+
+        def noted(*arguments: object, step: str = name, call: Call = original, **named: object) -> None:
+            call(*arguments, **named)
+            steps.append(step)
+
+        monkeypatch.setattr(os, name, noted)
+    for folder in ((*TABLE, "data", "o_year=0"), (*TABLE, "data", "o_year=1"), FOLDER):
+        with root.folder(folder, create=True):
+            pass
+    steps.clear()
+    publish_all(root, syncs)
+    expected = ["fsync"] * 6 + (["rename"] * 3 + ["fsync"]) * 2
+    assert steps[: len(expected)] == expected  # then the announcement
+
+
+@pytest.mark.parametrize("failing", range(len(CONTENTS)))
+def test_a_sync_that_fails_publishes_and_keeps_nothing(
+    root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Whichever file's: none of the batch is visible, in the ledger or left; a repetition begins anew and succeeds."""
+    calls = iter(range(1000))
+    original = os.fsync
+
+    def fails_once(descriptor: int) -> None:
+        if next(calls) == failing:
+            raise OSError(errno.EIO, "Input/output error")
+        original(descriptor)
+
+    with IncomingBatch(root, TABLE, FOLDER) as batch:
+        for path, content in CONTENTS.items():
+            batch.add(path, content, sha256_hex(content))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", fails_once)
+            with pytest.raises(OSError, match="Input/output"):
+                batch.publish(syncs)
+    assert (visible(root), root.ledger.entries(TABLE), left_over(root)) == (set(), {}, [])
+    publish_all(root, syncs)
+    assert visible(root) == set(CONTENTS)
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_kill_at_any_step_leaves_whole_files_only(
+    root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """What is visible is whole and was synced; what is left over is overwritten by the repetition."""
+
+    class Killed(BaseException):
+        pass
+
+    steps = iter(range(1000))
+    for name in ("fsync", "rename"):
+        original = getattr(os, name)
+
+        def counted(*arguments: object, call: Call = original, **named: object) -> None:
+            if next(steps) >= step:
+                raise Killed
+            call(*arguments, **named)
+
+        monkeypatch.setattr(os, name, counted)
+    monkeypatch.setattr(os, "unlink", lambda *_arguments, **_named: None)  # a killed process tidies nothing up
+    with pytest.raises(Killed):
+        publish_all(root, syncs)
+    monkeypatch.undo()
+    assert len(unheld_files(root, TABLE, WANTED)) == len(CONTENTS) - len(visible(root))
+    publish_all(root, syncs)
+    assert unheld_files(root, TABLE, WANTED) == []
+    assert left_over(root) == []
+
+
+def test_takes_the_place_of_a_damaged_file(root: DataRoot, syncs: Executor) -> None:
+    """A damaged file is unheld, and held again after the batch."""
+    publish_all(root, syncs)
+    damaged = WANTED[-1]
+    damage(on_disk(root, TABLE, damaged.path))
+    assert unheld_files(root, TABLE, WANTED) == [damaged]
+    publish_all(root, syncs)
+    assert unheld_files(root, TABLE, WANTED) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "sha256", "error"),
+    [
+        pytest.param(WANTED[0].path, "00" * 32, DigestDiffers, id="another content"),
+        pytest.param("data/../../x_00001.parquet", sha256_hex(b"x"), InvalidPath, id="a path out of the table"),
+    ],
+)
+def test_refuses_what_was_not_wanted(
+    root: DataRoot, path: str, sha256: str, error: type[Exception]
+) -> None:
+    """Nothing of it is written."""
+    with IncomingBatch(root, TABLE, FOLDER) as batch, pytest.raises(error):
+        batch.add(path, b"x", sha256)
+    assert left_over(root) == []
+
+
+def test_a_full_disk_is_said(root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ENOSPC is ``NoRoom``, and what was received goes."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with IncomingBatch(root, TABLE, FOLDER) as batch:
+        batch.add(WANTED[-1].path, CONTENTS[WANTED[-1].path], WANTED[-1].sha256)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            with pytest.raises(NoRoom):
+                batch.publish(syncs)
+    assert left_over(root) == []
