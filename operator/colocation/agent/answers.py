@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from colocation.model.agent import AgentReport, CloneProgress, TableReference, TableReport
+from colocation.model.agent import AgentReport, CloneProgress, DiskReport, TableReference, TableReport
 from colocation.storage.announcements import take_announced
 from colocation.storage.clone_progress import read_progress
+from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory, Stamp, path_of
 from colocation.storage.recycling import recycled_tables
 from colocation.storage.root import DataRoot, Disk
@@ -44,6 +45,7 @@ class NodePart:
     """All of a report but its tables. ``unknown``: '<namespace>/<directory>' of folders that are not asked about."""
 
     disk: Disk
+    health: DiskReport
     unknown: tuple[str, ...]
     recycled: tuple[str, ...]
     clones: tuple[CloneProgress, ...]
@@ -57,6 +59,7 @@ class Answers:
         root: its data root.
         inventory: what is held there.
         conversation: which question is the newest.
+        health: of the disk.
         clock: seconds that never go back.
     """
 
@@ -66,12 +69,14 @@ class Answers:
         root: DataRoot,
         inventory: Inventory,
         conversation: Conversation,
+        health: DiskHealth,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._node = node
         self._root = root
         self._inventory = inventory
         self._conversation = conversation
+        self._health = health
         self._clock = clock
         self._revision = 1
         self._known: dict[str, _Known] = {}
@@ -137,7 +142,19 @@ class Answers:
         recycled = {one.table for one in recycled_tables(self._root)}
         placed |= set(self._root.tables())
         unknown = tuple(name for name in map(str, sorted(placed)) if name not in named)
-        return NodePart(self._root.disk(), unknown, tuple(map(str, sorted(recycled))), read_progress(self._root))
+        bin_names = tuple(map(str, sorted(recycled)))
+        return NodePart(self._root.disk(), self._disk_report(), unknown, bin_names, read_progress(self._root))
+
+    def _disk_report(self) -> DiskReport:
+        fault = self._health.fault
+        if fault is None:
+            return DiskReport(id=self._health.disk_id)
+        return DiskReport(
+            id=self._health.disk_id,
+            reason=fault.reason,
+            message=fault.message,
+            since_uptime_seconds=self._conversation.uptime_at(fault.since),
+        )
 
     def _is_news(self, part: NodePart) -> bool:
         """Whether the node's part differs so much from what was told that it is worth an answer."""
@@ -157,6 +174,7 @@ class Answers:
             term=self._conversation.term,
             capacity_bytes=part.disk.capacity_bytes,
             free_bytes=part.disk.free_bytes,
+            disk=part.health,
             tables=tables,
             unknown_directories=part.unknown,
             recycled_directories=part.recycled,

@@ -1,15 +1,18 @@
 """The agents' API: who calls, what they ask for, whether they may, and then the work, in this order."""
 
+import errno
 import logging
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from colocation.model.conditions import Reason
 from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables
 from .authorizer import Access, Authorizer, Identity
+from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
 from .targets import decoded_segments, file_target
@@ -35,6 +38,7 @@ class AgentApi:
     def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
+        self._damage = DamageChecks(node)
 
     def application(self) -> web.Application:
         """The aiohttp application of the HTTPS port."""
@@ -75,10 +79,16 @@ class AgentApi:
         except ConnectionError as error:
             response = _cut_off(request, error)
         except OSError as error:
-            _log.exception("%s %s failed", request.method, request.path)
-            response = error_response(Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}"))
+            response = error_response(self._disk_refusal(request, error))
         self._node.metrics.requests.labels(verb, str(response.status)).inc()
         return response
+
+    def _disk_refusal(self, request: web.Request, error: OSError) -> Refusal:
+        if error.errno == errno.EROFS:
+            message = f"the disk of node {self._node.settings.node} is read-only; use another node"
+            return Refusal(507, Reason.DISK_READ_ONLY, message)
+        _log.error("%s %s failed", request.method, request.path, exc_info=error)
+        return Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}")
 
     async def _identity(self, request: web.Request) -> Identity:
         header = request.headers.get("Authorization", "")
@@ -130,6 +140,8 @@ class AgentApi:
                 return _on(table, "get"), lambda: files.get_files(node, request, table)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
+            case "POST", "damage":
+                return _on(table, "get"), lambda: self._damage.report(request, table)
             case "POST", "collect":
                 return _on(table, "delete"), lambda: deletions.collect(node, request, user, table)
             case "POST", "recycle":

@@ -64,6 +64,10 @@ class Conversation:
         """How long this process has run, by its own clock."""
         return self._clock() - self._started
 
+    def uptime_at(self, moment: float) -> float:
+        """How long the process had run at a moment of its clock; 0 for one before its start."""
+        return max(0.0, moment - self._started)
+
     @property
     def term(self) -> int:
         """The newest term that was heard; 0 = none."""

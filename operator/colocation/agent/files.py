@@ -13,6 +13,7 @@ from colocation.model.content_digest import content_digest, sha256_of_content_di
 from colocation.model.file_frames import content_frame, failure_frame
 from colocation.model.table_manifest import MAX_MANIFEST_BYTES
 from colocation.storage.errors import FileCorrupt, NotHeld, StorageError
+from colocation.storage.folders import UNREADABLE_MEDIUM
 from colocation.storage.hashing import FileChanged
 from colocation.storage.incoming import IncomingFile
 from colocation.storage.ledger import LedgerEntry
@@ -53,7 +54,11 @@ async def get_file(node: NodeState, request: web.Request, target: FileTarget) ->
         with node.transfer():
             await response.prepare(request)
             if request.method == "GET":
-                await _send(node, response, descriptor, start, end)
+                try:
+                    await _send(node, response, descriptor, start, end)
+                except ReadFailed:
+                    await node.run_work(node.inventory.table(target.table).check, target.path)
+                    raise
         await response.write_eof()
         return response
     finally:
@@ -133,16 +138,31 @@ def _small_content(node: NodeState, target: FileTarget) -> bytes:
 
 def _open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry]:
     """A descriptor of a file and what it holds; a file known to be wrong is not served."""
-    descriptor = node.root.open_file(*target)
+    try:
+        descriptor = node.root.open_file(*target)
+    except OSError as error:
+        if error.errno not in UNREADABLE_MEDIUM:
+            raise
+        raise _corrupt(node, target, UNREADABLE) from error
     try:
         entry = content_of(node.root, target.table, target.path, descriptor)
         wanted = wanted_content(target.table, target.path, node.inventory.expected_sha256)
         if entry.sha256 == UNREADABLE or (wanted is not None and wanted != entry.sha256):
-            raise FileCorrupt(f"{target.path} is damaged: its content is {entry.sha256}; ask another replica")
+            raise _corrupt(node, target, entry.sha256)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor, entry
+
+
+def _corrupt(node: NodeState, target: FileTarget, sha256: str) -> FileCorrupt:
+    """The answer to a request for a damaged file, which is out of the readers' way from now on."""
+    node.inventory.table(target.table).set_aside_if_damaged(target.path)
+    return FileCorrupt(f"{target.path} is damaged: its content is {sha256}; ask another replica")
+
+
+class ReadFailed(ConnectionAbortedError):
+    """The disk failed in the middle of an answer."""
 
 
 async def _send(node: NodeState, response: web.StreamResponse, descriptor: int, start: int, end: int) -> None:
@@ -151,7 +171,7 @@ async def _send(node: NodeState, response: web.StreamResponse, descriptor: int, 
         try:
             block = await _block(node, descriptor, start, min(BLOCK_BYTES, end - start))
         except OSError as error:
-            raise ConnectionAbortedError(f"reading failed at byte {start}: {error.strerror}") from error
+            raise ReadFailed(f"reading failed at byte {start}: {error.strerror}") from error
         if not block:
             raise ConnectionAbortedError(f"the file became shorter than {end} bytes while it was sent")
         await response.write(block)

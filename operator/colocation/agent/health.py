@@ -6,26 +6,24 @@ import time
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from colocation.storage.errors import StorageError
-from colocation.storage.root import DataRoot
+from colocation.model.conditions import Reason
 
+from .metrics import DISK_REASONS
 from .node import NodeState
 from .upkeep import Upkeep
 
-PROBE_SECONDS = 5.0
-"""Nobody needs a token to ask whether the agent is ready: it writes a file to find out so often at most."""
-
 
 class Health:
-    """Alive while the background threads run; ready when the first scan is done and the root can be written."""
+    """Alive while the background threads run on the disk that lies at the data root; ready when the first scan is done
+    and the disk takes writes, or is merely full.
+
+    Nobody needs a token to ask, so asking touches no disk: the upkeep looks at it (``storage.disk_health``).
+    """
 
     def __init__(self, node: NodeState, upkeep: Upkeep) -> None:
         self._node = node
         self._upkeep = upkeep
         self.stopping = False
-        self._probing = asyncio.Lock()
-        self._probe_at = 0.0
-        self._fault = ""
 
     def application(self) -> web.Application:
         """The aiohttp application of the health port."""
@@ -39,6 +37,8 @@ class Health:
         ended = self._upkeep.ended_threads()
         if ended:
             return web.Response(status=503, text=f"threads that ended: {', '.join(ended)}; restart the agent\n")
+        if self._node.health.needs_restart:
+            return web.Response(status=503, text="another file system lies at the data root; restart the agent\n")
         return web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:
@@ -46,12 +46,9 @@ class Health:
             return web.Response(status=503, text="stopping\n")
         if not self._upkeep.scanned.is_set():
             return web.Response(status=503, text="the first scan of the data root is not done\n")
-        async with self._probing:
-            if time.monotonic() >= self._probe_at:
-                self._fault = await asyncio.to_thread(_write_fault, self._node.root)
-                self._probe_at = time.monotonic() + PROBE_SECONDS
-        if self._fault:
-            return web.Response(status=503, text=f"the data root is not writable: {self._fault}\n")
+        fault = self._node.health.fault
+        if fault is not None and fault.reason != Reason.DISK_FULL:
+            return web.Response(status=503, text=f"{fault.reason}: {fault.message}\n")
         return web.Response(text="ok\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
@@ -64,14 +61,8 @@ class Health:
         disk = self._node.root.disk()
         self._node.metrics.capacity_bytes.set(disk.capacity_bytes)
         self._node.metrics.free_bytes.set(disk.free_bytes)
+        fault = self._node.health.fault
+        for reason in DISK_REASONS:
+            self._node.metrics.disk_fault.labels(reason).set(fault is not None and fault.reason == reason)
         oldest = self._node.root.ledger.oldest_verification()
         self._node.metrics.oldest_verification_seconds.set(0 if oldest is None else time.time() - oldest)
-
-
-def _write_fault(root: DataRoot) -> str:
-    """Why the data root cannot be written; empty when it can."""
-    try:
-        root.check_writable()
-    except (OSError, StorageError) as error:
-        return str(error)
-    return ""

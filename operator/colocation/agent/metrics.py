@@ -2,7 +2,10 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from colocation.model.conditions import Reason
+
 PREFIX = "colocation_agent"
+DISK_REASONS = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
 
 
 class Metrics:
@@ -20,10 +23,15 @@ class Metrics:
             f"{PREFIX}_damaged_files_found", "Files found with another content than before.", registry=self.registry
         )
         self.scrubbed_bytes = Counter(f"{PREFIX}_scrubbed_bytes", "Bytes read by the scrub.", registry=self.registry)
+        self.scrub_backlog_files = self._gauge("scrub_backlog_files", "Files that the scrub should have read by now.")
+        self.scrub_backlog_bytes = self._gauge("scrub_backlog_bytes", "Bytes that the scrub should have read by now.")
         self.oldest_verification_seconds = self._gauge(
             "oldest_verification_age_seconds", "Age of the verification of the file verified longest ago."
         )
         self.capacity_bytes = self._gauge("disk_capacity_bytes", "Size of the data root's file system.")
+        self.disk_fault = Gauge(
+            f"{PREFIX}_disk_fault", "1 = this is wrong with the disk.", ["reason"], registry=self.registry
+        )
         self.free_bytes = self._gauge("disk_free_bytes", "Room on the data root's file system.")
 
     def _gauge(self, name: str, documentation: str) -> Gauge:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from colocation.model.agent import AgentReport
+from colocation.storage.disk_health import DiskHealth
 from colocation.storage.errors import NoRoom
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
@@ -34,8 +35,9 @@ class NodeState:
         self.root = root
         self.metrics = metrics
         self.inventory = Inventory(root)
-        self.conversation = Conversation()
-        self.answers = Answers(settings.node, root, self.inventory, self.conversation)
+        self.conversation = Conversation(root.monotonic)
+        self.health = DiskHealth(root, settings.node, settings.require_mount_point)
+        self.answers = Answers(settings.node, root, self.inventory, self.conversation, self.health)
         self.bell = Bell()
         self.active_transfers = 0
         self.answered_at = 0.0

@@ -19,6 +19,8 @@ class Settings:
     ``scrub_interval_seconds``: within it every file is read again from the disk, at most at the scrub's pace.
 
     ``disk_headroom_fraction``: the share of the disk that uploads leave free.
+
+    ``require_mount_point``: the data root has to be a whole file system, not a folder of one.
     """
 
     node: str
@@ -35,6 +37,7 @@ class Settings:
     max_file_bytes: int = 16 * GIB
     shutdown_seconds: float = 20.0
     log_format: str = "text"
+    require_mount_point: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ _OPTIONS = (
     _Option("disk-headroom-fraction", "share of the disk uploads leave free", str(Settings.disk_headroom_fraction)),
     _Option("max-file-bytes", "largest file that may be uploaded", str(Settings.max_file_bytes)),
     _Option("shutdown-seconds", "how long running requests may end at a stop", str(Settings.shutdown_seconds)),
+    _Option("require-mount-point", "true: the data root must be the mount point of a disk of its own", "false"),
     _Option("log-format", f"how log lines look: {' or '.join(LOG_FORMATS)}", Settings.log_format),
 )
 
@@ -93,6 +97,8 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
         parser.error(f"disk-headroom-fraction {settings.disk_headroom_fraction} is not allowed; allowed: 0 to below 1")
     if min(settings.scrub_mib_per_second, settings.scrub_interval_seconds, settings.sweep_interval_seconds) <= 0:
         parser.error("scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0")
+    if given["require_mount_point"] not in ("true", "false"):
+        parser.error(f"require-mount-point {given['require_mount_point']!r} is not allowed; allowed: true, false")
     if settings.log_format not in LOG_FORMATS:
         parser.error(f"log-format {settings.log_format!r} is not allowed; allowed: {', '.join(LOG_FORMATS)}")
     return settings
@@ -114,4 +120,5 @@ def _settings(given: Mapping[str, str]) -> Settings:
         max_file_bytes=int(given["max_file_bytes"]),
         shutdown_seconds=float(given["shutdown_seconds"]),
         log_format=given["log_format"],
+        require_mount_point=given["require_mount_point"] == "true",
     )

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from colocation.logs import audit
-from colocation.storage import incoming, recycling, upkeep
+from colocation.storage import incoming, quarantine, recycling, upkeep
+from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
@@ -31,12 +32,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Task:
-    """A step, and the pause after it: so many seconds, and so many times as long as the step took."""
+    """A step, and the pause after it: so many seconds, and so many times as long as the step took.
+
+    ``delay_seconds``: before the first one.
+    """
 
     name: str
     step: Callable[[], object]
     pause_seconds: float
     pause_factor: float = 0.0
+    delay_seconds: float = 0.0
 
     def pause_after(self, seconds: float) -> float:
         """How long to wait after a step that took so long."""
@@ -56,6 +61,7 @@ class Upkeep:
         inventory: Inventory,
         metrics: Metrics,
         is_wanted: Callable[[TablePath], bool],
+        health: DiskHealth,
     ) -> None:
         self.scanned = threading.Event()
         self._root = root
@@ -74,6 +80,7 @@ class Upkeep:
             Task("hash", self._hash, HASH_PAUSE_SECONDS),
             Task("scrub", self._scrub, SCRUB_PAUSE_SECONDS),
             Task("clean", self._clean, CLEANING_PAUSE_SECONDS),
+            Task("probe", health.probe, PROBE_SECONDS, delay_seconds=PROBE_SECONDS),
         )
         self._threads = [
             threading.Thread(target=self._repeat, args=(task,), name=task.name, daemon=True) for task in self.tasks
@@ -95,6 +102,7 @@ class Upkeep:
         return [thread.name for thread in self._threads if not thread.is_alive() and not self._stop.is_set()]
 
     def _repeat(self, task: Task) -> None:
+        self._stop.wait(task.delay_seconds)
         while not self._stop.is_set():
             started = time.monotonic()
             try:
@@ -107,6 +115,7 @@ class Upkeep:
 
     def _clean(self) -> None:
         incoming.remove_stale(self._root)
+        quarantine.purge(self._root)
         for table in self._purge.run():
             audit(_log, "purge", namespace=table.namespace, directory=table.directory, outcome="done", user="agent")
 
@@ -114,8 +123,14 @@ class Upkeep:
         upkeep.hash_unverified(self._inventory, self._hash_pace)
 
     def _scrub(self) -> None:
-        scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
-        self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
+        while True:
+            scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
+            self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
+            backlog = upkeep.scrub_backlog(self._root, self._scrub_interval_seconds)
+            self._metrics.scrub_backlog_files.set(backlog.files)
+            self._metrics.scrub_backlog_bytes.set(backlog.bytes)
+            if scrubbed.files < upkeep.SCRUB_BATCH_FILES:
+                return
 
     def _look(self) -> None:
         if self.scanned.is_set():  # the first sweep looks at everything

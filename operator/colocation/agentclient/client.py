@@ -11,6 +11,7 @@ import urllib3
 
 from colocation.model.agent import (
     AgentReport,
+    DamageAnswer,
     DeletionProof,
     FilePublished,
     FolderManifests,
@@ -157,6 +158,10 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
             NotFound: the agent does not hold the manifest.
         """
         return self._call(calls.verify_call(namespace, directory, manifest, deep), TableReport, HASHING_SECONDS)
+
+    def report_damage(self, namespace: str, directory: str, path: str) -> bool:
+        """Say that a file was met damaged; whether the agent finds so too, and has moved it out of the readers' way."""
+        return self._call(calls.damage_call(namespace, directory, path), DamageAnswer, HASHING_SECONDS).damaged
 
     def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
         """What the agent holds of the tables that the question names; None when nothing changed since ``revision``.

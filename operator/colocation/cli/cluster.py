@@ -136,9 +136,19 @@ class Cluster:
         Raises:
             CommandFailed: there is no such node.
         """
-        labels = {LABEL_DRAIN: "true" if drain else None}
+        self._patch_node(node, {"labels": {LABEL_DRAIN: "true" if drain else None}})
+
+    def annotate_node(self, node: str, annotation: str, text: str) -> None:
+        """Annotate a node.
+
+        Raises:
+            CommandFailed: there is no such node.
+        """
+        self._patch_node(node, {"annotations": {annotation: text}})
+
+    def _patch_node(self, node: str, metadata: Json) -> None:
         try:
-            self._core.patch_node(node, {"metadata": {"labels": labels}})
+            self._core.patch_node(node, {"metadata": metadata})
         except ApiException as error:
             if error.status != HTTP_NOT_FOUND:
                 raise

@@ -7,7 +7,7 @@ from .compact import compact
 from .drop_partitions import drop_partitions
 from .errors import Commands
 from .load import load
-from .nodes import drain, nodes, undrain
+from .nodes import accept_disk, drain, nodes, undrain
 from .planning import plan, snapshot
 from .recover import recover
 from .sql import sql
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 for command in (
-    groups, tables, nodes, show, events, plan, snapshot, drain, undrain,
+    groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
     submit, load, compact, drop_partitions, recover, adopt, sql,
 ):  # fmt: skip
     main.add_command(command)

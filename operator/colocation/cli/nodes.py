@@ -4,6 +4,7 @@ from collections import Counter
 
 import click
 
+from ..model.names import ANNOTATION_ACCEPTED_DISK
 from ..model.snapshot import Node, Snapshot
 from .cluster import Cluster
 from .operator_port import fetch_snapshot
@@ -31,7 +32,10 @@ def render_nodes(snapshot: Snapshot) -> str:
 
 
 def _row(node: Node, replicas: int) -> list[object]:
-    reason = f"{node.not_ready_reason}: {node.not_ready_message}" if node.not_ready_message else node.not_ready_reason
+    reason, message = node.not_ready_reason, node.not_ready_message
+    if reason is None:
+        reason, message = node.disk_reason, node.disk_message
+    reason = f"{reason}: {message}" if message else reason
     return [
         node.name, node.ready, node.drain, node.zone, f"{node.weight:g}", replicas, size(node.free_bytes),
         size(node.capacity_bytes), reason,
@@ -47,6 +51,22 @@ def drain(node: str, context: str | None, output: Format) -> None:
     Cluster(context, None).set_drain(node, drain=True)
     text = f"node {node} is marked for drain; watch its replicas go: colocation nodes"
     write({"node": node, "drain": True}, text, output)
+
+
+@click.command("accept-disk")
+@click.argument("node")
+@click.argument("disk")
+@context_option
+@output_option
+def accept_disk(node: str, disk: str, context: str | None, output: Format) -> None:
+    """Let DISK lie at the data root of NODE from now on. What was on the disk before counts as lost.
+
+    Only after a disk was replaced for good: one that is merely not mounted is to be mounted. DISK is the id that
+    `colocation nodes` shows in the reason DiskMissing.
+    """
+    Cluster(context, None).annotate_node(node, ANNOTATION_ACCEPTED_DISK, disk)
+    text = f"node {node} may go on with disk {disk}; its replicas are made anew there: colocation nodes"
+    write({"node": node, "acceptedDisk": disk}, text, output)
 
 
 @click.command()

@@ -13,6 +13,7 @@ from colocation.model.clone import CloneSource, spec_from_environment
 from colocation.model.conditions import Reason
 from colocation.model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from colocation.storage.errors import StorageError
+from colocation.storage.marker import WrongDisk, check_disk
 from colocation.storage.root import DataRoot
 
 from .errors import CloneFailed
@@ -51,11 +52,16 @@ def run(environment: Mapping[str, str]) -> int:
         return AgentClient(source.url, credentials, SOURCE_TIMEOUTS, pool_size=TRANSFERS_AT_ONCE)
 
     try:
-        root = DataRoot(Path(environment.get("COLOCATION_DATA_ROOT", DEFAULT_DATA_ROOT)))
+        path = Path(environment.get("COLOCATION_DATA_ROOT", DEFAULT_DATA_ROOT))
+        if spec.disk_id:
+            check_disk(path, spec.disk_id)
+        root = DataRoot(path, owns_ledger=False)
         try:
             return CloneJob(spec, root, connect).run()
         finally:
             root.close()
+    except WrongDisk as error:
+        raise CloneFailed(Reason.DISK_MISSING, f"node {spec.target}: {error}") from error
     except (OSError, StorageError, ValueError) as error:
         raise CloneFailed(Reason.CLONE_FAILED, f"node {spec.target}: {error}") from error
 

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ..kube.errors import StaleDecision
+from ..state.disks import SICK
 from .reconciler import InternalError, PassResult
 
 GROUP_LABELS = ("namespace", "group")
@@ -45,6 +46,9 @@ class Metrics:
         )
         self._clones = Gauge("colocation_clones", "Clones that have not ended.", registry=registry)
         self._nodes = Gauge("colocation_nodes", "Data nodes.", ("ready",), registry=registry)
+        self._disk_faults = Gauge(
+            "colocation_disk_faults", "Nodes by what is wrong with their disks.", ("reason",), registry=registry
+        )
         self._withheld = Gauge(
             "colocation_withheld_folders", "Table folders that are not recycled: TooManyDeletions.", registry=registry
         )
@@ -74,6 +78,9 @@ class Metrics:
         ready = sum(node.ready for node in snapshot.nodes)
         self._nodes.labels("true").set(ready)
         self._nodes.labels("false").set(len(snapshot.nodes) - ready)
+        for reason in SICK:
+            nodes = [node for node in snapshot.nodes if reason in (node.disk_reason, node.not_ready_reason)]
+            self._disk_faults.labels(reason).set(len(nodes))
 
     def render(self) -> bytes:
         """The text exposition format."""

@@ -67,7 +67,7 @@ class PassResult:
         """Whether nothing happened and nothing waits for the clock: the next pass would find the same."""
         plans = self.decision.plan.groups
         waiting = any(one.moves or one.blocked or one.drops or not one.stable for one in plans)
-        away = any(not node.ready for node in self.decision.snapshot.nodes)
+        away = any(not node.ready or node.disk_reason for node in self.decision.snapshot.nodes)
         waiting = waiting or self.decision.is_waiting
         silent = any(view.silent_since for view in self.observation.agent_views.values())
         return not (self.is_busy or waiting or away or silent)

@@ -22,7 +22,7 @@ FIRST_ANSWER_WAIT_SECONDS = 5.0
 """How long it waits for agents that were never asked: an operator that starts must not call good groups unstable."""
 MAX_FIRST_WAIT_SECONDS = 30.0
 """A thousand of them take longer: it waits on while they answer one after another, at most so long."""
-_LASTING_FIELDS = ("instance", "capacity_bytes", "unknown_directories", "recycled_directories")
+_LASTING_FIELDS = ("instance", "capacity_bytes", "disk", "unknown_directories", "recycled_directories")
 """Of a report's header: what is a reason to wake a pass. The rest (free space, progress of clones) changes all the
 time, and is found by the next one."""
 

@@ -133,6 +133,19 @@ class CloneProgress(Observed):
     updated_at: str
 
 
+class DiskReport(Observed):
+    """What an agent says of its disk. ``id`` is that of the data root's marker, empty while it has none.
+
+    ``reason`` is one of Reason.DISK_…, empty when the disk is well; it is so since ``since_uptime_seconds`` on the
+    agent's own clock.
+    """
+
+    id: str = ""
+    reason: str = ""
+    message: str = ""
+    since_uptime_seconds: float = 0.0
+
+
 class AgentReport(Observed):
     """What one agent holds and has verified. ``revision`` changes whenever any of it changes.
 
@@ -148,6 +161,7 @@ class AgentReport(Observed):
     term: int = 0
     capacity_bytes: int
     free_bytes: int
+    disk: DiskReport | None = Field(None, description="None: an agent of the release before, which does not look.")
     active_transfers: int = 0
     is_full: bool = True
     tables: tuple[TableReport, ...] = ()
@@ -171,6 +185,19 @@ class VerifyRequest(Frozen):
 
     manifest: str
     deep: bool = False
+
+
+class DamageRequest(Frozen):
+    """A reader met damage in this file: ``path`` is relative to the table's folder."""
+
+    path: str
+
+
+class DamageAnswer(Observed):
+    """What the agent found when it read the file itself; a damaged one is in the quarantine now."""
+
+    path: str
+    damaged: bool
 
 
 MAX_FILES_AT_ONCE = 1024

@@ -27,6 +27,7 @@ class CloneSpec(Frozen):
     tables: tuple[TableReference, ...]
     sources: tuple[CloneSource, ...] = Field(min_length=1)
     max_bandwidth_mib_per_second: float | None = Field(None, gt=0)
+    disk_id: str = Field("", description="Of the target's data root; nothing is written to another disk. Empty = any.")
 
 
 SPEC_VARIABLE = "CLONE_SPEC"

@@ -41,6 +41,9 @@ class Reason(StrEnum):
     NODE_GONE = "NodeGone"
     NODE_NOT_READY = "NodeNotReady"
     AGENT_NOT_READY = "AgentNotReady"
+    DISK_MISSING = "DiskMissing"
+    DISK_FAILING = "DiskFailing"
+    DISK_READ_ONLY = "DiskReadOnly"
     NODE_DRAINING = "NodeDraining"
     REPLICA_CORRUPT = "ReplicaCorrupt"
     REPLICA_MISSING = "ReplicaMissing"
@@ -50,6 +53,7 @@ class Reason(StrEnum):
     # blocked or stalled
     INSUFFICIENT_NODES = "InsufficientNodes"
     INSUFFICIENT_SPACE = "InsufficientSpace"
+    DISK_FULL = "DiskFull"
     NO_LIVE_REPLICA = "NoLiveReplica"
     CLONE_NOT_ADVANCING = "CloneNotAdvancing"
     CLONE_FAILED = "CloneFailed"

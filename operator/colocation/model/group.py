@@ -115,6 +115,14 @@ class FailingTargetStatus(Observed):
     message: str = Field("", description="How the last attempt failed.")
 
 
+class RememberedDisk(Observed):
+    """The disk on which a node holds, or held, the group's replicas."""
+
+    node: str
+    node_uid: str = Field("", description="The first 8 characters of the Node's uid: another Node may have another.")
+    disk: str = Field(description="The id in the marker of the node's data root.")
+
+
 class ColocationGroupStatus(Observed):
     observed_generation: int | None = Field(None, description="The generation of the spec that this status is about.")
     group_id: str | None = Field(None, description="Id in the cluster: the namespace's short uid, a dot, a number.")
@@ -140,6 +148,9 @@ class ColocationGroupStatus(Observed):
     clones: CloneCounts | None = None
     failing_targets: tuple[FailingTargetStatus, ...] = Field(
         (), description="Nodes that are left out as targets of clones for a growing time."
+    )
+    disks: tuple[RememberedDisk, ...] = Field(
+        (), description="The disks of the nodes of the map; a node with another one takes no replicas: DiskMissing."
     )
     members: tuple[GroupMember, ...] = Field(
         (), description="What the operator has to know of a table that is dropped while it is away."

@@ -34,6 +34,8 @@ RECOVER_PREFIX = "recover.colocation.dev/"
 """Annotation of a group, followed by 8 digits of a dropped table's uid: a user wants the table back."""
 ANNOTATION_MARKED_UNSTABLE = "colocation.dev/marked-unstable"
 """Of a group that was marked unstable by hand: who did it, since when; any text counts."""
+ANNOTATION_ACCEPTED_DISK = "colocation.dev/accepted-disk"
+"""Of a Node: the id of the disk that may lie at its data root from now on, whatever lay there before."""
 LABEL_ZONE = "topology.kubernetes.io/zone"
 LABEL_HOSTNAME = "kubernetes.io/hostname"
 LABEL_COMPONENT = "app.kubernetes.io/component"
@@ -49,6 +51,7 @@ LEASE_RENEW_SECONDS = 6
 DEFAULT_DATA_ROOT = "/var/lib/colocation"
 INCOMING_DIRECTORY = ".incoming"
 RECYCLE_DIRECTORY = ".recycle"
+QUARANTINE_DIRECTORY = ".quarantine"
 
 AGENT_PORT = 8440
 """HTTPS: files, inventory."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from .agent import ReplicaState
 from .base import Frozen
+from .conditions import Reason
 from .group import BucketSequence, ColocationGroupSpec
 
 
@@ -41,7 +42,10 @@ class Node(Frozen):
     it.
 
     ``not_ready_reason`` and ``not_ready_message`` say which of the two is missing (Reason.NODE_NOT_READY,
-    Reason.AGENT_NOT_READY). ``weight`` is relative to other nodes' weights.
+    Reason.AGENT_NOT_READY, or Reason.DISK_MISSING). ``disk_reason`` says what else is wrong with its disk, since
+    ``disk_since``: full (it keeps what it has and takes no more), or read-only or failing (its replicas serve until
+    their successors are complete, which are made after the group's tolerance). ``weight`` is relative to other nodes'
+    weights.
     """
 
     name: str
@@ -56,6 +60,15 @@ class Node(Frozen):
     capacity_bytes: int = Field(0, ge=0)
     free_bytes: int = Field(0, ge=0)
     labels: dict[str, str] = {}
+    disk_id: str = Field("", description="Of the data root's marker; empty = not known.")
+    disk_reason: str | None = Field(None, description="DiskReadOnly, DiskFailing or DiskFull; null = nothing.")
+    disk_message: str = ""
+    disk_since: Moment | None = None
+
+    @property
+    def is_disk_sick(self) -> bool:
+        """Whether its disk takes no writes, or loses some: nothing is repaired in place there."""
+        return self.disk_reason in (Reason.DISK_READ_ONLY, Reason.DISK_FAILING)
 
 
 class FailingTarget(Frozen):

@@ -69,7 +69,7 @@ class Standing(Enum):
     FIT = "may hold and take replicas"
     KEEPING = "cordoned or tainted: holds what it has, takes no more"
     LEAVING = "live, but the selector does not match it or its weight is 0"
-    DRAINING = "live or not, marked for drain"
+    DRAINING = "live or not, marked for drain; or its disk is sick for longer than the group's tolerance"
     WAITING = "down, within the group's tolerance"
     LOST = "down beyond the group's tolerance"
     GONE = "not in the snapshot"
@@ -162,6 +162,7 @@ class Cluster:
         self.limits = snapshot.limits
         self.nodes: dict[str, Node] = {node.name: node for node in snapshot.nodes}
         self.ready = frozenset(node.name for node in snapshot.nodes if node.ready)
+        self.sick_disks = frozenset(node.name for node in snapshot.nodes if node.is_disk_sick)
         self.unschedulable = frozenset(node.name for node in snapshot.nodes if not node.schedulable)
         self.groups: dict[GroupKey, GroupState] = {(group.namespace, group.name): group for group in snapshot.groups}
         self.clones: dict[GroupKey, list[tuple[int, Clone]]] = defaultdict(list)
@@ -185,7 +186,8 @@ class Cluster:
 
     def pool(self, spec: ColocationGroupSpec) -> Pool:
         """The nodes that may take or keep this group's replicas: not drained, selected, of a weight above 0."""
-        tolerance_seconds = spec.relocation.down_tolerance_seconds if len(self.ready) < len(self.nodes) else 0
+        is_all_well = len(self.ready) == len(self.nodes) and not self.sick_disks
+        tolerance_seconds = 0 if is_all_well else spec.relocation.down_tolerance_seconds
         key = (frozenset(spec.node_selector.items()), spec.topology_key, tolerance_seconds)
         if key not in self._pools:
             self._pools[key] = self._make_pool(spec)
@@ -214,6 +216,10 @@ class Cluster:
             since = node.not_ready_since or self.now
             tolerance = timedelta(seconds=spec.relocation.down_tolerance_seconds)
             return Standing.LOST if self.now - since >= tolerance else Standing.WAITING
+        if node.is_disk_sick:
+            since = node.disk_since or self.now
+            tolerance = timedelta(seconds=spec.relocation.down_tolerance_seconds)
+            return Standing.DRAINING if self.now - since >= tolerance else Standing.KEEPING
         if not is_selected(node, spec):
             return Standing.LEAVING
         return Standing.FIT if node.schedulable else Standing.KEEPING

@@ -54,7 +54,8 @@ def _reason_of(view: GroupView, bucket: int, lost: str | None) -> Reason:
         case Standing.GONE:
             return Reason.NODE_GONE
         case Standing.DRAINING:
-            return Reason.NODE_DRAINING
+            node = view.cluster.nodes[lost]
+            return Reason.NODE_DRAINING if node.drain or node.disk_reason is None else Reason(node.disk_reason)
         case _:
             finding = check_node_ready(view, bucket, lost) or check_replica_whole(view, bucket, lost)
             return finding[0] if finding else Reason.NODE_NOT_READY

@@ -17,10 +17,14 @@ from datetime import datetime
 
 from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem
+from colocation.model.snapshot import Node
 
 from .view import GroupView
 
 SEVERITY = {reason: rank for rank, reason in enumerate(Reason)}
+
+SUBJECTS = {Reason.AGENT_NOT_READY: "the agent of ", Reason.DISK_MISSING: "the disk of "}
+DISK_STATES = {Reason.DISK_FAILING: "failing", Reason.DISK_READ_ONLY: "read-only", Reason.DISK_FULL: "full"}
 
 Finding = tuple[Reason, str]
 
@@ -45,12 +49,28 @@ def check_node_ready(view: GroupView, bucket: int, node: str) -> Finding | None:
     state = view.cluster.nodes[node]
     if state.ready:
         return None
-    agent = state.not_ready_reason == Reason.AGENT_NOT_READY
-    reason = Reason.AGENT_NOT_READY if agent else Reason.NODE_NOT_READY
-    subject = f"the agent of node {node}" if agent else f"node {node}"
+    reason = Reason.NODE_NOT_READY
+    if state.not_ready_reason in (Reason.AGENT_NOT_READY, Reason.DISK_MISSING):
+        reason = Reason(state.not_ready_reason)
+    subject = f"{SUBJECTS.get(reason, '')}node {node}"
     since = f" since {timestamp(state.not_ready_since)}" if state.not_ready_since else ""
     detail = f": {state.not_ready_message}" if state.not_ready_message else ""
     return reason, f"{subject} is not ready{since}{detail}"
+
+
+def check_disk(view: GroupView, bucket: int, node: str) -> Finding | None:
+    """A disk that loses writes is not trusted with queries; one that is read-only or full serves what it has."""
+    state = view.cluster.nodes[node]
+    return disk_finding(state) if state.disk_reason == Reason.DISK_FAILING else None
+
+
+def disk_finding(node: Node) -> Finding | None:
+    """What is wrong with a node's disk."""
+    if node.disk_reason not in DISK_STATES:
+        return None
+    since = f" since {timestamp(node.disk_since)}" if node.disk_since else ""
+    subject = f"the disk of node {node.name} is {DISK_STATES[Reason(node.disk_reason)]}"
+    return Reason(node.disk_reason), f"{subject}{since}: {node.disk_message}"
 
 
 def failing_message(view: GroupView, nodes: Iterable[str]) -> str:
@@ -88,6 +108,7 @@ def check_replica_whole(view: GroupView, bucket: int, node: str) -> Finding | No
 REPLICA_CHECKS: tuple[Callable[[GroupView, int, str], Finding | None], ...] = (
     check_node_known,
     check_node_ready,
+    check_disk,
     check_replica_whole,
 )
 

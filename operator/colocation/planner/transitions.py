@@ -19,7 +19,7 @@ from .cluster import Standing
 from .status import check_replica_whole, count_of, is_balancing, listed
 from .view import GroupView, Placement
 
-CORDONED = "cordoned or tainted"
+CORDONED = "cordoned or tainted, or its disk or agent takes no more"
 
 LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 
@@ -79,7 +79,7 @@ def in_place_moves(view: GroupView) -> list[Move]:
     moves = []
     for bucket, nodes in enumerate(view.map):
         for node in nodes:
-            if node not in view.cluster.ready or view.cluster.nodes[node].drain:
+            if node not in view.cluster.ready or view.cluster.nodes[node].drain or node in view.cluster.sick_disks:
                 continue
             finding = check_replica_whole(view, bucket, node)
             if finding is not None:

@@ -82,6 +82,7 @@ def _start(
         tables=_tables(index, facts, move),
         sources=sources,
         max_bandwidth_mib_per_second=limit / facts.spec.balancing.max_concurrent_clones if limit else None,
+        disk_id=next((node.disk_id for node in snapshot.nodes if node.name == move.to), ""),
     )
     name = clone_job_name(facts.group.identity.uid, move.bucket, move.to)
     spec = fitting(spec)

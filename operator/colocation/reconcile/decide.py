@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 
 from ..model.conditions import Reason
+from ..model.group import BucketSequence, RememberedDisk
 from ..model.members import GroupMember, RecycledTable
 from ..model.plan import GroupPlan, Plan
 from ..model.schema_check import Refusal
@@ -19,6 +20,7 @@ from ..model.snapshot import GroupState, Snapshot
 from ..state.clone_jobs import group_uids, is_current, transfer_name
 from ..state.confirmation import faults_of
 from ..state.containment import Containment, group_scope, table_scope
+from ..state.disks import next_disks
 from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
@@ -199,6 +201,7 @@ class _Pass:
             delete_after=delete_after(self.index, group, state.spec, recycled),
             withheld=self._withheld_of(group),
             ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
+            disks=self._disks_of(group, group_plan.next_map or state.map or ()),
             ready=self.ready.intersection(chain.from_iterable(state.map or ())),
         )
         name = group_scope(group)
@@ -212,6 +215,11 @@ class _Pass:
             *_single(f"ConfigMaps of {name}", maps),
             *self._drop_scopes(facts),
         ]
+
+    def _disks_of(self, group: ObservedGroup, rows: BucketSequence) -> tuple[RememberedDisk, ...]:
+        placed = {node for row in rows for node in row}
+        missing = {name for name, node in self.nodes.items() if node.not_ready_reason == Reason.DISK_MISSING}
+        return next_disks(group.status.disks, placed, self.observation, missing)
 
     def _members_of(self, group: ObservedGroup) -> tuple[GroupMember, ...]:
         index, tables = self.index, self.index.membership.members[group.key]

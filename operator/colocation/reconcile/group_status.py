@@ -11,6 +11,7 @@ from ..model.group import (
     CloneCounts,
     ColocationGroupSpec,
     ColocationGroupStatus,
+    RememberedDisk,
     UnstableBucket,
 )
 from ..model.members import GroupMember, RecycledTable
@@ -38,6 +39,8 @@ class GroupFacts:
 
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
     ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
+    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: and
+    of its nodes' disks.
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
     ``ready``: the nodes of its map that can be read now.
     """
@@ -53,6 +56,7 @@ class GroupFacts:
     delete_after: str | None
     ends: Mapping[str, EndedClone]
     withheld: Withheld | None = None
+    disks: tuple[RememberedDisk, ...] = ()
     ready: frozenset[str] = frozenset()
 
     @property
@@ -106,6 +110,7 @@ def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupS
             (node.name for node in observation.nodes),
             observation.now,
         ),
+        disks=facts.disks,
         members=facts.members,
         recycled=facts.recycled,
         delete_after=facts.delete_after,

@@ -259,6 +259,7 @@ class TransferClones:
             tables=(self._index.reference(transfer.table),),
             sources=sources,
             max_bandwidth_mib_per_second=limit / balancing.max_concurrent_clones if limit else None,
+            disk_id=self._nodes[node].disk_id if node in self._nodes else "",
         )
         return StartClone(name, spec, None, failures, last.identity if last else None)
 

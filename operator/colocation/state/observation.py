@@ -127,6 +127,7 @@ class ObservedNode:
     """A Node. ``ready_changed_at`` is when its Ready condition last changed.
 
     ``schedulable``: whether it takes new replicas, i.e. it is not cordoned and has no taint that is not tolerated.
+    ``accepted_disk``: the disk that an admin has said may lie there from now on.
     """
 
     name: str
@@ -136,6 +137,8 @@ class ObservedNode:
     not_ready_message: str
     deleting: bool
     schedulable: bool = True
+    uid: str = ""
+    accepted_disk: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ class ObservedAgent:
     """An agent's pod; ``address`` is the pod's IP, None before it has one.
 
     ``node_address``, ``node_port``: the node's IP, and its port that leads to the agent's; None and 0 = it has none.
+    ``ready``: no probe of Kubernetes fails.
     """
 
     namespace: str
@@ -154,6 +158,7 @@ class ObservedAgent:
     deleting: bool
     node_address: str | None = None
     node_port: int = 0
+    ready: bool = True
 
     @property
     def readers_url(self) -> str | None:
@@ -299,6 +304,12 @@ class Observation:
     def silent_nodes(self) -> frozenset[str]:
         """Nodes whose agent does not answer."""
         return frozenset(node for node, view in self.agent_views.items() if view.silent_since is not None)
+
+    @cached_property
+    def unready_nodes(self) -> frozenset[str]:
+        """Nodes on which no agent's pod is ready, as far as Kubernetes says."""
+        ready = {agent.node for agent in self.agents if agent.ready and not agent.deleting}
+        return frozenset(agent.node for agent in self.agents) - ready
 
     @cached_property
     def agent_urls(self) -> Mapping[str, str | None]:

@@ -23,6 +23,7 @@ from ..model.group import ColocationGroupSpec, ColocationGroupStatus
 from ..model.limits import MAX_BUCKETS
 from ..model.names import (
     AGENT_PORT,
+    ANNOTATION_ACCEPTED_DISK,
     ANNOTATION_ADOPTS,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
@@ -147,6 +148,8 @@ def parse_node(body: JsonObject, tolerated_taints: Collection[str] = ()) -> Obse
         deleting=_is_deleting(metadata),
         schedulable=spec.get("unschedulable") is not True
         and not any(_repels(taint, tolerated_taints) for taint in _objects(spec, "taints")),
+        uid=_text(metadata.get("uid")),
+        accepted_disk=_texts(metadata, "annotations").get(ANNOTATION_ACCEPTED_DISK, ""),
     )
 
 
@@ -170,9 +173,14 @@ def parse_agent(body: JsonObject) -> ObservedAgent | None:
         node=node,
         address=_text(_object(body, "status").get("podIP")) or None,
         deleting=_is_deleting(metadata),
+        ready=not any(_is_unready(one) for one in _objects(_object(body, "status"), "conditions")),
         node_address=_text(_object(body, "status").get("hostIP")) or None,
         node_port=_port_of_node(body),
     )
+
+
+def _is_unready(condition: JsonObject) -> bool:
+    return condition.get("type") == "Ready" and condition.get("status") == "False"
 
 
 def _port_of_node(body: JsonObject) -> int:

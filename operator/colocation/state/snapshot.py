@@ -13,6 +13,7 @@ from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .clone_jobs import clones_of, transfer_clones
 from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
 from .containment import Containment, group_scope
+from .disks import Remembered, disk_fault, remembered_disks
 from .failing_targets import failing_targets_of
 from .held import TableReports, held_of_group, said_of
 from .index import TableIndex
@@ -50,7 +51,8 @@ def snapshot_of(
     for group_state in groups:
         names.update(group_state.held, *(group_state.map or ()))
     grace = timedelta(seconds=agent_grace_seconds)
-    nodes = tuple(_node(observation, node, grace) for node in observation.nodes if node.name in names)
+    disks = remembered_disks(observation)
+    nodes = tuple(_node(observation, node, grace, disks) for node in observation.nodes if node.name in names)
     clones = (*clones_of(observation, groups), *transfer_clones(observation))
     return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
 
@@ -121,7 +123,7 @@ def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[i
     return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
 
 
-def _node(observation: Observation, node: ObservedNode, grace: timedelta) -> Node:
+def _node(observation: Observation, node: ObservedNode, grace: timedelta, disks: Remembered) -> Node:
     view, now = observation.agent_views.get(node.name, AgentView()), observation.now
     awaited = is_awaited(observation, view)
     answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
@@ -131,6 +133,11 @@ def _node(observation: Observation, node: ObservedNode, grace: timedelta) -> Nod
     elif not answers and not awaited:
         since = view.silent_since or now
         reason, message = Reason.AGENT_NOT_READY, "it does not answer"
+    fault = disk_fault(disks, node, view, now)
+    if fault and fault.reason is Reason.DISK_MISSING:
+        if reason is None:
+            reason, message, since = fault.reason, fault.message, fault.since
+        fault = None
     capacity_bytes = view.report.capacity_bytes if view.report else 0
     return Node(
         name=node.name,
@@ -141,10 +148,14 @@ def _node(observation: Observation, node: ObservedNode, grace: timedelta) -> Nod
         not_ready_reason=reason,
         not_ready_message=message,
         drain=node.deleting or node.labels.get(LABEL_DRAIN) == "true",
-        schedulable=node.schedulable and not awaited,
+        schedulable=node.schedulable and not awaited and not fault and node.name not in observation.unready_nodes,
         capacity_bytes=capacity_bytes,
         free_bytes=view.report.free_bytes if view.report else 0,
         labels=dict(node.labels),
+        disk_id=view.report.disk.id if view.report and view.report.disk else "",
+        disk_reason=fault.reason if fault else None,
+        disk_message=fault.message if fault else "",
+        disk_since=fault.since if fault else None,
     )
 
 

@@ -7,7 +7,7 @@ from colocation.model.agent import CloneProgress
 from colocation.model.clone import clone_directory
 
 from .errors import InvalidPath, NotHeld
-from .folders import FILE_MODE, names_in, open_regular_file
+from .folders import FILE_MODE, open_regular_file
 from .root import CLONES, DataRoot
 
 PROGRESS_FILE = "progress.json"
@@ -30,9 +30,7 @@ def write_progress(root: DataRoot, progress: CloneProgress) -> None:
 def read_progress(root: DataRoot) -> tuple[CloneProgress, ...]:
     """The progress of every clone that lies below ``.incoming``, by folder name."""
     found = []
-    with root.folder(CLONES, create=True) as clones:
-        names = names_in(clones)
-    for name in names:
+    for name in root.names(CLONES):
         try:
             with root.folder((*CLONES, name)) as folder, os.fdopen(open_regular_file(folder, PROGRESS_FILE)) as file:
                 found.append(CloneProgress.model_validate_json(file.read(MAX_PROGRESS_BYTES)))

@@ -60,7 +60,12 @@ def _open_step(parent: int, so_far: Sequence[str], name: str, create: bool) -> i
         raise
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, FOLDER_MODE, dir_fd=parent)
-        os.fsync(parent)
+        try:
+            os.fsync(parent)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.rmdir(name, dir_fd=parent)  # whoever finds it later takes it for durable
+            raise
     descriptor = _open_step(parent, so_far, name, create=False)
     os.fchmod(descriptor, FOLDER_MODE)  # whatever the umask
     return descriptor

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 BLOCK_BYTES = 1 << 20
+FILE_COST_BYTES = 1 << 16
+"""What it costs to open a file and to begin to read it, as bytes."""
 
 
 class FileIdentity(NamedTuple):
@@ -34,7 +36,8 @@ def hash_descriptor(
 ) -> tuple[FileIdentity, str]:
     """(identity, SHA-256 hex) of an open file, read from its beginning.
 
-    ``pace`` is called with the number of bytes before each read; it may wait, or raise to give up. ``past_cache``
+    ``pace`` is called with the number of bytes before each read, and with ``FILE_COST_BYTES`` before the first; it may
+    wait, or raise to give up. ``past_cache``
     drops the file's cached pages first, so that the disk itself is read, and again afterwards, so that a scrub does
     not push out what queries use.
 
@@ -46,9 +49,11 @@ def hash_descriptor(
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     digest = hashlib.sha256()
     offset = 0
-    while True:
-        pace(BLOCK_BYTES)
-        block = os.pread(descriptor, BLOCK_BYTES, offset)
+    pace(FILE_COST_BYTES)
+    while offset < before.bytes:
+        count = min(BLOCK_BYTES, before.bytes - offset)
+        pace(count)
+        block = os.pread(descriptor, count, offset)
         if not block:
             break
         digest.update(block)

@@ -1,8 +1,9 @@
-"""Files on their way in: written below ``.incoming``, hashed as they arrive, resumable, cleaned up when stale."""
+"""Files on their way in: written below ``.incoming``, resumable, hashed as the disk gives them back, cleaned up when
+stale.
+"""
 
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 import stat
@@ -13,7 +14,7 @@ from colocation.model.clone import clone_directory
 
 from .errors import NoRoom, NotHeld
 from .folders import FILE_MODE, names_in, open_regular_file
-from .hashing import BLOCK_BYTES, identity_of
+from .hashing import hash_descriptor
 from .ledger import LedgerEntry
 from .root import CLONES, UPLOADS, DataRoot
 
@@ -28,7 +29,7 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         root: the data root.
         folder: where it lies, below the root.
         name: its name there.
-        resume: go on after what is there already (which is read and hashed first); else begin anew.
+        resume: go on after what is there already; else begin anew.
     """
 
     def __init__(self, root: DataRoot, folder: Sequence[str], name: str, resume: bool = False) -> None:
@@ -36,13 +37,12 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         self.name = name
         self.received_bytes = 0
         self._root = root
-        self._digest = hashlib.sha256()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (0 if resume else os.O_TRUNC)
         with root.folder(self.folder, create=True) as parent:
             self._descriptor = os.open(name, flags, FILE_MODE, dir_fd=parent)
         try:
             os.fchmod(self._descriptor, FILE_MODE)  # whatever the umask: readers have another user id
-            self._hash_received()
+            self.received_bytes = os.lseek(self._descriptor, 0, os.SEEK_END)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -57,12 +57,13 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         with room_errors():
             while view:
                 written = os.write(self._descriptor, view)
-                self._digest.update(view[:written])
                 self.received_bytes += written
                 view = view[written:]
 
     def settle(self) -> LedgerEntry:
-        """Bring the content to the disk; what it is, for the ledger. Its age begins now, however long it was received.
+        """Bring the content to the disk and read it back from there; what it is, for the ledger.
+
+        Its age begins now, however long it was received. A failure leaves nothing of the attempt behind.
 
         Raises:
             NoRoom: the disk is full.
@@ -71,10 +72,18 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
             with room_errors():
                 os.utime(self._descriptor)
                 os.fsync(self._descriptor)
-        except (OSError, NoRoom):
+        except (OSError, NoRoom) as error:
             self.discard()  # its pages count as written from now on: whoever resumed it would publish what is not there
+            if isinstance(error, OSError):
+                self._root.note_fault(error)
             raise
-        return LedgerEntry(identity_of(os.fstat(self._descriptor)), self._digest.hexdigest(), self._root.clock())
+        try:
+            identity, sha256 = hash_descriptor(self._descriptor, past_cache=True)
+        except OSError as error:
+            self.discard()
+            self._root.note_fault(error)
+            raise
+        return LedgerEntry(identity, sha256, self._root.clock())
 
     def discard(self) -> None:
         """Remove what was received."""
@@ -85,11 +94,6 @@ class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._descriptor)
-
-    def _hash_received(self) -> None:
-        while block := os.read(self._descriptor, BLOCK_BYTES):
-            self._digest.update(block)
-            self.received_bytes += len(block)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .announcements import announce
 from .errors import DigestDiffers, NotHeld
 from .folders import FILE_MODE
-from .hashing import identity_of
+from .hashing import hash_descriptor
 from .incoming import room_errors
 from .ledger import LedgerEntry
 from .paths import TablePath, file_segments
@@ -63,7 +63,7 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
         if received != sha256:
             raise DigestDiffers(f"the content that arrived is {received} instead of {sha256}")
         name = hashlib.sha256(f"{self._table}/{path}".encode()).hexdigest()  # two paths may have the same content
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with room_errors():
             descriptor = os.open(name, flags, FILE_MODE, dir_fd=self._folder)
             self._received.append(_Received(path, name, sha256, descriptor))
@@ -91,7 +91,7 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
                 self._place(segments, files)
         self._received = []
         self._root.note_change(self._table)
-        announce(self._root, self._table)
+        announce(self._root, self._table, entries)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -102,10 +102,15 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
         self._stack.close()
 
     def _settled(self, received: _Received) -> tuple[str, LedgerEntry]:
-        """Bring a file's content to the disk; its path and what the ledger shall know of it. Its age begins now."""
+        """Bring a file's content to the disk and read it back; its path and what the ledger shall know of it.
+
+        Its age begins now.
+        """
         os.utime(received.descriptor)
         os.fsync(received.descriptor)
-        identity = identity_of(os.fstat(received.descriptor))
+        identity, sha256 = hash_descriptor(received.descriptor, past_cache=True)
+        if sha256 != received.sha256:
+            raise DigestDiffers(f"the disk gives {sha256} back instead of {received.sha256}; look at the node's disk")
         return received.path, LedgerEntry(identity, received.sha256, self._root.clock())
 
     def _place(self, segments: tuple[str, ...], files: Sequence[_Received]) -> None:

@@ -16,9 +16,10 @@ from .folders import UNREADABLE_MEDIUM
 from .hashing import FileChanged, unlimited
 from .ledger import LedgerEntry
 from .paths import TablePath, table_path
+from .quarantine import quarantined, set_aside
 from .report import absent_report, table_report
 from .root import DataRoot
-from .verification import content_of, hash_content
+from .verification import UNREADABLE, content_of, hash_content
 from .wanted import ManifestShelf, WantedFiles
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -33,13 +34,21 @@ class _Evaluation:
     generation: int
     wanted: WantedFiles | None
     retained: tuple[WantedFiles, ...]
+    quarantined: frozenset[str]
     report: TableReport
 
-    def holds_for(self, generation: int, wanted: WantedFiles | None, retained: tuple[WantedFiles, ...]) -> bool:
+    def holds_for(
+        self,
+        generation: int,
+        wanted: WantedFiles | None,
+        retained: tuple[WantedFiles, ...],
+        quarantined: frozenset[str],
+    ) -> bool:
         """Whether nothing that the report depends on has changed (manifests are compared by object, not content)."""
         return (
             self.generation == generation
             and self.wanted is wanted
+            and self.quarantined == quarantined
             and len(self.retained) == len(retained)
             and all(before is now for before, now in zip(self.retained, retained, strict=True))
         )
@@ -68,6 +77,9 @@ class TableInventory:
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
         self._distrusted = False
+        self._live: frozenset[str] = frozenset()
+        self._quarantined: tuple[int | None, frozenset[str]] = (None, frozenset())
+        self._judged: tuple[int, frozenset[str]] | None = None
         self._changes_seen: int | None = None
         self._serial = next(_serials)
         self._sweeps = 0
@@ -187,15 +199,67 @@ class TableInventory:
             files for files in map(self._shelf.wanted, reference.retained_manifests) if files is not None
         )
         known = self._evaluations.get(reference)
-        if known is not None and known.holds_for(self._contents.generation, wanted, retained):
+        if known is not None and known.holds_for(self._contents.generation, wanted, retained, self._in_quarantine()):
             return known.report
-        report = table_report(reference, wanted, retained, self._contents.files())
-        self._evaluations[reference] = _Evaluation(self._contents.generation, wanted, retained, report)
+        quarantined = self._in_quarantine()
+        report = table_report(reference, wanted, retained, self._contents.files(), quarantined)
+        evaluation = _Evaluation(self._contents.generation, wanted, retained, quarantined, report)
+        self._evaluations[reference] = evaluation
         return report
+
+    def _in_quarantine(self) -> frozenset[str]:
+        """Looked up anew when this process has changed something of the table: nobody else moves files there."""
+        changes = self._root.change_count(self.table)
+        if self._quarantined[0] != changes:
+            self._quarantined = (changes, quarantined(self._root, self.table))
+        return self._quarantined[1]
+
+    def set_damaged_aside(self) -> int:
+        """Move the files that are known to be damaged into the quarantine; how many. Costs nothing while nothing new is
+        known.
+        """
+        with self._lock:
+            now = (self._contents.generation, self._live)
+            if self._judged == now:
+                return 0
+            held = self._contents.files().items()
+            damaged = [path for path, file in held if file.sha256 and self._is_damaged(path, file.sha256)]
+            self._judged = now
+        return sum(self.set_aside_if_damaged(path) for path in damaged)
+
+    def set_aside_if_damaged(self, path: str) -> bool:
+        """Move a file into the quarantine if what is known of its content is not what live manifests say; whether."""
+        with self._root.lock_of(self.table):
+            sha256 = self._content_now(path)
+            with self._lock:
+                if sha256 is None or not self._is_damaged(path, sha256):
+                    return False
+            return set_aside(self._root, self.table, path)
+
+    def check(self, path: str) -> bool:
+        """Read a file again, from the disk itself; whether it is damaged, and in the quarantine by now."""
+        self.hash_file(path, always=True, past_cache=True)
+        return self.set_aside_if_damaged(path) or path in quarantined(self._root, self.table)
+
+    def _content_now(self, path: str) -> str | None:
+        """The file's digest, from the ledger if it looks the same; None when it is gone or being written."""
+        try:
+            with self._root.file(self.table, path) as descriptor:
+                return content_of(self._root, self.table, path, descriptor).sha256
+        except (NotHeld, InvalidPath, FileChanged):
+            return None
+        except OSError as error:
+            if error.errno not in UNREADABLE_MEDIUM:
+                raise
+            return UNREADABLE
+
+    def _is_damaged(self, path: str, sha256: str) -> bool:
+        return self._shelf.calls_damaged(path, sha256, self._live)
 
     def keep_only(self, reference: TableReference) -> None:
         """Forget manifests, and reports on them, that neither the operator wants nor a load used lately."""
         with self._lock:
+            self._live = frozenset(reference.live_manifests)
             self._shelf.keep({reference.manifest or "", *reference.retained_manifests})
             self._evaluations = {
                 known: evaluation

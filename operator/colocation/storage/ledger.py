@@ -1,8 +1,11 @@
 """The verification ledger: which content a file had when it was last hashed, and how the file looked then.
 
 It makes a restart or a returned node quick (a stat per file, not a hash) and honest (a file that looks different is
-hashed again). It is a cache: losing it costs hashing and nothing else. SQLite, because the agent and clone Jobs write
-it at the same time from different processes, and because it survives being killed.
+hashed again). It is a cache: losing it costs hashing and nothing else. SQLite, because it survives being killed.
+
+The agent owns the file and alone writes it; clone Jobs read it, keep what they find to themselves, and tell the agent
+by announcements. The file goes only when it is damaged itself, and then it is set aside. While it cannot be opened (a
+read-only or full disk, a lock) the agent goes on with a copy in memory.
 """
 
 import contextlib
@@ -11,12 +14,16 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from .hashing import FileIdentity
 from .paths import TablePath
 
 LOCK_TIMEOUT_SECONDS = 30.0
+DAMAGED_SUFFIX = ".damaged"
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 _log = logging.getLogger(__name__)
 
@@ -46,18 +53,12 @@ class LedgerRow(NamedTuple):
 
 
 class Ledger:
-    """The ledger in one file. Safe to share between threads; other processes may have it open."""
+    """The ledger in one file, as its owner has it. Safe to share between threads; other processes may read it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        try:
-            self._connection = _connect(path)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-                raise
-            _remove(path)  # a damaged ledger is worth no more than none: all files are hashed again
-            self._connection = _connect(path)
+        self._connection = self._opened()
 
     def close(self) -> None:
         """Close the file."""
@@ -73,9 +74,23 @@ class Ledger:
         """What is known of a table's files, by path."""
         return {row.path: row.entry for row in self._query("namespace = ? AND directory = ?", tuple(table))}
 
-    def oldest(self, limit: int, before: float) -> list[LedgerRow]:
-        """The files whose last hash is oldest, and older than ``before`` (seconds since the epoch)."""
-        return self._query("verified_at < ? ORDER BY verified_at LIMIT ?", (before, limit))
+    def oldest(self, limit: int, before: float, now: float) -> list[LedgerRow]:
+        """The files whose last hash is oldest: older than ``before`` (seconds since the epoch), or of the future.
+
+        A clock that went forward and back must not exempt what was hashed in between.
+        """
+        return self._query(f"{_IS_DUE} ORDER BY verified_at LIMIT ?", (before, now, limit))
+
+    def backlog(self, before: float, now: float) -> tuple[int, int]:
+        """(files, bytes) that ``oldest`` would give without a limit."""
+        with self._lock:
+            try:
+                select = f"SELECT count(*), coalesce(sum(bytes), 0) FROM verified WHERE {_IS_DUE}"
+                files, size_bytes = self._connection.execute(select, (before, now)).fetchone()
+            except sqlite3.DatabaseError as error:
+                _log.warning("the ledger cannot be read: %s", error)
+                return 0, 0
+        return files, size_bytes
 
     def oldest_verification(self) -> float | None:
         """When the file that was not hashed for the longest time was hashed; None when nothing is known."""
@@ -106,19 +121,31 @@ class Ledger:
         with self._transaction() as connection:
             connection.execute("DELETE FROM verified WHERE namespace = ? AND directory = ?", tuple(table))
 
+    def _opened(self) -> sqlite3.Connection:
+        """The file, a new one in the place of a damaged one, or a copy in memory."""
+        try:
+            return _connect(self._path)
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _DAMAGE:
+                return _copy_in_memory(self._path, error)
+        try:
+            _set_aside(self._path)
+            return _connect(self._path)
+        except (sqlite3.DatabaseError, OSError) as error:
+            return _copy_in_memory(self._path, error)
+
     def _query(self, condition: str, arguments: tuple[object, ...]) -> list[LedgerRow]:
-        columns = "namespace, directory, path, sha256, bytes, modified_nanoseconds, inode, verified_at"
-        select = f"SELECT {columns} FROM verified WHERE {condition}"
+        select = f"SELECT {_COLUMNS} FROM verified WHERE {condition}"
         with self._lock:
             try:
                 rows = self._connection.execute(select, arguments).fetchall()
             except sqlite3.DatabaseError as error:
                 _log.warning("the ledger cannot be read, files are hashed again: %s", error)
                 rows = []
-        return [
-            LedgerRow(TablePath(row[0], row[1]), row[2], LedgerEntry(FileIdentity(*row[4:7]), row[3], row[7]))
-            for row in rows
-        ]
+                if _code(error) not in _PASSING:
+                    self._connection.close()
+                    self._connection = self._opened()
+        return list(map(_row, rows))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -129,6 +156,66 @@ class Ledger:
                     yield self._connection
             except sqlite3.DatabaseError as error:
                 _log.warning("the ledger cannot be written, files will be hashed again: %s", error)
+
+
+class BorrowedLedger(Ledger):
+    """The ledger as a process has it that does not own it: it reads the file, and its own findings stay in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: sqlite3.Connection | None = None
+        super().__init__(path)
+        try:
+            self._file = sqlite3.connect(
+                _uri(path, "mode=ro"), uri=True, timeout=LOCK_TIMEOUT_SECONDS, check_same_thread=False
+            )
+            self._file.execute("SELECT 1 FROM verified LIMIT 1")
+        except sqlite3.DatabaseError as error:
+            _log.info("the agent's ledger is not used: %s", error)
+            self._close_file()
+
+    def close(self) -> None:
+        """Close the file."""
+        super().close()
+        self._close_file()
+
+    def _opened(self) -> sqlite3.Connection:
+        return _in_memory()
+
+    def _query(self, condition: str, arguments: tuple[object, ...]) -> list[LedgerRow]:
+        own = super()._query(condition, arguments)
+        known = {(row.table, row.path) for row in own}
+        with self._lock:
+            try:
+                select = f"SELECT {_COLUMNS} FROM verified WHERE {condition}"
+                rows = self._file.execute(select, arguments).fetchall() if self._file else []
+            except sqlite3.DatabaseError as error:
+                _log.info("the agent's ledger is not used any more: %s", error)
+                self._close_file()
+                rows = []
+        return own + [row for row in map(_row, rows) if (row.table, row.path) not in known]
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+_IS_DUE = "(verified_at < ? OR verified_at > ?)"
+_COLUMNS = "namespace, directory, path, sha256, bytes, modified_nanoseconds, inode, verified_at"
+
+
+def _row(row: tuple[Any, ...]) -> LedgerRow:
+    return LedgerRow(TablePath(row[0], row[1]), row[2], LedgerEntry(FileIdentity(*row[4:7]), row[3], row[7]))
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    """SQLite's primary result code; that of damage for what this module itself found damaged."""
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return code & 0xFF
+
+
+def _uri(path: Path, options: str) -> str:
+    return f"file:{quote(str(path))}?{options}"
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -145,6 +232,27 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _remove(path: Path) -> None:
+def _in_memory() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.executescript(_SCHEMA)
+    return connection
+
+
+def _copy_in_memory(path: Path, error: Exception) -> sqlite3.Connection:
+    """What can be read of the file without writing anything; the file stays as it is."""
+    _log.warning("the ledger cannot be opened, it is kept in memory until the agent's next start: %s", error)
+    connection = _in_memory()
+    with contextlib.suppress(sqlite3.DatabaseError):
+        with contextlib.closing(sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True)) as file:
+            rows = file.execute(f"SELECT {_COLUMNS} FROM verified").fetchall()
+        with connection:
+            connection.executemany("INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    return connection
+
+
+def _set_aside(path: Path) -> None:
+    """Out of the way of a new ledger; the one that was set aside before goes."""
+    _log.warning("the ledger is damaged, it is set aside and all files are hashed again")
     for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).replace(path.with_name(path.name + DAMAGED_SUFFIX + suffix))

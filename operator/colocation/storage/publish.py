@@ -4,6 +4,7 @@ Order: content synced (``IncomingFile.settle``), ledger written, link or rename,
 between, nothing wrong is visible and a repetition ends the same.
 """
 
+import contextlib
 import os
 from collections.abc import Callable
 
@@ -29,7 +30,7 @@ def replace_published(root: DataRoot, table: TablePath, path: str, incoming: Inc
         InvalidPath: the path is not allowed.
     """
     _publish(root, table, path, incoming, entry, os.rename)
-    announce(root, table)
+    announce(root, table, {path: entry})
 
 
 def publish_once(
@@ -103,6 +104,18 @@ def _is_held(root: DataRoot, table: TablePath, path: str) -> bool:
         return False
 
 
+def _sync_or_take_back(root: DataRoot, table: TablePath, path: str, folder: int) -> None:
+    """Make a file's name durable. One whose name may not be is no replica: whoever sends it again must not find it."""
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(path.rpartition("/")[2], dir_fd=folder)
+        root.ledger.forget(table, [path])
+        root.note_fault(error)
+        raise
+
+
 def _publish(
     root: DataRoot,
     table: TablePath,
@@ -121,6 +134,6 @@ def _publish(
                 except FileNotFoundError:
                     continue  # a deletion in another process removed the folder while it was empty
                 root.note_change(table)
-                os.fsync(target)
+                _sync_or_take_back(root, table, path, target)
                 return
     raise NotHeld(f"{path} could not be published: its folder was removed {MAX_ATTEMPTS} times; try again")

@@ -92,9 +92,7 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
 
 def recycled_tables(root: DataRoot) -> Iterator[Recycled]:
     """Every folder in the bin, by name."""
-    with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
-        names = names_in(recycled)
-    for name in names:
+    for name in root.names((RECYCLE_DIRECTORY,)):
         namespace, _, rest = name.partition(".")
         directory, _, seconds = rest.rpartition(".")
         if seconds.isdigit() and is_namespace(namespace) and is_table_directory(directory):

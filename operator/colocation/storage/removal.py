@@ -14,6 +14,7 @@ from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folders import names_in
 from .inventory import Inventory
 from .paths import TablePath, file_segments, sha256_of_manifest_path
+from .quarantine import forget_bucket
 from .root import DataRoot
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket
                 return False
             return file.path in named or _is_garbage(root, file, spared, live)
 
+        forget_bucket(root, table, bucket)
         return _remove(root, table, goes)
 
 

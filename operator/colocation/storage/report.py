@@ -22,6 +22,12 @@ class _Tally:
     bytes_held: int = 0
     corrupt: list[str] = field(default_factory=list)
 
+    def add_damaged(self, path: str, wanted: WantedFile) -> None:
+        """Count a file that lies in the quarantine."""
+        self.files_wanted += 1
+        self.bytes_wanted += wanted.bytes
+        self.corrupt.append(path)
+
 
 def is_corrupt(held: HeldFile, wanted: WantedFile) -> bool:
     """Whether a file is known to be another than its manifest names. A wrong size needs no hash to know."""
@@ -33,16 +39,21 @@ def table_report(
     wanted: WantedFiles | None,
     retained: Collection[WantedFiles],
     held: Mapping[str, HeldFile],
+    quarantined: Collection[str] = (),
 ) -> TableReport:
     """The report on one table.
 
+    What is ``quarantined``, and not held again, is damaged.
     ``wanted`` is None when the wanted manifest is not held. A file counts as held only once its content was hashed
     and found right; until then it keeps its bucket ``partial``. Only buckets that want files are listed.
     Without a wanted manifest (before a table's first load) nothing is missing, so ``manifest_present`` is True.
     """
     tallies: dict[int, _Tally] = defaultdict(_Tally)
     for path, file in (wanted or {}).items():
-        _count(tallies[file.bucket], path, file, held.get(path))
+        if path in quarantined and path not in held:
+            tallies[file.bucket].add_damaged(path, file)
+        else:
+            _count(tallies[file.bucket], path, file, held.get(path))
     named = [wanted or {}, *retained]
     surplus = sum(file.identity.bytes for path, file in held.items() if not any(path in files for files in named))
     return TableReport(

@@ -5,7 +5,6 @@ import logging
 import os
 import threading
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,13 +14,14 @@ from colocation.model.names import INCOMING_DIRECTORY, RECYCLE_DIRECTORY
 
 from .ages import Ages
 from .errors import NotHeld
-from .folders import FILE_MODE, UNREADABLE_MEDIUM, open_regular_file, opened_folder
-from .ledger import Ledger
+from .folders import FILE_MODE, UNREADABLE_MEDIUM, names_in, open_regular_file, opened_folder
+from .ledger import BorrowedLedger, Ledger
 from .paths import TablePath, file_segments, is_namespace, is_table_directory
 
 LEDGER_DIRECTORY = ".ledger"
 UPLOADS = (INCOMING_DIRECTORY, "uploads")
 CLONES = (INCOMING_DIRECTORY, "clones")
+PROBE_FILE = "probe"
 MAX_USED_MANIFESTS = 100
 """Per table, remembered until the agent's next restart."""
 
@@ -42,11 +42,13 @@ class DataRoot:
         path: the folder; it must exist, its own subfolders are made.
         clock: seconds since the epoch.
         monotonic: seconds that never go back.
+        owns_ledger: whether this process is the agent, which alone writes the ledger.
 
     Attributes:
         ages: how old files are at least.
         damage_listeners: called with table and path when a published file is found with another content than before.
         change_listeners: called with the table when this process has published or removed a file of it.
+        fault_listeners: called with the error when a write or a sync of a file failed.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class DataRoot:
         path: Path,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        owns_ledger: bool = True,
     ) -> None:
         self.path = path
         self.clock = clock
@@ -62,14 +65,23 @@ class DataRoot:
         self._manifest_uses: dict[TablePath, OrderedDict[str, float]] = {}
         self.damage_listeners: list[Callable[[TablePath, str], None]] = []
         self.change_listeners: list[Callable[[TablePath], None]] = []
+        self.fault_listeners: list[Callable[[OSError], None]] = []
         self._table_locks: dict[TablePath, threading.Lock] = {}
         self._change_counts: dict[TablePath, int] = {}
         self._changes_lock = threading.Lock()
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for segments in (UPLOADS, CLONES, (RECYCLE_DIRECTORY,), (LEDGER_DIRECTORY,)):
-            with self.folder(segments, create=True):
-                pass
-        self.ledger = Ledger(path / LEDGER_DIRECTORY / "verified.sqlite")
+            try:
+                with self.folder(segments, create=True):
+                    pass
+            except OSError as error:  # what the disk still has can be read all the same
+                _log.warning("folder %s of %s cannot be made: %s", "/".join(segments), path, error)
+        self.ledger = (Ledger if owns_ledger else BorrowedLedger)(path / LEDGER_DIRECTORY / "verified.sqlite")
+
+    @property
+    def descriptor(self) -> int:
+        """Of the root itself."""
+        return self._descriptor
 
     def close(self) -> None:
         """Release the descriptor and the ledger."""
@@ -148,26 +160,39 @@ class DataRoot:
         used_at = uses.get(manifest) if uses else None
         return used_at is not None and self.monotonic() - used_at < seconds
 
+    def note_fault(self, error: OSError) -> None:
+        """Say that a write or a sync of a file failed: the disk may be sick."""
+        for listener in self.fault_listeners:
+            listener(error)
+
+    def names(self, segments: Sequence[str]) -> list[str]:
+        """The names in a folder below the root, sorted; none when there is no such folder."""
+        try:
+            with self.folder(segments) as folder:
+                return names_in(folder)
+        except NotHeld:
+            return []
+
     def disk(self) -> Disk:
         """Size and room of the file system."""
         status = os.fstatvfs(self._descriptor)
         return Disk(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
 
     def check_writable(self) -> None:
-        """Write and remove a small file.
+        """Write a small file, bring it to the disk, and remove it.
 
         Raises:
             OSError: the root is not writable.
         """
-        with self.folder(UPLOADS, create=True) as uploads:
-            name = uuid.uuid4().hex
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(name, flags, FILE_MODE, dir_fd=uploads)
+        with self.folder((INCOMING_DIRECTORY,), create=True) as incoming:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(PROBE_FILE, flags, FILE_MODE, dir_fd=incoming)
             try:
                 os.write(descriptor, b"\n")
+                os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-                os.unlink(name, dir_fd=uploads)
+                os.unlink(PROBE_FILE, dir_fd=incoming)
 
     def _folders_in(self, segments: Sequence[str], allowed: Callable[[str], bool]) -> list[str]:
         with self.folder(segments) as folder, os.scandir(folder) as entries:

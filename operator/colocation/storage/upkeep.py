@@ -17,11 +17,15 @@ _log = logging.getLogger(__name__)
 
 
 def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
-    """Hash the data files that nobody hashed yet (a returned node without its ledger); how many."""
+    """Hash the data files that nobody hashed yet (a returned node without its ledger); how many.
+
+    What is damaged goes into the quarantine.
+    """
     hashed = 0
     for table in inventory.tables():
         for path in table.unverified():
             hashed += table.hash_file(path, pace=pace) is not None
+        table.set_damaged_aside()
     return hashed
 
 
@@ -56,6 +60,19 @@ class Scrubbed(NamedTuple):
     bytes: int
 
 
+class Backlog(NamedTuple):
+    """What is to be scrubbed by now and is not."""
+
+    files: int
+    bytes: int
+
+
+def scrub_backlog(root: DataRoot, interval_seconds: float) -> Backlog:
+    """The files that were not hashed for longer than ``interval_seconds``."""
+    now = root.clock()
+    return Backlog(*root.ledger.backlog(now - interval_seconds, now))
+
+
 def scrub_batch(
     root: DataRoot, inventory: Inventory, interval_seconds: float, pace: Callable[[int], None]
 ) -> Scrubbed:
@@ -63,7 +80,8 @@ def scrub_batch(
 
     Oldest first, so that over one interval every file is read once.
     """
-    due = root.ledger.oldest(SCRUB_BATCH_FILES, root.clock() - interval_seconds)
+    now = root.clock()
+    due = root.ledger.oldest(SCRUB_BATCH_FILES, now - interval_seconds, now)
     read = []
     for row in due:
         entry = inventory.table(row.table).hash_file(row.path, always=True, pace=pace, past_cache=True)

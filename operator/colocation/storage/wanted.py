@@ -20,7 +20,7 @@ from colocation.model.table_manifest import (
 
 from .errors import InvalidPath, NotHeld
 from .hashing import FileIdentity, identity_of
-from .paths import TablePath
+from .paths import TablePath, sha256_of_manifest_path
 from .root import DataRoot
 
 SPARE_MANIFESTS = 2
@@ -97,6 +97,19 @@ class ManifestShelf:
             if wanted is not None:
                 return wanted.sha256
         return None
+
+    def calls_damaged(self, path: str, sha256: str, live: Collection[str]) -> bool:
+        """Whether a live manifest names the file with another content than this, and none that is loaded with this.
+
+        A manifest's own file is damaged when its content is not its name.
+        """
+        own = sha256_of_manifest_path(path)
+        if own is not None:
+            return own != sha256
+        loaded = list(self._loaded.items())
+        if any(path in files and files[path].sha256 == sha256 for _, (_, files) in loaded):
+            return False
+        return any(path in files for manifest, (_, files) in loaded if manifest in live)
 
     def keep(self, live: Collection[str]) -> None:
         """Drop what is neither live nor was used lately."""

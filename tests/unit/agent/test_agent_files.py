@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
+from colocation.model.agent import InventoryRequest
 from colocation.model.content_digest import content_digest
+from colocation.storage.inventory import TableInventory
+from colocation.storage.root import PROBE_FILE
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
 
 from .harness import AgentThread, until
@@ -194,11 +197,17 @@ def with_links(agent: AgentThread, tmp_path: Path) -> AgentThread:
     return agent
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files below a folder, but for those that the agent writes by itself."""
+    names = (path for path in folder.rglob("*") if path.name != PROBE_FILE and ".ledger" not in path.parts)
+    return {path: path.read_bytes() for path in names if path.is_file()}
+
+
 @pytest.mark.parametrize("target", ESCAPES)
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_nothing_leads_out_of_the_root(with_links: AgentThread, tmp_path: Path, method: str, target: str) -> None:
     """Neither reading nor writing leaves the table's folder: 400, and the disk outside is as it was."""
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and ".ledger" not in str(path)}
+    before = contents(tmp_path)
     body = b"evil" if method == "PUT" else b""
     digest = content_digest(hashlib.sha256(body).hexdigest())
     response = with_links.raw_request(
@@ -206,11 +215,39 @@ def test_nothing_leads_out_of_the_root(with_links: AgentThread, tmp_path: Path, 
     )
     assert (response.status, response.reason) == (400, "InvalidPath")
     assert b"classified" not in response.body
-    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and ".ledger" not in str(path)}
-    assert after == before
+    assert contents(tmp_path) == before
 
 
 def test_the_agents_message_reaches_the_caller(agent: AgentThread) -> None:
     """A wrong name gets the agent's words, which say what is allowed."""
     with agent.client() as client, pytest.raises(BadRequest, match="allowed: a Kubernetes namespace"):
         client.put_file("Shop", TABLE.path.directory, PATH, b"content")
+
+
+def test_reported_damage_is_checked_and_not_believed(agent: AgentThread) -> None:
+    """The agent reads the file; a damaged one is served no more, and a false report changes nothing."""
+    good, bad = data_path(0, load="7"), data_path(1, load="7")
+    table = make_table({good: b"good", bad: b"content"})
+    with agent.client() as client:
+        for path, content in table.contents.items():
+            client.put_file(*table.path, path, content)
+        client.put_file(*table.path, f"manifests/{table.manifest}.json.zst", table.stored)
+        client.inventory(InventoryRequest(session="s", number=1, changed=(table.asked,)))
+        damage(on_disk(agent.settings.data_root, table.path, bad))
+        assert client.report_damage(*table.path, bad)
+        assert not client.report_damage(*table.path, good)
+        assert client.get_file(*table.path, good).read() == b"good"
+        with pytest.raises(NotFound):
+            client.get_file(*table.path, bad)
+        with pytest.raises(BadRequest):
+            client.report_damage(*table.path, "../../etc/passwd")
+
+
+def test_reports_of_damage_cost_one_read(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a file is reported."""
+    read: list[str] = []
+    monkeypatch.setattr(TableInventory, "check", lambda _table, path: bool(read.append(path)))
+    with agent.client() as client:
+        for _ in range(5):
+            assert not client.report_damage(*TABLE.path, PATH)
+    assert read == [PATH]

@@ -1,5 +1,6 @@
 """Start, readiness, metrics, certificate renewal, stop."""
 
+import errno
 import hashlib
 import http.client
 import json
@@ -13,6 +14,7 @@ import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -50,20 +52,42 @@ def test_ready_while_the_root_is_writable(agent: AgentThread) -> None:
     assert get(f"{agent.health_url}/readyz") == (200, "ok\n")
     shutil.rmtree(agent.settings.data_root / ".incoming")
     (agent.settings.data_root / ".incoming").write_text("in the way")
-    agent.running.health._probe_at = 0.0
+    agent.running.node.health.probe()
     status, text = get(f"{agent.health_url}/readyz")
-    assert (status, "not writable" in text) == (503, True)
+    assert (status, text.partition(":")[0]) == (503, "DiskFailing")
+    assert 'colocation_agent_disk_fault{reason="DiskFailing"} 1.0' in get(f"{agent.health_url}/metrics")[1]
     assert get(f"{agent.health_url}/healthz") == (200, "ok\n")
 
 
-def test_asking_for_readiness_writes_seldom(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody who reaches the port may ask; the answer of some seconds ago is good enough."""
-    written: list[int] = []
-    check = agent.running.node.root.check_writable
-    monkeypatch.setattr(agent.running.node.root, "check_writable", lambda: (written.append(1), check()))
-    agent.running.health._probe_at = 0.0
+def test_asking_for_readiness_writes_nothing(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody who reaches the port may ask; the upkeep looks at the disk."""
+    health, written = agent.running.node.health, []
+    monkeypatch.setattr(health, "probe", lambda: written.append(1))
     assert {get(f"{agent.health_url}/readyz") for _ in range(20)} == {(200, "ok\n")}
-    assert len(written) <= 2
+    assert written == []
+
+
+def test_another_folder_at_the_data_root_ends_the_agent(agent: AgentThread) -> None:
+    """A disk that is mounted late is seen by a new process only, so the kubelet is asked for one."""
+    root = agent.settings.data_root
+    root.rename(root.with_name("before"))
+    root.mkdir()
+    agent.running.node.health.probe()
+    assert get(f"{agent.health_url}/healthz")[0] == 503
+    with agent.client() as client:
+        assert client.status().disk.reason == "DiskMissing"
+
+
+def test_a_full_disk_is_ready(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It serves all that it has; the report says that it takes no more, and since when."""
+    full = OSError(errno.ENOSPC, "full")
+    monkeypatch.setattr(agent.running.node.root, "check_writable", Mock(side_effect=full))
+    agent.running.node.health.probe()
+    assert get(f"{agent.health_url}/readyz") == (200, "ok\n")
+    with agent.client() as client:
+        told = client.status()
+    assert (told.disk.reason, told.disk.id) == ("DiskFull", agent.running.node.health.disk_id)
+    assert 0 < told.disk.since_uptime_seconds <= told.uptime_seconds
 
 
 def test_metrics_count_bytes_and_requests(agent: AgentThread) -> None:
@@ -200,7 +224,7 @@ def test_the_process_serves_until_it_is_told_to_stop(tmp_path: Path, pki: Pki) -
     }
     command = [sys.executable, "-m", "colocation.agent", "--host=127.0.0.1", "--port=0", "--health-port=0"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        started = next(line for line in process.stderr if "serves" in line)
+        started = next(line for line in process.stderr if "health on" in line)
         port, health_port = re.search(r"on port (\d+), health on (\d+)", started).groups()
         until(lambda: get(f"http://127.0.0.1:{health_port}/readyz") == (200, "ok\n"))
         (tmp_path / "token").write_text("any")

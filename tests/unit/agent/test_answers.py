@@ -16,6 +16,7 @@ from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, Ta
 from colocation.model.table_manifest import manifest_path
 from colocation.storage import recycling, removal, upkeep
 from colocation.storage.announcements import announce
+from colocation.storage.disk_health import DiskHealth
 from colocation.storage.hashing import unlimited
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
@@ -38,7 +39,9 @@ class Node:
         self.root = DataRoot(folder)
         self.inventory = Inventory(self.root)
         self.conversation = Conversation()
-        self.answers = Answers("node-1", self.root, self.inventory, self.conversation, clock=lambda: self.now)
+        health = DiskHealth(self.root, "node-1")
+        health.probe()
+        self.answers = Answers("node-1", self.root, self.inventory, self.conversation, health, lambda: self.now)
         self.asked: dict[str, AskedTable] = {}
         self.revision: int | None = None
         self.number = 0

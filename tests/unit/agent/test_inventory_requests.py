@@ -13,7 +13,14 @@ import pytest
 
 from colocation.agent import answers
 from colocation.agentclient import AgentClient, StaleTerm, UnknownQuestion, calls
-from colocation.model.agent import AgentReport, AskedTable, CloneProgress, InventoryRequest, TableReference
+from colocation.model.agent import (
+    AgentReport,
+    AskedTable,
+    CloneProgress,
+    DiskReport,
+    InventoryRequest,
+    TableReference,
+)
 from colocation.storage.clone_progress import write_progress
 from colocation.storage.root import DataRoot, Disk
 from tests.unit.storage.tables import UID, Table, damage, data_path, make_table, on_disk
@@ -250,11 +257,11 @@ def test_a_clone_that_merely_advances_is_told_every_two_seconds(tmp_path: Path) 
     """Its begin and its end are told at once."""
     now = [100.0]
     root = DataRoot(tmp_path)
-    told = answers.Answers("node-1", root, None, None, clock=lambda: now[0])
-    before = answers.NodePart(Disk(100, 50), (), (), (clone(1),))
+    told = answers.Answers("node-1", root, None, None, None, clock=lambda: now[0])
+    before = answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(1),))
     told._told, told._told_at = before, 100.0
-    advanced = answers.NodePart(Disk(100, 50), (), (), (clone(2),))
-    ended = answers.NodePart(Disk(100, 50), (), (), ())
+    advanced = answers.NodePart(Disk(100, 50), DiskReport(), (), (), (clone(2),))
+    ended = answers.NodePart(Disk(100, 50), DiskReport(), (), (), ())
     assert (told._is_news(advanced), told._is_news(ended)) == (False, True)
     now[0] = 102.0
     assert told._is_news(advanced)

@@ -7,6 +7,7 @@ import pytest
 from colocation.agent.metrics import Metrics
 from colocation.agent.settings import Settings
 from colocation.agent.upkeep import Upkeep
+from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
 
@@ -16,7 +17,7 @@ def upkeep(tmp_path: Path) -> Upkeep:
     """The background work of an agent that has not begun."""
     settings = Settings("node-1", tmp_path, tmp_path, tmp_path)
     root = DataRoot(tmp_path)
-    return Upkeep(settings, root, Inventory(root), Metrics(), lambda _table: False)
+    return Upkeep(settings, root, Inventory(root), Metrics(), lambda _table: False, DiskHealth(root, "node-1"))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from colocation.model.agent import TableReport
 from colocation.model.clone import CloneSource, CloneSpec
+from colocation.storage.announcements import take_announced
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
 from tests.unit.agent.harness import ADMIN_TOKEN, AgentThread, Pki
@@ -62,9 +63,10 @@ def run_clone(environment: dict[str, str]) -> tuple[int, str]:
 
 
 def report_on(root: Path, table: Table) -> TableReport:
-    """What a node without an agent holds."""
+    """What a node holds, as its agent finds that takes what clones have announced."""
     data_root = DataRoot(root)
     try:
+        take_announced(data_root)
         return Inventory(data_root).report([table.reference])[0]
     finally:
         data_root.close()

@@ -289,3 +289,16 @@ def test_a_disk_without_room_is_said_before_anything_is_pulled(
     assert (code, failure["error"]) == (1, "InsufficientSpace")
     assert str(1 << 60) in failure["message"]
     assert held_files(root, table) == set()
+
+
+def test_nothing_is_copied_onto_another_disk(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
+    """The operator says which disk the target has; a folder below an unmounted disk is left as it is."""
+    put(agents[0], ORDERS)
+    root = tmp_path / "node-3"
+    root.mkdir()
+    spec = clone_spec([ORDERS], agents[:1]).model_copy(update={"disk_id": "0" * 16})
+    code, errors = run_clone(clone_environment(spec, root, pki))
+    assert (code, json.loads(errors.splitlines()[-1])["error"]) == (1, "DiskMissing")
+    assert list(root.iterdir()) == []
+    spec = spec.model_copy(update={"disk_id": agents[1].running.node.health.disk_id})
+    assert run_clone(clone_environment(spec, agents[1].settings.data_root, pki))[0] == 0

@@ -7,6 +7,7 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, FailingTarget
 from colocation.planner import plan
+from colocation.planner.transitions import CORDONED
 from tests.property.worlds import GIB, NOW, make_group, make_node, make_snapshot
 
 from .cases import SIX, down_for, nodes_of, planned, reasons, shape
@@ -78,7 +79,7 @@ def test_a_full_disk_is_named_with_the_nodes_that_would_do_but_are_cordoned() ->
     group = planned(nodes, bucket_bytes=(GIB,) * 6)
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
-    assert group.stalled.message.endswith("node node-4 is cordoned or tainted")
+    assert group.stalled.message.endswith(f"node node-4 is {CORDONED}")
 
 
 def test_damaged_files_on_a_cordoned_node_are_made_whole_in_place() -> None:
@@ -96,7 +97,7 @@ def test_a_map_set_by_hand_waits_for_a_cordoned_node() -> None:
     spec = {"bucketSequence": rows}
     group = planned(nodes, spec=spec, bucket_bytes=(GIB,) * 6)
     assert (shape(group), group.start_now) == ([(0, "node-2", "node-4", "balance")], ())
-    assert group.blocked[0].message == "node node-4 is cordoned or tainted; the bucket waits"
+    assert group.blocked[0].message == f"node node-4 is {CORDONED}; the bucket waits"
     assert reasons(planned(nodes, spec=spec, bucket_map=None)) == {Reason.INVALID_BUCKET_SEQUENCE}
 
 

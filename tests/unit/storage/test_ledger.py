@@ -1,11 +1,13 @@
 """The ledger is a cache: quick when it is there, harmless when it is lost or damaged."""
 
+import sqlite3
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from colocation.storage.hashing import FileIdentity
-from colocation.storage.ledger import Ledger, LedgerEntry, LedgerRow
+from colocation.storage.ledger import DAMAGED_SUFFIX, BorrowedLedger, Ledger, LedgerEntry, LedgerRow
 from colocation.storage.paths import TablePath
 
 TABLE = TablePath("shop", "orders-0a1b2c3d")
@@ -42,17 +44,81 @@ def test_oldest_first(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     for verified_at in (3.0, 1.0, 2.0):
         ledger.record(TABLE, f"data/{verified_at}", entry(verified_at))
-    assert ledger.oldest(2, before=3.0) == [
+    assert ledger.oldest(2, before=3.0, now=10.0) == [
         LedgerRow(TABLE, "data/1.0", entry(1.0)), LedgerRow(TABLE, "data/2.0", entry(2.0))
     ]
     assert ledger.oldest_verification() == 1.0
+    assert ledger.backlog(before=3.0, now=10.0) == (2, 14)
 
 
-def test_two_processes_share_it(tmp_path: Path) -> None:
-    """What a clone records, the agent sees."""
-    agent, clone = Ledger(tmp_path / "ledger"), Ledger(tmp_path / "ledger")
-    clone.record(TABLE, "data/a", entry(1.0))
-    assert agent.entry(TABLE, "data/a") == entry(1.0)
+def test_what_was_hashed_in_the_future_is_due(tmp_path: Path) -> None:
+    """Somebody set the clock forward, and back: no file is exempt for the time between."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.record(TABLE, "data/a", entry(100.0))
+    assert [row.path for row in ledger.oldest(2, before=3.0, now=50.0)] == ["data/a"]
+    assert ledger.oldest(2, before=3.0, now=100.0) == []
+
+
+def test_one_process_owns_it(tmp_path: Path) -> None:
+    """A clone sees what the agent knows, keeps its own findings to itself, and changes nothing in the file."""
+    agent, clone = Ledger(tmp_path / "ledger"), BorrowedLedger(tmp_path / "ledger")
+    agent.record(TABLE, "data/a", entry(1.0))
+    agent.record(TABLE, "data/b", entry(1.0))
+    clone.record(TABLE, "data/b", entry(2.0, "bb"))
+    clone.forget(TABLE, ["data/a"])
+    assert clone.entries(TABLE) == {"data/a": entry(1.0), "data/b": entry(2.0, "bb")}
+    assert clone.entry(TABLE, "data/b") == entry(2.0, "bb")
+    assert agent.entries(TABLE) == {"data/a": entry(1.0), "data/b": entry(1.0)}
+    clone.close()
+
+
+def test_a_clone_needs_no_ledger(tmp_path: Path) -> None:
+    """Nor does it make one where there is none, or mend a damaged one."""
+    missing = BorrowedLedger(tmp_path / "ledger")
+    assert (missing.entries(TABLE), list(tmp_path.iterdir())) == ({}, [])
+    (tmp_path / "ledger").write_bytes(b"no database at all" * 100)
+    assert BorrowedLedger(tmp_path / "ledger").entries(TABLE) == {}
+    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("ledger", 1800)]
+
+
+@pytest.mark.parametrize(
+    "code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
+             sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOMEM],
+    ids=["full", "read-only", "I/O error", "cannot be opened", "locked", "no memory"],
+)  # fmt: skip
+def test_it_survives_all_but_its_own_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """What cannot be opened now is read, kept in memory, and is there whole at the next start."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.record(TABLE, "data/a", entry(1.0))
+    ledger.close()
+    before = (tmp_path / "ledger").read_bytes()
+    error = sqlite3.OperationalError("in the way")
+    error.sqlite_errorcode = code
+    with monkeypatch.context() as patched:
+        patched.setattr("colocation.storage.ledger._connect", Mock(side_effect=error))
+        meanwhile = Ledger(tmp_path / "ledger")
+        meanwhile.record(TABLE, "data/b", entry(2.0))
+        assert meanwhile.entries(TABLE) == {"data/a": entry(1.0), "data/b": entry(2.0)}
+        meanwhile.close()
+    assert (tmp_path / "ledger").read_bytes() == before
+    assert Ledger(tmp_path / "ledger").entries(TABLE) == {"data/a": entry(1.0)}
+
+
+def test_damage_that_is_met_later_is_set_aside_too(tmp_path: Path) -> None:
+    """A scrub that reads a damaged ledger would find nothing to do for ever."""
+    ledger = Ledger(tmp_path / "ledger")
+    for number in range(2000):
+        ledger.record(TABLE, f"data/{number}", entry(float(number)))
+    ledger._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    stored = bytearray((tmp_path / "ledger").read_bytes())
+    stored[4096:] = bytes(len(stored) - 4096)
+    (tmp_path / "ledger").write_bytes(stored)
+    ledger._connection.close()
+    ledger._connection = sqlite3.connect(tmp_path / "ledger", check_same_thread=False)
+    assert ledger.entries(TABLE) == {}
+    ledger.record(TABLE, "data/a", entry(1.0))
+    assert ledger.entries(TABLE) == {"data/a": entry(1.0)}
+    assert (tmp_path / f"ledger{DAMAGED_SUFFIX}").exists()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +129,7 @@ def test_two_processes_share_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_ledger_is_begun_anew(tmp_path: Path, content: bytes | None) -> None:
-    """It opens empty and works; nothing but hashing is lost."""
+    """It opens empty and works; nothing but hashing is lost, and the damaged one is there for people to look at."""
     path = tmp_path / "ledger"
     ledger = Ledger(path)
     for number in range(2000):
@@ -75,6 +141,7 @@ def test_a_damaged_ledger_is_begun_anew(tmp_path: Path, content: bytes | None) -
         content = bytes(stored)
     path.write_bytes(content)
     again = Ledger(path)
+    assert path.with_name(f"ledger{DAMAGED_SUFFIX}").read_bytes() == content
     assert again.entries(TABLE) == {}
     again.record(TABLE, "data/a", entry(1.0))
     assert again.entry(TABLE, "data/a") == entry(1.0)

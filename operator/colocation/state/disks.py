@@ -1,0 +1,108 @@
+"""Whether a node's disk is the one that the groups know, and whether it is well.
+
+Each group remembers, for the nodes of its map, which disk (``storage.marker``) of which Node held its replicas. An
+agent that reports another one has lost it: the mount failed, or somebody put in another disk. Nothing is copied there
+until the disk is back, an admin accepts the new one (an annotation of the Node), or the Node itself is made anew.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ..model.conditions import Reason
+from ..model.group import RememberedDisk
+from .observation import AgentView, Observation, ObservedNode
+
+UID_CHARACTERS = 8
+MAX_MESSAGE_CHARACTERS = 300
+SICK = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
+
+
+class DiskFault(NamedTuple):
+    """What is wrong with a node's disk, and since when as far as its agent knows."""
+
+    reason: Reason
+    message: str
+    since: datetime
+
+
+Remembered = Mapping[str, frozenset[tuple[str, str]]]
+"""Node -> (disk, beginning of the Node's uid), over all groups."""
+
+
+def remembered_disks(observation: Observation) -> Remembered:
+    """What the groups remember."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for group in observation.groups:
+        for one in group.status.disks:
+            found.setdefault(one.node, set()).add((one.disk, one.node_uid))
+    return {node: frozenset(known) for node, known in found.items()}
+
+
+def disk_fault(remembered: Remembered, node: ObservedNode, view: AgentView, now: datetime) -> DiskFault | None:
+    """What the agent says is wrong with its disk, or that it is another one than the groups know; None = nothing."""
+    disk = view.report.disk if view.report else None
+    if view.report is None or disk is None:
+        return None
+    expected = _other_disk(remembered, node, disk.id)
+    if expected is not None:
+        message = (
+            f"disk {disk.id} lies at the data root instead of {expected}; mount that disk and restart the agent, or, "
+            f"if the new disk is to stay: colocation accept-disk {node.name} {disk.id}"
+        )
+        return DiskFault(Reason.DISK_MISSING, message, _moment(view, view.report.uptime_seconds, now))
+    if not disk.reason:
+        return None
+    reason = next((one for one in SICK if one == disk.reason), Reason.DISK_FAILING)
+    lasted_seconds = max(0.0, view.report.uptime_seconds - disk.since_uptime_seconds)
+    return DiskFault(reason, disk.message[:MAX_MESSAGE_CHARACTERS], _moment(view, lasted_seconds, now))
+
+
+def next_disks(
+    before: Iterable[RememberedDisk], placed: Collection[str], observation: Observation, faulty: Collection[str]
+) -> tuple[RememberedDisk, ...]:
+    """What a group is to remember after this pass.
+
+    Args:
+        before: what it remembers.
+        placed: the nodes of its map.
+        observation: the cluster.
+        faulty: nodes whose disk is missing.
+    """
+    known = {one.node: one for one in before}
+    found = []
+    for node in observation.nodes:
+        if node.name not in known and node.name not in placed:
+            continue
+        last = known.get(node.name)
+        if last is not None and not _is_same_node(last.node_uid, node):
+            last = None
+        report = observation.agent_views.get(node.name, AgentView()).report
+        disk_id = report.disk.id if report and report.disk else ""
+        if disk_id and (node.accepted_disk == disk_id or (last is None and node.name not in faulty)):
+            last = RememberedDisk(node=node.name, node_uid=node.uid[:UID_CHARACTERS], disk=disk_id)
+        if last is not None:
+            found.append(last)
+    return tuple(sorted(found, key=lambda one: one.node))
+
+
+def _other_disk(remembered: Remembered, node: ObservedNode, disk_id: str) -> str | None:
+    """The disk that is known to have been here, when this is another one."""
+    known = {disk for disk, uid in remembered.get(node.name, ()) if _is_same_node(uid, node)}
+    if not disk_id or disk_id in known or disk_id == node.accepted_disk:
+        return None
+    return min(known, default=None)
+
+
+def _is_same_node(node_uid: str, node: ObservedNode) -> bool:
+    return node.uid.startswith(node_uid)
+
+
+def _moment(view: AgentView, seconds_before: float, now: datetime) -> datetime:
+    """So long before the agent's answer; never in the future."""
+    answered_at = view.answered_at or now
+    try:
+        since = answered_at - timedelta(seconds=max(0.0, seconds_before))
+        return min(since.replace(microsecond=0), now)
+    except (OverflowError, ValueError):
+        return now

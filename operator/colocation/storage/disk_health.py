@@ -1,0 +1,190 @@
+"""Whether the data root's disk is well: found by small looks from time to time, and told by whoever meets a failure.
+
+A fault is one of four: the disk is not the one that was adopted (missing), it takes no writes (read-only), reads or
+writes of the probe fail or hang (failing), or nothing more fits on it (full). A file that cannot be read is none of
+these: that file is damaged.
+"""
+
+import errno
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from colocation.model.conditions import Reason
+
+from .errors import StorageError
+from .inventory import EXHAUSTED
+from .marker import MARKER_FILE, Marker, MarkerDamaged, adopt, read_marker
+from .root import DataRoot
+
+PROBE_SECONDS = 10.0
+FAILING_SECONDS = 600.0
+"""A disk on which a write failed counts as failing for so long after the last failure: the kernel tells of a lost
+write once, and the next one may well succeed."""
+HUNG_SECONDS = 60.0
+"""A probe that has not ended by then is a failure."""
+MOUNTS = Path("/proc/self/mountinfo")
+
+_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_log = logging.getLogger(__name__)
+
+
+class Fault(NamedTuple):
+    """What is wrong with the disk; ``since`` in the root's monotonic seconds."""
+
+    reason: Reason
+    message: str
+    since: float
+
+
+def reason_of(error: OSError) -> Reason:
+    """What a failed write says of the disk."""
+    if error.errno in _READ_ONLY:
+        return Reason.DISK_READ_ONLY
+    return Reason.DISK_FULL if error.errno in _FULL else Reason.DISK_FAILING
+
+
+class _Missing(Exception):
+    """The data root is not the disk that was adopted."""
+
+
+class DiskHealth:
+    """Safe to share between threads; only ``probe`` touches the disk.
+
+    Args:
+        root: the data root.
+        node: the node's name.
+        require_mount_point: whether the root has to be a file system of its own.
+        mounts: the process's table of mounts, as in proc(5).
+    """
+
+    def __init__(
+        self, root: DataRoot, node: str, require_mount_point: bool = False, mounts: Path = MOUNTS
+    ) -> None:
+        self._root = root
+        self._node = node
+        self._require_mount_point = require_mount_point
+        self._mounts = mounts
+        self._lock = threading.Lock()
+        self._marker: Marker | None = None
+        self._fault: Fault | None = None
+        self._seen_at = 0.0
+        self._probing_since: float | None = None
+        self._replaced = False
+        root.fault_listeners.append(self.note)
+
+    @property
+    def disk_id(self) -> str:
+        """Of the marker; empty as long as none could be read or written."""
+        return self._marker.id if self._marker else ""
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether something else lies at the data root's path than this process has open."""
+        return self._replaced
+
+    @property
+    def fault(self) -> Fault | None:
+        """What is wrong now; None = the disk is well."""
+        with self._lock:
+            since = self._probing_since
+            if since is not None and self._root.monotonic() - since >= HUNG_SECONDS:
+                message = f"a small write has not come to the disk for {HUNG_SECONDS:.0f} s"
+                return Fault(Reason.DISK_FAILING, message, since)
+            return self._fault
+
+    def note(self, error: OSError) -> None:
+        """A write or a sync of the root's files failed."""
+        if error.errno not in EXHAUSTED:
+            self._set(reason_of(error), f"a write failed: {os.strerror(error.errno or 0)}")
+
+    def probe(self) -> None:
+        """Look at the disk: is it the one that was adopted, does a small file come to it?"""
+        with self._lock:
+            self._probing_since = self._root.monotonic()
+        try:
+            self._look()
+        except _Missing as error:
+            self._set(Reason.DISK_MISSING, str(error))
+        except (MarkerDamaged, StorageError) as error:
+            self._set(Reason.DISK_FAILING, str(error))
+        except OSError as error:
+            if error.errno not in EXHAUSTED:
+                reason = reason_of(error)
+                self._set(reason, f"a small write to {self._root.path} failed: {os.strerror(error.errno or 0)}")
+        else:
+            self._clear()
+        finally:
+            with self._lock:
+                self._probing_since = None
+
+    def _look(self) -> None:
+        path, folder = self._root.path, self._root.descriptor
+        self._check_place()
+        if self._require_mount_point and not is_mount_point(path, self._mounts):
+            raise _Missing(f"{path} is not the mount point of a disk; mount the disk, or do not require a mount point")
+        marker = read_marker(folder)
+        if self._marker is None:
+            self._marker = marker or adopt(folder, self._node)
+            if marker is None:
+                _log.warning("disk %s at %s is adopted by node %s", self._marker.id, path, self._node)
+            elif marker.node != self._node:
+                _log.warning("disk %s at %s was adopted by node %s", marker.id, path, marker.node)
+        elif marker is None:
+            raise _Missing(f"{path}/{MARKER_FILE} is gone, which named disk {self._marker.id}")
+        elif marker.id != self._marker.id:
+            raise _Missing(f"{path} was disk {self._marker.id} when the agent began, and is disk {marker.id} now")
+        self._root.check_writable()
+
+    def _check_place(self) -> None:
+        """Whether the folder that is open still lies at the root's path."""
+        path, here = self._root.path, os.fstat(self._root.descriptor)
+        try:
+            there = path.stat()
+        except FileNotFoundError as error:
+            raise _Missing(f"{path} is gone") from error
+        self._replaced = (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)
+        if self._replaced:
+            raise _Missing(f"another file system lies at {path} than when the agent began; the agent is restarted")
+
+    def _set(self, reason: Reason, message: str) -> None:
+        now = self._root.monotonic()
+        with self._lock:
+            before = self._fault
+            self._seen_at = now
+            since = before.since if before and before.reason == reason else now
+            self._fault = Fault(reason, message, since)
+        if before is None or before.reason != reason:
+            _log.warning("%s: %s", reason, message)
+
+    def _clear(self) -> None:
+        with self._lock:
+            fault, now = self._fault, self._root.monotonic()
+            if fault is None or (fault.reason == Reason.DISK_FAILING and now - self._seen_at < FAILING_SECONDS):
+                return
+            self._fault = None
+        _log.warning("the disk at %s is well again", self._root.path)
+
+
+def is_mount_point(path: Path, mounts: Path = MOUNTS) -> bool:
+    """Whether a whole file system is mounted at the path, and not a folder of one (a bind mount of a hostPath).
+
+    Args:
+        path: an absolute path.
+        mounts: the process's table of mounts, as in proc(5).
+    """
+    found = False
+    for line in mounts.read_text().splitlines():
+        fields = line.split(" ")
+        if len(fields) > 4 and _unescaped(fields[4]) == str(path):
+            found = fields[3] == "/"  # the last mount lies on top
+    return found
+
+
+def _unescaped(field: str) -> str:
+    for character in " \t\n\\":
+        field = field.replace(f"\\{ord(character):03o}", character)
+    return field

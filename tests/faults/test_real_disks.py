@@ -1,0 +1,97 @@
+"""Real file systems that are full, read-only, unmounted or swapped, in a mount namespace of their own.
+
+Needs unshare(1), and root or user namespaces; the namespace goes with its process, so that a test that is killed leaves
+nothing.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+PROGRAM = """
+import contextlib, json, os, subprocess, sys
+from pathlib import Path
+from colocation.storage.disk_health import DiskHealth
+from colocation.storage.incoming import IncomingFile
+from colocation.storage.marker import WrongDisk, check_disk
+from colocation.storage.root import UPLOADS, DataRoot
+
+folder = Path(sys.argv[1])
+told = {}
+
+def sh(*command):
+    subprocess.run(command, check=True)
+
+def look(name, required=False):
+    root = DataRoot(folder)
+    health = DiskHealth(root, "node-1", required)
+    health.probe()
+    told[name] = [health.disk_id, health.fault.reason if health.fault else None]
+    return root, health
+
+look("unmounted, a mount point is required", True)
+sh("mount", "-t", "tmpfs", "-o", "size=2m", "one", str(folder))
+root, health = look("mounted", True)
+with contextlib.suppress(OSError, Exception), IncomingFile(root, UPLOADS, "big") as file:
+    for _ in range(100):
+        file.write(bytes(1 << 16))
+health.probe()
+told["full"] = [health.disk_id, health.fault.reason]
+(folder / ".incoming/uploads/big").unlink()
+health.probe()
+told["with room again"] = [health.disk_id, health.fault and health.fault.reason]
+root.close()
+sh("mount", "-o", "remount,ro", str(folder))
+root, health = look("begun on a read-only disk")
+told["it can be read"] = [str(one) for one in root.tables()]
+root.close()
+sh("mount", "-o", "remount,rw", str(folder))
+root, health = look("writable again")
+sh("mount", "-t", "tmpfs", "-o", "size=2m", "two", str(folder))
+health.probe()
+told["another one mounted over it"] = [health.disk_id, health.fault.reason, health.needs_restart]
+try:
+    check_disk(folder, health.disk_id)
+except WrongDisk as error:
+    told["a clone says"] = str(error)
+told["and writes nothing"] = os.listdir(folder)
+print(json.dumps(told))
+"""
+
+
+def run_in_namespace(folder: Path) -> dict[str, Any]:
+    """What the program finds on the file systems that it mounts."""
+    unshare = shutil.which("unshare")
+    assert unshare, "these tests need unshare(1) of util-linux"
+    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    ended = subprocess.run(
+        [unshare, *as_root, "--mount", "--propagation", "private", sys.executable, "-c", PROGRAM, str(folder)],
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+def test_what_happens_to_real_disks(tmp_path: Path) -> None:
+    """Each state has its word; a disk keeps its id; nothing is written to the wrong one."""
+    told = run_in_namespace(tmp_path)
+    disk, _ = told["mounted"]
+    assert told == {
+        "unmounted, a mount point is required": ["", "DiskMissing"],
+        "mounted": [disk, None],
+        "full": [disk, "DiskFull"],
+        "with room again": [disk, None],
+        "begun on a read-only disk": [disk, "DiskReadOnly"],
+        "it can be read": [],
+        "writable again": [disk, None],
+        "another one mounted over it": [disk, "DiskMissing", True],
+        "a clone says": told["a clone says"],
+        "and writes nothing": [],
+    }
+    assert "without a marker" in told["a clone says"]
+    assert not (tmp_path / ".colocation-disk.json").exists()

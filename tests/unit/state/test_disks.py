@@ -1,0 +1,133 @@
+"""Which disk a node has, what is wrong with it, and what that makes of the node (D1, D2)."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from colocation.model.agent import DiskReport
+from colocation.model.conditions import Reason
+from colocation.model.group import ColocationGroupStatus, RememberedDisk
+from colocation.state.disks import next_disks
+from colocation.state.observation import AgentView, Observation, ObservedGroup, ObservedNode
+
+from .objects import NOW, agent, group, node, seconds, view
+from .test_snapshot import snapshot
+
+OURS, OTHER = "0" * 16, "1" * 16
+NODE = replace(node("node-1"), uid="12345678-9abc")
+
+
+def telling(disk: DiskReport | None, uptime_seconds: float = 100.0) -> AgentView:
+    """An agent's last word, just now."""
+    told = view()
+    assert told.report is not None
+    return replace(told, report=told.report.model_copy(update={"disk": disk, "uptime_seconds": uptime_seconds}))
+
+
+def remembering(disk: str = OURS, node_uid: str = "12345678") -> ObservedGroup:
+    """A group that remembers node-1's disk."""
+    disks = (RememberedDisk(node="node-1", node_uid=node_uid, disk=disk),)
+    return group(status=ColocationGroupStatus(disks=disks))
+
+
+WELL = DiskReport(id=OURS)
+NEW = DiskReport(id=OTHER)
+FULL = DiskReport(id=OURS, reason="DiskFull", since_uptime_seconds=40)
+READ_ONLY = DiskReport(id=OURS, reason="DiskReadOnly", since_uptime_seconds=40)
+FAILING = DiskReport(id=OURS, reason="DiskFailing", since_uptime_seconds=40)
+UNKNOWN = DiskReport(id=OURS, reason="DiskOnFire", since_uptime_seconds=40)
+GONE = DiskReport(id=OURS, reason="DiskMissing", since_uptime_seconds=40)
+ACCEPTED = replace(NODE, accepted_disk=OTHER)
+MADE_ANEW = replace(NODE, uid="abcdef00-1234")
+BEGAN, BROKE = NOW - seconds(100), NOW - seconds(60)
+
+
+@pytest.mark.parametrize(
+    ("of", "disk", "ready", "takes_more", "reason", "since"),
+    [
+        pytest.param(NODE, WELL, True, True, None, None, id="well"),
+        pytest.param(NODE, None, True, True, None, None, id="an agent of the release before"),
+        pytest.param(NODE, DiskReport(), True, True, None, None, id="no marker yet"),
+        pytest.param(NODE, FULL, True, False, "DiskFull", BROKE, id="full"),
+        pytest.param(NODE, READ_ONLY, True, False, "DiskReadOnly", BROKE, id="read-only"),
+        pytest.param(NODE, FAILING, True, False, "DiskFailing", BROKE, id="failing"),
+        pytest.param(NODE, UNKNOWN, True, False, "DiskFailing", BROKE, id="a word of a later release"),
+        pytest.param(NODE, GONE, False, True, "DiskMissing", BROKE, id="unmounted under the agent"),
+        pytest.param(NODE, NEW, False, True, "DiskMissing", BEGAN, id="another disk, since the agent began"),
+        pytest.param(ACCEPTED, NEW, True, True, None, None, id="another disk, accepted"),
+        pytest.param(replace(NODE, accepted_disk="2" * 16), NEW, False, True, "DiskMissing", BEGAN, id="a third one"),
+        pytest.param(MADE_ANEW, NEW, True, True, None, None, id="another machine of that name"),
+    ],
+)
+def test_what_a_disk_makes_of_its_node(
+    of: ObservedNode, disk: DiskReport | None, ready: bool, takes_more: bool, reason: str | None, since: datetime | None
+) -> None:
+    """A missing disk is a node that is away; a sick one takes nothing more."""
+    [found] = snapshot(
+        groups=(remembering(),), nodes=(of,), agents=(agent("node-1"),), agent_views={"node-1": telling(disk)}
+    ).nodes
+    assert (found.ready, found.schedulable) == (ready, takes_more)
+    assert (found.not_ready_reason or found.disk_reason) == reason
+    assert (found.not_ready_since or found.disk_since) == since
+
+
+def test_what_a_missing_disk_says() -> None:
+    """Which disk is there, which was, and the command for one that is there to stay."""
+    views = {"node-1": telling(NEW)}
+    [found] = snapshot(groups=(remembering(),), nodes=(NODE,), agents=(agent("node-1"),), agent_views=views).nodes
+    assert OURS in found.not_ready_message
+    assert f"colocation accept-disk node-1 {OTHER}" in found.not_ready_message
+
+
+def test_an_agent_that_kubernetes_calls_unready_takes_no_replicas() -> None:
+    """It keeps what it has: its probes may fail for a moment."""
+    unready = replace(agent("node-1"), ready=False)
+    [found] = snapshot(nodes=(NODE,), agents=(unready,), agent_views={"node-1": telling(WELL)}).nodes
+    assert (found.ready, found.schedulable) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("of", "before", "disk", "after"),
+    [
+        pytest.param(NODE, None, WELL, OURS, id="seen for the first time"),
+        pytest.param(NODE, None, None, None, id="not known"),
+        pytest.param(NODE, OURS, NEW, OURS, id="another disk is not taken for it"),
+        pytest.param(NODE, OURS, None, OURS, id="a silent agent changes nothing"),
+        pytest.param(ACCEPTED, OURS, NEW, OTHER, id="accepted"),
+        pytest.param(ACCEPTED, OURS, WELL, OURS, id="accepted, but the old one is back"),
+        pytest.param(MADE_ANEW, OURS, NEW, OTHER, id="another machine"),
+        pytest.param(MADE_ANEW, OURS, None, None, id="another machine, not heard yet"),
+    ],
+)
+def test_what_a_group_remembers(
+    of: ObservedNode, before: str | None, disk: DiskReport | None, after: str | None
+) -> None:
+    """The disk of each node of its map."""
+    known = remembering(before).status.disks if before else ()
+    observation = Observation(NOW, nodes=(of,), agent_views={"node-1": telling(disk)})
+    found = next_disks(known, {"node-1"}, observation, ())
+    assert [one.disk for one in found] == ([after] if after else [])
+
+
+def test_it_is_remembered_after_the_map_has_left() -> None:
+    """Else the empty folder of a disk that is not mounted would be filled as soon as the replicas are elsewhere."""
+    observation = Observation(NOW, nodes=(NODE,), agent_views={"node-1": telling(NEW)})
+    assert next_disks(remembering().status.disks, (), observation, {"node-1"}) == remembering().status.disks
+    assert next_disks(remembering().status.disks, (), replace(observation, nodes=()), ()) == ()
+
+
+def test_a_new_group_does_not_take_a_missing_disk_for_its_own() -> None:
+    """Another group knows which one was here."""
+    observation = Observation(NOW, nodes=(NODE,), agent_views={"node-1": telling(NEW)})
+    assert next_disks((), {"node-1"}, observation, {"node-1"}) == ()
+
+
+@pytest.mark.parametrize("reason", [Reason.DISK_FULL, Reason.DISK_FAILING])
+def test_times_that_make_no_sense(reason: Reason) -> None:
+    """What agents write is not believed: a fault is never of the future, and no number breaks a pass."""
+    for since in (1e300, -1e300, 101.0):
+        views = {"node-1": telling(DiskReport(id=OURS, reason=reason, since_uptime_seconds=since))}
+        [found] = snapshot(nodes=(NODE,), agents=(agent("node-1"),), agent_views=views).nodes
+        assert found.disk_since is not None
+        assert found.disk_since <= NOW

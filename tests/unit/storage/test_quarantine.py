@@ -1,0 +1,120 @@
+"""Damaged files go out of the readers' way at once; their bucket is called corrupt until they are there again (D6)."""
+
+import errno
+import os
+
+import pytest
+
+from colocation.model.names import QUARANTINE_DIRECTORY
+from colocation.storage import quarantine, removal, upkeep
+from colocation.storage.folders import UNREADABLE_MEDIUM
+from colocation.storage.hashing import unlimited
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
+
+from .conftest import Clock
+from .tables import damage, data_path, make_table, on_disk, publish, publish_table
+from .test_inventory import states
+
+PATH, OTHER = data_path(0, partition="o_year=1"), data_path(1)
+TABLE = make_table({PATH: b"12345", OTHER: b"other"})
+
+
+@pytest.fixture
+def inventory(root: DataRoot) -> Inventory:
+    """A node that holds the table, and was asked about it."""
+    publish_table(root, TABLE)
+    found = Inventory(root)
+    assert states(found.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
+    return found
+
+
+def aside(root: DataRoot) -> frozenset[str]:
+    """What lies in the quarantine."""
+    return quarantine.quarantined(root, TABLE.path)
+
+
+def break_and_notice(root: DataRoot, inventory: Inventory) -> None:
+    """Somebody changes a file; the sweep and the hash thread come by."""
+    damage(on_disk(root, TABLE.path, PATH))
+    upkeep.sweep(inventory)
+    upkeep.hash_unverified(inventory, unlimited)
+
+
+def test_a_damaged_file_is_out_of_the_way_and_its_bucket_is_corrupt(root: DataRoot, inventory: Inventory) -> None:
+    """Also for an agent that was started anew; and complete when the good content is there again."""
+    break_and_notice(root, inventory)
+    assert not on_disk(root, TABLE.path, PATH).exists()
+    assert aside(root) == {PATH}
+    for one in (inventory, Inventory(root)):
+        report = one.report([TABLE.reference])[0]
+        assert (states(report), report.buckets[0].corrupt_files) == ({0: "corrupt", 1: "complete"}, (PATH,))
+    assert publish(root, TABLE.path, PATH, b"12345")
+    assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
+
+
+def test_what_no_live_manifest_names_stays(root: DataRoot) -> None:
+    """Before the operator has asked, nothing is known to be damaged: a load may verify any manifest."""
+    publish_table(root, TABLE)
+    inventory = Inventory(root)
+    inventory.table(TABLE.path).verify(TABLE.reference.manifest, deep=False)
+    break_and_notice(root, inventory)
+    assert aside(root) == frozenset()
+
+
+def test_a_manifest_that_says_otherwise_moves_nothing(root: DataRoot, inventory: Inventory) -> None:
+    """A file is right when any manifest that is in use says so."""
+    forged = make_table({PATH: b"forged", OTHER: b"other"}, snapshot=2)
+    publish(root, TABLE.path, f"manifests/{forged.reference.manifest}.json.zst", forged.stored)
+    both = TABLE.reference.model_copy(
+        update={"manifest": forged.reference.manifest, "retained_manifests": (TABLE.reference.manifest,)}
+    )
+    inventory.report([both])
+    upkeep.hash_unverified(inventory, unlimited)
+    assert (inventory.table(TABLE.path).check(PATH), aside(root)) == (False, frozenset())
+
+
+def test_a_reported_file_is_read_from_the_disk(root: DataRoot, inventory: Inventory) -> None:
+    """Damage that keeps size and times is found; a false report changes nothing."""
+    table, path = inventory.table(TABLE.path), on_disk(root, TABLE.path, PATH)
+    assert (table.check(PATH), aside(root)) == (False, frozenset())
+    status = path.stat()
+    path.write_bytes(b"54321")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (table.check(PATH), table.check(PATH), table.check(OTHER)) == (True, True, False)
+    assert aside(root) == {PATH}
+
+
+@pytest.mark.parametrize("number", sorted(UNREADABLE_MEDIUM), ids=lambda number: errno.errorcode[number])
+def test_a_file_that_the_disk_cannot_read_is_damaged(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The file, and not the node."""
+
+    def fail(*_arguments: object) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", fail)
+        assert inventory.table(TABLE.path).check(PATH)
+    assert states(inventory.report([TABLE.reference])[0]) == {0: "corrupt", 1: "complete"}
+
+
+def test_it_is_purged_after_a_day_of_the_agents_own(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
+    """No step of the wall clock shortens it; then nothing is left, and the bucket merely lacks a file."""
+    break_and_notice(root, inventory)
+    clock.step(10**7)
+    assert quarantine.purge(root) == 0
+    clock.advance(quarantine.QUARANTINE_SECONDS + 10)
+    assert quarantine.purge(root) == 1
+    assert root.names((QUARANTINE_DIRECTORY, TABLE.path.namespace)) == []
+    assert states(inventory.report([TABLE.reference])[0])[0] is None
+
+
+def test_a_bucket_that_is_dropped_leaves_nothing_in_the_quarantine(root: DataRoot, inventory: Inventory) -> None:
+    """Else the node would be called corrupt, and ordered to drop it, again and again."""
+    break_and_notice(root, inventory)
+    live = removal.Live((TABLE.reference.manifest,), 3600)
+    removal.delete_bucket(root, inventory, TABLE.path, 0, live)
+    assert aside(root) == frozenset()
+    assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "complete"}
