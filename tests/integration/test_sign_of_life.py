@@ -20,6 +20,7 @@ from colocation.model.table_manifest import encode_manifest
 from colocation.spark.catalog import KubernetesCatalog
 from colocation.spark.changes import NewFiles
 from colocation.spark.commit import commit
+from colocation.spark.publication import Published
 
 catalog = KubernetesCatalog()
 answers = sys.argv[1].split(",")
@@ -35,8 +36,9 @@ def unsure(*arguments, **options):
 catalog._objects.patch_namespaced_custom_object_status = unsure
 table = catalog.get_table("foreign-lake", "clicks")
 done = commit(
-    catalog, table, NewFiles("append", (), 2), lambda table: None, lambda manifest: (encode_manifest(manifest)[0], 0),
-    lambda: datetime.datetime.now(datetime.UTC), sleep=lambda seconds: None,
+    catalog, table, NewFiles("append", (), 2), lambda table: None,
+    lambda manifest: Published(encode_manifest(manifest)[0], 0, ()), lambda: datetime.datetime.now(datetime.UTC),
+    sleep=lambda seconds: None,
 )
 print(done.snapshot.id, done.snapshot.manifest)
 """
