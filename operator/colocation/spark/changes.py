@@ -59,8 +59,8 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class NewFiles:
-    """A load. An append goes on top of whatever was committed meanwhile. An overwrite that was overtaken has lost; one of
-    partitions has lost only if files came or went in those that it replaces.
+    """A load. An append goes on top of whatever was committed meanwhile. An overwrite that was overtaken has lost; one
+    of partitions has lost only if files came or went in those that it replaces.
 
     Attributes:
         mode: how it goes together with what is there.

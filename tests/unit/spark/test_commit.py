@@ -183,7 +183,7 @@ def test_conflicts_are_those_of_a_partition(
     run(catalog, storage, "append", A)
     catalog.before_commit = lambda: run(catalog, storage, meanwhile, overtaking)
     if outcome is None:
-        with pytest.raises(LoadConflict, match="overwrite-partitions lost: 1 of the partitions .* day=a"):
+        with pytest.raises(LoadConflict, match=r"overwrite-partitions lost: 1 of the partitions .* day=a"):
             run(catalog, storage, "overwrite-partitions", B)
     else:
         run(catalog, storage, "overwrite-partitions", B)
