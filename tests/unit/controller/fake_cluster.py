@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from colocation.kube.errors import ClusterError, StaleDecision
+from colocation.kube.errors import ClusterError, Refused, StaleDecision
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.recovered_table import recovered_table
 from colocation.model.agent import AgentReport, AskedTable, BucketReport, CloneProgress, RecycledSchema, TableReport
@@ -64,11 +64,15 @@ class Crash(BaseException):
 
 @dataclass
 class FakeCluster:
-    """ClusterReader and ClusterWriter in one. ``crash_after``: how many more actions are performed before a Crash."""
+    """ClusterReader and ClusterWriter in one. ``crash_after``: how many more actions are performed before a Crash.
+
+    ``quota``: whether the API server refuses claims.
+    """
 
     now: datetime = START
     crash_after: int | None = None
     broken: type[Action] | None = None
+    quota: bool = False
     groups: dict[tuple[str, str], ObservedGroup] = field(default_factory=dict)
     tables: dict[tuple[str, str], ObservedTable] = field(default_factory=dict)
     nodes: dict[str, ObservedNode] = field(default_factory=dict)
@@ -221,6 +225,8 @@ class FakeCluster:
     async def perform(self, action: Action) -> None:
         if self.broken is not None and isinstance(action, self.broken):
             raise ClusterError("the API server is away")
+        if self.quota and isinstance(action, CreateDataClaim):
+            raise Refused("exceeded quota: no-claims")
         if self.crash_after == 0:
             raise Crash
         if self.crash_after is not None:
