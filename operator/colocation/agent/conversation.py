@@ -34,13 +34,14 @@ class StaleOrder(Exception):
 
 
 class Taken(NamedTuple):
-    """A question that is now the newest: whether it asks something else than the one before, and the deletions that
-    have to end before it is answered.
+    """A question that is now the newest: whether it asks something else than the one before, the deletions that
+    have to end before it is answered, and the tables that it asks about otherwise than that one.
     """
 
     question: Question
     is_new: bool
     running: tuple["Future[None]", ...]
+    differing: frozenset[str] = frozenset()
 
 
 class Conversation:
@@ -99,7 +100,7 @@ class Conversation:
                 ended for ended, tables in self._running.items() if not known_orders or tables & differing
             )
             self._question = now
-            return Taken(now, before is None or bool(differing), running)
+            return Taken(now, before is None or bool(differing), running, differing)
 
     @contextlib.contextmanager
     def deletion(self, order: Order) -> Iterator[None]:

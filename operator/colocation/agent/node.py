@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from colocation.model.agent import AgentReport
+from colocation.model.conditions import Reason
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.errors import NoRoom
 from colocation.storage.inventory import Inventory
@@ -23,6 +25,7 @@ WRITE_THREADS = 8
 WORK_THREADS = 4
 """For what may take minutes: verifying a table, and carrying out deletions."""
 
+_log = logging.getLogger(__name__)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -51,12 +54,30 @@ class NodeState:
         self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
         self._report_thread = ThreadPoolExecutor(1, "report")
         self._announced_bytes = 0
+        self._prepared: set[str] = set()
         root.change_listeners.append(self.bell.ring)
 
     def close(self) -> None:
         """Wait for the threads' running calls."""
         for threads in (self._read_threads, self._write_threads, self._work_threads, self._report_thread):
             threads.shutdown(cancel_futures=True)
+
+    def prepare(self, tables: Iterable[str]) -> None:
+        """Make the folders of the namespaces of these tables (``<namespace>/<directory>``): Spark's pods have them mounted,
+        and see nothing of a folder that is made later.
+
+        On a disk that is not well nothing is made; it is done with the first file that is written.
+        """
+        fault = self.health.fault
+        if fault is not None and fault.reason != Reason.DISK_FULL:
+            return
+        for namespace in sorted({table.partition("/")[0] for table in tables} - self._prepared):
+            try:
+                self.root.own_namespace(namespace)
+            except OSError as error:
+                _log.warning("the folder of namespace %s was not made: %s", namespace, error)
+            else:
+                self._prepared.add(namespace)
 
     def stop_holding(self) -> None:
         """Answer the questions that are held, and hold no more."""

@@ -17,7 +17,7 @@ from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
 from ..kube.agent_channel import HttpChannel
-from ..kube.api import GROUPS, JOBS, PODS, TABLES, Api, Resource
+from ..kube.api import CLAIMS, GROUPS, JOBS, PODS, TABLES, VOLUMES, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
@@ -111,9 +111,10 @@ class Operator:
 
     def start(self) -> None:
         """Begin to take part in the election, and to make passes, in the background."""
+        watched = {PODS: self._settings.namespace, JOBS: self._settings.namespace, VOLUMES: "", CLAIMS: ""}
         own = (
-            (follow(self._api, one, self._settings.namespace, LABEL_SELECTORS[one], self.take), one.plural)
-            for one in (PODS, JOBS)
+            (follow(self._api, one, namespace, LABEL_SELECTORS[one], self.take), one.plural)
+            for one, namespace in watched.items()
         )
         for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
             self._begin(work, name)

@@ -6,25 +6,36 @@ do no harm: every write carries what it was decided from.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from ..kube.errors import ClusterError, StaleDecision
+from ..kube.errors import ClusterError, Refused, StaleDecision
 from ..model.conditions import Reason
-from ..reconcile.actions import Action, ClusterWriter, PostEvent, WriteConfigMap, WriteGroupStatus
+from ..reconcile.actions import (
+    Action,
+    ClusterWriter,
+    CreateDataClaim,
+    CreateDataVolume,
+    PostEvent,
+    WriteConfigMap,
+    WriteGroupStatus,
+)
 from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
 from ..state.memo import Memo
-from ..state.observation import Observation
+from ..state.observation import Observation, RefusedFiles
 from .audit import audit_action
 from .config_map_writes import ConfigMapWrites
 from .settings import Settings
 from .strategy import InOrder, Strategy
 
 logger = logging.getLogger(__name__)
+
+REFUSED_SECONDS = 60.0
+"""What the API server refused is asked for again after this time."""
 
 
 class NotLeading(ClusterError):
@@ -121,6 +132,7 @@ class Reconciler:
         self._evidence = Evidence()
         self._memo = Memo()
         self._performed: tuple[Action, ...] = ()
+        self._refused: dict[str, RefusedFiles] = {}
 
     def forget_writes(self) -> None:
         """Decide anew in the next pass, whether or not anything has changed since this operator wrote it."""
@@ -133,6 +145,7 @@ class Reconciler:
             ClusterError: the cluster could not be observed.
         """
         observation = await self._reader.observe(self._evidence.doubtful)
+        observation = replace(observation, refused_files=dict(self._refused))
         self._evidence = self._evidence.ended(self._performed, observation.now)
         self._performed = ()
         collect = self._is_time_to_collect(observation.now)
@@ -151,6 +164,7 @@ class Reconciler:
         performed: list[Action] = []
         failures: dict[str, ClusterError] = {}
         now = observation.now
+        self._refused = {namespace: one for namespace, one in self._refused.items() if now < one.retry_at}
         await self._strategy.perform([self._work(scope, now, performed, failures) for scope in decision.scopes])
         self._performed = tuple(performed)
         for name, error in decision.errors.items():
@@ -183,6 +197,7 @@ class Reconciler:
                 logger.log(level, "%s: %s not done: %s", scope.name, type(action).__name__, error)
                 if isinstance(action, PostEvent):
                     continue  # an event that is lost harms nobody
+                self._note_refusal(action, error, now)
                 if isinstance(action, WriteGroupStatus):
                     await self._fall_back(scope, action, performed)
                 return error
@@ -196,6 +211,11 @@ class Reconciler:
             if isinstance(action, WriteConfigMap):
                 self._config_maps.wrote(action, now)
         return None
+
+    def _note_refusal(self, action: Action, error: ClusterError, now: datetime) -> None:
+        if isinstance(error, Refused) and isinstance(action, CreateDataClaim | CreateDataVolume):
+            retry_at = now + timedelta(seconds=REFUSED_SECONDS)
+            self._refused[action.namespace] = RefusedFiles(str(error), retry_at)
 
     async def _fall_back(self, scope: Scope, action: WriteGroupStatus, performed: list[Action]) -> None:
         """Write less of a status that was refused."""

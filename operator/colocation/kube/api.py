@@ -47,6 +47,8 @@ NODES = Resource("", "v1", "nodes")
 PODS = Resource("", "v1", "pods")
 JOBS = Resource("batch", "v1", "jobs")
 NAMESPACES = Resource("", "v1", "namespaces")
+VOLUMES = Resource("", "v1", "persistentvolumes")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 EVENTS = Resource("", "v1", "events")
 

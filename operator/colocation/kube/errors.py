@@ -5,5 +5,9 @@ class ClusterError(Exception):
     """A request to the API server or to an agent failed; the next pass decides anew."""
 
 
+class Refused(ClusterError):
+    """The API server does not allow it (rights, quota, policy): asking again soon changes nothing."""
+
+
 class StaleDecision(ClusterError):
     """What an action was decided from is not so any more: somebody else wrote meanwhile. Expected, and harmless."""

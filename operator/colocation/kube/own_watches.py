@@ -1,4 +1,4 @@
-"""Watches of our own, beside kopf's: agents' pods, clone Jobs, tables.
+"""Watches of our own, beside kopf's: agents' pods, clone Jobs, tables, volumes and claims of namespaces' files.
 
 kopf watches either all namespaces or some, for every kind alike. Groups and tables are everywhere; pods and Jobs of
 others are none of our business, and so need no right that is valid for the whole cluster. Tables are too many for kopf:

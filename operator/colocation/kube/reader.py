@@ -9,18 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from ..manifests.clone_job import CLONE_COMPONENT
+from ..manifests.data_volume import DATA_LABELS
 from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
 from ..state.observation import (
     DroppedTable,
     Observation,
     ObservedAgent,
+    ObservedClaim,
     ObservedCloneJob,
     ObservedGroup,
     ObservedNode,
     ObservedTable,
+    ObservedVolume,
 )
-from ..state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
-from .api import GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, Api, NotFound, Resource
+from ..state.parse import (
+    parse_agent,
+    parse_claim,
+    parse_clone_job,
+    parse_group,
+    parse_node,
+    parse_table,
+    parse_volume,
+)
+from .api import CLAIMS, GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, VOLUMES, Api, NotFound, Resource
 from .inventories import Inventories
 from .questions import Questions
 from .sightings import Sightings
@@ -31,9 +42,12 @@ logger = logging.getLogger(__name__)
 JsonObject = dict[str, Any]
 
 AGENT_COMPONENT = "agent"
+_DATA_SELECTOR = ",".join(f"{label}={value}" for label, value in DATA_LABELS.items())
 LABEL_SELECTORS: Mapping[Resource, str] = {
     PODS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={AGENT_COMPONENT}",
     JOBS: f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}={CLONE_COMPONENT}",
+    VOLUMES: _DATA_SELECTOR,
+    CLAIMS: _DATA_SELECTOR,
 }
 MAX_REMEMBERED_DROPS = 1000
 MAX_READS = 16
@@ -78,6 +92,8 @@ class LiveCluster:
         self._nodes: Store[ObservedNode] = Store(partial(parse_node, tolerated_taints=tolerated_taints))
         self._agents: Store[ObservedAgent] = Store(parse_agent)
         self._jobs: Store[ObservedCloneJob] = Store(parse_clone_job)
+        self._volumes: Store[ObservedVolume] = Store(parse_volume)
+        self._claims: Store[ObservedClaim] = Store(parse_claim)
         self._dropped: dict[str, DroppedTable] = {}
         self._ca_certificate = ""
         self._version = 0
@@ -89,6 +105,7 @@ class LiveCluster:
     def _stores(self) -> Mapping[Resource, Store[Any]]:
         return {
             GROUPS: self._groups, TABLES: self._tables, NODES: self._nodes, PODS: self._agents, JOBS: self._jobs,
+            VOLUMES: self._volumes, CLAIMS: self._claims,
         }  # fmt: skip
 
     @property
@@ -170,6 +187,8 @@ class LiveCluster:
             snapshots_seen_at=seen.snapshots_seen_at,
             tables_seen_at=seen.tables_seen_at,
             last_readers_urls=self._readers_urls,
+            volumes=self._volumes.objects,
+            claims=self._claims.objects,
         )
         nodes = {node.name for node in self._nodes}
         self._readers_urls = {node: url for node, url in observation.readers_urls.items() if node in nodes}

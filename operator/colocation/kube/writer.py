@@ -5,9 +5,11 @@ from collections.abc import Callable
 from ..agentclient import AgentClient
 from ..manifests.clone_job import CloneJobSettings, clone_job
 from ..manifests.config_map import spark_config_map_data
+from ..manifests.data_volume import data_claim, data_volume
 from ..manifests.recovered_table import recovered_table
 from ..model.names import (
     APP_NAME,
+    DATA_CLAIM,
     GROUP_API_VERSION,
     GROUP_KIND,
     LABEL_GROUP,
@@ -15,13 +17,18 @@ from ..model.names import (
     LABEL_PRIVATE,
     RECOVER_PREFIX,
     config_map_of,
+    data_volume_name,
     table_directory,
 )
 from ..reconcile.actions import (
     Action,
     CollectGarbage,
+    CreateDataClaim,
+    CreateDataVolume,
     CreateGroup,
     CreateTable,
+    DeleteDataClaim,
+    DeleteDataVolume,
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
@@ -37,10 +44,27 @@ from ..reconcile.actions import (
 )
 from ..state.observation import Identity
 from ..state.parse import parse_group, parse_identity
-from .api import CONFIG_MAPS, GROUPS, JOBS, TABLES, Api, Conflict, JsonObject, NotFound, Resource
-from .errors import StaleDecision
+from .api import (
+    CLAIMS,
+    CONFIG_MAPS,
+    GROUPS,
+    JOBS,
+    TABLES,
+    VOLUMES,
+    Api,
+    ApiError,
+    Conflict,
+    JsonObject,
+    NotFound,
+    Resource,
+)
+from .errors import Refused, StaleDecision
 from .events import EventPoster
 from .orders import AgentOrders
+
+
+REFUSALS = frozenset((400, 403, 422))
+"""Answers to a request that is refused again if it is repeated at once."""
 
 
 class LiveWriter:
@@ -98,6 +122,33 @@ class LiveWriter:
                 await self._recover(action)
             case PostEvent():
                 await self._events.post(action)
+            case CreateDataClaim() | CreateDataVolume() | DeleteDataClaim() | DeleteDataVolume():
+                await self._write_files(action)
+
+    async def _write_files(
+        self, action: CreateDataClaim | CreateDataVolume | DeleteDataClaim | DeleteDataVolume
+    ) -> None:
+        match action:
+            case CreateDataClaim(namespace):
+                await self._make(CLAIMS, namespace, DATA_CLAIM, data_claim(namespace))
+            case CreateDataVolume(namespace, data_root, claim_uid):
+                body = data_volume(namespace, data_root, claim_uid)
+                await self._make(VOLUMES, "", data_volume_name(namespace), body)
+            case DeleteDataClaim(claim):
+                await self._api.delete(CLAIMS, claim.namespace, claim.name, claim.uid)
+            case DeleteDataVolume(volume):
+                await self._api.delete(VOLUMES, "", volume.name, volume.uid)
+
+    async def _make(self, resource: Resource, namespace: str, name: str, body: JsonObject) -> None:
+        """Make an object, or learn what has its name: no watch shows what does not have our labels."""
+        try:
+            self._take(resource, await self._api.create(resource, namespace, body))
+        except Conflict:
+            self._take(resource, await self._api.get(resource, namespace, name))
+        except ApiError as error:
+            if error.status in REFUSALS:
+                raise Refused(str(error)) from error
+            raise
 
     async def _recover(self, action: CreateTable | EndRecoverRequest | RestoreTable) -> None:
         match action:

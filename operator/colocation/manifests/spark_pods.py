@@ -4,8 +4,9 @@ The operator writes these pieces into the ConfigMap ``<group>-spark``; the submi
 SparkApplications. One source, so that a plain ``spark-submit`` and ``colocation submit`` place executors alike.
 
 Why each piece is there (seen on a real cluster): node affinity puts executors on the group's nodes; the attribute
-``NODE_NAME`` tells the driver which node an executor is on, because its host is a pod IP; the read-only mount lets a
-task read its bucket from local disk; the projected token and CA let it read from another node's agent when it must.
+``NODE_NAME`` tells the driver which node an executor is on, because its host is a pod IP; the read-only claim lets a
+task read its bucket from local disk, of tables of its own namespace; the projected token and CA let it read everything
+else that its account may read from agents. Everything fits into a namespace that enforces Pod Security *restricted*.
 """
 
 from typing import Any
@@ -14,6 +15,7 @@ from ..model.base import Frozen
 from ..model.names import (
     AGENTS_KEY,
     CA_PATH,
+    DATA_CLAIM,
     DEFAULT_DATA_ROOT,
     LABEL_GROUP,
     LABEL_HOSTNAME,
@@ -21,6 +23,7 @@ from ..model.names import (
     TOKEN_DIRECTORY,
     TOKEN_PATH,
     config_map_of,
+    data_path,
 )
 
 DRIVER_CONTAINER = "spark-kubernetes-driver"
@@ -28,6 +31,7 @@ EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 """Names that Spark gives its containers and that Kubeflow's operator expects in pod templates."""
 
 DATA_VOLUME = "colocation-data"
+"""The name of the volume in a pod."""
 ACCESS_VOLUME = "colocation-access"
 TOKEN_LIFETIME_SECONDS = 3600
 NODE_NAME_VARIABLES = ("NODE_NAME", "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME")
@@ -57,6 +61,11 @@ class SparkPlacement(Frozen):
     data_root: str = DEFAULT_DATA_ROOT
     spark_image: str | None = None
 
+    @property
+    def mount_path(self) -> str:
+        """Where the namespace's files are in an executor: at the same path as on the node."""
+        return data_path(self.data_root, self.namespace)
+
 
 def executor_pod_template(placement: SparkPlacement) -> KubernetesObject:
     """The executors' pod template: affinity, spreading, data mount, token and CA, node name."""
@@ -64,13 +73,14 @@ def executor_pod_template(placement: SparkPlacement) -> KubernetesObject:
         "name": EXECUTOR_CONTAINER,
         "env": node_name_variables(),
         "volumeMounts": [
-            {"name": DATA_VOLUME, "mountPath": placement.data_root, "readOnly": True},
+            {"name": DATA_VOLUME, "mountPath": placement.mount_path, "readOnly": True},
             _access_mount(),
         ],
+        "securityContext": container_security(),
     }
     spec: KubernetesObject = {
         "containers": [container],
-        "volumes": [data_volume(placement), access_volume(placement)],
+        "volumes": [data_volume(), access_volume(placement)],
         "topologySpreadConstraints": [spread_over_nodes(placement)],
     }
     if placement.nodes:
@@ -80,7 +90,11 @@ def executor_pod_template(placement: SparkPlacement) -> KubernetesObject:
 
 def driver_pod_template(placement: SparkPlacement) -> KubernetesObject:
     """The driver's pod template: token and CA only. It reads no buckets, so it may run on any node."""
-    container = {"name": DRIVER_CONTAINER, "volumeMounts": [_access_mount()]}
+    container = {
+        "name": DRIVER_CONTAINER,
+        "volumeMounts": [_access_mount()],
+        "securityContext": container_security(),
+    }
     return _pod_template(placement, {"containers": [container], "volumes": [access_volume(placement)]})
 
 
@@ -112,9 +126,19 @@ def node_name_variables() -> list[KubernetesObject]:
     return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}} for name in NODE_NAME_VARIABLES]
 
 
-def data_volume(placement: SparkPlacement) -> KubernetesObject:
-    """The node's replicas. Never made by this mount: only the agent makes the data root, with the owner it needs."""
-    return {"name": DATA_VOLUME, "hostPath": {"path": placement.data_root, "type": "Directory"}}
+def pod_security() -> KubernetesObject:
+    """What Pod Security *restricted* asks of a pod. No user id: the image says which one it is made for."""
+    return {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def container_security() -> KubernetesObject:
+    """What Pod Security *restricted* asks of a container."""
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def data_volume() -> KubernetesObject:
+    """The node's replicas of the pod's own namespace; nothing else forces Kubernetes to mount them read-only."""
+    return {"name": DATA_VOLUME, "persistentVolumeClaim": {"claimName": DATA_CLAIM, "readOnly": True}}
 
 
 def access_volume(placement: SparkPlacement) -> KubernetesObject:
@@ -144,7 +168,7 @@ def _pod_template(placement: SparkPlacement, spec: KubernetesObject) -> Kubernet
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"labels": {LABEL_GROUP: placement.group}},
-        "spec": spec,
+        "spec": {"securityContext": pod_security(), **spec},
     }
 
 

@@ -66,6 +66,8 @@ class Reason(StrEnum):
     TOO_MANY_DELETIONS = "TooManyDeletions"
     INTERNAL_ERROR = "InternalError"
     STATUS_NOT_WRITTEN = "StatusNotWritten"
+    DATA_CLAIM_TAKEN = "DataClaimTaken"
+    DATA_CLAIM_REFUSED = "DataClaimRefused"
     # unknown: the verdict is older than the operator's last sign of life
     OPERATOR_SILENT = "OperatorSilent"
     # tables

@@ -49,6 +49,12 @@ LEASE_DURATION_SECONDS = 20
 LEASE_RENEW_SECONDS = 6
 
 DEFAULT_DATA_ROOT = "/var/lib/colocation"
+DATA_CLAIM = "colocation-data"
+"""The PersistentVolumeClaim by which Spark's pods of a namespace get its files, and no other namespace's."""
+LABEL_NAMESPACE = "colocation.dev/namespace"
+"""Of a PersistentVolume of ours: the namespace whose files it holds."""
+DATA_COMPONENT = "data"
+"""Value of the component's label on those PersistentVolumes and claims."""
 INCOMING_DIRECTORY = ".incoming"
 RECYCLE_DIRECTORY = ".recycle"
 QUARANTINE_DIRECTORY = ".quarantine"
@@ -89,6 +95,16 @@ def config_map_of(namespace: str, group: tuple[str, str]) -> str:
     if group_namespace == namespace:
         return spark_config_map_name(name)
     return f"{name}.{group_namespace}{SPARK_CONFIG_MAP_SUFFIX}-shared"
+
+
+def data_volume_name(namespace: str) -> str:
+    """The PersistentVolume of a namespace's files; at most 74 characters, as namespaces have 63."""
+    return f"colocation-{namespace}"
+
+
+def data_path(data_root: str, namespace: str) -> str:
+    """Where a namespace's files lie, on nodes and in Spark's pods alike."""
+    return f"{data_root}/{namespace}"
 
 
 def table_directory(table: str, uid: str) -> str:

@@ -205,6 +205,36 @@ class WriteConfigMap:
 
 
 @dataclass(frozen=True)
+class CreateDataClaim:
+    """Make the claim on a namespace's files; whatever has its name already is looked at in the next pass."""
+
+    namespace: str
+
+
+@dataclass(frozen=True)
+class CreateDataVolume:
+    """Make the volume of a namespace's files, for the claim with this uid; ``data_root``: of the nodes."""
+
+    namespace: str
+    data_root: str
+    claim_uid: str
+
+
+@dataclass(frozen=True)
+class DeleteDataClaim:
+    """Delete a claim of ours; it stays until no pod uses it."""
+
+    claim: Identity
+
+
+@dataclass(frozen=True)
+class DeleteDataVolume:
+    """Delete a volume of ours, no files; it stays until no claim has it."""
+
+    volume: Identity
+
+
+@dataclass(frozen=True)
 class PostEvent:
     """An Event about a group or a table; the same one again only counts up."""
 
@@ -230,6 +260,10 @@ Action = (
     | RestoreTable
     | CollectGarbage
     | WriteConfigMap
+    | CreateDataClaim
+    | CreateDataVolume
+    | DeleteDataClaim
+    | DeleteDataVolume
     | PostEvent
 )
 

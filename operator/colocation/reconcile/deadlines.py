@@ -1,4 +1,6 @@
-"""When the clock alone makes a pass find something to do: snapshots and dropped tables whose time is over."""
+"""When the clock alone makes a pass find something to do: snapshots and dropped tables whose time is over, and what the
+API server refused and is asked for again.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,3 +21,4 @@ def _deadlines(observation: Observation) -> Iterator[datetime]:
     for table in observation.tables:
         if table.history_ends_at is not None:
             yield table.history_ends_at
+    yield from (refused.retry_at for refused in observation.refused_files.values())

@@ -42,6 +42,7 @@ from .deletion import (
 from .evidence import Evidence
 from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions, waiting_status
 from .members import delete_after, next_members, next_recycled
+from .namespace_files import FilesProblem, NamespaceFiles
 from .planned import planned
 from .policy import Policy
 from .recovery import Recovery, recoveries_of, request_actions
@@ -107,6 +108,7 @@ class _Pass:
         records = chain.from_iterable(self.recycled.values())
         self.recycling = recycling(self.index, records, evidence, policy)
         self.leftovers: Mapping[GroupKey, list[Leftover]] = {}
+        self.files = NamespaceFiles(self.index, policy.data_root)
 
     def decision(self, collect: bool) -> Decision:
         """All scopes, those of the groups first."""
@@ -117,6 +119,7 @@ class _Pass:
         self.leftovers = leftovers(self.index) if collect else {}
         scopes = [
             Scope("missing groups", tuple(missing_groups(self.index.membership))),
+            *(Scope(f"files of namespace {name}", actions) for name, actions in self.files.actions()),
             *self._scopes_of_groups(),
             *self._scopes_of_tables(transfers),
             *self._transfer_scopes(transfers),
@@ -178,6 +181,13 @@ class _Pass:
         withheld = self.recycling.withheld
         return withheld if withheld and group.identity.namespace in withheld.namespaces else None
 
+    def _files_problem_of(self, group: ObservedGroup) -> FilesProblem | None:
+        """Of the first namespace in which pods of the group do not get its files."""
+        tables = self.index.membership.members[group.key]
+        namespaces = {group.identity.namespace, *(table.identity.namespace for table in tables)}
+        problems = (self.files.problem_of(namespace) for namespace in sorted(namespaces))
+        return next((problem for problem in problems if problem), None)
+
     def _arriving_jobs(self, key: GroupKey) -> Iterator[ObservedCloneJob]:
         """Of the tables that move to the group."""
         for table in self.index.membership.arriving.get(key, ()):
@@ -203,6 +213,7 @@ class _Pass:
             ends=ends_of((*jobs, *self._arriving_jobs(group.key)), self.observation.now, self.snapshot.limits),
             disks=self._disks_of(group, group_plan.next_map or state.map or ()),
             ready=self.ready.intersection(chain.from_iterable(state.map or ())),
+            files_problem=self._files_problem_of(group),
         )
         name = group_scope(group)
         written, maps = self._status_of_group(facts), self._config_maps(facts)

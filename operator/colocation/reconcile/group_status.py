@@ -24,6 +24,7 @@ from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, Ob
 from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables
+from .namespace_files import FilesProblem
 from .recycling import Withheld
 
 MAX_SHORT_MESSAGE = 1024
@@ -42,7 +43,7 @@ class GroupFacts:
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: and
     of its nodes' disks.
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
-    ``ready``: the nodes of its map that can be read now.
+    ``ready``: the nodes of its map that can be read now. ``files_problem``: why its Spark pods cannot start somewhere.
     """
 
     group: ObservedGroup
@@ -58,6 +59,7 @@ class GroupFacts:
     withheld: Withheld | None = None
     disks: tuple[RememberedDisk, ...] = ()
     ready: frozenset[str] = frozenset()
+    files_problem: FilesProblem | None = None
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
@@ -243,6 +245,8 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
         yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
     elif facts.withheld:
         yield Verdict(ConditionType.STALLED, True, Reason.TOO_MANY_DELETIONS, facts.withheld.message)
+    elif facts.files_problem:
+        yield Verdict(ConditionType.STALLED, True, facts.files_problem.reason, facts.files_problem.message)
     else:
         yield Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way")
 

@@ -204,6 +204,36 @@ class ObservedCloneJob:
 
 
 @dataclass(frozen=True)
+class ObservedVolume:
+    """A PersistentVolume. ``namespace``: whose files it holds, if the operator has made it; empty = it has not.
+
+    ``path``: the folder of each node that it is. ``claim_uid``: of the claim that may have it.
+    """
+
+    identity: Identity
+    namespace: str
+    path: str
+    claim_uid: str
+
+
+@dataclass(frozen=True)
+class ObservedClaim:
+    """A PersistentVolumeClaim. ``is_ours``: the operator has made it. ``volume``: what it has; empty = nothing yet."""
+
+    identity: Identity
+    is_ours: bool
+    volume: str
+
+
+@dataclass(frozen=True)
+class RefusedFiles:
+    """That the API server refused the volume or the claim of a namespace: why, and when to try again."""
+
+    message: str
+    retry_at: datetime
+
+
+@dataclass(frozen=True)
 class AgentView:
     """The last word of one node's agent.
 
@@ -266,6 +296,8 @@ class Observation:
     ``snapshots_seen_at``: table uid -> when its committed manifest of now was first seen, while that is recent.
     ``tables_seen_at``: table uid -> when it was first seen, of tables that were made since the start.
     ``last_readers_urls``: node -> where its agent was to be reached last, also while it has no pod.
+    ``volumes`` and ``claims``: of namespaces' files; others' only where they have a name of ours. ``refused_files``:
+    namespace -> what the API server refused to this operator lately.
     """
 
     now: datetime
@@ -285,6 +317,9 @@ class Observation:
     snapshots_seen_at: Mapping[str, datetime] = field(default_factory=dict)
     tables_seen_at: Mapping[str, datetime] = field(default_factory=dict)
     last_readers_urls: Mapping[str, str] = field(default_factory=dict)
+    volumes: tuple[ObservedVolume, ...] = ()
+    claims: tuple[ObservedClaim, ...] = ()
+    refused_files: Mapping[str, RefusedFiles] = field(default_factory=dict)
 
     def has_heard(self, view: AgentView, table: ObservedTable) -> bool:
         """Whether it is known what this agent has of the table, as it is wanted now.

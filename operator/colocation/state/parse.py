@@ -17,6 +17,7 @@ from ..manifests.clone_job import (
     ANNOTATION_SOURCE,
     ANNOTATION_TARGET,
 )
+from ..manifests.data_volume import DATA_LABELS
 from ..model.adoption import adoption_from
 from ..model.base import Frozen
 from ..model.group import ColocationGroupSpec, ColocationGroupStatus
@@ -27,10 +28,13 @@ from ..model.names import (
     ANNOTATION_ADOPTS,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
+    DATA_CLAIM,
     LABEL_BUCKET,
     LABEL_GROUP,
+    LABEL_NAMESPACE,
     LABEL_PRIVATE,
     RECOVER_PREFIX,
+    data_volume_name,
 )
 from ..model.problems import problems_of
 from ..model.salvage import salvage
@@ -40,21 +44,25 @@ from .observation import (
     Identity,
     JobPhase,
     ObservedAgent,
+    ObservedClaim,
     ObservedCloneJob,
     ObservedGroup,
     ObservedNode,
     ObservedTable,
+    ObservedVolume,
 )
 
 __all__ = [
     "format_time",
     "parse_agent",
+    "parse_claim",
     "parse_clone_job",
     "parse_group",
     "parse_identity",
     "parse_node",
     "parse_table",
     "parse_time",
+    "parse_volume",
 ]
 
 JsonObject = dict[str, Any]
@@ -216,6 +224,36 @@ def parse_clone_job(body: JsonObject) -> ObservedCloneJob | None:
         started_at=parse_time(status.get("startTime")),
         finished_at=parse_time(end.get("lastTransitionTime")),
         message=_text(end.get("message")),
+    )
+
+
+def parse_volume(body: JsonObject) -> ObservedVolume:
+    """A PersistentVolume as ``manifests.data_volume`` made it, or another one."""
+    identity, spec = parse_identity(body), _object(body, "spec")
+    labels = _texts(_object(body, "metadata"), "labels")
+    namespace = labels.get(LABEL_NAMESPACE, "")
+    is_ours = labels.items() >= DATA_LABELS.items() and identity.name == data_volume_name(namespace)
+    claim = _object(spec, "claimRef")
+    is_reserved = (claim.get("namespace"), claim.get("name")) == (namespace, DATA_CLAIM)
+    return ObservedVolume(
+        identity=identity,
+        namespace=namespace if is_ours else "",
+        path=_text(_object(spec, "hostPath").get("path")),
+        claim_uid=_text(claim.get("uid")) if is_reserved else "",
+    )
+
+
+def parse_claim(body: JsonObject) -> ObservedClaim:
+    """A PersistentVolumeClaim as ``manifests.data_volume`` made it, or another one.
+
+    What has an owner is another's, whatever its labels say: a pod's own claim gets them from its template.
+    """
+    metadata = _object(body, "metadata")
+    labels = _texts(metadata, "labels")
+    return ObservedClaim(
+        identity=parse_identity(body),
+        is_ours=labels.items() >= DATA_LABELS.items() and not metadata.get("ownerReferences"),
+        volume=_text(_object(body, "spec").get("volumeName")),
     )
 
 

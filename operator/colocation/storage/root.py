@@ -16,6 +16,7 @@ from .ages import Ages
 from .errors import NotHeld
 from .folders import FILE_MODE, UNREADABLE_MEDIUM, names_in, open_regular_file, opened_folder
 from .ledger import BorrowedLedger, Ledger
+from .namespaces import own_folder
 from .paths import TablePath, file_segments, is_namespace, is_table_directory
 
 LEDGER_DIRECTORY = ".ledger"
@@ -90,7 +91,17 @@ class DataRoot:
 
     def folder(self, segments: Sequence[str], create: bool = False) -> contextlib.AbstractContextManager[int]:
         """A descriptor of a folder below the root; see ``folders.opened_folder``."""
+        if create and segments and is_namespace(segments[0]):
+            own_folder(self._descriptor, segments[0])
         return opened_folder(self._descriptor, segments, create)
+
+    def own_namespace(self, namespace: str) -> None:
+        """Have a namespace's folder ready before a Spark pod needs it; a name that is no namespace's is left out."""
+        if is_namespace(namespace) and not own_folder(self._descriptor, namespace):
+            _log.warning(
+                "the folder of namespace %s in %s belongs to another user than %d and is not empty; files of the "
+                "namespace cannot be written here; give it to that user, or empty it", namespace, self.path, os.geteuid(),
+            )  # fmt: skip
 
     @contextlib.contextmanager
     def file(self, table: TablePath, path: str) -> Iterator[int]:

@@ -24,6 +24,10 @@ def merge_pod_template(theirs: Mapping[str, Any], ours: Mapping[str, Any], conta
     our_container = our_spec["containers"][0]
     spec["containers"] = _merge_containers(spec.get("containers"), our_container, container, f"{where}.spec")
     spec["volumes"] = merge_list(spec.get("volumes"), our_spec["volumes"], "name", f"{where}.spec.volumes")
+    asks_for_root = _asks_for_root(spec.get("securityContext"), _chosen(spec["containers"], container))
+    ours_of_pod = {key: value for key, value in our_spec["securityContext"].items()
+                   if not (asks_for_root and key == "runAsNonRoot")}  # fmt: skip
+    spec["securityContext"] = merge_security(spec.get("securityContext"), ours_of_pod)
     if "affinity" in our_spec:
         spec["affinity"] = merge_affinity(spec.get("affinity"), our_spec["affinity"], f"{where}.spec.affinity")
     if "topologySpreadConstraints" in our_spec:
@@ -36,13 +40,33 @@ def merge_pod_template(theirs: Mapping[str, Any], ours: Mapping[str, Any], conta
 
 def _merge_containers(theirs: Sequence[Json] | None, ours: Json, name: str, where: str) -> list[Json]:
     containers = [dict(item) for item in theirs or [{"name": name}]]
-    index = next((number for number, item in enumerate(containers) if item.get("name") == name), 0)
-    chosen, path = containers[index], f"{where}.containers[{index}]"
+    chosen = _chosen(containers, name)
+    path = f"{where}.containers[{containers.index(chosen)}]"
     if "env" in ours:
         chosen["env"] = merge_list(chosen.get("env"), ours["env"], "name", f"{path}.env")
     mounts = merge_list(chosen.get("volumeMounts"), ours["volumeMounts"], "mountPath", f"{path}.volumeMounts")
     chosen["volumeMounts"] = mounts
+    chosen["securityContext"] = merge_security(chosen.get("securityContext"), ours["securityContext"])
     return containers
+
+
+def _chosen(containers: Sequence[Json], name: str) -> Json:
+    """Spark's container: the one of that name, else the first."""
+    return next((item for item in containers if item.get("name") == name), containers[0])
+
+
+def merge_security(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> Json:
+    """A security context: what the manifest says stands, ours is what Pod Security *restricted* asks for besides."""
+    given = dict(theirs or {})
+    if given.get("privileged"):
+        return given  # Kubernetes refuses a privileged container that may not gain privileges
+    return {**ours, **given}
+
+
+def _asks_for_root(of_pod: Mapping[str, Any] | None, container: Json) -> bool:
+    """Whether Spark's container is to run as root, where its namespace allows that."""
+    security = {**(of_pod or {}), **(container.get("securityContext") or {})}
+    return security.get("runAsUser") == 0
 
 
 def merge_list(theirs: Sequence[Json] | None, ours: Sequence[Json], key: str, where: str) -> list[Json]:

@@ -97,7 +97,7 @@ def check_conf(conf: Mapping[str, str], group: GroupView, where: str, templates:
 
 
 def _check_volumes(conf: Mapping[str, str], group: GroupView, where: str) -> None:
-    ours = {group.data_root: DATA_VOLUME, TOKEN_DIRECTORY: ACCESS_VOLUME}
+    ours = {group.placement.mount_path: DATA_VOLUME, TOKEN_DIRECTORY: ACCESS_VOLUME}
     for key, value in conf.items():
         if not key.startswith(VOLUMES) or not key.endswith(".mount.path"):
             continue

@@ -8,7 +8,8 @@ import pytest
 
 from .conftest import CHART, Render
 
-POLICIES = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
+OF_STATUS = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
+POLICIES = {*OF_STATUS, "colocation-data-pods", "colocation-data-volumes"}
 
 
 def policies(objects: list[dict[str, Any]], kind: str = "ValidatingAdmissionPolicy") -> dict[str, dict[str, Any]]:
@@ -25,9 +26,10 @@ def test_policies_are_bound_and_deny(render: Render) -> None:
     assert all(spec == {"policyName": name, "validationActions": ["Deny"]} for name, spec in bindings.items())
 
 
-def test_every_policy_exempts_the_operator_and_whoever_may_act_for_it(render: Render) -> None:
+def test_every_policy_of_status_exempts_the_operator_and_whoever_may_act_for_it(render: Render) -> None:
     """The operator by its account, administrators by a right."""
-    for spec in policies(render()).values():
+    found = policies(render())
+    for spec in (found[name] for name in OF_STATUS):
         [not_the_operator, may_not] = [one["expression"] for one in spec["matchConditions"]]
         [rule] = spec["matchConstraints"]["resourceRules"]
         resource = rule["resources"][0].partition("/")[0]
@@ -37,12 +39,18 @@ def test_every_policy_exempts_the_operator_and_whoever_may_act_for_it(render: Re
         assert f"resource('{resource}').subresource('operator')" in may_not
 
 
+def test_the_operator_makes_volumes_below_the_data_root_only(render: Render) -> None:
+    """The one that is configured."""
+    [_, where] = policies(render(dataRoot="/disk"))["colocation-data-volumes"]["validations"]
+    assert "== '/disk/' + variables.namespace" in where["expression"]
+
+
 def test_policies_can_be_left_out(render: Render) -> None:
     """With the webhooks, they are one of two lines of defence; the operator is the third."""
     assert not policies(render(**{"admissionPolicy.enabled": "false"}))
 
 
-@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 4)])
+@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 6)])
 def test_policies_need_kubernetes_1_30(helm: Path, version: str, count: int) -> None:
     """Before that the API server does not know them, and would refuse the whole release."""
     command = [str(helm), "template", "colocation", str(CHART), "--kube-version", version]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from colocation.model.names import LEASE_NAME
+from colocation.model.names import DATA_CLAIM, LEASE_NAME
 
 from .conftest import Render, one
 
@@ -48,9 +48,21 @@ def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None
     assert not resources & {"secrets", "pods/exec", "serviceaccounts", "roles", "clusterroles", "*"}
     assert not resources & {"pods", "jobs", "leases"}
     assert {verb for _, resource, verb in wide if resource == "colocatedtables"} == {"get", "list", "watch", "create"}
+    assert {verb for _, resource, verb in wide if resource == "persistentvolumes"} == {
+        "get", "list", "watch", "create", "delete",
+    }  # fmt: skip
     own = one(objects, "Role", "colocation-operator")
     assert {verb for _, resource, verb in rights(own) if resource == "jobs"} == {"create", "delete", "list", "watch"}
     assert {verb for _, resource, verb in rights(own) if resource == "pods"} == {"list", "watch"}
+
+
+def test_the_operator_deletes_no_claims_but_its_own(render: Render) -> None:
+    """Their name is fixed, so that the right can name it; a claim that goes may take its data along."""
+    rules = one(render(), "ClusterRole", "colocation-operator")["rules"]
+    of_claims = [rule for rule in rules if rule["resources"] == ["persistentvolumeclaims"]]
+    assert [(rule.get("resourceNames"), rule["verbs"]) for rule in of_claims] == [
+        (None, ["list", "watch", "create"]), ([DATA_CLAIM], ["get", "delete"]),
+    ]  # fmt: skip
 
 
 def test_one_lease_is_the_operators_and_everybody_may_read_it(render: Render) -> None:

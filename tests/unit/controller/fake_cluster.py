@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from colocation.kube.errors import ClusterError, StaleDecision
+from colocation.kube.errors import ClusterError, Refused, StaleDecision
 from colocation.manifests.config_map import SparkConfigMap
 from colocation.manifests.recovered_table import recovered_table
 from colocation.model.agent import AgentReport, AskedTable, BucketReport, CloneProgress, RecycledSchema, TableReport
 from colocation.model.clone import CloneSpec
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.members import RecycledTable
-from colocation.model.names import config_map_of, group_key
+from colocation.model.names import DATA_CLAIM, config_map_of, data_path, data_volume_name, group_key
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
 from colocation.reconcile.actions import (
     Action,
     CollectGarbage,
+    CreateDataClaim,
+    CreateDataVolume,
     CreateGroup,
     CreateTable,
+    DeleteDataClaim,
+    DeleteDataVolume,
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
@@ -40,10 +44,12 @@ from colocation.state.observation import (
     Identity,
     Observation,
     ObservedAgent,
+    ObservedClaim,
     ObservedCloneJob,
     ObservedGroup,
     ObservedNode,
     ObservedTable,
+    ObservedVolume,
 )
 from colocation.state.recycled import recycled_records, reference_of
 
@@ -58,11 +64,15 @@ class Crash(BaseException):
 
 @dataclass
 class FakeCluster:
-    """ClusterReader and ClusterWriter in one. ``crash_after``: how many more actions are performed before a Crash."""
+    """ClusterReader and ClusterWriter in one. ``crash_after``: how many more actions are performed before a Crash.
+
+    ``quota``: whether the API server refuses claims.
+    """
 
     now: datetime = START
     crash_after: int | None = None
     broken: type[Action] | None = None
+    quota: bool = False
     groups: dict[tuple[str, str], ObservedGroup] = field(default_factory=dict)
     tables: dict[tuple[str, str], ObservedTable] = field(default_factory=dict)
     nodes: dict[str, ObservedNode] = field(default_factory=dict)
@@ -77,6 +87,8 @@ class FakeCluster:
     last_words: dict[str, AgentView] = field(default_factory=dict)
     dropped: dict[str, DroppedTable] = field(default_factory=dict)
     config_maps: dict[tuple[str, str], SparkConfigMap] = field(default_factory=dict)
+    claims: dict[str, ObservedClaim] = field(default_factory=dict)
+    volumes: dict[str, ObservedVolume] = field(default_factory=dict)
     performed: list[Action] = field(default_factory=list)
     _count: int = 0
 
@@ -204,6 +216,8 @@ class FakeCluster:
             ca_certificate="PEM",
             started_at=START,
             tables_seen_at={table.identity.uid: table.identity.created_at for table in self.tables.values()},
+            volumes=tuple(self.volumes[name] for name in sorted(self.volumes)),
+            claims=tuple(self.claims[namespace] for namespace in sorted(self.claims)),
         )
 
     # ClusterWriter
@@ -211,6 +225,8 @@ class FakeCluster:
     async def perform(self, action: Action) -> None:
         if self.broken is not None and isinstance(action, self.broken):
             raise ClusterError("the API server is away")
+        if self.quota and isinstance(action, CreateDataClaim):
+            raise Refused("exceeded quota: no-claims")
         if self.crash_after == 0:
             raise Crash
         if self.crash_after is not None:
@@ -258,8 +274,36 @@ class FakeCluster:
             case WriteConfigMap(group, content):
                 namespace = content.placement.namespace
                 self.config_maps[namespace, config_map_of(namespace, (group.namespace, group.name))] = content
+            case CreateDataClaim() | CreateDataVolume() | DeleteDataClaim() | DeleteDataVolume():
+                self._write_files(action)
             case CollectGarbage() | PostEvent():
                 pass
+
+    def _write_files(
+        self, action: CreateDataClaim | CreateDataVolume | DeleteDataClaim | DeleteDataVolume
+    ) -> None:
+        """What is deleted is gone at once; a volume is bound to the claim that it is for."""
+        match action:
+            case CreateDataClaim(namespace):
+                identity = replace(self._identity(DATA_CLAIM), namespace=namespace)
+                self.claims.setdefault(namespace, ObservedClaim(identity, True, ""))
+            case CreateDataVolume(namespace, data_root, claim_uid):
+                identity = replace(self._identity(data_volume_name(namespace)), namespace="")
+                made = ObservedVolume(identity, namespace, data_path(data_root, namespace), claim_uid)
+                self.volumes.setdefault(identity.name, made)
+                claim = self.claims.get(namespace)
+                if claim is not None and claim.identity.uid == claim_uid:
+                    self.claims[namespace] = replace(claim, volume=identity.name)
+            case DeleteDataClaim(claim_identity):
+                if self._has(self.claims.get(claim_identity.namespace), claim_identity):
+                    del self.claims[claim_identity.namespace]
+            case DeleteDataVolume(volume_identity):
+                if self._has(self.volumes.get(volume_identity.name), volume_identity):
+                    del self.volumes[volume_identity.name]
+
+    @staticmethod
+    def _has(found: ObservedClaim | ObservedVolume | None, identity: Identity) -> bool:
+        return found is not None and found.identity.uid == identity.uid
 
     def _recover(self, action: CreateTable | RestoreTable | EndRecoverRequest) -> None:
         match action:

@@ -6,6 +6,8 @@ from colocation.controller.reconciler import Reconciler
 from colocation.controller.settings import Settings
 from colocation.model.conditions import Reason
 from colocation.reconcile.actions import (
+    CreateDataClaim,
+    CreateDataVolume,
     DropBucket,
     PostEvent,
     RemoveClone,
@@ -311,3 +313,43 @@ async def test_event_that_cannot_be_posted_stops_nothing() -> None:
     cluster.broken = PostEvent
     await passes(cluster)
     assert cluster.group().status.stable
+
+
+async def test_a_refused_claim_is_said_and_asked_for_again() -> None:
+    """Not with every pass, and the group goes on; once it is allowed, nothing is said any more."""
+    cluster = cluster_of(3)
+    cluster.quota = True
+    cluster.add_group("sales")
+    cluster.add_table("orders")
+    reconciler = Reconciler(cluster, cluster, SETTINGS)
+    results = [await reconciler.reconcile_once() for _ in range(6)]
+    assert sum(bool(result.failures) for result in results) == 1
+    assert results[-1].is_quiet
+    assert conditions(cluster.group().status)["Stalled"] == ("True", Reason.DATA_CLAIM_REFUSED)
+    assert cluster.group().status.stable
+
+    cluster.now += minutes(1)
+    again = await reconciler.reconcile_once()
+    assert len(again.failures) == 1
+    cluster.quota = False
+    cluster.now += minutes(1)
+    for _ in range(4):
+        await reconciler.reconcile_once()
+    made = [type(one) for one in cluster.performed if isinstance(one, CreateDataClaim | CreateDataVolume)]
+    assert made == [CreateDataClaim, CreateDataVolume]
+    assert conditions(cluster.group().status)["Stalled"][0] == "False"
+
+
+async def test_refusals_of_a_namespace_end_with_its_groups() -> None:
+    """Nothing is asked for again, and passes are quiet."""
+    cluster = cluster_of(3)
+    cluster.quota = True
+    cluster.add_group("sales")
+    reconciler = Reconciler(cluster, cluster, SETTINGS)
+    for _ in range(4):
+        await reconciler.reconcile_once()
+    del cluster.groups["shop", "sales"]
+    cluster.now += minutes(2)
+    for _ in range(2):
+        result = await reconciler.reconcile_once()
+    assert result.is_quiet_at(cluster.now)

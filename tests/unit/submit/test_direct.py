@@ -111,7 +111,7 @@ def test_the_drivers_pod_is_what_the_manifest_says() -> None:
     assert container["resources"] == {
         "requests": {"cpu": "200m", "memory": "1434Mi"}, "limits": {"cpu": "2", "memory": "1434Mi"},
     }  # fmt: skip
-    assert (spec["serviceAccountName"], spec["securityContext"]) == ("etl", {"runAsUser": 185})
+    assert (spec["serviceAccountName"], spec["securityContext"]["runAsUser"]) == ("etl", 185)
     assert (spec["tolerations"], spec["imagePullSecrets"]) == ([{"operator": "Exists"}], [{"name": "registry"}])
     assert pod["metadata"]["labels"]["team"] == "d" and pod["metadata"]["annotations"]["note"] == "x"
 

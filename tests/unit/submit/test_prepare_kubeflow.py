@@ -53,13 +53,12 @@ def test_executors_spread_over_nodes_per_application() -> None:
 
 
 def test_executors_mount_the_data_read_only_and_the_driver_does_not() -> None:
-    """A task may read its node's replicas and nothing may write them past the agent."""
+    """A task may read its node's replicas of its own namespace, and nothing may write them past the agent."""
     prepared = prepare(spark_application(), sales_group(data_root="/disk/colocation")).application
     mounts = {item["mountPath"]: item for item in container(prepared, "executor")["volumeMounts"]}
-    assert mounts["/disk/colocation"]["readOnly"] is True
-    assert {"name": "colocation-data", "hostPath": {"path": "/disk/colocation", "type": "Directory"}} in pod_spec(
-        prepared, "executor"
-    )["volumes"]
+    assert mounts["/disk/colocation/shop"]["readOnly"] is True
+    claim = {"claimName": "colocation-data", "readOnly": True}
+    assert {"name": "colocation-data", "persistentVolumeClaim": claim} in pod_spec(prepared, "executor")["volumes"]
     assert [item["mountPath"] for item in container(prepared, "driver")["volumeMounts"]] == [
         "/var/run/secrets/colocation.dev"
     ]
@@ -229,12 +228,12 @@ CONFLICTS = [
         id="application's node selector outside the group"),
     pytest.param(
         spark_application(executor=executor_with(volumes=[{"name": "colocation-data", "emptyDir": {}}])),
-        ["emptyDir", "hostPath"], id="volume of our name"),
+        ["emptyDir", "persistentVolumeClaim"], id="volume of our name"),
     pytest.param(
         spark_application(executor=executor_with(containers=[{
             "name": "spark-kubernetes-executor",
-            "volumeMounts": [{"name": "mine", "mountPath": "/var/lib/colocation"}]}])),
-        ["mine", "colocation-data"], id="another mount at the data root"),
+            "volumeMounts": [{"name": "mine", "mountPath": "/var/lib/colocation/shop"}]}])),
+        ["mine", "colocation-data"], id="another mount at the data"),
     pytest.param(
         spark_application(executor=executor_with(containers=[{
             "name": "spark-kubernetes-executor", "env": [{"name": "NODE_NAME", "value": "x"}]}])),

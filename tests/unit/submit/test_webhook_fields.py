@@ -20,7 +20,6 @@ def prepared_executor(executor: dict[str, Any], **spec: Any) -> dict[str, Any]:
     [
         ("tolerations", [{"operator": "Exists"}], "tolerations"),
         ("nodeSelector", {"disk": "fast"}, "nodeSelector"),
-        ("podSecurityContext", {"runAsUser": 185}, "securityContext"),
         ("schedulerName", "volcano", "schedulerName"),
         ("priorityClassName", "high", "priorityClassName"),
         ("hostNetwork", True, "hostNetwork"),
@@ -33,6 +32,14 @@ def test_pod_fields_move_into_the_template(field: str, value: Any, target: str) 
     application = prepared_executor({field: value})
     assert pod_spec(application, "executor")[target] == value
     assert field not in application["spec"]["executor"]
+
+
+def test_plain_security_is_merged_with_ours() -> None:
+    """Of the pod and of Spark's container."""
+    given = {"podSecurityContext": {"runAsUser": 185}, "securityContext": {"readOnlyRootFilesystem": True}}
+    application = prepared_executor(given)
+    assert pod_spec(application, "executor")["securityContext"]["runAsUser"] == 185
+    assert container(application, "executor")["securityContext"]["readOnlyRootFilesystem"] is True
 
 
 def test_plain_affinity_is_merged_with_the_groups() -> None:

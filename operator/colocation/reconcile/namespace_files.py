@@ -1,0 +1,122 @@
+"""Decides about the PersistentVolumes and claims by which Spark's pods get the files of their own namespace.
+
+One of each per namespace in which a group's pods run: where the group is, and where its tables are. The claim is made
+first, then the volume for the claim of that uid, so that nobody else's claim ever gets it: a namespace that was deleted and
+made again has a claim with another uid, and the volume is made anew for that one. A volume cannot be changed, so one
+that is not as it should be is deleted and made again; that deletes no files.
+
+Safety invariant: an action names objects of ours only, and a volume holds the folder of the namespace whose claim it is for.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..model.conditions import Reason
+from ..model.names import DATA_CLAIM, data_path, data_volume_name
+from ..state.index import TableIndex
+from ..state.observation import Observation, ObservedClaim, ObservedVolume
+from .actions import Action, CreateDataClaim, CreateDataVolume, DeleteDataClaim, DeleteDataVolume
+
+
+@dataclass(frozen=True)
+class FilesProblem:
+    """Why the Spark pods of a namespace do not get its files."""
+
+    reason: Reason
+    message: str
+
+
+class NamespaceFiles:
+    """What is there of volumes and claims, and what is to be done about it.
+
+    Args:
+        index: the observed groups and tables.
+        data_root: on the nodes.
+    """
+
+    def __init__(self, index: TableIndex, data_root: str) -> None:
+        self._index = index
+        self._data_root = data_root
+        observation = index.observation
+        self._observation = observation
+        self._claims: Mapping[str, ObservedClaim] = {
+            claim.identity.namespace: claim for claim in observation.claims if claim.identity.name == DATA_CLAIM
+        }
+        self._volumes: Mapping[str, ObservedVolume] = {volume.identity.name: volume for volume in observation.volumes}
+
+    def actions(self) -> Iterator[tuple[str, tuple[Action, ...]]]:
+        """Per namespace the next step to what should be there; several steps are taken in as many passes."""
+        for namespace in sorted(self._wanted):
+            actions = tuple(self._actions_of(namespace))
+            if actions:
+                yield namespace, actions
+        yield from self._unwanted()
+
+    def problem_of(self, namespace: str) -> FilesProblem | None:
+        """What keeps a namespace's pods from its files, and does not pass by itself; None = nothing."""
+        taken = self._taken(namespace)
+        if taken:
+            message = f"{taken} was not made by the operator, which needs its name for the files of Spark's pods"
+            return FilesProblem(Reason.DATA_CLAIM_TAKEN, f"{message}; delete it")
+        refused = self._observation.refused_files.get(namespace)
+        if refused is None:
+            return None
+        message = f"the API server refuses the volume or the claim of namespace {namespace}: {refused.message}"
+        return FilesProblem(Reason.DATA_CLAIM_REFUSED, message)
+
+    def _taken(self, namespace: str) -> str:
+        """What has a name of ours and is not the operator's; empty = nothing."""
+        claim, volume = self._claims.get(namespace), self._volumes.get(data_volume_name(namespace))
+        if claim is not None and not claim.is_ours:
+            return f"PersistentVolumeClaim {DATA_CLAIM} of namespace {namespace}"
+        if volume is not None and volume.namespace != namespace:
+            return f"PersistentVolume {volume.identity.name}"
+        return ""
+
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        """Namespaces in which pods of groups run."""
+        groups = (group.identity for group in self._observation.groups)
+        members = self._index.membership.members.values()
+        return frozenset(group.namespace for group in groups if not group.deleting) | frozenset(
+            table.identity.namespace for tables in members for table in tables
+        )
+
+    @cached_property
+    def _kept(self) -> frozenset[str]:
+        """Namespaces that hold any group or table: what is there stays, whatever is not understood for the moment."""
+        return frozenset(one.identity.namespace for one in (*self._observation.groups, *self._observation.tables))
+
+    def _actions_of(self, namespace: str) -> Iterator[Action]:
+        refused = self._observation.refused_files.get(namespace)
+        if self._taken(namespace) or (refused and self._observation.now < refused.retry_at):
+            return
+        claim, volume = self._claims.get(namespace), self._volumes.get(data_volume_name(namespace))
+        if claim is None:
+            yield CreateDataClaim(namespace)
+        elif claim.identity.deleting:
+            return  # it is made again once it is gone
+        elif claim.volume not in ("", data_volume_name(namespace)):
+            yield DeleteDataClaim(claim.identity)
+        elif volume is None:
+            yield CreateDataVolume(namespace, self._data_root, claim.identity.uid)
+        elif not volume.identity.deleting:
+            yield from self._mend(namespace, claim, volume)
+
+    def _mend(self, namespace: str, claim: ObservedClaim, volume: ObservedVolume) -> Iterator[Action]:
+        is_for_claim = volume.claim_uid == claim.identity.uid
+        if volume.path != data_path(self._data_root, namespace):
+            if is_for_claim:
+                yield DeleteDataClaim(claim.identity)  # a volume stays as long as its claim
+            yield DeleteDataVolume(volume.identity)
+        elif not is_for_claim:
+            yield DeleteDataVolume(volume.identity)
+
+    def _unwanted(self) -> Iterator[tuple[str, tuple[Action, ...]]]:
+        for namespace, claim in sorted(self._claims.items()):
+            if claim.is_ours and not claim.identity.deleting and namespace not in self._kept:
+                yield namespace, (DeleteDataClaim(claim.identity),)
+        for _, volume in sorted(self._volumes.items()):
+            if volume.namespace and not volume.identity.deleting and volume.namespace not in self._kept:
+                yield volume.namespace, (DeleteDataVolume(volume.identity),)
