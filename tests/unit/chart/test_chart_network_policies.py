@@ -86,9 +86,7 @@ def test_the_readers_can_be_fewer(render: Render) -> None:
     values = [rule["values"] for rule in ours["podSelector"]["matchExpressions"]]
     assert values == [["colocation-operator"], ["operator", "clone"]]
     assert nodes == {"ipBlock": {"cidr": "10.0.0.0/16"}}
-    assert spark == {"namespaceSelector": {"matchLabels": {"spark": True}}} or spark == {
-        "namespaceSelector": {"matchLabels": {"spark": "yes"}}
-    }
+    assert spark == {"namespaceSelector": {"matchLabels": {"spark": "yes"}}}
 
 
 def test_the_operator_dials_the_api_server_and_agents(render: Render) -> None:

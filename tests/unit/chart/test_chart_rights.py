@@ -31,7 +31,7 @@ def test_agents_only_ask_who_a_caller_is_and_what_it_may(render: Render) -> None
 
 
 def test_clones_only_read_data(render: Render) -> None:
-    """A clone Job reads other agents' files, and has no token for the API server; it may not ask what tables there are."""
+    """A clone Job reads other agents' files, lists none of their tables, and has no token for the API server."""
     objects = render()
     role = one(objects, "ClusterRole", "colocation-clone")
     assert rights(role) == {("colocation.dev", "colocatedtables/data", "get")}

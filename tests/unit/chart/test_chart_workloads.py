@@ -179,8 +179,9 @@ def test_agents_are_marked_as_those_that_take_tokens_of_their_node(render: Rende
     known = parse_agent({"metadata": metadata, "spec": {"nodeName": "node-1"}})
     assert known is not None
     assert known.takes_node_tokens
-    account = variables(only_container(workload))["COLOCATION_CLONE_ACCOUNT"]
-    assert account == f"system:serviceaccount:colocation-system:{CloneJobSettings.model_fields['service_account'].default}"
+    account = CloneJobSettings.model_fields["service_account"].default
+    told = variables(workload)["COLOCATION_CLONE_ACCOUNT"]
+    assert told == f"system:serviceaccount:colocation-system:{account}"
 
 
 @pytest.mark.parametrize(
