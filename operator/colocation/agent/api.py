@@ -12,7 +12,7 @@ from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables
 from .authorizer import Access, Authorizer, Identity
-from .clone_scope import refuse_beyond_clone
+from .clone_scope import check_clone_request
 from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
@@ -74,8 +74,8 @@ class AgentApi:
                 raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
             _refuse_general_token(identity, access, self._node.settings.node)
             _refuse_other_node(request, self._node.settings.node)
-            if identity.user == self._node.settings.clone_account:
-                await refuse_beyond_clone(request, identity, self._node.conversation.question)
+            if identity.user == self._node.settings.clone_account and access.verb not in OPERATOR_VERBS:
+                await check_clone_request(request, identity, self._node.conversation.question)
             response = await handler()
         except Refusal as refusal:
             response = error_response(refusal)

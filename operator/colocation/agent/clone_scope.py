@@ -6,12 +6,14 @@ tells it. A node's kubelet gets such tokens for pods that are bound to the node,
 """
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from aiohttp import web
 
 from colocation.model.agent import AskedTable, FilesRequest
 from colocation.model.table_manifest import bucket_of_file_name
+from colocation.storage.paths import TablePath, table_path
 
 from .authorizer import Identity
 from .bodies import parsed_body
@@ -49,13 +51,16 @@ def clone_scope(identity: Identity) -> CloneScope | None:
     return CloneScope(match[1], int(match[2])) if match else None
 
 
-async def refuse_beyond_clone(request: web.Request, identity: Identity, question: Question | None) -> None:
+def check_clone_read(
+    identity: Identity, question: Question | None, table: TablePath, paths: Iterable[str] = ()
+) -> None:
     """Let a clone Job read what it is for.
 
     Args:
-        request: one on files or on a table.
         identity: of the clones' account.
         question: the operator's newest: it tells whose tables are whose.
+        table: the one that is read.
+        paths: the files of it.
 
     Raises:
         Refusal: 403, it is for something else; 503, the operator has not asked this agent yet.
@@ -66,21 +71,21 @@ async def refuse_beyond_clone(request: web.Request, identity: Identity, question
     if question is None:
         message = "the operator has not asked this agent yet, so whose tables lie here is not known; ask again"
         raise Refusal(503, "NotAskedYet", message, {"Retry-After": str(RETRY_AFTER_SECONDS)})
-    match decoded_segments(request.raw_path):
-        case "v1", ("files" | "tables") as kind, namespace, directory, *rest:
-            table = question.tables.get(f"{namespace}/{directory}")
-            is_its_own = table is not None and scope.has(table)
-            if is_its_own and all(scope.reads(path) for path in await _paths(request, kind, rest)):
-                return
-    message = (
-        f"{identity.user} may read bucket {scope.bucket} of the tables of group {scope.uid_start}… and their "
-        "manifests, as its pod's name says, and nothing else"
-    )
-    raise Refusal(403, "Forbidden", message)
+    asked = question.tables.get(str(table))
+    if asked is None or not scope.has(asked) or not all(map(scope.reads, paths)):
+        message = (
+            f"{identity.user} may read bucket {scope.bucket} of the tables of group {scope.uid_start}… and their "
+            "manifests, as its pod's name says, and nothing else"
+        )
+        raise Refusal(403, "Forbidden", message)
 
 
-async def _paths(request: web.Request, kind: str, rest: list[str]) -> tuple[str, ...]:
-    """The files that a request names."""
+async def check_clone_request(request: web.Request, identity: Identity, question: Question | None) -> None:
+    """As ``check_clone_read``, for a request on files or on a table."""
+    _, kind, namespace, directory, *rest = decoded_segments(request.raw_path)
+    paths: tuple[str, ...] = ()
     if kind == "files":
-        return ("/".join(rest),)
-    return (await parsed_body(request, FilesRequest)).paths if rest == ["files"] else ()
+        paths = ("/".join(rest),)
+    elif rest == ["files"]:
+        paths = (await parsed_body(request, FilesRequest)).paths
+    check_clone_read(identity, question, table_path(namespace, directory), paths)

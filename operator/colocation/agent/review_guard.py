@@ -8,6 +8,7 @@ answered with no. Whoever asks for what is granted is never turned away for it.
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -42,6 +43,8 @@ class Bounds:
 
 PEER_BOUNDS = Bounds(at_once=4, waiting=128, refusals=20, refusals_per_second=0.5)
 """Many pods may come from one address, where a network plugin masks theirs by their node's."""
+UNKNOWN_PEER_BOUNDS = Bounds(at_once=16, waiting=1024, refusals=math.inf, refusals_per_second=0.0)
+"""Of callers whose address is not known: one of them must not use up what the others may be refused."""
 ACCOUNT_BOUNDS = Bounds(at_once=8, waiting=512, refusals=100, refusals_per_second=2.0)
 
 
@@ -128,14 +131,15 @@ class _Askers:
         Raises:
             TooManyReviews: too much is refused to it, or waits already.
         """
-        asker = self._seen(name)
-        if asker.waiting >= self.bounds.waiting:
+        bounds = self.bounds if name else UNKNOWN_PEER_BOUNDS
+        asker = self._seen(name, bounds)
+        if asker.waiting >= bounds.waiting:
             raise TooManyReviews(f"{asker.waiting} questions of this {self.kind} wait already; ask again in a moment")
         asker.waiting += 1
         try:
             async with contextlib.AsyncExitStack() as stack:
                 await self._wait(asker, stack)
-                self._refuse_if_spent(asker)
+                self._refuse_if_spent(asker, bounds)
                 yield asker
         finally:
             asker.waiting -= 1
@@ -148,18 +152,18 @@ class _Askers:
         except TimeoutError:
             raise TooManyReviews(f"no turn for this {self.kind} in {WAIT_SECONDS} s; ask again in a moment") from None
 
-    def _refuse_if_spent(self, asker: _Asker) -> None:
-        if asker.refused >= self.bounds.refusals:
+    def _refuse_if_spent(self, asker: _Asker, bounds: Bounds) -> None:
+        if asker.refused >= bounds.refusals:
             message = (
                 f"{asker.refused:.0f} questions about this {self.kind} were answered with no; allowed: "
-                f"{self.bounds.refusals_per_second} a second; send a valid token, and ask for what it may"
+                f"{bounds.refusals_per_second} a second; send a valid token, and ask for what it may"
             )
             raise TooManyReviews(message)
 
-    def _seen(self, name: str) -> _Asker:
+    def _seen(self, name: str, bounds: Bounds) -> _Asker:
         now = self.clock()
-        asker = self.known.pop(name, None) or _Asker(asyncio.Semaphore(self.bounds.at_once), seen_at=now)
-        forgiven = (now - asker.seen_at) * self.bounds.refusals_per_second
+        asker = self.known.pop(name, None) or _Asker(asyncio.Semaphore(bounds.at_once), seen_at=now)
+        forgiven = (now - asker.seen_at) * bounds.refusals_per_second
         asker.refused, asker.seen_at = max(0.0, asker.refused - forgiven), now
         self.known[name] = asker
         if len(self.known) > MAX_REMEMBERED:

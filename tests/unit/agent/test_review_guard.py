@@ -119,6 +119,13 @@ async def test_a_forger_is_turned_away_and_nobody_else(server: ApiServer, guard:
     assert await guard.identify(GOOD, "10.0.0.9") == LOADER
 
 
+async def test_callers_of_unknown_address_are_not_counted_together(server: ApiServer, guard: ReviewGuard) -> None:
+    """Behind a proxy that tells no addresses a forger must not lock out everybody."""
+    for number in range(1000):
+        assert await guard.identify(forged(number)) is None
+    assert await guard.identify(GOOD) == LOADER
+
+
 async def test_good_tokens_are_never_too_many(server: ApiServer, guard: ReviewGuard) -> None:
     """A thousand pods behind one address: what is granted is not counted against them."""
     for _ in range(1000):
