@@ -23,7 +23,7 @@ from colocation.agentclient import AgentClient, Credentials, NotFound
 from colocation.model.names import (
     AGENT_PORT,
     AGENT_TLS_SERVER_NAME,
-    ANNOTATION_NODE_TOKENS,
+    LABEL_NODE_TOKENS,
     TOKEN_AUDIENCE,
     group_key,
 )
@@ -235,11 +235,11 @@ def add_agent(installation: Installation, node: str, address: str) -> None:
     installation.kubectl("create", "-f", "-", stdin=as_json(body))
     installation.set_ready(node, True)
     labels = {"app.kubernetes.io/name": "colocation-operator", "app.kubernetes.io/component": "agent"}
-    marks = {ANNOTATION_NODE_TOKENS: "true"}
+    labels |= {LABEL_NODE_TOKENS: "true"}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"agent-{node}", "namespace": SYSTEM, "labels": labels, "annotations": marks},
+        "metadata": {"name": f"agent-{node}", "namespace": SYSTEM, "labels": labels},
         "spec": {"nodeName": node, "containers": [{"name": "agent", "image": "agent"}]},
     }
     installation.kubectl("create", "-f", "-", stdin=as_json(pod))

@@ -64,9 +64,9 @@ AGENT_NODE_HEADER = "Colocation-Node"
 
 TOKEN_AUDIENCE = "colocation.dev"
 """Audience of the projected ServiceAccount tokens that all agents accept, for what tenants and clone Jobs may do."""
-ANNOTATION_NODE_TOKENS = "colocation.dev/node-tokens"
+LABEL_NODE_TOKENS = "colocation.dev/node-tokens"
 """Of agents' pods, "true": the agent takes orders and inventory questions by tokens with its node's audience only. The
-agents of the release before know the general audience alone."""
+agents of the release before know the general audience alone. A label, as kubelets may change pods' annotations."""
 TOKEN_DIRECTORY = "/var/run/secrets/colocation.dev"
 TOKEN_PATH = f"{TOKEN_DIRECTORY}/token"
 CA_PATH = f"{TOKEN_DIRECTORY}/ca.crt"

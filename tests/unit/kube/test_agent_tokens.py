@@ -117,12 +117,12 @@ async def test_agents_of_the_release_before_get_the_general_token(cluster: Clust
     assert await tokens.token(url) != "general"
 
 
-@pytest.mark.parametrize(("annotations", "takes"), [
+@pytest.mark.parametrize(("labels", "takes"), [
     ({"colocation.dev/node-tokens": "true"}, True), ({"colocation.dev/node-tokens": "1"}, False), ({}, False),
 ])  # fmt: skip
-def test_which_agents_know_their_audience(annotations: dict[str, str], takes: bool) -> None:
+def test_which_agents_know_their_audience(labels: dict[str, str], takes: bool) -> None:
     """As the chart of their release marks their pods."""
-    agent = parse_agent({"metadata": {"annotations": annotations}, "spec": {"nodeName": "node-1"}})
+    agent = parse_agent({"metadata": {"labels": labels}, "spec": {"nodeName": "node-1"}})
     assert agent is not None
     assert agent.takes_node_tokens is takes
 
