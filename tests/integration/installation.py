@@ -17,8 +17,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from colocation.agentclient import AgentClient, Credentials
-from colocation.model.names import AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE, group_key
+import pytest
+
+from colocation.agentclient import AgentClient, Credentials, NotFound
+from colocation.model.names import (
+    AGENT_PORT,
+    AGENT_TLS_SERVER_NAME,
+    LABEL_NODE_TOKENS,
+    TOKEN_AUDIENCE,
+    group_key,
+)
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
 from tests.certificates import self_signed
 
@@ -58,6 +66,17 @@ class Installation:
         self.kubectl(
             "wait", kind, name, "--namespace", namespace, f"--for={condition}", f"--timeout={seconds}s"
         )
+
+    def _mount_token(self, pod: str, node: str) -> None:
+        """Make the clone's pod and its token, which is bound to it, as Job controller and kubelet would."""
+        account = "colocation-clone"
+        spec = {"nodeName": node, "serviceAccountName": account, "containers": [{"name": "clone", "image": "clone"}]}
+        metadata = {"name": pod, "namespace": SYSTEM}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        self.kubectl("apply", "-f", "-", stdin=as_json(body))
+        create = ("create", "token", account, "--namespace", SYSTEM, f"--audience={TOKEN_AUDIENCE}")
+        token = self.kubectl(*create, "--bound-object-kind=Pod", f"--bound-object-name={pod}")
+        (self.folder / account / "token").write_text(token)
 
     def data_root(self, node: str) -> Path:
         """The node's disk."""
@@ -135,6 +154,7 @@ class Installation:
             "COLOCATION_DATA_ROOT": str(self.data_root(node)),
             "COLOCATION_TOKEN_DIRECTORY": str(self.folder / "colocation-clone"),
         }
+        self._mount_token(f"{name}-x7k2p", node)
         command = [sys.executable, *container["command"][1:]]
         result = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr
@@ -178,7 +198,7 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
     with ExitStack() as stack:
         for node, address in installation.nodes.items():
             stack.enter_context(_agent(installation, node, address, certificate, key))
-            _register(installation, node, address)
+            add_agent(installation, node, address)
         try:
             yield installation
         finally:
@@ -194,26 +214,28 @@ def _agent(installation: Installation, node: str, address: str, certificate: Pat
     command = [
         sys.executable, "-m", "colocation.agent", "--node-name", node, "--data-root", str(root), "--host", address,
         "--health-port", str(health_port), "--tls-certificate", str(certificate), "--tls-key", str(key),
+        "--clone-account", f"system:serviceaccount:{SYSTEM}:colocation-clone",
     ]  # fmt: skip
     kubeconfig = installation.folder / "colocation-agent" / "kubeconfig"
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     with (installation.folder / f"agent-{node}.log").open("wb") as log:
         process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
     try:
-        with installation.agent(node, "colocation-operator") as agent:
-            agent.status()  # tried again until the agent listens
+        with installation.agent(node) as agent, pytest.raises(NotFound):
+            agent.head_file("shop", "nothing-00000000", _data_file(0, b"").path)  # tried again until the agent listens
         yield
     finally:
         process.kill()
         process.wait()
 
 
-def _register(installation: Installation, node: str, address: str) -> None:
+def add_agent(installation: Installation, node: str, address: str) -> None:
     """The Node, and the agent's pod on it."""
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
     installation.kubectl("create", "-f", "-", stdin=as_json(body))
     installation.set_ready(node, True)
     labels = {"app.kubernetes.io/name": "colocation-operator", "app.kubernetes.io/component": "agent"}
+    labels |= {LABEL_NODE_TOKENS: "true"}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -27,6 +27,7 @@ FORGED: JsonObject = {
     "columns": COLUMNS[:1], "conditions": [{**CONDITION, "status": "False"}],
 }  # fmt: skip
 DEADLINE_SECONDS = 60
+OWN_LABEL = {"app.kubernetes.io/managed-by": "colocation-operator"}
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +68,36 @@ def until_in_force(plane: ControlPlane) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not patch(plane, LOADER, "ct/orders", {"accepted": True}):
         assert time.monotonic() < deadline
+    foreign = ("create", "configmap", "x", "-n", NAMESPACE, "--dry-run=server", "--as", OPERATOR)
+    while plane.kubectl(*foreign).returncode == 0:
+        assert time.monotonic() < deadline
     for kind in ("cg", "ct"):  # all policies
         while not create(plane, EDITOR, marked(kind)):
             plane.kubectl("delete", kind, "marked", "--namespace", NAMESPACE)
             assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [("sales-spark", True), ("sales.bank-spark-shared", True), ("coredns", False), ("extension-apiserver", False)],
+)
+def test_the_operator_writes_no_config_maps_but_its_own(plane: ControlPlane, name: str, allowed: bool) -> None:
+    """RBAC lets it write all of them; the API server lets others write theirs."""
+    metadata = {"name": name, "labels": OWN_LABEL}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
+    apply = ["apply", "--server-side", "--force-conflicts", "--namespace", NAMESPACE, "-f", "-"]
+    assert plane.kubectl(*apply, stdin=as_json({**body, "data": {}})).returncode == 0
+    done = plane.kubectl(*apply, "--field-manager=operator", "--as", OPERATOR, stdin=as_json(body))
+    assert (done.returncode == 0) is allowed, done.stderr
+    assert allowed or "the operator writes ConfigMaps whose name" in done.stderr
+
+
+def test_the_operator_takes_no_config_map_of_others(plane: ControlPlane) -> None:
+    """A fitting name is not enough."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine-spark"}, "data": {"a": "b"}}
+    apply = ["apply", "--server-side", "--namespace", NAMESPACE, "-f", "-"]
+    done = plane.kubectl(*apply, "--as", OPERATOR, stdin=as_json(body))
+    assert "labels as its own" in done.stderr
 
 
 def patch(plane: ControlPlane, user: str, what: str, status: JsonObject | None) -> str:

@@ -25,8 +25,8 @@ class OneCaller:
     def __init__(self, on_access: Callable[[Access], None]) -> None:
         self._on_access = on_access
 
-    async def identify(self, token: str) -> Identity | None:
-        return Identity("system:serviceaccount:shop:spark") if token == TOKEN else None
+    async def identify(self, token: str, peer: str = "") -> Identity | None:
+        return Identity("system:serviceaccount:shop:spark", is_for_this_node=True) if token == TOKEN else None
 
     async def may(self, identity: Identity, access: Access) -> bool:
         self._on_access(access)

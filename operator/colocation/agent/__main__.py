@@ -10,6 +10,7 @@ from colocation.logs import configure
 
 from .authorizer import CachedAuthorizer
 from .kubernetes_authorizer import KubernetesAuthorizer
+from .review_guard import ReviewGuard
 from .server import running_agent
 from .settings import Settings, settings_from
 
@@ -19,8 +20,10 @@ async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with KubernetesAuthorizer() as kubernetes, running_agent(settings, CachedAuthorizer(kubernetes)):
-        await stop.wait()
+    async with KubernetesAuthorizer(settings.node) as kubernetes:
+        authorizer = CachedAuthorizer(ReviewGuard(kubernetes, settings.node))
+        async with running_agent(settings, authorizer):
+            await stop.wait()
 
 
 def main() -> None:

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from colocation.model.conditions import Reason
-from colocation.model.names import AGENT_NODE_HEADER
+from colocation.model.names import AGENT_NODE_HEADER, TOKEN_AUDIENCE, node_audience
 from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables
 from .authorizer import Access, Authorizer, Identity
+from .clone_scope import check_clone_request
 from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
@@ -27,6 +28,9 @@ CUT_OFF = 499
 
 RETRY_AFTER_SECONDS = 2
 """Callers that heed it come back when the next process may listen; the others have a back-off of their own."""
+
+OPERATOR_VERBS = frozenset({"list", "delete"})
+"""Rights over what many tenants have. Tokens for them name one node: what one agent sees is worth nothing elsewhere."""
 
 _BEARER = "Bearer "
 _log = logging.getLogger(__name__)
@@ -68,7 +72,10 @@ class AgentApi:
             verb = access.verb
             if not await self._authorizer.may(identity, access):
                 raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
+            _refuse_general_token(identity, access, self._node.settings.node)
             _refuse_other_node(request, self._node.settings.node)
+            if identity.user == self._node.settings.clone_account and access.verb not in OPERATOR_VERBS:
+                await check_clone_request(request, identity, self._node.conversation.question)
             response = await handler()
         except Refusal as refusal:
             response = error_response(refusal)
@@ -94,12 +101,13 @@ class AgentApi:
         header = request.headers.get("Authorization", "")
         identity = None
         if header.startswith(_BEARER):
-            identity = await self._authorizer.identify(header.removeprefix(_BEARER).strip())
+            identity = await self._authorizer.identify(header.removeprefix(_BEARER).strip(), request.remote or "")
         if identity is None:
             raise Refusal(
                 401,
                 "Unauthorized",
-                "send Authorization: Bearer <ServiceAccount token with audience colocation.dev>",
+                f"send Authorization: Bearer <ServiceAccount token with audience {TOKEN_AUDIENCE}, or for orders "
+                f"{node_audience(self._node.settings.node)}, that has not ended>",
                 {"WWW-Authenticate": 'Bearer realm="colocation.dev"'},
             )
         return identity
@@ -151,6 +159,15 @@ class AgentApi:
             case "POST", "buckets", bucket, "drop":
                 return _on(table, "delete"), lambda: deletions.drop_bucket(node, request, user, table, bucket)
         raise _no_such_request(request)
+
+
+def _refuse_general_token(identity: Identity, access: Access, node: str) -> None:
+    if access.verb in OPERATOR_VERBS and not identity.is_for_this_node:
+        message = (
+            f"{identity.user} may {access.verb}, but not by a token that other nodes' agents take, too; "
+            f"ask the API server for one with the audience {node_audience(node)}"
+        )
+        raise Refusal(403, "WrongAudience", message)
 
 
 def _refuse_other_node(request: web.Request, node: str) -> None:

@@ -7,7 +7,7 @@ from colocation.model.conditions import Reason
 from colocation.storage import errors as storage
 from colocation.storage.hashing import FileChanged
 
-from .authorizer import AuthenticationUnavailable
+from .authorizer import AuthenticationUnavailable, TooManyReviews
 from .conversation import StaleOrder, StaleTerm
 from .question import UnknownQuestion
 
@@ -40,7 +40,10 @@ _STATUS_AND_REASON: dict[type[Exception], tuple[int, str]] = {
     UnknownQuestion: (409, UNKNOWN_QUESTION),
     FileChanged: (503, "FileChanged"),
     AuthenticationUnavailable: (503, "AuthenticationUnavailable"),
+    TooManyReviews: (429, "TooManyReviews"),
 }
+
+REVIEWS_RETRY_AFTER_SECONDS = 2
 
 EXPECTED_ERRORS = tuple(_STATUS_AND_REASON)
 
@@ -51,6 +54,8 @@ def refusal_of(error: Exception) -> Refusal:
     refusal = Refusal(status, reason, str(error))
     if isinstance(error, StaleTerm):
         refusal.fields["term"] = error.term
+    if isinstance(error, TooManyReviews | AuthenticationUnavailable):
+        refusal.headers["Retry-After"] = str(REVIEWS_RETRY_AFTER_SECONDS)
     return refusal
 
 

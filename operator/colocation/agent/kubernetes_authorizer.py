@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 from kubernetes.aio import client, config
 
-from colocation.model.names import API_GROUP, TABLE_DATA_SUBRESOURCE, TABLE_PLURAL, TOKEN_AUDIENCE
+from colocation.model.names import API_GROUP, TABLE_DATA_SUBRESOURCE, TABLE_PLURAL, TOKEN_AUDIENCE, node_audience
 
 from .authorizer import Access, AuthenticationUnavailable, Identity
 
@@ -16,9 +16,14 @@ REQUEST_SECONDS = 10.0
 
 
 class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAuthorizer"]):
-    """TokenReview and SubjectAccessReview. Uses the pod's ServiceAccount, or ``KUBECONFIG`` when it is set."""
+    """TokenReview and SubjectAccessReview. Uses the pod's ServiceAccount, or ``KUBECONFIG`` when it is set.
 
-    def __init__(self) -> None:
+    Args:
+        node: the agent's.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node_audience = node_audience(node)
         self._api: client.ApiClient | None = None
 
     async def __aenter__(self) -> "KubernetesAuthorizer":
@@ -35,16 +40,19 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
         if self._api is not None:
             await self._api.close()
 
-    async def identify(self, token: str) -> Identity | None:
+    async def identify(self, token: str, peer: str = "") -> Identity | None:
         """See ``Authorizer``."""
-        review = client.V1TokenReview(spec=client.V1TokenReviewSpec(token=token, audiences=[TOKEN_AUDIENCE]))
+        asked = [TOKEN_AUDIENCE, self._node_audience]
+        review = client.V1TokenReview(spec=client.V1TokenReviewSpec(token=token, audiences=asked))
         answer = await self._ask(client.AuthenticationV1Api(self._api).create_token_review, review)
         status = answer.status
-        if not status.authenticated or TOKEN_AUDIENCE not in (status.audiences or ()):
+        matched = set(status.audiences or ()).intersection(asked)
+        if not status.authenticated or not matched:
             return None
         user = status.user
         extra = tuple(sorted((key, tuple(values)) for key, values in (user.extra or {}).items()))
-        return Identity(user.username, user.uid or "", tuple(user.groups or ()), extra)
+        groups = tuple(user.groups or ())
+        return Identity(user.username, user.uid or "", groups, extra, self._node_audience in matched)
 
     async def may(self, identity: Identity, access: Access) -> bool:
         """See ``Authorizer``."""

@@ -20,6 +20,8 @@ class Settings:
 
     ``disk_headroom_fraction``: the share of the disk that uploads leave free.
 
+    ``clone_account``: user name of the account of clone Jobs, which reads what its Job is for and nothing else.
+
     ``require_mount_point``: the data root has to be a whole file system, not a folder of one.
     """
 
@@ -38,6 +40,7 @@ class Settings:
     shutdown_seconds: float = 20.0
     log_format: str = "text"
     require_mount_point: bool = False
+    clone_account: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ _OPTIONS = (
     _Option("max-file-bytes", "largest file that may be uploaded", str(Settings.max_file_bytes)),
     _Option("shutdown-seconds", "how long running requests may end at a stop", str(Settings.shutdown_seconds)),
     _Option("require-mount-point", "true: the data root must be the mount point of a disk of its own", "false"),
+    _Option("clone-account", "user name of clone Jobs, system:serviceaccount:…", Settings.clone_account),
     _Option("log-format", f"how log lines look: {' or '.join(LOG_FORMATS)}", Settings.log_format),
 )
 
@@ -121,4 +125,5 @@ def _settings(given: Mapping[str, str]) -> Settings:
         shutdown_seconds=float(given["shutdown_seconds"]),
         log_format=given["log_format"],
         require_mount_point=given["require_mount_point"] == "true",
+        clone_account=given["clone_account"],
     )

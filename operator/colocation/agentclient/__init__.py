@@ -1,7 +1,7 @@
 """The one HTTPS client of the node agents: synchronous, pooled, safe to share between threads."""
 
 from .client import AgentClient, FileHead
-from .credentials import Credentials
+from .credentials import CallerCredentials, Credentials
 from .errors import (
     AgentError,
     BadRequest,
@@ -25,6 +25,7 @@ __all__ = [
     "AgentClient",
     "AgentError",
     "BadRequest",
+    "CallerCredentials",
     "Conflict",
     "Credentials",
     "DigestMismatch",

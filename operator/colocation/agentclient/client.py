@@ -26,7 +26,7 @@ from colocation.model.table_manifest import manifest_path
 
 from . import calls
 from .calls import Answer
-from .credentials import Credentials
+from .credentials import CallerCredentials
 from .errors import AgentError, Unreachable
 from .stream import CHUNK_BYTES, FileStream
 from .transport import Request, Timeouts, Transport, Urls
@@ -58,7 +58,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     def __init__(
         self,
         url: str | Urls,
-        credentials: Credentials,
+        credentials: CallerCredentials,
         timeouts: Timeouts | None = None,
         pool_size: int = 8,
         node: str = "",

@@ -4,6 +4,7 @@ import ssl
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from colocation.model.names import CA_PATH, TOKEN_PATH
 
@@ -15,6 +16,24 @@ class _Version:
     inode: int
     modified_nanoseconds: int
     bytes: int
+
+
+class CallerCredentials(Protocol):
+    """How a caller proves itself to an agent, and knows one."""
+
+    def token(self) -> str:
+        """The token to send.
+
+        Raises:
+            OSError: there is none.
+        """
+
+    def tls_context(self) -> ssl.SSLContext:
+        """A context that trusts only the agents' CA; a new object when that has changed.
+
+        Raises:
+            OSError: there is no CA.
+        """
 
 
 class Credentials:

@@ -12,7 +12,7 @@ import urllib3
 
 from colocation.model.names import AGENT_NODE_HEADER, AGENT_TLS_SERVER_NAME
 
-from .credentials import Credentials
+from .credentials import CallerCredentials
 from .errors import AgentError, Unauthorized, Unreachable, error_of_response
 
 SEND_BLOCK_BYTES = 1 << 20
@@ -78,7 +78,7 @@ class Transport:
     def __init__(
         self,
         urls: Urls,
-        credentials: Credentials,
+        credentials: CallerCredentials,
         timeouts: Timeouts,
         pool_size: int,
         node: str = "",

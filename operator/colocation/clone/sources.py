@@ -1,14 +1,11 @@
-"""The agents that a clone may pull from: the least busy first, the next one when it fails."""
+"""The agents that a clone may pull from: in the operator's order, the next one when one fails."""
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from colocation.agentclient import AgentClient, AgentError
+from colocation.agentclient import AgentClient
 from colocation.model.clone import CloneSource
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -23,13 +20,13 @@ class Sources:
     """Spreads transfers over the sources. Safe to share between threads.
 
     Args:
-        wanted: the sources, best first.
+        wanted: the sources, best first; the operator knows how busy each is. A clone may not ask agents that itself.
         connect: makes a client of a source.
     """
 
     def __init__(self, wanted: Sequence[CloneSource], connect: Callable[[CloneSource], AgentClient]) -> None:
         self._lock = threading.Lock()
-        self._sound = _least_busy_first([Source(source.node, connect(source)) for source in wanted])
+        self._sound = [Source(source.node, connect(source)) for source in wanted]
         self._failed: list[Source] = []
 
     def order(self, turn: int) -> tuple[Source, ...]:
@@ -48,18 +45,3 @@ class Sources:
                 if source in sources:
                     sources.remove(source)
             self._failed.append(source)
-
-
-def _least_busy_first(sources: list[Source]) -> list[Source]:
-    if len(sources) == 1:
-        return sources
-    transfers = {source.node: _active_transfers(source) for source in sources}
-    return sorted(sources, key=lambda source: transfers[source.node])  # stable: the given order decides ties
-
-
-def _active_transfers(source: Source) -> float:
-    try:
-        return source.client.status().active_transfers
-    except AgentError as error:
-        _log.warning("source %s is tried last: %s", source.node, error)
-        return float("inf")

@@ -17,6 +17,7 @@ from ..admin_api.last_pass import LastPass, Passes
 from ..admission import Known, admission_application
 from ..agentclient import Credentials
 from ..kube.agent_channel import HttpChannel
+from ..kube.agent_tokens import AgentTokens, TokenAccount
 from ..kube.api import CLAIMS, GROUPS, JOBS, PODS, TABLES, VOLUMES, Api, Resource
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
@@ -85,12 +86,14 @@ class Operator:
         self._failed = failed
         self._api = api
         self._wake = asyncio.Event()
-        self._connect_patiently = patient_client(credentials)
+        account = TokenAccount(settings.namespace, settings.service_account, settings.pod_name)
+        tokens = AgentTokens(api, account, credentials, lambda url: self._cluster.agent_at(url))
+        self._connect_patiently = patient_client(tokens.credentials)
         self._inventories = Inventories(
-            HttpChannel(credentials), now, self._wake.set, self._term, self.leadership.hear_term
+            HttpChannel(credentials, tokens), now, self._wake.set, self._term, self.leadership.hear_term
         )
         self._orders = AgentOrders(
-            order_client(credentials), self._inventories.ask_again, self.leadership.hear_term
+            order_client(tokens.credentials), self._inventories.ask_again, self.leadership.hear_term
         )
         self._cluster = LiveCluster(
             api, settings.namespace, now, self._inventories, access / "ca.crt", self._term, settings.taint_keys

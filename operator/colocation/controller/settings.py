@@ -30,7 +30,10 @@ class Settings(Frozen):
     ca_config_map: str = "colocation-agent-ca"
     clone_service_account: str = "colocation-clone"
     clone_user_id: int = Field(0, ge=0)
-    token_directory: str = Field(TOKEN_DIRECTORY, description="With token and ca.crt, to talk to agents.")
+    service_account: str = Field("colocation-operator", description="The operator's own; its tokens go to agents.")
+    token_directory: str = Field(
+        TOKEN_DIRECTORY, description="With ca.crt of the agents, and a token for those of the release before."
+    )
     spark_image: str = ""
     tolerated_taints: str = Field("", description="Keys, separated by commas: Nodes tainted so take new replicas.")
     disable_colocate_relocate: bool = False

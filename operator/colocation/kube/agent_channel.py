@@ -6,10 +6,12 @@ from typing import Protocol
 
 import aiohttp
 
-from ..agentclient import AgentError, Credentials, Unauthorized, Unreachable, error_of_response
+from ..agentclient import AgentError, CallerCredentials, Unauthorized, Unreachable, error_of_response
 from ..agentclient.calls import Call
 from ..model.names import AGENT_TLS_SERVER_NAME
+from .agent_tokens import AgentTokens
 
+UNAUTHORIZED = 401
 CONNECT_SECONDS = 2.0
 ANSWER_SECONDS = 10.0
 """How long an agent may take beyond the time that it was asked to hold its answer; then it counts as hung."""
@@ -47,17 +49,20 @@ class HttpChannel:
     """HTTPS by pod IP; the token and the agents' CA are read again when their files change.
 
     Args:
-        credentials: of the operator.
+        credentials: of the operator: the agents' CA, and the token where there are no ``tokens``.
+        tokens: for each agent its own.
     """
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: CallerCredentials, tokens: AgentTokens | None = None) -> None:
         self._credentials = credentials
+        self._tokens = tokens
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, url: str, call: Call, wait_seconds: float) -> tuple[int, bytes]:
         """See ``AgentChannel``."""
         try:
-            token, context = self._credentials.token(), self._credentials.tls_context()
+            token = await self._tokens.token(url) if self._tokens else self._credentials.token()
+            context = self._credentials.tls_context()
         except OSError as error:
             message = f"cannot read the token or the agents' CA: {error}; mount them as the chart does"
             raise Unauthorized(401, "NoCredentials", message) from error
@@ -80,6 +85,8 @@ class HttpChannel:
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             raise Unreachable(f"{call.method} {url}{call.target}: {str(error) or repr(error)}") from error
         if status not in call.accepted:
+            if status == UNAUTHORIZED and self._tokens:
+                self._tokens.refused(url)
             raise error_of_response(status, body)
         return status, body
 

@@ -51,6 +51,7 @@ VOLUMES = Resource("", "v1", "persistentvolumes")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 EVENTS = Resource("", "v1", "events")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts")
 
 
 class ApiError(ClusterError):
@@ -187,6 +188,11 @@ class Api:
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         """A new object; Conflict when its name is taken."""
         return await self._request("POST", resource.path(namespace), body, query=[("fieldManager", FIELD_MANAGER)])
+
+    async def create_token(self, namespace: str, account: str, spec: JsonObject) -> JsonObject:
+        """A TokenRequest with this ``spec`` for a ServiceAccount, as the API server answered it."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return await self._request("POST", SERVICE_ACCOUNTS.path(namespace, account, "token"), body)
 
     async def patch(
         self, resource: Resource, namespace: str, name: str, body: JsonObject, subresource: str = ""

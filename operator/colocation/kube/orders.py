@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..agentclient import AgentClient, AgentError, Credentials, StaleOrder, StaleTerm, Timeouts
+from ..agentclient import AgentClient, AgentError, CallerCredentials, StaleOrder, StaleTerm, Timeouts
 from .errors import ClusterError, StaleDecision
 
 Answer = TypeVar("Answer")
@@ -156,11 +156,11 @@ def _in_time(
         return error
 
 
-def order_client(credentials: Credentials) -> Callable[[str], AgentClient]:
-    """How to connect to an agent to tell it to do something."""
-    return lambda url: AgentClient(url, credentials, ORDER_TIMEOUTS, pool_size=2)
+def order_client(credentials: Callable[[str], CallerCredentials]) -> Callable[[str], AgentClient]:
+    """How to connect to an agent, with the credentials for its URL, to tell it to do something."""
+    return lambda url: AgentClient(url, credentials(url), ORDER_TIMEOUTS, pool_size=2)
 
 
-def patient_client(credentials: Credentials) -> Callable[[str], AgentClient]:
+def patient_client(credentials: Callable[[str], CallerCredentials]) -> Callable[[str], AgentClient]:
     """How to connect to an agent whose answer may take as long as it hashes."""
-    return lambda url: AgentClient(url, credentials, PATIENT_TIMEOUTS, pool_size=1)
+    return lambda url: AgentClient(url, credentials(url), PATIENT_TIMEOUTS, pool_size=1)

@@ -100,6 +100,7 @@ class LiveCluster:
         self._namespace_uids: dict[str, str] = {}
         self.listed_at: dict[Resource, int] = {}
         self._readers_urls: Mapping[str, str] = {}
+        self._agents_by_url: tuple[tuple[ObservedAgent, ...], dict[str, ObservedAgent]] = (), {}
 
     @property
     def _stores(self) -> Mapping[Resource, Store[Any]]:
@@ -117,6 +118,13 @@ class LiveCluster:
     def tables(self) -> tuple[ObservedTable, ...]:
         """The tables as the watches tell them now."""
         return self._tables.objects
+
+    def agent_at(self, url: str) -> ObservedAgent | None:
+        """The agent whose pod is at this URL, as the watches tell it now."""
+        if self._agents_by_url[0] is not self._agents.objects:
+            agents = self._agents.objects
+            self._agents_by_url = agents, {one.url: one for one in agents if one.url}
+        return self._agents_by_url[1].get(url)
 
     def take(self, resource: Resource, body: JsonObject, deleted: bool = False) -> bool:
         """An object as a watch or the answer to a write shows it; whether that changed anything that we look at."""

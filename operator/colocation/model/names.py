@@ -69,7 +69,10 @@ AGENT_NODE_HEADER = "Colocation-Node"
 """The node whose agent a caller means: addresses are given to others in time, and every agent has the same name."""
 
 TOKEN_AUDIENCE = "colocation.dev"
-"""Audience of the projected ServiceAccount tokens that agents accept."""
+"""Audience of the projected ServiceAccount tokens that all agents accept, for what tenants and clone Jobs may do."""
+LABEL_NODE_TOKENS = "colocation.dev/node-tokens"
+"""Of agents' pods, "true": the agent takes orders and inventory questions by tokens with its node's audience only. The
+agents of the release before know the general audience alone. A label, as kubelets may change pods' annotations."""
 TOKEN_DIRECTORY = "/var/run/secrets/colocation.dev"
 TOKEN_PATH = f"{TOKEN_DIRECTORY}/token"
 CA_PATH = f"{TOKEN_DIRECTORY}/ca.crt"
@@ -78,6 +81,11 @@ AGENTS_KEY = "agents.json"
 renews."""
 
 SPARK_CONFIG_MAP_SUFFIX = "-spark"
+
+
+def node_audience(node: str) -> str:
+    """The audience of tokens that are good at the agent of this node alone."""
+    return f"{TOKEN_AUDIENCE}/{node}"
 
 
 def spark_config_map_name(group: str) -> str:

@@ -147,6 +147,7 @@ class ObservedAgent:
 
     ``node_address``, ``node_port``: the node's IP, and its port that leads to the agent's; None and 0 = it has none.
     ``ready``: no probe of Kubernetes fails.
+    ``takes_node_tokens``: it knows the audience of its node; agents of the release before do not.
     """
 
     namespace: str
@@ -159,6 +160,7 @@ class ObservedAgent:
     node_address: str | None = None
     node_port: int = 0
     ready: bool = True
+    takes_node_tokens: bool = False
 
     @property
     def readers_url(self) -> str | None:

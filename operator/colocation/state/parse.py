@@ -27,6 +27,7 @@ from ..model.names import (
     ANNOTATION_ACCEPTED_DISK,
     ANNOTATION_ADOPTS,
     ANNOTATION_MARKED_UNSTABLE,
+    LABEL_NODE_TOKENS,
     ANNOTATION_RECOVERS,
     DATA_CLAIM,
     LABEL_BUCKET,
@@ -184,6 +185,7 @@ def parse_agent(body: JsonObject) -> ObservedAgent | None:
         ready=not any(_is_unready(one) for one in _objects(_object(body, "status"), "conditions")),
         node_address=_text(_object(body, "status").get("hostIP")) or None,
         node_port=_port_of_node(body),
+        takes_node_tokens=_texts(metadata, "labels").get(LABEL_NODE_TOKENS) == "true",
     )
 
 

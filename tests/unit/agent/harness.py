@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity
+from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity, TooManyReviews
 from colocation.agent.server import RunningAgent, running_agent
 from colocation.agent.settings import Settings
 from colocation.agentclient import AgentClient, Credentials, Timeouts
@@ -29,6 +29,7 @@ from colocation.model.names import AGENT_TLS_SERVER_NAME
 
 ADMIN_TOKEN = "token-of-admin"
 SHOP_READER_TOKEN = "token-of-shop-reader"
+ADMIN = Identity("admin", is_for_this_node=True)
 
 Truth = TypeVar("Truth")
 
@@ -48,18 +49,21 @@ class FakeAuthorizer:
 
     available: bool = True
     asked: int = 0
+    too_many: bool = False
     rights: dict[str, set[tuple[str, str]]] = field(
         default_factory=lambda: {
             "admin": {("*", "*")},
             "shop-reader": {("get", "shop")},
         }
     )
+    callers: dict[str, Identity] = field(
+        default_factory=lambda: {ADMIN_TOKEN: ADMIN, SHOP_READER_TOKEN: Identity("shop-reader")}
+    )
 
-    async def identify(self, token: str) -> Identity | None:
+    async def identify(self, token: str, peer: str = "") -> Identity | None:
         """See ``Authorizer``."""
         self._ask()
-        users = {ADMIN_TOKEN: "admin", SHOP_READER_TOKEN: "shop-reader"}
-        return Identity(users[token]) if token in users else None
+        return self.callers.get(token)
 
     async def may(self, identity: Identity, access: Access) -> bool:
         """See ``Authorizer``."""
@@ -68,6 +72,8 @@ class FakeAuthorizer:
 
     def _ask(self) -> None:
         self.asked += 1
+        if self.too_many:
+            raise TooManyReviews("ask again in a moment")
         if not self.available:
             raise AuthenticationUnavailable("the API server cannot be reached")
 

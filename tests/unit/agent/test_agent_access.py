@@ -1,11 +1,13 @@
 """Who may do what: no token, no right and no API server tell nothing and change nothing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from colocation.agent.authorizer import Identity
 from colocation.agentclient import AgentClient, AgentError, Forbidden, Unauthorized
-from colocation.model.agent import DeletionProof, InventoryRequest
+from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import ADMIN_TOKEN, SHOP_READER_TOKEN, AgentThread
@@ -102,3 +104,110 @@ def test_a_refused_upload_of_a_large_file_says_why(loaded: AgentThread) -> None:
     """The caller who still sends when the answer comes gets the answer, not a broken connection."""
     with loaded.client(SHOP_READER_TOKEN) as client, pytest.raises(Forbidden):
         client.put_file(*TABLE.path, data_path(1), bytes(64 << 20))
+
+
+GENERAL_TOKEN, CLONE_TOKEN = "token-of-old-operator", "token-of-clone"
+OPERATORS_CALLS = [name for name in CALLS if name not in ("get", "get missing", "put", "verify")]
+
+
+@pytest.mark.parametrize("call", [pytest.param(CALLS[name], id=name) for name in OPERATORS_CALLS])
+def test_what_is_the_operators_needs_a_token_for_this_node(loaded: AgentThread, call: Call) -> None:
+    """All rights and the general audience: such a token could be replayed at every node, so it is good for none."""
+    loaded.authorizer.callers[GENERAL_TOKEN] = Identity("admin")
+    with loaded.client(GENERAL_TOKEN) as client, pytest.raises(Forbidden) as caught:
+        call(client)
+    assert caught.value.reason == "WrongAudience"
+    assert "colocation.dev/node-1" in caught.value.message
+    assert on_disk(loaded.settings.data_root, TABLE.path, data_path(0)).read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("right", [True, False], ids=["with the right", "without"])
+def test_tenants_go_on_by_general_tokens(loaded: AgentThread, right: bool) -> None:
+    """Spark reads and loads on all nodes with one token."""
+    loaded.authorizer.callers[GENERAL_TOKEN] = Identity("admin" if right else "shop-reader")
+    with loaded.client(GENERAL_TOKEN) as client:
+        with client.get_file(*TABLE.path, data_path(0)) as stream:
+            assert stream.read() == b"content"
+        if right:
+            assert client.put_file(*TABLE.path, data_path(1), b"new").bytes == 3
+
+
+@pytest.fixture
+def clones(agent: AgentThread) -> AgentThread:
+    """An agent that has been asked about a table of a group, and has files of two buckets of it and of another one."""
+    agent.authorizer.rights["clone"] = {("get", "shop"), ("get", "bank")}
+    agent.running.node.settings = replace(agent.settings, clone_account="clone")
+    with agent.client() as client:
+        for table in (TABLE, OTHER):
+            for bucket in (0, 1):
+                client.put_file(*table.path, data_path(bucket), b"content")
+        asked = AskedTable(reference=TableReference(namespace="shop", directory=TABLE.path.directory),
+                           uid="0a1b2c3d-table", group_uid="77777777-group")  # fmt: skip
+        client.inventory(InventoryRequest(session="one", number=1, changed=(asked,)))
+    return agent
+
+
+def clone_of(name: str) -> Identity:
+    """The clones' account, by a token that is bound to the pod of this name."""
+    return Identity("clone", extra=(("authentication.kubernetes.io/pod-name", (name,)),))
+
+
+@pytest.mark.parametrize("uid", ["77777777", "0a1b2c3d"], ids=["of its group", "on its way to another group"])
+def test_a_clone_reads_what_its_job_is_for(clones: AgentThread, uid: str) -> None:
+    """Its bucket, alone or with others, as its pod's name says."""
+    clones.authorizer.callers[CLONE_TOKEN] = clone_of(f"clone-{uid}-b00001-deadbeef-x7k2p")
+    with clones.client(CLONE_TOKEN) as client:
+        with client.get_file(*TABLE.path, data_path(1)) as stream:
+            assert stream.read() == b"content"
+        assert [frame.content for frame in client.get_files(*TABLE.path, (data_path(1),))] == [b"content"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "call"),
+    [
+        pytest.param("clone-77777777-b00001-deadbeef-x7k2p", lambda one: one.get_file(*TABLE.path, data_path(0)),
+                     id="another bucket"),
+        pytest.param("clone-77777777-b00001-deadbeef-x7k2p",
+                     lambda one: list(one.get_files(*TABLE.path, (data_path(1), data_path(0)))), id="among others"),
+        pytest.param("clone-77777777-b00001-deadbeef-x7k2p", lambda one: one.head_file(*TABLE.path, data_path(0)),
+                     id="its size"),
+        pytest.param("clone-77777777-b00001-deadbeef-x7k2p", lambda one: one.get_file(*OTHER.path, data_path(1)),
+                     id="a table of another group"),
+        pytest.param("clone-77777777-b00001-deadbeef-x7k2p",
+                     lambda one: one.verify(*OTHER.path, OTHER.manifest), id="verification of it"),
+        pytest.param("clone-88888888-b00001-deadbeef-x7k2p", lambda one: one.get_file(*TABLE.path, data_path(1)),
+                     id="another group's Job"),
+        pytest.param("other-77777777-b00001-deadbeef-x7k2p", lambda one: one.get_file(*TABLE.path, data_path(1)),
+                     id="no Job's pod"),
+    ],
+)  # fmt: skip
+def test_a_clone_reads_nothing_else(clones: AgentThread, pod: str, call: Call) -> None:
+    """Its account may get all tables; the agent holds each token to its Job."""
+    clones.authorizer.callers[CLONE_TOKEN] = clone_of(pod)
+    with clones.client(CLONE_TOKEN) as client, pytest.raises(Forbidden):
+        call(client)
+
+
+def test_a_token_of_the_clones_that_no_pod_has_reads_nothing(clones: AgentThread) -> None:
+    """Kubelets get tokens that are bound to pods of theirs only."""
+    clones.authorizer.callers[CLONE_TOKEN] = Identity("clone")
+    with clones.client(CLONE_TOKEN) as client, pytest.raises(Forbidden, match="bound to a clone Job's pod"):
+        client.get_file(*TABLE.path, data_path(1))
+
+
+def test_a_clone_waits_for_an_agent_that_was_not_asked_yet(agent: AgentThread) -> None:
+    """An agent that has just started does not know whose tables lie there: 503, which passes."""
+    agent.authorizer.rights["clone"] = {("get", "shop")}
+    agent.authorizer.callers[CLONE_TOKEN] = clone_of("clone-77777777-b00001-deadbeef-x7k2p")
+    agent.running.node.settings = replace(agent.settings, clone_account="clone")
+    with agent.client(CLONE_TOKEN) as client, pytest.raises(AgentError) as caught:
+        client.get_file(*TABLE.path, data_path(1))
+    assert (caught.value.status, caught.value.reason, caught.value.may_pass) == (503, "NotAskedYet", True)
+
+
+def test_who_is_turned_away_is_told_when_to_come_back(loaded: AgentThread) -> None:
+    """429, which clients take for something that passes."""
+    loaded.authorizer.too_many = True
+    answer = loaded.raw_request("GET", "/v1/status")
+    assert (answer.status, answer.reason) == (429, "TooManyReviews")
+    assert int(answer.headers["Retry-After"]) > 0

@@ -11,10 +11,9 @@ from colocation.agent.authorizer import (
     Access,
     AuthenticationUnavailable,
     CachedAuthorizer,
-    Identity,
 )
 
-from .harness import ADMIN_TOKEN, FakeAuthorizer
+from .harness import ADMIN, ADMIN_TOKEN, FakeAuthorizer
 
 READ = Access("get", "shop", "orders")
 
@@ -35,12 +34,12 @@ async def test_an_answer_is_used_for_a_minute() -> None:
     cached = CachedAuthorizer(inner, clock)
     for seconds in (0.0, MAX_ANSWER_SECONDS - 1):
         clock.now = seconds
-        assert await cached.identify(ADMIN_TOKEN) == Identity("admin")
-        assert await cached.may(Identity("admin"), READ) is True
+        assert await cached.identify(ADMIN_TOKEN) == ADMIN
+        assert await cached.may(ADMIN, READ) is True
     assert inner.asked == 2
     inner.rights["admin"] = set()
     clock.now = MAX_ANSWER_SECONDS
-    assert await cached.may(Identity("admin"), READ) is False
+    assert await cached.may(ADMIN, READ) is False
 
 
 async def test_a_refusal_is_used_for_less_long() -> None:
@@ -61,7 +60,7 @@ async def test_one_question_at_a_time() -> None:
     inner = FakeAuthorizer()
     cached = CachedAuthorizer(inner)
     answers = await asyncio.gather(*(cached.identify(ADMIN_TOKEN) for _ in range(100)))
-    assert set(answers) == {Identity("admin")}
+    assert set(answers) == {ADMIN}
     assert inner.asked == 1
 
 
@@ -72,7 +71,7 @@ async def test_failures_are_not_remembered() -> None:
     with pytest.raises(AuthenticationUnavailable):
         await cached.identify(ADMIN_TOKEN)
     inner.available = True
-    assert await cached.identify(ADMIN_TOKEN) == Identity("admin")
+    assert await cached.identify(ADMIN_TOKEN) == ADMIN
 
 
 async def test_the_memory_is_bounded() -> None:
@@ -96,4 +95,4 @@ async def test_a_caller_who_goes_away_does_not_fail_the_others() -> None:
     staying = asyncio.ensure_future(cached.identify(ADMIN_TOKEN))
     await asyncio.sleep(0)
     leaving.cancel()
-    assert await staying == Identity("admin")
+    assert await staying == ADMIN

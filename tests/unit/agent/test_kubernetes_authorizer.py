@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -67,11 +67,25 @@ async def api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 async def test_asks_who_a_token_belongs_to(api_server: ApiServer) -> None:
     """TokenReview with the agents' audience; user, uid, groups and extra come back."""
     api_server.status = {"authenticated": True, "audiences": ["colocation.dev"], "user": USER}
-    async with KubernetesAuthorizer() as authorizer:
+    async with KubernetesAuthorizer("node-1") as authorizer:
         assert await authorizer.identify("secret") == LOADER
     assert api_server.asked == [
-        ("/apis/authentication.k8s.io/v1/tokenreviews", {"token": "secret", "audiences": ["colocation.dev"]})
+        (
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            {"token": "secret", "audiences": ["colocation.dev", "colocation.dev/node-1"]},
+        )
     ]
+
+
+@pytest.mark.parametrize(
+    "audiences",
+    [["colocation.dev/node-1"], ["colocation.dev", "colocation.dev/node-1"]],
+)
+async def test_a_token_for_this_node_is_told_from_a_general_one(api_server: ApiServer, audiences: list[str]) -> None:
+    """What the API server says that the token is for, not what was asked."""
+    api_server.status = {"authenticated": True, "audiences": audiences, "user": USER}
+    async with KubernetesAuthorizer("node-1") as authorizer:
+        assert await authorizer.identify("secret") == replace(LOADER, is_for_this_node=True)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +94,14 @@ async def test_asks_who_a_token_belongs_to(api_server: ApiServer) -> None:
         pytest.param({"authenticated": False, "error": "token has expired"}, id="refused"),
         pytest.param({"authenticated": True, "user": USER}, id="server that ignores audiences"),
         pytest.param({"authenticated": True, "audiences": ["https://kubernetes"], "user": USER}, id="other audience"),
+        pytest.param({"authenticated": True, "audiences": ["colocation.dev/node-2"], "user": USER}, id="other node"),
+        pytest.param({"authenticated": False, "audiences": ["colocation.dev/node-1"], "user": USER}, id="neither"),
     ],
 )
 async def test_other_tokens_are_nobodys(api_server: ApiServer, status: dict[str, object]) -> None:
     """Only a token for the agents' audience is accepted."""
     api_server.status = status
-    async with KubernetesAuthorizer() as authorizer:
+    async with KubernetesAuthorizer("node-1") as authorizer:
         assert await authorizer.identify("secret") is None
 
 
@@ -93,7 +109,7 @@ async def test_other_tokens_are_nobodys(api_server: ApiServer, status: dict[str,
 async def test_asks_what_a_caller_may_do(api_server: ApiServer, allowed: bool) -> None:
     """SubjectAccessReview on colocatedtables/data, for the whole identity."""
     api_server.status = {"allowed": allowed}
-    async with KubernetesAuthorizer() as authorizer:
+    async with KubernetesAuthorizer("node-1") as authorizer:
         assert await authorizer.may(LOADER, Access("create", "shop", "orders")) is allowed
     path, spec = api_server.asked[0]
     assert path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -113,7 +129,7 @@ async def test_asks_what_a_caller_may_do(api_server: ApiServer, allowed: bool) -
 async def test_errors_are_no_refusals(api_server: ApiServer, code: int) -> None:
     """When the question cannot be asked, that is said: neither yes nor no."""
     api_server.code = code
-    async with KubernetesAuthorizer() as authorizer:
+    async with KubernetesAuthorizer("node-1") as authorizer:
         with pytest.raises(AuthenticationUnavailable, match=str(code)):
             await authorizer.identify("secret")
 
@@ -123,6 +139,6 @@ async def test_an_api_server_that_is_away(api_server: ApiServer, tmp_path: Path)
     kubeconfig = json.loads((tmp_path / "kubeconfig").read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
     (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
-    async with KubernetesAuthorizer() as authorizer:
+    async with KubernetesAuthorizer("node-1") as authorizer:
         with pytest.raises(AuthenticationUnavailable, match="cannot be reached"):
             await authorizer.may(LOADER, Access("list"))

@@ -9,7 +9,8 @@ import pytest
 from .conftest import CHART, Render
 
 OF_STATUS = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
-POLICIES = {*OF_STATUS, "colocation-data-pods", "colocation-data-volumes"}
+ON_THE_OPERATOR = {"colocation-own-config-maps"}
+POLICIES = {*OF_STATUS, *ON_THE_OPERATOR, "colocation-data-pods", "colocation-data-volumes"}
 
 
 def policies(objects: list[dict[str, Any]], kind: str = "ValidatingAdmissionPolicy") -> dict[str, dict[str, Any]]:
@@ -21,7 +22,7 @@ def test_policies_are_bound_and_deny(render: Render) -> None:
     objects = render()
     found = policies(objects)
     bindings = policies(objects, "ValidatingAdmissionPolicyBinding")
-    assert found.keys() == bindings.keys() == POLICIES
+    assert found.keys() == bindings.keys() == POLICIES | ON_THE_OPERATOR
     assert all(spec["failurePolicy"] == "Fail" for spec in found.values())
     assert all(spec == {"policyName": name, "validationActions": ["Deny"]} for name, spec in bindings.items())
 
@@ -45,12 +46,19 @@ def test_the_operator_makes_volumes_below_the_data_root_only(render: Render) -> 
     assert "== '/disk/' + variables.namespace" in where["expression"]
 
 
+def test_the_operator_is_held_to_its_own_config_maps(render: Render) -> None:
+    """The one policy that is about it."""
+    [condition] = policies(render())["colocation-own-config-maps"]["matchConditions"]
+    account = "system:serviceaccount:colocation-system:colocation-operator"
+    assert condition["expression"] == f"request.userInfo.username == '{account}'"
+
+
 def test_policies_can_be_left_out(render: Render) -> None:
     """With the webhooks, they are one of two lines of defence; the operator is the third."""
     assert not policies(render(**{"admissionPolicy.enabled": "false"}))
 
 
-@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 6)])
+@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 7)])
 def test_policies_need_kubernetes_1_30(helm: Path, version: str, count: int) -> None:
     """Before that the API server does not know them, and would refuse the whole release."""
     command = [str(helm), "template", "colocation", str(CHART), "--kube-version", version]

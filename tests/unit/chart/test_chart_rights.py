@@ -31,12 +31,10 @@ def test_agents_only_ask_who_a_caller_is_and_what_it_may(render: Render) -> None
 
 
 def test_clones_only_read_data(render: Render) -> None:
-    """A clone Job reads other agents' files, asks them who is busy, and has no token for the API server."""
+    """A clone Job reads other agents' files, lists none of their tables, and has no token for the API server."""
     objects = render()
     role = one(objects, "ClusterRole", "colocation-clone")
-    assert rights(role) == {
-        ("colocation.dev", "colocatedtables/data", "get"), ("colocation.dev", "colocatedtables/data", "list"),
-    }  # fmt: skip
+    assert rights(role) == {("colocation.dev", "colocatedtables/data", "get")}
     assert one(objects, "ServiceAccount", "colocation-clone")["automountServiceAccountToken"] is False
 
 
@@ -63,6 +61,21 @@ def test_the_operator_deletes_no_claims_but_its_own(render: Render) -> None:
     assert [(rule.get("resourceNames"), rule["verbs"]) for rule in of_claims] == [
         (None, ["list", "watch", "create"]), ([DATA_CLAIM], ["get", "delete"]),
     ]  # fmt: skip
+
+
+def test_the_operator_makes_tokens_of_its_own_account_only(render: Render) -> None:
+    """For agents; of any other account it would be that one."""
+    objects = render()
+    rules = [rule for item in objects for rule in item.get("rules", []) if "serviceaccounts/token" in rule["resources"]]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in rules] == [(["colocation-operator"], ["create"])]
+    assert rules[0] in one(objects, "Role", "colocation-operator")["rules"]
+
+
+def test_administrators_may_do_what_the_commands_do(render: Render) -> None:
+    """On Nodes: list, label, annotate. Whole collections nobody deletes."""
+    admin = rights(one(render(), "ClusterRole", "colocation-admin"))
+    assert {verb for _, resource, verb in admin if resource == "nodes"} == {"get", "list", "patch"}
+    assert "deletecollection" not in {verb for _, _, verb in admin}
 
 
 def test_one_lease_is_the_operators_and_everybody_may_read_it(render: Render) -> None:

@@ -12,7 +12,9 @@ from cryptography import x509
 
 from colocation.agent.server import CLOSING_SECONDS
 from colocation.agent.settings import Settings
+from colocation.manifests.clone_job import CloneJobSettings
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE, TOKEN_DIRECTORY
+from colocation.state.parse import parse_agent
 
 from .conftest import CHART, REPOSITORY, ChartRefused, Render, one, only_container, variables
 
@@ -168,6 +170,18 @@ def test_the_operator_has_a_token_for_agents(render: Render) -> None:
     assert certificate["configMap"]["name"] == "colocation-agent-ca"
     mounts = {item["name"]: item["mountPath"] for item in only_container(workload)["volumeMounts"]}
     assert mounts["access"] == TOKEN_DIRECTORY
+
+
+def test_agents_are_marked_as_those_that_take_tokens_of_their_node(render: Render) -> None:
+    """So the operator sends them no other; and they know which account is the clones'."""
+    workload = agent(render())
+    metadata = workload["spec"]["template"]["metadata"]
+    known = parse_agent({"metadata": metadata, "spec": {"nodeName": "node-1"}})
+    assert known is not None
+    assert known.takes_node_tokens
+    account = CloneJobSettings.model_fields["service_account"].default
+    told = variables(workload)["COLOCATION_CLONE_ACCOUNT"]
+    assert told == f"system:serviceaccount:colocation-system:{account}"
 
 
 @pytest.mark.parametrize(

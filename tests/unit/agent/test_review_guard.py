@@ -1,0 +1,183 @@
+"""What a forger can make the agent ask the API server, and that nobody else pays for it."""
+
+import asyncio
+
+import pytest
+
+from colocation.agent.authorizer import Access, AuthenticationUnavailable, CachedAuthorizer, Identity, TooManyReviews
+from colocation.agent.review_guard import ACCOUNT_BOUNDS, CLOCK_LEEWAY_SECONDS, PEER_BOUNDS, ReviewGuard
+
+from .tokens import token
+
+READ = Access("get", "shop", "orders")
+NOW = 1_800_000_000.0
+GOOD = token(expires_at=NOW + 3600)
+LOADER = Identity("loader")
+
+
+class ApiServer:
+    """Knows one token, and counts what it is asked; ``gate`` holds its answers back."""
+
+    def __init__(self) -> None:
+        self.asked = self.at_once = self.most_at_once = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.allowed: set[str] = {"orders"}
+
+    async def identify(self, token: str, peer: str = "") -> Identity | None:
+        """See ``Authorizer``."""
+        await self._answer()
+        return LOADER if token == GOOD else None
+
+    async def may(self, identity: Identity, access: Access) -> bool:
+        """See ``Authorizer``."""
+        await self._answer()
+        return access.table in self.allowed
+
+    async def _answer(self) -> None:
+        self.asked += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await self.gate.wait()
+        finally:
+            self.at_once -= 1
+
+
+class Clock:
+    """Seconds, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def server() -> ApiServer:
+    return ApiServer()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def guard(server: ApiServer, clock: Clock) -> ReviewGuard:
+    return ReviewGuard(server, "node-1", lambda: NOW, clock)
+
+
+def forged(number: int) -> str:
+    """A token that only the API server knows to be forged."""
+    return token(expires_at=NOW + 3600, number=number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("secret", id="no JWT"),
+        pytest.param(token("https://kubernetes.default.svc", NOW + 60), id="for the API server"),
+        pytest.param(token("colocation.dev/node-2", NOW + 60), id="for another node"),
+        pytest.param(token(expires_at=NOW - CLOCK_LEEWAY_SECONDS - 1), id="ended"),
+    ],
+)
+async def test_what_cannot_be_good_is_not_asked_about(server: ApiServer, guard: ReviewGuard, text: str) -> None:
+    """It costs the API server nothing."""
+    assert await guard.identify(text, "10.0.0.1") is None
+    assert server.asked == 0
+
+
+@pytest.mark.parametrize(
+    "text", [GOOD, token("colocation.dev/node-1", NOW + 60), token(["x", "colocation.dev"], NOW - 60)]
+)
+async def test_what_may_be_good_is_asked_about(server: ApiServer, guard: ReviewGuard, text: str) -> None:
+    """How it looks lets nobody in: the API server decides, also for a node whose clock is some minutes off."""
+    assert await guard.identify(text) == (LOADER if text == GOOD else None)
+    assert server.asked == 1
+
+
+async def test_the_wall_clock_is_read_once(server: ApiServer, clock: Clock) -> None:
+    """A step of it turns nobody away; what passes is counted by a clock that does not step."""
+    wall = Clock()
+    wall.now = NOW
+    guard = ReviewGuard(server, "node-1", wall, clock)
+    wall.now = NOW + 10**6
+    assert await guard.identify(GOOD) == LOADER
+    clock.now += 3600 + CLOCK_LEEWAY_SECONDS + 1
+    assert await guard.identify(GOOD) is None
+
+
+async def test_a_forger_is_turned_away_and_nobody_else(server: ApiServer, guard: ReviewGuard, clock: Clock) -> None:
+    """A thousand forged tokens from one address cost a bounded number of questions; other addresses go on."""
+    answers = [await _outcome(guard.identify(forged(number), "10.0.0.9")) for number in range(1000)]
+    assert server.asked <= PEER_BOUNDS.refusals + 1
+    assert answers[-1] is TooManyReviews
+    assert await guard.identify(GOOD, "10.0.0.1") == LOADER
+    clock.now += 100 / PEER_BOUNDS.refusals_per_second
+    assert await guard.identify(GOOD, "10.0.0.9") == LOADER
+
+
+async def test_callers_of_unknown_address_are_not_counted_together(server: ApiServer, guard: ReviewGuard) -> None:
+    """Behind a proxy that tells no addresses a forger must not lock out everybody."""
+    for number in range(1000):
+        assert await guard.identify(forged(number)) is None
+    assert await guard.identify(GOOD) == LOADER
+
+
+async def test_good_tokens_are_never_too_many(server: ApiServer, guard: ReviewGuard) -> None:
+    """A thousand pods behind one address: what is granted is not counted against them."""
+    for _ in range(1000):
+        assert await guard.identify(GOOD, "10.0.0.1") == LOADER
+
+
+async def test_few_questions_are_under_way_for_one_address(server: ApiServer, guard: ReviewGuard) -> None:
+    """A slow API server is not buried; who finds too many waiting is told to come back."""
+    server.gate.clear()
+    count = PEER_BOUNDS.waiting + 10
+    tasks = [asyncio.ensure_future(_outcome(guard.identify(forged(n), "10.0.0.9"))) for n in range(count)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert server.asked == PEER_BOUNDS.at_once
+    assert sum(task.done() and task.result() is TooManyReviews for task in tasks) == 10
+    server.gate.set()
+    await asyncio.gather(*tasks)
+    assert server.most_at_once == PEER_BOUNDS.at_once
+
+
+async def test_rights_that_are_refused_are_bounded(server: ApiServer, guard: ReviewGuard) -> None:
+    """An account that asks for one foreign table after the other; what another account may is asked all the same."""
+    for number in range(int(ACCOUNT_BOUNDS.refusals) + 50):
+        await _outcome(guard.may(LOADER, Access("get", "bank", f"table-{number}")))
+    assert server.asked <= ACCOUNT_BOUNDS.refusals + 1
+    assert await guard.may(Identity("other"), READ) is True
+
+
+async def test_an_answer_that_did_not_come_is_no_refusal(server: ApiServer, guard: ReviewGuard) -> None:
+    """While the API server is away nobody uses up what they may be refused."""
+    async def fail() -> None:
+        raise AuthenticationUnavailable("away")
+
+    server._answer = fail  # type: ignore[method-assign]
+    for _ in range(int(PEER_BOUNDS.refusals) + 10):
+        with pytest.raises(AuthenticationUnavailable):
+            await guard.identify(GOOD, "10.0.0.1")
+
+
+async def test_forged_tokens_push_out_no_good_answer(server: ApiServer, clock: Clock) -> None:
+    """What is refused is remembered apart from what is granted."""
+    cached = CachedAuthorizer(server, clock)
+    assert await cached.identify(GOOD) == LOADER
+    for number in range(5000):
+        await cached.identify(forged(number))
+    asked = server.asked
+    assert await cached.identify(GOOD) == LOADER
+    assert server.asked == asked
+
+
+async def _outcome(answer: "asyncio.Future[object]") -> object:  # type: ignore[type-arg]
+    try:
+        return await answer
+    except TooManyReviews:
+        return TooManyReviews
