@@ -10,7 +10,7 @@ from colocation.model.conditions import Reason
 from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.paths import TablePath, table_path
 
-from . import deletions, files, inventory_requests, tables
+from . import deletions, files, inventory_requests, tables, uploads
 from .authorizer import Access, Authorizer, Identity
 from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
@@ -38,7 +38,7 @@ class AgentApi:
     def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
         self._node = node
         self._authorizer = authorizer
-        self._damage = DamageChecks(node)
+        self.damage = DamageChecks(node)
 
     def application(self) -> web.Application:
         """The aiohttp application of the HTTPS port."""
@@ -118,11 +118,12 @@ class AgentApi:
                 return Access("list"), lambda: tables.status(node)
             case "POST", "v1", "inventory":
                 return Access("list"), lambda: inventory_requests.inventory(node, request)
-            case ("GET" | "HEAD" | "PUT") as method, "v1", "files", _, _, _, *_:
+            case "PUT", "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
-                verb = "create" if method == "PUT" else "get"
-                serve = files.put_file if method == "PUT" else files.get_file
-                return _on(target.table, verb), lambda: serve(node, request, target)
+                return _on(target.table, "create"), lambda: uploads.put_file(node, request, user, target)
+            case ("GET" | "HEAD"), "v1", "files", _, _, _, *_:
+                target = file_target(segments[2:])
+                return _on(target.table, "get"), lambda: files.get_file(node, request, user, target)
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
@@ -141,7 +142,7 @@ class AgentApi:
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
             case "POST", "damage":
-                return _on(table, "get"), lambda: self._damage.report(request, table)
+                return _on(table, "get"), lambda: self.damage.report(request, table)
             case "POST", "collect":
                 return _on(table, "delete"), lambda: deletions.collect(node, request, user, table)
             case "POST", "recycle":

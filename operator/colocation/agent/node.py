@@ -16,6 +16,7 @@ from .answers import Answers
 from .bell import Bell
 from .conversation import Conversation
 from .metrics import Metrics
+from .reads import RunningReads
 from .settings import Settings
 
 READ_THREADS = 16
@@ -39,13 +40,14 @@ class NodeState:
         self.health = DiskHealth(root, settings.node, settings.require_mount_point)
         self.answers = Answers(settings.node, root, self.inventory, self.conversation, self.health)
         self.bell = Bell()
-        self.active_transfers = 0
         self.answered_at = 0.0
         self.stopping = False
         self.turns_away = False
         self._running_requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._other_transfers = 0
+        self.reads = RunningReads(metrics, self._note_running)
         self._read_threads = ThreadPoolExecutor(READ_THREADS, "read")
         self._write_threads = ThreadPoolExecutor(WRITE_THREADS, "write")
         self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
@@ -67,13 +69,17 @@ class NodeState:
     def request(self) -> Iterator[None]:
         """Counts a request that is being served."""
         self._running_requests += 1
-        self._idle.clear()
+        self._note_running()
         try:
             yield
         finally:
             self._running_requests -= 1
-            if not self._running_requests:
-                self._idle.set()
+            self._note_running()
+
+    @property
+    def active_transfers(self) -> int:
+        """Files being sent or received now."""
+        return self._other_transfers + len(self.reads)
 
     async def finish(self, seconds: float) -> None:
         """Take no new requests, and wait until those that are being served have ended, at most so long."""
@@ -112,14 +118,14 @@ class NodeState:
 
     @contextlib.contextmanager
     def transfer(self) -> Iterator[None]:
-        """Counts a file being sent or received."""
-        self.active_transfers += 1
-        self.metrics.active_transfers.set(self.active_transfers)
+        """Counts a file being received, or files that are sent without the front's help."""
+        self._other_transfers += 1
+        self._note_running()
         try:
             yield
         finally:
-            self.active_transfers -= 1
-            self.metrics.active_transfers.set(self.active_transfers)
+            self._other_transfers -= 1
+            self._note_running()
 
     @contextlib.contextmanager
     def room_for(self, content_bytes: int) -> Iterator[None]:
@@ -142,6 +148,13 @@ class NodeState:
             yield
         finally:
             self._announced_bytes -= content_bytes
+
+    def _note_running(self) -> None:
+        self.metrics.active_transfers.set(self.active_transfers)
+        if self._running_requests or self.reads:
+            self._idle.clear()
+        else:
+            self._idle.set()
 
     def status(self) -> AgentReport:
         """The report without tables."""
