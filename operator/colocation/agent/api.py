@@ -1,4 +1,4 @@
-"""The agents' API: who calls, what they ask for, whether they may, and then the work, in this order."""
+"""The agents' API but for reads of files: who calls, what they ask for, whether they may, then the work, in this order."""
 
 import errno
 import logging
@@ -11,7 +11,8 @@ from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables, uploads
-from .authorizer import Access, Authorizer, Identity
+from .access import Gate
+from .authorizer import Access
 from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
@@ -25,19 +26,15 @@ MAX_BODY_BYTES = 64 << 20
 CUT_OFF = 499
 """In the metrics: the caller went away, or the disk failed in the middle of an answer."""
 
-RETRY_AFTER_SECONDS = 2
-"""Callers that heed it come back when the next process may listen; the others have a back-off of their own."""
-
-_BEARER = "Bearer "
 _log = logging.getLogger(__name__)
 
 
 class AgentApi:
     """Dispatches requests. Everything but a valid token and right gets an answer that tells nothing else."""
 
-    def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
+    def __init__(self, node: NodeState, gate: Gate) -> None:
         self._node = node
-        self._authorizer = authorizer
+        self._gate = gate
         self.damage = DamageChecks(node)
 
     def application(self) -> web.Application:
@@ -53,9 +50,7 @@ class AgentApi:
             return await self._answer(request)
 
     def _turn_away(self) -> web.Response:
-        """For callers to come back: by then the next process listens at the same address."""
-        message = f"the agent of node {self._node.settings.node} is being stopped; ask again, or ask another replica"
-        response = error_response(Refusal(503, "Stopping", message, {"Retry-After": str(RETRY_AFTER_SECONDS)}))
+        response = error_response(self._gate.stopping())
         response.force_close()
         self._node.metrics.requests.labels("none", "503").inc()
         return response
@@ -63,12 +58,11 @@ class AgentApi:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         verb = "none"
         try:
-            identity = await self._identity(request)
+            identity = await self._gate.identity(request.headers.get("Authorization", ""))
             access, handler = self._route(request, identity.user)
             verb = access.verb
-            if not await self._authorizer.may(identity, access):
-                raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
-            _refuse_other_node(request, self._node.settings.node)
+            await self._gate.check_access(identity, access)
+            self._gate.check_node(request.headers.get(AGENT_NODE_HEADER))
             response = await handler()
         except Refusal as refusal:
             response = error_response(refusal)
@@ -90,20 +84,6 @@ class AgentApi:
         _log.error("%s %s failed", request.method, request.path, exc_info=error)
         return Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}")
 
-    async def _identity(self, request: web.Request) -> Identity:
-        header = request.headers.get("Authorization", "")
-        identity = None
-        if header.startswith(_BEARER):
-            identity = await self._authorizer.identify(header.removeprefix(_BEARER).strip())
-        if identity is None:
-            raise Refusal(
-                401,
-                "Unauthorized",
-                "send Authorization: Bearer <ServiceAccount token with audience colocation.dev>",
-                {"WWW-Authenticate": 'Bearer realm="colocation.dev"'},
-            )
-        return identity
-
     def _route(self, request: web.Request, user: str) -> tuple[Access, Handler]:
         """The right that a request needs, and what serves it to ``user``.
 
@@ -121,9 +101,6 @@ class AgentApi:
             case "PUT", "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
                 return _on(target.table, "create"), lambda: uploads.put_file(node, request, user, target)
-            case ("GET" | "HEAD"), "v1", "files", _, _, _, *_:
-                target = file_target(segments[2:])
-                return _on(target.table, "get"), lambda: files.get_file(node, request, user, target)
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
@@ -154,14 +131,6 @@ class AgentApi:
         raise _no_such_request(request)
 
 
-def _refuse_other_node(request: web.Request, node: str) -> None:
-    """A file for one node must not count as held there when it came to another one."""
-    meant = request.headers.get(AGENT_NODE_HEADER)
-    if meant not in (None, node):
-        message = f"this is the agent of node {node}, not of {meant}; look up that node's address again"
-        raise Refusal(421, "WrongNode", message)
-
-
 def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:
     """End a connection in the middle of a request: whoever is still there must not take it for complete."""
     _log.info("%s %s ended early: %s", request.method, request.path, error)
@@ -172,14 +141,6 @@ def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:
 
 def _on(table: TablePath, verb: str) -> Access:
     return Access(verb, table.namespace, table.table)
-
-
-def _forbidden_message(identity: Identity, access: Access) -> str:
-    place = f"{access.namespace}/{access.table}" if access.namespace else "all namespaces"
-    return (
-        f"{identity.user} may not {access.verb} colocatedtables/data (group colocation.dev) of {place}; "
-        "grant it by a Role and a RoleBinding"
-    )
 
 
 def _no_such_request(request: web.Request) -> Refusal:

@@ -1,12 +1,10 @@
-"""GET and HEAD of a file, which the front sends, and several small files at once."""
+"""A file that is known to be right, opened; and several small files in one answer."""
 
 import os
-from urllib.parse import quote
 
 from aiohttp import web
 
 from colocation.model.agent import MAX_BYTES_AT_ONCE, FilesRequest
-from colocation.model.content_digest import content_digest
 from colocation.model.file_frames import content_frame, failure_frame
 from colocation.storage.errors import FileCorrupt, NotHeld, StorageError
 from colocation.storage.folders import UNREADABLE_MEDIUM
@@ -18,29 +16,11 @@ from colocation.storage.verification import UNREADABLE, content_of
 
 from .bodies import parsed_body
 from .errors import Refusal, refusal_of
-from .front_configuration import DISK_PREFIX, REQUEST_HEADER
 from .node import NodeState
-from .targets import FileTarget, byte_range, file_target
+from .targets import FileTarget, file_target
 
 BLOCK_BYTES = 1 << 19
 """Of several small files in one answer."""
-
-
-async def get_file(node: NodeState, request: web.Request, user: str, target: FileTarget) -> web.Response:
-    """Whether the file, or a range of it, may be sent; the front does it. HEAD is answered alike."""
-    node.reads.check(user)
-    entry = await node.run(_verified, node, target)
-    wanted = byte_range(request.headers.get("Range"), entry.identity.bytes)
-    headers = {"Content-Type": "application/octet-stream", "X-Accel-Redirect": _place_of(target)}
-    if wanted is None:
-        headers["Content-Digest"] = content_digest(entry.sha256)
-    node.reads.begin(request.headers.get(REQUEST_HEADER, ""), user)
-    return web.Response(status=200 if wanted is None else 206, headers=headers)
-
-
-def _place_of(target: FileTarget) -> str:
-    """The front's name of a file on the disk."""
-    return DISK_PREFIX + "/".join(quote(segment, safe="") for segment in (*target.table, *target.path.split("/")))
 
 
 async def get_files(node: NodeState, request: web.Request, table: TablePath) -> web.StreamResponse:
@@ -83,7 +63,7 @@ def _frame(node: NodeState, target: FileTarget) -> bytes:
 
 
 def _small_content(node: NodeState, target: FileTarget) -> bytes:
-    descriptor, entry = _open_verified(node, target)
+    descriptor, entry = open_verified(node, target)
     try:
         if entry.identity.bytes > MAX_BYTES_AT_ONCE:
             message = f"{entry.identity.bytes} bytes; at once with others at most {MAX_BYTES_AT_ONCE}; ask for it alone"
@@ -96,13 +76,7 @@ def _small_content(node: NodeState, target: FileTarget) -> bytes:
         os.close(descriptor)
 
 
-def _verified(node: NodeState, target: FileTarget) -> LedgerEntry:
-    descriptor, entry = _open_verified(node, target)
-    os.close(descriptor)
-    return entry
-
-
-def _open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry]:
+def open_verified(node: NodeState, target: FileTarget) -> tuple[int, LedgerEntry]:
     """A descriptor of a file and what it holds; a file known to be wrong is not served."""
     try:
         descriptor = node.root.open_file(*target)

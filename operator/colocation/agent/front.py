@@ -26,7 +26,7 @@ LOG_PAUSE_SECONDS = 0.05
 LOG_BLOCK_BYTES = 1 << 16
 MAX_WORKERS = 8
 MAX_DESCRIPTORS = 65536
-AGENT_SOCKET, HEALTH_SOCKET = "agent.sock", "health.sock"
+AGENT_SOCKET, READS_SOCKET, HEALTH_SOCKET = "agent.sock", "reads.sock", "health.sock"
 BACKLOG = 511
 
 _log = logging.getLogger(__name__)

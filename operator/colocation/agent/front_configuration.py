@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from colocation.model.names import AGENT_NODE_HEADER
+
 HEADER_SECONDS = 10
 """From the first byte of a request to the end of its headers."""
 BODY_SECONDS = 75
@@ -37,6 +39,9 @@ REQUEST_HEADER = "Colocation-Front-Request"
 """nginx' id of a request, for the agent alone; the line in the log that says what was sent has it too."""
 DISK_PREFIX = "/disk/"
 """Internal: what follows is a path below the data root."""
+
+COLD_PREFIX = "/cold/"
+"""As ``DISK_PREFIX``, of files that have to come from the disk: threads read them, and no worker waits."""
 
 _TEMPLATE = Template(r"""
 daemon off;
@@ -75,7 +80,6 @@ http {
 
     sendfile on;
     tcp_nopush on;
-    aio threads;
     output_buffers 2 128k;
 
     proxy_http_version 1.1;
@@ -92,8 +96,12 @@ http {
     proxy_next_upstream off;
 
     upstream agent { server unix:$folder/agent.sock; keepalive 64; }
+    upstream reads { server unix:$folder/reads.sock; keepalive 64; }
     upstream health { server unix:$folder/health.sock; keepalive 8; }
 
+    map "$$request_method $$content_length$$http_transfer_encoding" $$file_request {
+        default other; "~^(GET|HEAD) 0?$$" read; "~^(GET|HEAD) " refused;
+    }
     map $$request $$wrong_request { default InvalidRequest; "~(\.\.|%)" InvalidPath; }
 
     server {
@@ -113,8 +121,20 @@ http {
         location /v1/files/ {
             client_max_body_size 0;
             client_body_buffer_size 512k;
-            access_log /dev/stdout sent;
+            error_page 418 = @read;
+            if ($$file_request = read) { return 418; }
+            if ($$file_request = refused) { return 400; }
             proxy_pass http://agent;
+        }
+        location @read {
+            access_log /dev/stdout sent;
+            proxy_pass_request_headers off;
+            proxy_set_header Connection "";
+            proxy_set_header Authorization $$http_authorization;
+            proxy_set_header Range $$http_range;
+            proxy_set_header $node_header $$http_colocation_node;
+            proxy_set_header $request_header $$request_id;
+            proxy_pass http://reads;
         }
         location $disk_prefix {
             internal;
@@ -122,6 +142,14 @@ http {
             add_header Content-Digest $$upstream_http_content_digest;
             alias $root;
             disable_symlinks on from=$root;
+        }
+        location $cold_prefix {
+            internal;
+            access_log /dev/stdout sent;
+            add_header Content-Digest $$upstream_http_content_digest;
+            alias $root;
+            disable_symlinks on from=$root;
+            aio threads;
         }
     }
     server {
@@ -191,7 +219,9 @@ class FrontConfiguration:
             address_requests=MAX_REQUESTS_OF_ADDRESS,
             body_bytes=MAX_BODY_BYTES,
             request_header=REQUEST_HEADER,
+            node_header=AGENT_NODE_HEADER,
             disk_prefix=DISK_PREFIX,
+            cold_prefix=COLD_PREFIX,
             certificate=_plain(self.certificate),
             key=_plain(self.key),
             root=f"{_plain(self.data_root)}/",

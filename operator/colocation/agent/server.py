@@ -12,12 +12,14 @@ from colocation.storage.root import DataRoot
 from colocation.tls import Certificate, follow
 
 from .api import AgentApi
+from .access import Gate
 from .authorizer import Authorizer
-from .front import AGENT_SOCKET, HEALTH_SOCKET, Front, front_folder, running_front
+from .front import AGENT_SOCKET, HEALTH_SOCKET, READS_SOCKET, Front, front_folder, running_front
 from .front_errors import FrontErrors
 from .health import Health
 from .metrics import Metrics
 from .node import NodeState
+from .read_requests import ReadRequests
 from .settings import Settings
 from .upkeep import Upkeep
 
@@ -66,10 +68,14 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
         upkeep.start()
         stack.callback(upkeep.stop)
         health = Health(node, upkeep)
-        api = AgentApi(node, authorizer)
+        gate = Gate(settings.node, authorizer)
+        api = AgentApi(node, gate)
+        reads = ReadRequests(node, gate)
         folder = await stack.enter_async_context(front_folder())
         await _listen(stack, settings, health.application(), folder / HEALTH_SOCKET)
         await _listen(stack, settings, api.application(), folder / AGENT_SOCKET)
+        server = await asyncio.get_running_loop().create_unix_server(reads.connection, folder / READS_SOCKET)
+        stack.callback(server.close)
         errors = FrontErrors(node.reads, api.damage)
         front = await stack.enter_async_context(
             running_front(settings, folder, node.reads.take_lines, errors.take_lines)
