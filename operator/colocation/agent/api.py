@@ -1,4 +1,4 @@
-"""The agents' API but for reads of files: who calls, what they ask for, whether they may, then the work, in this order."""
+"""The agents' API, but for reads of single files: who calls, for what, whether they may, then the work."""
 
 import errno
 import logging
@@ -20,9 +20,6 @@ from .targets import decoded_segments, file_target
 
 Handler = Callable[[], Awaitable[web.StreamResponse]]
 
-MAX_BODY_BYTES = 64 << 20
-"""Of JSON bodies: an inventory request names every table of the cluster."""
-
 CUT_OFF = 499
 """In the metrics: the caller went away, or the disk failed in the middle of an answer."""
 
@@ -39,7 +36,7 @@ class AgentApi:
 
     def application(self) -> web.Application:
         """The aiohttp application of the HTTPS port."""
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application = web.Application()
         application.router.add_route("*", "/{anything:.*}", self._serve)
         return application
 
@@ -115,9 +112,9 @@ class AgentApi:
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "files":
-                return _on(table, "get"), lambda: files.get_files(node, request, table)
+                return _on(table, "get"), lambda: files.get_files(node, request, user, table)
             case "POST", "verify":
-                return _on(table, "get"), lambda: tables.verify(node, request, table)
+                return _on(table, "get"), lambda: tables.verify(node, request, user, table)
             case "POST", "damage":
                 return _on(table, "get"), lambda: self.damage.report(request, table)
             case "POST", "collect":

@@ -23,19 +23,26 @@ BLOCK_BYTES = 1 << 19
 """Of several small files in one answer."""
 
 
-async def get_files(node: NodeState, request: web.Request, table: TablePath) -> web.StreamResponse:
+async def get_files(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.StreamResponse:
     """Several small files in one answer. One that cannot be given is said so in its place."""
     asked = await parsed_body(request, FilesRequest)
     targets = [file_target((*table, *path.split("/"))) for path in asked.paths]
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
-    with node.transfer():
-        await response.prepare(request)
-        while targets:
-            block = await node.run(_frames, node, targets)
-            await response.write(block)
-            node.metrics.served_bytes.inc(len(block))
+    async with node.batches.turn(user):
+        with node.transfer():
+            await _send_frames(node, request, response, targets)
     await response.write_eof()
     return response
+
+
+async def _send_frames(
+    node: NodeState, request: web.Request, response: web.StreamResponse, targets: list[FileTarget]
+) -> None:
+    await response.prepare(request)
+    while targets:
+        block = await node.run(_frames, node, targets)
+        await response.write(block)
+        node.metrics.served_bytes.inc(len(block))
 
 
 def _frames(node: NodeState, targets: list[FileTarget]) -> bytes:

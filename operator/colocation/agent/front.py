@@ -10,6 +10,7 @@ import logging
 import os
 import resource
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -31,7 +32,13 @@ BACKLOG = 511
 
 _log = logging.getLogger(__name__)
 
+_LAST_SIGNALS = ((signal.SIGQUIT, QUIT_SECONDS), (signal.SIGTERM, QUIT_SECONDS), (signal.SIGKILL, START_SECONDS))
+
 Lines = Callable[[list[str]], None]
+
+
+class FrontEnded(Exception):
+    """nginx has ended although nobody told it to: whoever started the agent starts both again."""
 
 
 class Front:
@@ -49,7 +56,7 @@ class Front:
     def reload(self) -> None:
         """Take up renewed files; running requests end with the old ones."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(1)
+            self._process.send_signal(signal.SIGHUP)
 
     async def watch(self) -> None:
         """Wait for its end."""
@@ -59,7 +66,7 @@ class Front:
 
     async def stop(self) -> None:
         """End it: at once but for what it has yet to flush."""
-        for number, seconds in ((3, QUIT_SECONDS), (15, QUIT_SECONDS), (9, START_SECONDS)):
+        for number, seconds in _LAST_SIGNALS:
             if self.ended.is_set():
                 return
             with contextlib.suppress(ProcessLookupError):
@@ -130,7 +137,7 @@ async def _started(configuration: FrontConfiguration, sockets: Sequence[socket.s
     descriptors = [one.fileno() for one in sockets]
     return await asyncio.create_subprocess_exec(
         "setpriv", "--pdeathsig", "TERM", program, "-e", "stderr", "-p", str(configuration.folder), "-c", str(path),
-        env=os.environ | {"NGINX": "".join(f"{number};" for number in descriptors)},  # listens there, as after an upgrade
+        env=os.environ | {"NGINX": "".join(f"{number};" for number in descriptors)},  # where it listens
         pass_fds=descriptors,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -141,10 +148,14 @@ async def _started(configuration: FrontConfiguration, sockets: Sequence[socket.s
 async def _wait_until_started(front: Front, pid_file: Path) -> None:
     """Its configuration is read, and its logs are opened."""
     async with asyncio.timeout(START_SECONDS):
-        while not (pid_file.exists() and pid_file.stat().st_size):
+        while not await asyncio.to_thread(_has_content, pid_file):
             if front.ended.is_set():
                 raise OSError("nginx did not start; its message is in the log")
             await asyncio.sleep(0.005)
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 async def _follow(stream: asyncio.StreamReader, take: Lines) -> None:

@@ -26,7 +26,7 @@ RELOAD_SECONDS = 3600
 """After a renewal of the certificate, running requests may take so long to end."""
 MAX_CONNECTIONS = 16384
 """Per worker. Those that have sent nothing yet give way to new ones when there are more."""
-MAX_REQUESTS = 4096
+MAX_REQUESTS = 2048
 """Being served at once."""
 MAX_REQUESTS_OF_ADDRESS = 512
 """Of one client address: behind a host port that may be a whole node."""
@@ -80,7 +80,7 @@ http {
 
     sendfile on;
     tcp_nopush on;
-    output_buffers 2 128k;
+    output_buffers 2 64k;
 
     proxy_http_version 1.1;
     proxy_set_header Connection "";
@@ -120,8 +120,7 @@ http {
         location / { proxy_pass http://agent; }
         location /v1/files/ {
             client_max_body_size 0;
-            client_body_buffer_size 512k;
-            error_page 418 = @read;
+            client_body_buffer_size 256k;
             if ($$file_request = read) { return 418; }
             if ($$file_request = refused) { return 400; }
             proxy_pass http://agent;
@@ -155,6 +154,7 @@ http {
     server {
         $health_listen
         $errors
+        location @read { return 404; }
         limit_conn servers $probes;
         limit_req zone=probes burst=$probe_rate nodelay;
         client_max_body_size 1k;
@@ -239,7 +239,7 @@ def _plain(path: Path) -> str:
 
 
 def _error_pages() -> str:
-    lines = ["error_page 403 =404 /error/404;"]
+    lines = ["error_page 403 =404 /error/404;", "error_page 418 = @read;"]
     for status, (reason, message) in _ERRORS.items():
         code = _STATUSES.get(status, status)
         body = f'{{"error": "{reason}", "message": "{message}"}}'

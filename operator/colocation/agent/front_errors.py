@@ -21,6 +21,7 @@ _UNREADABLE = re.compile(
     re.VERBOSE,
 )
 """EIO and EUCLEAN, as ``folders.UNREADABLE_MEDIUM``."""
+_LEVELS = {"info": logging.INFO, "notice": logging.INFO, "warn": logging.WARNING}
 _KILLED = re.compile(r"worker process \d+ exited on signal")
 
 _log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class FrontErrors:
         """See ``front.running_front``."""
         for line in lines[:MAX_LOGGED_AT_ONCE]:
             match = _LINE.fullmatch(line)
-            level = logging.WARNING if match and match["level"] in ("warn", "notice", "info") else logging.ERROR
+            level = _LEVELS.get(match["level"], logging.ERROR) if match else logging.ERROR
             _log.log(level, "nginx: %s", match["message"] if match else line)
         if len(lines) > MAX_LOGGED_AT_ONCE:
             _log.warning("nginx: %d more lines", len(lines) - MAX_LOGGED_AT_ONCE)

@@ -11,8 +11,8 @@ from aiohttp import web
 from colocation.storage.root import DataRoot
 from colocation.tls import Certificate, follow
 
-from .api import AgentApi
 from .access import Gate
+from .api import AgentApi
 from .authorizer import Authorizer
 from .front import AGENT_SOCKET, HEALTH_SOCKET, READS_SOCKET, Front, front_folder, running_front
 from .front_errors import FrontErrors
