@@ -18,8 +18,10 @@ RUN /opt/colocation/bin/pip install --no-cache-dir --no-compile --no-index --no-
     && python3 -m compileall -q /opt/colocation/lib
 
 FROM ${BASE}
-RUN command -v python3 >/dev/null \
-    || { apt-get update && apt-get install --yes --no-install-recommends python3 && rm -rf /var/lib/apt/lists/*; }
+# nginx serves files in front of the agent, as its child; see docs/decisions/0043-nginx-before-the-agent.md.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends nginx-light $(command -v python3 >/dev/null || echo python3) \
+    && rm -rf /var/lib/apt/lists/*
 # The chart runs agents and clones under the same id, which owns the data on the nodes.
 RUN groupadd --gid 10440 colocation && useradd --uid 10440 --gid 10440 --no-create-home --shell /usr/sbin/nologin colocation
 COPY --from=build /opt/colocation /opt/colocation

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 CHECK_SECONDS = 30.0
@@ -40,12 +41,13 @@ class Certificate:
         return tuple((status.st_ino, status.st_mtime_ns) for status in statuses)
 
 
-async def follow(certificate: Certificate) -> None:
-    """Take up renewed files, for as long as the task runs."""
+async def follow(certificate: Certificate, renewed: Callable[[], None] = lambda: None) -> None:
+    """Take up renewed files, for as long as the task runs, and call ``renewed`` each time."""
     while True:
         await asyncio.sleep(CHECK_SECONDS)
         try:
             if certificate.reload_if_changed():
                 _log.info("the certificate was renewed")
+                renewed()
         except OSError as error:
             _log.warning("the renewed certificate cannot be used, the old one stays: %s", error)

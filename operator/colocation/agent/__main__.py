@@ -9,6 +9,7 @@ from kubernetes.aio.config import ConfigException
 from colocation.logs import configure
 
 from .authorizer import CachedAuthorizer
+from .front import FrontEnded
 from .kubernetes_authorizer import KubernetesAuthorizer
 from .review_guard import ReviewGuard
 from .server import running_agent
@@ -22,8 +23,11 @@ async def _serve(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with KubernetesAuthorizer(settings.node) as kubernetes:
         authorizer = CachedAuthorizer(ReviewGuard(kubernetes, settings.node))
-        async with running_agent(settings, authorizer):
-            await stop.wait()
+        async with running_agent(settings, authorizer) as running:
+            ended = asyncio.create_task(running.front.ended.wait())
+            await asyncio.wait((ended, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                raise FrontEnded("nginx has ended by itself; its last lines are in the log")
 
 
 def main() -> None:
@@ -34,6 +38,8 @@ def main() -> None:
         asyncio.run(_serve(settings))
     except ConfigException as error:
         sys.exit(f"no way to the API server: {error}; run in a pod with a ServiceAccount, or set KUBECONFIG")
+    except FrontEnded as error:
+        sys.exit(f"the agent stops: {error}")
     except OSError as error:
         sys.exit(f"the agent cannot serve: {error}; check data root, certificate and ports (see --help)")
 

@@ -1,4 +1,4 @@
-"""The agents' API: who calls, what they ask for, whether they may, and then the work, in this order."""
+"""The agents' API, but for reads of single files: who calls, for what, whether they may, then the work."""
 
 import errno
 import logging
@@ -7,46 +7,38 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from colocation.model.conditions import Reason
-from colocation.model.names import AGENT_NODE_HEADER, TOKEN_AUDIENCE, node_audience
+from colocation.model.names import AGENT_NODE_HEADER
 from colocation.storage.paths import TablePath, table_path
 
-from . import deletions, files, inventory_requests, tables
-from .authorizer import Access, Authorizer, Identity
+from . import deletions, files, inventory_requests, tables, uploads
+from .access import Gate
+from .authorizer import Access
 from .clone_scope import check_clone_request
 from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
+from .front_configuration import PEER_HEADER
 from .node import NodeState
 from .targets import decoded_segments, file_target
 
 Handler = Callable[[], Awaitable[web.StreamResponse]]
 
-MAX_BODY_BYTES = 64 << 20
-"""Of JSON bodies: an inventory request names every table of the cluster."""
-
 CUT_OFF = 499
 """In the metrics: the caller went away, or the disk failed in the middle of an answer."""
 
-RETRY_AFTER_SECONDS = 2
-"""Callers that heed it come back when the next process may listen; the others have a back-off of their own."""
-
-OPERATOR_VERBS = frozenset({"list", "delete"})
-"""Rights over what many tenants have. Tokens for them name one node: what one agent sees is worth nothing elsewhere."""
-
-_BEARER = "Bearer "
 _log = logging.getLogger(__name__)
 
 
 class AgentApi:
     """Dispatches requests. Everything but a valid token and right gets an answer that tells nothing else."""
 
-    def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
+    def __init__(self, node: NodeState, gate: Gate) -> None:
         self._node = node
-        self._authorizer = authorizer
-        self._damage = DamageChecks(node)
+        self._gate = gate
+        self.damage = DamageChecks(node)
 
     def application(self) -> web.Application:
         """The aiohttp application of the HTTPS port."""
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application = web.Application()
         application.router.add_route("*", "/{anything:.*}", self._serve)
         return application
 
@@ -57,9 +49,7 @@ class AgentApi:
             return await self._answer(request)
 
     def _turn_away(self) -> web.Response:
-        """For callers to come back: by then the next process listens at the same address."""
-        message = f"the agent of node {self._node.settings.node} is being stopped; ask again, or ask another replica"
-        response = error_response(Refusal(503, "Stopping", message, {"Retry-After": str(RETRY_AFTER_SECONDS)}))
+        response = error_response(self._gate.stopping())
         response.force_close()
         self._node.metrics.requests.labels("none", "503").inc()
         return response
@@ -67,14 +57,14 @@ class AgentApi:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         verb = "none"
         try:
-            identity = await self._identity(request)
+            identity = await self._gate.identity(
+                request.headers.get("Authorization", ""), request.headers.get(PEER_HEADER, "")
+            )
             access, handler = self._route(request, identity.user)
             verb = access.verb
-            if not await self._authorizer.may(identity, access):
-                raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
-            _refuse_general_token(identity, access, self._node.settings.node)
-            _refuse_other_node(request, self._node.settings.node)
-            if identity.user == self._node.settings.clone_account and access.verb not in OPERATOR_VERBS:
+            await self._gate.check_access(identity, access)
+            self._gate.check_node(request.headers.get(AGENT_NODE_HEADER))
+            if self._gate.is_held_to_its_clone(identity, access.verb):
                 await check_clone_request(request, identity, self._node.conversation.question)
             response = await handler()
         except Refusal as refusal:
@@ -97,21 +87,6 @@ class AgentApi:
         _log.error("%s %s failed", request.method, request.path, exc_info=error)
         return Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}")
 
-    async def _identity(self, request: web.Request) -> Identity:
-        header = request.headers.get("Authorization", "")
-        identity = None
-        if header.startswith(_BEARER):
-            identity = await self._authorizer.identify(header.removeprefix(_BEARER).strip(), request.remote or "")
-        if identity is None:
-            raise Refusal(
-                401,
-                "Unauthorized",
-                f"send Authorization: Bearer <ServiceAccount token with audience {TOKEN_AUDIENCE}, or for orders "
-                f"{node_audience(self._node.settings.node)}, that has not ended>",
-                {"WWW-Authenticate": 'Bearer realm="colocation.dev"'},
-            )
-        return identity
-
     def _route(self, request: web.Request, user: str) -> tuple[Access, Handler]:
         """The right that a request needs, and what serves it to ``user``.
 
@@ -126,11 +101,9 @@ class AgentApi:
                 return Access("list"), lambda: tables.status(node)
             case "POST", "v1", "inventory":
                 return Access("list"), lambda: inventory_requests.inventory(node, request)
-            case ("GET" | "HEAD" | "PUT") as method, "v1", "files", _, _, _, *_:
+            case "PUT", "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
-                verb = "create" if method == "PUT" else "get"
-                serve = files.put_file if method == "PUT" else files.get_file
-                return _on(target.table, verb), lambda: serve(node, request, target)
+                return _on(target.table, "create"), lambda: uploads.put_file(node, request, user, target)
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
@@ -145,11 +118,11 @@ class AgentApi:
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "files":
-                return _on(table, "get"), lambda: files.get_files(node, request, table)
+                return _on(table, "get"), lambda: files.get_files(node, request, user, table)
             case "POST", "verify":
-                return _on(table, "get"), lambda: tables.verify(node, request, table)
+                return _on(table, "get"), lambda: tables.verify(node, request, user, table)
             case "POST", "damage":
-                return _on(table, "get"), lambda: self._damage.report(request, table)
+                return _on(table, "get"), lambda: self.damage.report(request, table)
             case "POST", "collect":
                 return _on(table, "delete"), lambda: deletions.collect(node, request, user, table)
             case "POST", "recycle":
@@ -159,23 +132,6 @@ class AgentApi:
             case "POST", "buckets", bucket, "drop":
                 return _on(table, "delete"), lambda: deletions.drop_bucket(node, request, user, table, bucket)
         raise _no_such_request(request)
-
-
-def _refuse_general_token(identity: Identity, access: Access, node: str) -> None:
-    if access.verb in OPERATOR_VERBS and not identity.is_for_this_node:
-        message = (
-            f"{identity.user} may {access.verb}, but not by a token that other nodes' agents take, too; "
-            f"ask the API server for one with the audience {node_audience(node)}"
-        )
-        raise Refusal(403, "WrongAudience", message)
-
-
-def _refuse_other_node(request: web.Request, node: str) -> None:
-    """A file for one node must not count as held there when it came to another one."""
-    meant = request.headers.get(AGENT_NODE_HEADER)
-    if meant not in (None, node):
-        message = f"this is the agent of node {node}, not of {meant}; look up that node's address again"
-        raise Refusal(421, "WrongNode", message)
 
 
 def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:
@@ -188,14 +144,6 @@ def _cut_off(request: web.Request, error: ConnectionError) -> web.Response:
 
 def _on(table: TablePath, verb: str) -> Access:
     return Access(verb, table.namespace, table.table)
-
-
-def _forbidden_message(identity: Identity, access: Access) -> str:
-    place = f"{access.namespace}/{access.table}" if access.namespace else "all namespaces"
-    return (
-        f"{identity.user} may not {access.verb} colocatedtables/data (group colocation.dev) of {place}; "
-        "grant it by a Role and a RoleBinding"
-    )
 
 
 def _no_such_request(request: web.Request) -> Refusal:

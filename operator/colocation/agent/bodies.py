@@ -1,5 +1,6 @@
 """JSON bodies of requests and answers."""
 
+import asyncio
 from typing import TypeVar
 
 from aiohttp import web
@@ -14,16 +15,29 @@ from .errors import Refusal
 Body = TypeVar("Body", bound=BaseModel)
 
 
-async def body_of(request: web.Request) -> bytes:
+MAX_BODY_BYTES = 1 << 20
+BODY_SECONDS = 60.0
+"""For the whole of it: it is small, or comes from the operator."""
+
+
+async def body_of(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """A request's whole body.
 
     Raises:
-        Refusal: 413, it is too large.
+        Refusal: 408, it comes too slowly; 413, it is too large.
     """
+    body = bytearray()
     try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise Refusal(413, "BodyTooLarge", f"the body is too large: {error.text}; ask about fewer tables") from error
+        async with asyncio.timeout(BODY_SECONDS):
+            while piece := await request.content.readany():
+                body += piece
+                if len(body) > max_bytes:
+                    message = f"the body is too large; allowed: {max_bytes} bytes; ask about fewer tables or files"
+                    raise Refusal(413, "BodyTooLarge", message)
+    except TimeoutError as error:
+        message = f"{len(body)} bytes came within {BODY_SECONDS:.0f} s; send the request again"
+        raise Refusal(408, "RequestTimeout", message) from error
+    return bytes(body)
 
 
 def validated(kind: type[Body], content: bytes) -> Body:

@@ -50,6 +50,16 @@ class DamageChecks:
             self._waiting -= 1
         return answer_of(DamageAnswer(path=path, damaged=damaged))
 
+    async def suspect(self, table: TablePath, path: str) -> None:
+        """The disk failed while a file was sent; as a report, but dropped when too many checks wait."""
+        if self._waiting < MAX_WAITING:
+            self._waiting += 1
+            try:
+                async with self._one_at_a_time:
+                    await self._checked(table, path)
+            finally:
+                self._waiting -= 1
+
     async def _checked(self, table: TablePath, path: str) -> bool:
         known = self._known.get((table, path))
         if known is not None and time.monotonic() < known[0] + REMEMBERED_SECONDS:

@@ -13,6 +13,7 @@ from .answers import Superseded
 from .bell import rung_within
 from .bodies import answer_of, body_of, validated
 from .conversation import StaleTerm
+from .front_configuration import MAX_BODY_BYTES
 from .node import NodeState
 from .question import Question, UnknownQuestion
 
@@ -33,7 +34,7 @@ async def inventory(node: NodeState, request: web.Request) -> web.Response:
     A question without a session (also in the form of the release before sessions) is answered in full, at once, and
     not remembered.
     """
-    asked = _asked(await body_of(request))
+    asked = _asked(await body_of(request, MAX_BODY_BYTES))
     if isinstance(asked, OldInventoryRequest):
         return await _answered_alone(node, request, asked)
     taken = node.conversation.take(asked)

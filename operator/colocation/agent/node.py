@@ -10,7 +10,6 @@ from typing import ParamSpec, TypeVar
 from colocation.model.agent import AgentReport
 from colocation.model.conditions import Reason
 from colocation.storage.disk_health import DiskHealth
-from colocation.storage.errors import NoRoom
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
 
@@ -18,12 +17,21 @@ from .answers import Answers
 from .bell import Bell
 from .conversation import Conversation
 from .metrics import Metrics
+from .reads import RunningReads
+from .room import Room
 from .settings import Settings
+from .turns import Turns
 
 READ_THREADS = 16
 WRITE_THREADS = 8
 WORK_THREADS = 4
-"""For what may take minutes: verifying a table, and carrying out deletions."""
+"""For what may take minutes: carrying out deletions, and checks of single files."""
+VERIFY_THREADS = 4
+MAX_UPLOADS_OF_ACCOUNT, MAX_WAITING_UPLOADS, UPLOAD_WAIT_SECONDS = 64, 512, 20.0
+MAX_BATCHES_OF_ACCOUNT, MAX_WAITING_BATCHES, BATCH_WAIT_SECONDS = 32, 128, 20.0
+MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFICATION_WAIT_SECONDS = 4, 64, 600.0
+MAX_DEEP_VERIFICATIONS, MAX_WAITING_DEEP_VERIFICATIONS = 1, 4
+"""Of all accounts together: one reads the whole table."""
 
 _log = logging.getLogger(__name__)
 Arguments = ParamSpec("Arguments")
@@ -42,24 +50,39 @@ class NodeState:
         self.health = DiskHealth(root, settings.node, settings.require_mount_point)
         self.answers = Answers(settings.node, root, self.inventory, self.conversation, self.health)
         self.bell = Bell()
-        self.active_transfers = 0
         self.answered_at = 0.0
         self.stopping = False
         self.turns_away = False
         self._running_requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
+        self._other_transfers = 0
+        self.reads = RunningReads(metrics, self._note_running)
         self._read_threads = ThreadPoolExecutor(READ_THREADS, "read")
         self._write_threads = ThreadPoolExecutor(WRITE_THREADS, "write")
         self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
+        self._verify_threads = ThreadPoolExecutor(VERIFY_THREADS, "verify")
+        self._deep_thread = ThreadPoolExecutor(MAX_DEEP_VERIFICATIONS, "deep")
         self._report_thread = ThreadPoolExecutor(1, "report")
-        self._announced_bytes = 0
         self._prepared: set[str] = set()
+        self._pools = (
+            self._read_threads, self._write_threads, self._work_threads, self._verify_threads, self._deep_thread,
+            self._report_thread,
+        )  # fmt: skip
+        self.room = Room(settings.node, root, settings.disk_headroom_fraction)
+        self.uploads = Turns("uploads", MAX_UPLOADS_OF_ACCOUNT, MAX_WAITING_UPLOADS, UPLOAD_WAIT_SECONDS)
+        self.batches = Turns("requests for files", MAX_BATCHES_OF_ACCOUNT, MAX_WAITING_BATCHES, BATCH_WAIT_SECONDS)
+        self.verifications = Turns(
+            "verifications", MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFICATION_WAIT_SECONDS
+        )
+        self.deep_verifications = Turns(
+            "deep verifications", MAX_DEEP_VERIFICATIONS, MAX_WAITING_DEEP_VERIFICATIONS, VERIFICATION_WAIT_SECONDS
+        )
         root.change_listeners.append(self.bell.ring)
 
     def close(self) -> None:
         """Wait for the threads' running calls."""
-        for threads in (self._read_threads, self._write_threads, self._work_threads, self._report_thread):
+        for threads in self._pools:
             threads.shutdown(cancel_futures=True)
 
     def prepare(self, tables: Iterable[str]) -> None:
@@ -88,13 +111,17 @@ class NodeState:
     def request(self) -> Iterator[None]:
         """Counts a request that is being served."""
         self._running_requests += 1
-        self._idle.clear()
+        self._note_running()
         try:
             yield
         finally:
             self._running_requests -= 1
-            if not self._running_requests:
-                self._idle.set()
+            self._note_running()
+
+    @property
+    def active_transfers(self) -> int:
+        """Files being sent or received now."""
+        return self._other_transfers + len(self.reads)
 
     async def finish(self, seconds: float) -> None:
         """Take no new requests, and wait until those that are being served have ended, at most so long."""
@@ -124,6 +151,14 @@ class NodeState:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._work_threads, lambda: function(*args, **kwargs))
 
+    async def run_verification(
+        self, deep: bool, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """As ``run_work``, for tables that are verified: deep, or only what was not hashed yet."""
+        loop = asyncio.get_running_loop()
+        threads = self._deep_thread if deep else self._verify_threads
+        return await loop.run_in_executor(threads, lambda: function(*args, **kwargs))
+
     async def run_report(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
@@ -133,36 +168,21 @@ class NodeState:
 
     @contextlib.contextmanager
     def transfer(self) -> Iterator[None]:
-        """Counts a file being sent or received."""
-        self.active_transfers += 1
+        """Counts a file being received, or files that are sent without the front's help."""
+        self._other_transfers += 1
+        self._note_running()
+        try:
+            yield
+        finally:
+            self._other_transfers -= 1
+            self._note_running()
+
+    def _note_running(self) -> None:
         self.metrics.active_transfers.set(self.active_transfers)
-        try:
-            yield
-        finally:
-            self.active_transfers -= 1
-            self.metrics.active_transfers.set(self.active_transfers)
-
-    @contextlib.contextmanager
-    def room_for(self, content_bytes: int) -> Iterator[None]:
-        """Keeps room for an upload while it arrives.
-
-        Raises:
-            NoRoom: with the uploads under way the disk would fall below its headroom.
-        """
-        disk = self.root.disk()
-        headroom_bytes = int(disk.capacity_bytes * self.settings.disk_headroom_fraction)
-        available_bytes = disk.free_bytes - headroom_bytes - self._announced_bytes
-        if content_bytes > available_bytes:
-            raise NoRoom(
-                f"{content_bytes} bytes announced, {max(available_bytes, 0)} available on node {self.settings.node} "
-                f"({disk.free_bytes} free, {headroom_bytes} kept as headroom, {self._announced_bytes} being received); "
-                "free space or add nodes"
-            )
-        self._announced_bytes += content_bytes
-        try:
-            yield
-        finally:
-            self._announced_bytes -= content_bytes
+        if self._running_requests or self.reads:
+            self._idle.clear()
+        else:
+            self._idle.set()
 
     def status(self) -> AgentReport:
         """The report without tables."""

@@ -1,20 +1,25 @@
-"""Starts and stops an agent: both ports, background work, certificate."""
+"""Starts and stops an agent: its front, its API, background work, certificate."""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from aiohttp import web
 
 from colocation.storage.root import DataRoot
 from colocation.tls import Certificate, follow
 
+from .access import Gate
 from .api import AgentApi
 from .authorizer import Authorizer
+from .front import AGENT_SOCKET, HEALTH_SOCKET, READS_SOCKET, Front, front_folder, running_front
+from .front_errors import FrontErrors
 from .health import Health
 from .metrics import Metrics
 from .node import NodeState
+from .read_requests import ReadRequests
 from .settings import Settings
 from .upkeep import Upkeep
 
@@ -23,6 +28,9 @@ READ_BUFFER_BYTES = 1 << 20
 
 MAX_REQUEST_LINE_BYTES = 1 << 15
 """Sixteen partition folders of 255 bytes, percent-encoded."""
+
+KEEPALIVE_SECONDS = 3600.0
+"""The front closes its connections to the agent, and sooner: none is closed while it sends a request."""
 
 CLOSING_SECONDS = 1.0
 """What still runs when the time for running requests is over is cut off within it."""
@@ -33,12 +41,13 @@ _log = logging.getLogger(__name__)
 class RunningAgent:
     """An agent that serves. ``port`` and ``health_port`` are the real ones (0 in the settings = any free)."""
 
-    def __init__(self, node: NodeState, health: Health, upkeep: Upkeep, port: int, health_port: int) -> None:
+    def __init__(self, node: NodeState, health: Health, upkeep: Upkeep, front: Front) -> None:
         self.node = node
         self.health = health
         self.upkeep = upkeep
-        self.port = port
-        self.health_port = health_port
+        self.front = front
+        self.port = front.port
+        self.health_port = front.health_port
 
 
 @contextlib.asynccontextmanager
@@ -59,38 +68,45 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
         upkeep.start()
         stack.callback(upkeep.stop)
         health = Health(node, upkeep)
-        health_port = await _listen(stack, settings, health.application(), settings.health_port, None)
-        port = await _listen(stack, settings, AgentApi(node, authorizer).application(), settings.port, certificate)
-        renewal = asyncio.create_task(follow(certificate))
+        gate = Gate(node, authorizer)
+        api = AgentApi(node, gate)
+        reads = ReadRequests(node, gate)
+        folder = await stack.enter_async_context(front_folder())
+        await _listen(stack, settings, health.application(), folder / HEALTH_SOCKET)
+        await _listen(stack, settings, api.application(), folder / AGENT_SOCKET)
+        server = await asyncio.get_running_loop().create_unix_server(reads.connection, folder / READS_SOCKET)
+        stack.callback(server.close)
+        errors = FrontErrors(node.reads, api.damage)
+        front = await stack.enter_async_context(
+            running_front(settings, folder, node.reads.take_lines, errors.take_lines)
+        )
+        renewal = asyncio.create_task(follow(certificate, front.reload))
         stack.callback(renewal.cancel)
         _log.info(
-            "agent of node %s serves %s on port %d, health on %d", settings.node, settings.data_root, port, health_port
-        )
+            "agent of node %s serves %s on port %d, health on %d",
+            settings.node, settings.data_root, front.port, front.health_port,
+        )  # fmt: skip
         try:
-            yield RunningAgent(node, health, upkeep, port, health_port)
+            yield RunningAgent(node, health, upkeep, front)
         finally:
             health.stopping = True
             await node.finish(settings.shutdown_seconds)
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack,
-    settings: Settings,
-    application: web.Application,
-    port: int,
-    certificate: Certificate | None,
-) -> int:
-    """Serve an application until the stack is left; the real port."""
+    stack: contextlib.AsyncExitStack, settings: Settings, application: web.Application, path: Path
+) -> None:
+    """Serve an application to the front until the stack is left."""
     runner = web.AppRunner(
         application,
         access_log=None,
         shutdown_timeout=min(CLOSING_SECONDS, settings.shutdown_seconds),
         read_bufsize=READ_BUFFER_BYTES,
         max_line_size=MAX_REQUEST_LINE_BYTES,
+        max_field_size=MAX_REQUEST_LINE_BYTES,
         auto_decompress=False,
+        keepalive_timeout=KEEPALIVE_SECONDS,
     )
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    context = certificate.context if certificate else None
-    await web.TCPSite(runner, settings.host or None, port, ssl_context=context).start()
-    return int(runner.addresses[0][1])
+    await web.UnixSite(runner, str(path)).start()

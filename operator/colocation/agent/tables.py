@@ -10,8 +10,10 @@ from colocation.storage.paths import TablePath
 from .bodies import answer_of, check_digests, parsed_body
 from .node import NodeState
 
+ALL_ACCOUNTS = "all together"
 
-async def verify(node: NodeState, request: web.Request, table: TablePath) -> web.Response:
+
+async def verify(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.Response:
     """Report on one manifest of a table after hashing what was not hashed yet, or (deep) all of it."""
     body = await parsed_body(request, VerifyRequest)
     check_digests((body.manifest,))
@@ -22,7 +24,9 @@ async def verify(node: NodeState, request: web.Request, table: TablePath) -> web
         node.root.note_use(table, body.manifest)  # the caller may commit only now
         return report
 
-    return answer_of(await node.run_work(verified))
+    turn = node.deep_verifications.turn(ALL_ACCOUNTS) if body.deep else node.verifications.turn(user)
+    async with turn:
+        return answer_of(await node.run_verification(body.deep, verified))
 
 
 async def recycled_schema(node: NodeState, table: TablePath, manifest: str) -> web.Response:

@@ -66,7 +66,7 @@ def byte_range(header: str | None, file_bytes: int) -> tuple[int, int] | None:
 def _decoded(segment: str, raw_path: str) -> str:
     if _SEGMENT.fullmatch(segment):
         try:
-            text = unquote_to_bytes(segment).decode()
+            text = unquote_to_bytes(segment.encode("utf-8", "surrogateescape")).decode()
         except UnicodeDecodeError:
             text = ""
         if text not in ("", ".", "..") and "/" not in text and "\0" not in text:

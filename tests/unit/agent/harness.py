@@ -29,6 +29,7 @@ from colocation.model.names import AGENT_TLS_SERVER_NAME
 
 ADMIN_TOKEN = "token-of-admin"
 SHOP_READER_TOKEN = "token-of-shop-reader"
+SHOP_LOADER_TOKEN = "token-of-shop-loader"
 ADMIN = Identity("admin", is_for_this_node=True)
 
 Truth = TypeVar("Truth")
@@ -54,10 +55,15 @@ class FakeAuthorizer:
         default_factory=lambda: {
             "admin": {("*", "*")},
             "shop-reader": {("get", "shop")},
+            "shop-loader": {("get", "shop"), ("create", "shop")},
         }
     )
     callers: dict[str, Identity] = field(
-        default_factory=lambda: {ADMIN_TOKEN: ADMIN, SHOP_READER_TOKEN: Identity("shop-reader")}
+        default_factory=lambda: {
+            ADMIN_TOKEN: ADMIN,
+            SHOP_READER_TOKEN: Identity("shop-reader"),
+            SHOP_LOADER_TOKEN: Identity("shop-loader"),
+        }
     )
 
     async def identify(self, token: str, peer: str = "") -> Identity | None:
@@ -159,6 +165,7 @@ class AgentThread:
         if self._thread is None:
             return
         asyncio.run_coroutine_threadsafe(self._stack.aclose(), self._loop).result(60)
+        asyncio.run_coroutine_threadsafe(_end_other_tasks(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(60)
         self._loop.close()
@@ -216,6 +223,14 @@ class AgentThread:
         ):
             connection.sendall(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + body)
             yield connection
+
+
+async def _end_other_tasks() -> None:
+    """As ``asyncio.run`` does at its end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 class Operator:

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from colocation.agent.node import READ_THREADS, WORK_THREADS, WRITE_THREADS
+from colocation.agent.node import MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFY_THREADS
 from colocation.storage.inventory import TableInventory
 from tests.unit.storage.tables import data_path, make_table
 
@@ -36,10 +36,11 @@ def test_verifications_that_take_long_delay_no_reads_uploads_or_probes(
         return original(self, manifest, deep)
 
     monkeypatch.setattr(TableInventory, "verify", slow)
-    count = READ_THREADS + WRITE_THREADS + WORK_THREADS
+    count = MAX_VERIFICATIONS_OF_ACCOUNT + MAX_WAITING_VERIFICATIONS
+    assert count > VERIFY_THREADS
     with ThreadPoolExecutor(count) as callers, agent.client() as client:
         waiting: list[Future[object]] = [
-            callers.submit(client.verify, *TABLE.path, TABLE.manifest, True) for _ in range(count)
+            callers.submit(client.verify, *TABLE.path, TABLE.manifest) for _ in range(count)
         ]
         try:
             until(lambda: begun.acquire(blocking=False))

@@ -1,0 +1,91 @@
+"""Who calls, whether they may, and whether they meant this agent: what every request passes, however it came."""
+
+from colocation.model.names import TOKEN_AUDIENCE, node_audience
+from colocation.storage.paths import TablePath
+
+from .authorizer import Access, Authorizer, Identity
+from .errors import Refusal
+from .node import NodeState
+
+RETRY_AFTER_SECONDS = 2
+"""Callers that heed it come back when the next process may listen; the others have a back-off of their own."""
+
+OPERATOR_VERBS = frozenset({"list", "delete"})
+"""Rights over what many tenants have. Tokens for them name one node: what one agent sees is worth nothing elsewhere."""
+
+_BEARER = "Bearer "
+
+
+class Gate:
+    """The checks of one agent. Everything but a valid token and right gets an answer that tells nothing else."""
+
+    def __init__(self, node: NodeState, authorizer: Authorizer) -> None:
+        self._node = node
+        self._authorizer = authorizer
+
+    async def identity(self, authorization: str, peer: str) -> Identity:
+        """Whose token the header ``Authorization`` of a request from the address ``peer`` has.
+
+        Raises:
+            Refusal: 401.
+            AuthenticationUnavailable: the API server could not be asked.
+        """
+        identity = None
+        if authorization.startswith(_BEARER):
+            identity = await self._authorizer.identify(authorization.removeprefix(_BEARER).strip(), peer)
+        if identity is None:
+            raise Refusal(
+                401,
+                "Unauthorized",
+                f"send Authorization: Bearer <ServiceAccount token with audience {TOKEN_AUDIENCE}, or for orders "
+                f"{node_audience(self._node.settings.node)}, that has not ended>",
+                {"WWW-Authenticate": 'Bearer realm="colocation.dev"'},
+            )
+        return identity
+
+    async def check(self, identity: Identity, verb: str, table: TablePath) -> None:
+        """Refuse who may not do this with a table's data; errors as for ``check_access``."""
+        await self.check_access(identity, Access(verb, table.namespace, table.table))
+
+    async def check_access(self, identity: Identity, access: Access) -> None:
+        """Refuse who has not the right, or shows a token for it that other nodes' agents take, too.
+
+        Raises:
+            Refusal: 403.
+            AuthenticationUnavailable: the API server could not be asked.
+        """
+        if not await self._authorizer.may(identity, access):
+            raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
+        if access.verb in OPERATOR_VERBS and not identity.is_for_this_node:
+            message = (
+                f"{identity.user} may {access.verb}, but not by a token that other nodes' agents take, too; "
+                f"ask the API server for one with the audience {node_audience(self._node.settings.node)}"
+            )
+            raise Refusal(403, "WrongAudience", message)
+
+    def is_held_to_its_clone(self, identity: Identity, verb: str) -> bool:
+        """Whether what the caller reads must be what a clone Job is for, see ``clone_scope``."""
+        return identity.user == self._node.settings.clone_account and verb not in OPERATOR_VERBS
+
+    def check_node(self, meant: str | None) -> None:
+        """Refuse what is for another node: a file must not count as held there when it came here.
+
+        Raises:
+            Refusal: 421.
+        """
+        if meant not in (None, self._node.settings.node):
+            message = f"this is the agent of node {self._node.settings.node}, not of {meant}; look up that node's address again"
+            raise Refusal(421, "WrongNode", message)
+
+    def stopping(self) -> Refusal:
+        """For callers to come back: by then the next process listens at the same address."""
+        message = f"the agent of node {self._node.settings.node} is being stopped; ask again, or ask another replica"
+        return Refusal(503, "Stopping", message, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+
+def _forbidden_message(identity: Identity, access: Access) -> str:
+    place = f"{access.namespace}/{access.table}" if access.namespace else "all namespaces"
+    return (
+        f"{identity.user} may not {access.verb} colocatedtables/data (group colocation.dev) of {place}; "
+        "grant it by a Role and a RoleBinding"
+    )

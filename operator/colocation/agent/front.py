@@ -1,0 +1,187 @@
+"""The agent's front: nginx, a child of this process, which ends TLS and sends the files that the agent allows.
+
+It lives as long as the agent: the kernel ends it when the agent dies, and the agent stops when it ends. Its log lines
+come through pipes: what was sent of each request, and what went wrong.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from .front_configuration import FrontConfiguration
+from .settings import Settings
+
+START_SECONDS = 30.0
+QUIT_SECONDS = 1.0
+"""For what nginx has yet to flush when all requests have ended."""
+LOG_PAUSE_SECONDS = 0.05
+"""Between two reads of a log: many lines cost one wake-up."""
+LOG_BLOCK_BYTES = 1 << 16
+MAX_WORKERS = 8
+MAX_DESCRIPTORS = 65536
+AGENT_SOCKET, READS_SOCKET, HEALTH_SOCKET = "agent.sock", "reads.sock", "health.sock"
+BACKLOG = 511
+
+_log = logging.getLogger(__name__)
+
+_LAST_SIGNALS = ((signal.SIGQUIT, QUIT_SECONDS), (signal.SIGTERM, QUIT_SECONDS), (signal.SIGKILL, START_SECONDS))
+
+Lines = Callable[[list[str]], None]
+
+
+class FrontEnded(Exception):
+    """nginx has ended although nobody told it to: whoever started the agent starts both again."""
+
+
+class Front:
+    """A running nginx. ``port`` and ``health_port`` are the real ones (0 in the settings = any free).
+
+    ``ended`` is set when it ends, whoever ended it.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int, health_port: int) -> None:
+        self.port = port
+        self.health_port = health_port
+        self.ended = asyncio.Event()
+        self._process = process
+
+    def reload(self) -> None:
+        """Take up renewed files; running requests end with the old ones."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGHUP)
+
+    async def watch(self) -> None:
+        """Wait for its end."""
+        code = await self._process.wait()
+        _log.log(logging.INFO if code == 0 else logging.ERROR, "nginx has ended with status %d", code)
+        self.ended.set()
+
+    async def stop(self) -> None:
+        """End it: at once but for what it has yet to flush."""
+        for number, seconds in _LAST_SIGNALS:
+            if self.ended.is_set():
+                return
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.ended.wait(), seconds)
+
+
+@contextlib.asynccontextmanager
+async def front_folder() -> AsyncIterator[Path]:
+    """A folder that only this user can reach, for sockets and configuration."""
+    with tempfile.TemporaryDirectory(prefix="colocation-front-") as name:
+        yield Path(name)
+
+
+@contextlib.asynccontextmanager
+async def running_front(settings: Settings, folder: Path, sent: Lines, errors: Lines) -> AsyncIterator[Front]:
+    """nginx in front of the agent's sockets in ``folder``, until left.
+
+    Args:
+        settings: where to listen, and what to serve.
+        folder: see ``front_folder``.
+        sent: takes the lines that say what was sent.
+        errors: takes the lines that say what went wrong.
+
+    Raises:
+        OSError: it is not installed, or did not start; an address is not free.
+    """
+    sockets, health_sockets = _listening(settings.host, settings.port), _listening(settings.host, settings.health_port)
+    try:
+        configuration = FrontConfiguration(
+            folder=folder,
+            data_root=settings.data_root.resolve(),
+            certificate=settings.tls_certificate,
+            key=settings.tls_key,
+            addresses=[_address_of(one) for one in sockets],
+            health_addresses=[_address_of(one) for one in health_sockets],
+            workers=min(os.cpu_count() or 1, MAX_WORKERS),
+            descriptors=min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], MAX_DESCRIPTORS),
+            is_root=os.geteuid() == 0,
+        )
+        process = await _started(configuration, [*sockets, *health_sockets])
+        port, health_port = (int(one[0].getsockname()[1]) for one in (sockets, health_sockets))
+    finally:
+        for one in (*sockets, *health_sockets):
+            one.close()
+    front = Front(process, port, health_port)
+    assert process.stdout and process.stderr, "both are pipes"
+    tasks = [
+        asyncio.create_task(front.watch()),
+        asyncio.create_task(_follow(process.stdout, sent)),
+        asyncio.create_task(_follow(process.stderr, errors)),
+    ]
+    try:
+        await _wait_until_started(front, folder / "nginx.pid")
+        yield front
+    finally:
+        await front.stop()
+        await asyncio.gather(*tasks)
+
+
+async def _started(configuration: FrontConfiguration, sockets: Sequence[socket.socket]) -> asyncio.subprocess.Process:
+    program = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    if program is None:
+        raise FileNotFoundError("nginx is not installed; install the package nginx-light")
+    path = configuration.folder / "nginx.conf"
+    path.write_text(configuration.text())
+    descriptors = [one.fileno() for one in sockets]
+    return await asyncio.create_subprocess_exec(
+        "setpriv", "--pdeathsig", "TERM", program, "-e", "stderr", "-p", str(configuration.folder), "-c", str(path),
+        env=os.environ | {"NGINX": "".join(f"{number};" for number in descriptors)},  # where it listens
+        pass_fds=descriptors,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+
+
+async def _wait_until_started(front: Front, pid_file: Path) -> None:
+    """Its configuration is read, and its logs are opened."""
+    async with asyncio.timeout(START_SECONDS):
+        while not await asyncio.to_thread(_has_content, pid_file):
+            if front.ended.is_set():
+                raise OSError("nginx did not start; its message is in the log")
+            await asyncio.sleep(0.005)
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+async def _follow(stream: asyncio.StreamReader, take: Lines) -> None:
+    """Give the lines of a log, many at once."""
+    rest = b""
+    while block := await stream.read(LOG_BLOCK_BYTES):
+        *lines, rest = (rest + block).split(b"\n")
+        take([line.decode(errors="replace") for line in lines])
+        await asyncio.sleep(LOG_PAUSE_SECONDS)
+
+
+def _listening(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at an address, or at all; of IPv6 where the machine has it. The caller closes them."""
+    if host:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return [socket.create_server((host, port), family=family, backlog=BACKLOG)]
+    sockets = [socket.create_server(("0.0.0.0", port), backlog=BACKLOG)]
+    try:
+        address = ("::", sockets[0].getsockname()[1])
+        sockets.append(socket.create_server(address, family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=False))
+    except OSError as error:
+        _log.info("the agent listens on IPv4 only: %s", error)
+    return sockets
+
+
+def _address_of(listening: socket.socket) -> str:
+    """As nginx' ``listen`` takes it."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if listening.family == socket.AF_INET6 else f"{host}:{port}"

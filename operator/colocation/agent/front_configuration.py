@@ -1,0 +1,255 @@
+"""Pure: the configuration of nginx, the agent's front. What nobody has to be known for is bounded here.
+
+nginx ends TLS, waits for slow clients, and sends the files that the agent allows (``X-Accel-Redirect``). It asks the
+agent over unix sockets that only the agent's user can reach.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from colocation.model.names import AGENT_NODE_HEADER
+
+HEADER_SECONDS = 10
+"""From the first byte of a request to the end of its headers."""
+BODY_SECONDS = 75
+"""Between two pieces of a body. Longer than ``uploads.UPLOAD_IDLE_SECONDS``: the agent's answer says more."""
+SEND_SECONDS = 60
+"""Between two pieces of an answer that a client takes."""
+IDLE_SECONDS = 65
+"""A connection without a request."""
+WORK_SECONDS = 2 * 3600
+"""The agent holds questions and hashes tables for so long."""
+RELOAD_SECONDS = 3600
+"""After a renewal of the certificate, running requests may take so long to end."""
+MAX_CONNECTIONS = 16384
+"""Per worker. Those that have sent nothing yet give way to new ones when there are more."""
+MAX_REQUESTS = 2048
+"""Being served at once."""
+MAX_REQUESTS_OF_ADDRESS = 512
+"""Of one client address: behind a host port that may be a whole node."""
+MAX_PROBES = 64
+MAX_PROBES_PER_SECOND = 50
+"""Of one address, on the health port, which asks for no token."""
+MAX_BODY_BYTES = 64 << 20
+"""Of JSON bodies: an inventory request names every table of the cluster."""
+REQUEST_HEADER = "Colocation-Front-Request"
+"""nginx' id of a request, for the agent alone; the line in the log that says what was sent has it too."""
+PEER_HEADER = "Colocation-Peer"
+"""The address that a request came from, whatever the client says, for the agent alone."""
+DISK_PREFIX = "/disk/"
+"""Internal: what follows is a path below the data root."""
+
+COLD_PREFIX = "/cold/"
+"""As ``DISK_PREFIX``, of files that have to come from the disk: threads read them, and no worker waits."""
+
+_TEMPLATE = Template(r"""
+daemon off;
+$user
+pid $folder/nginx.pid;
+error_log stderr warn;
+worker_processes $workers;
+worker_rlimit_nofile $descriptors;
+worker_shutdown_timeout ${reload_seconds}s;
+events { worker_connections $connections; }
+http {
+    log_format sent '$$request_id $$body_bytes_sent';
+    access_log off;
+    server_tokens off;
+    default_type application/octet-stream;
+    client_body_temp_path $folder/body;
+    proxy_temp_path $folder/proxy;
+    fastcgi_temp_path $folder/other;
+    uwsgi_temp_path $folder/other;
+    scgi_temp_path $folder/other;
+
+    client_header_timeout ${header_seconds}s;
+    client_body_timeout ${body_seconds}s;
+    send_timeout ${send_seconds}s;
+    keepalive_timeout ${idle_seconds}s;
+    keepalive_requests 100000;
+    reset_timedout_connection on;
+    large_client_header_buffers 4 32k;
+    limit_conn_zone $$binary_remote_addr zone=addresses:8m;
+    limit_conn_zone $$server_port zone=servers:64k;
+    limit_req_zone $$binary_remote_addr zone=probes:1m rate=${probe_rate}r/s;
+    limit_conn_status 429;
+    limit_req_status 429;
+    limit_conn_log_level info;
+    limit_req_log_level info;
+
+    sendfile on;
+    tcp_nopush on;
+    output_buffers 2 64k;
+
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+    proxy_set_header Host $$host;
+    proxy_set_header $request_header $$request_id;
+    proxy_set_header $peer_header $$remote_addr;
+    proxy_request_buffering off;
+    proxy_max_temp_file_size 0;
+    proxy_buffers 8 64k;
+    proxy_buffer_size 64k;
+    proxy_busy_buffers_size 128k;
+    proxy_read_timeout ${work_seconds}s;
+    proxy_send_timeout ${body_seconds}s;
+    proxy_next_upstream off;
+
+    upstream agent { server unix:$folder/agent.sock; keepalive 64; }
+    upstream reads { server unix:$folder/reads.sock; keepalive 64; }
+    upstream health { server unix:$folder/health.sock; keepalive 8; }
+
+    map "$$request_method $$content_length$$http_transfer_encoding" $$file_request {
+        default other; "~^(GET|HEAD) 0?$$" read; "~^(GET|HEAD) " refused;
+    }
+    map $$request $$wrong_request { default InvalidRequest; "~(\.\.|%)" InvalidPath; }
+
+    server {
+        $listen
+        ssl_certificate $certificate;
+        ssl_certificate_key $key;
+        ssl_protocols TLSv1.2 TLSv1.3;
+        ssl_session_cache shared:sessions:4m;
+        ssl_session_tickets off;
+        ssl_buffer_size 16k;
+        $errors
+        limit_conn addresses $address_requests;
+        limit_conn servers $requests;
+        client_max_body_size $body_bytes;
+
+        location / { proxy_pass http://agent; }
+        location /v1/files/ {
+            client_max_body_size 0;
+            client_body_buffer_size 256k;
+            if ($$file_request = read) { return 418; }
+            if ($$file_request = refused) { return 400; }
+            proxy_pass http://agent;
+        }
+        location @read {
+            access_log /dev/stdout sent;
+            proxy_pass_request_headers off;
+            proxy_set_header Connection "";
+            proxy_set_header Authorization $$http_authorization;
+            proxy_set_header Range $$http_range;
+            proxy_set_header $node_header $$http_colocation_node;
+            proxy_set_header $request_header $$request_id;
+            proxy_set_header $peer_header $$remote_addr;
+            proxy_pass http://reads;
+        }
+        location $disk_prefix {
+            internal;
+            access_log /dev/stdout sent;
+            add_header Content-Digest $$upstream_http_content_digest;
+            alias $root;
+            disable_symlinks on from=$root;
+        }
+        location $cold_prefix {
+            internal;
+            access_log /dev/stdout sent;
+            add_header Content-Digest $$upstream_http_content_digest;
+            alias $root;
+            disable_symlinks on from=$root;
+            aio threads;
+        }
+    }
+    server {
+        $health_listen
+        $errors
+        location @read { return 404; }
+        limit_conn servers $probes;
+        limit_req zone=probes burst=$probe_rate nodelay;
+        client_max_body_size 1k;
+        location / { proxy_pass http://health; }
+    }
+}
+""")
+
+_ERRORS: Mapping[int, tuple[str, str]] = {
+    400: ("$wrong_request", "the request is not allowed; see docs/reference/agent-api.md"),
+    404: ("NotFound", "there is no such file; ask another replica"),
+    408: ("RequestTimeout", "the request came too slowly; send it again"),
+    413: ("BodyTooLarge", f"the body is too large; allowed: {MAX_BODY_BYTES} bytes; ask about fewer tables"),
+    414: ("RequestTooLarge", "the request line is too long; allowed: 32768 bytes"),
+    416: ("RangeNotSatisfiable", "the file became shorter; ask another replica"),
+    429: ("Busy", "too many requests are being served; ask again, or ask another replica"),
+    494: ("RequestTooLarge", "the headers are too long; allowed: 32768 bytes each"),
+    497: ("InvalidRequest", "this port speaks HTTPS"),
+    500: ("StorageFailed", "the file cannot be sent; ask another replica"),
+    502: ("AgentUnavailable", "the agent does not answer its front; ask again, or ask another replica"),
+    504: ("AgentUnavailable", "the agent does not answer its front; ask again, or ask another replica"),
+}
+"""What nginx says by itself: status, word, message."""
+_STATUSES = {494: 431, 497: 400, 403: 404, 502: 503, 504: 503}
+
+
+@dataclass(frozen=True)
+class FrontConfiguration:
+    """``addresses`` and ``health_addresses`` as ``listen`` takes them. ``folder`` holds the agent's unix sockets."""
+
+    folder: Path
+    data_root: Path
+    certificate: Path
+    key: Path
+    addresses: Sequence[str]
+    health_addresses: Sequence[str]
+    workers: int
+    descriptors: int
+    is_root: bool = False
+
+    def text(self) -> str:
+        """The file's content.
+
+        Raises:
+            ValueError: a path that nginx cannot be told.
+        """
+        return _TEMPLATE.substitute(
+            user="user root;" if self.is_root else "",
+            folder=_plain(self.folder),
+            workers=self.workers,
+            descriptors=self.descriptors,
+            connections=min(MAX_CONNECTIONS, self.descriptors // 2),
+            reload_seconds=RELOAD_SECONDS,
+            header_seconds=HEADER_SECONDS,
+            body_seconds=BODY_SECONDS,
+            send_seconds=SEND_SECONDS,
+            idle_seconds=IDLE_SECONDS,
+            work_seconds=WORK_SECONDS,
+            probe_rate=MAX_PROBES_PER_SECOND,
+            probes=MAX_PROBES,
+            requests=MAX_REQUESTS,
+            address_requests=MAX_REQUESTS_OF_ADDRESS,
+            body_bytes=MAX_BODY_BYTES,
+            request_header=REQUEST_HEADER,
+            peer_header=PEER_HEADER,
+            node_header=AGENT_NODE_HEADER,
+            disk_prefix=DISK_PREFIX,
+            cold_prefix=COLD_PREFIX,
+            certificate=_plain(self.certificate),
+            key=_plain(self.key),
+            root=f"{_plain(self.data_root)}/",
+            listen=" ".join(f"listen {address} ssl;" for address in self.addresses),
+            health_listen=" ".join(f"listen {address};" for address in self.health_addresses),
+            errors=_error_pages(),
+        )
+
+
+def _plain(path: Path) -> str:
+    text = str(path)
+    if not re.fullmatch(r"[-\w./+,:=@\[\]]+", text):
+        raise ValueError(f"path {text!r} is not allowed; allowed: letters, digits and -_./+,:=@[]")
+    return text
+
+
+def _error_pages() -> str:
+    lines = ["error_page 403 =404 /error/404;", "error_page 418 = @read;"]
+    for status, (reason, message) in _ERRORS.items():
+        code = _STATUSES.get(status, status)
+        body = f'{{"error": "{reason}", "message": "{message}"}}'
+        lines.append(f"error_page {status} ={code} /error/{status};")
+        lines.append(
+            f"location = /error/{status} {{ internal; default_type application/json; return {code} '{body}'; }}"
+        )
+    return "\n        ".join(lines)

@@ -1,0 +1,66 @@
+"""What the front's error log tells: the disk failed under a file, a worker was killed; all else is only logged."""
+
+import asyncio
+import logging
+import re
+
+from colocation.storage.errors import InvalidPath, StorageError
+
+from .damage import DamageChecks
+from .errors import Refusal
+from .reads import RunningReads
+from .targets import decoded_segments, file_target
+
+MAX_LOGGED_AT_ONCE = 20
+"""Of the lines that come together: a flood of requests makes no flood of lines."""
+
+_LINE = re.compile(r"\S+ \S+ \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?(?P<message>.*)")
+_UNREADABLE = re.compile(
+    r"""(?:sendfile\(\)|pread\(\)|preadv\(\)|read\(\)|open\(\)|openat\(\))[ ](?:"[^"]*"[ ])?failed[ ]
+    \((?:5|117):[^,]*\).*,[ ]request:[ ]"GET[ ](?P<target>/v1/files/[^ "]+)[ ]HTTP/""",
+    re.VERBOSE,
+)
+"""EIO and EUCLEAN, as ``folders.UNREADABLE_MEDIUM``."""
+_LEVELS = {"info": logging.INFO, "notice": logging.INFO, "warn": logging.WARNING}
+_KILLED = re.compile(r"worker process \d+ exited on signal")
+
+_log = logging.getLogger(__name__)
+
+
+class FrontErrors:
+    """Takes the lines. Used on the event loop only."""
+
+    def __init__(self, reads: RunningReads, damage: DamageChecks) -> None:
+        self._reads = reads
+        self._damage = damage
+        self._checks: set[asyncio.Task[None]] = set()
+
+    def take_lines(self, lines: list[str]) -> None:
+        """See ``front.running_front``."""
+        for line in lines[:MAX_LOGGED_AT_ONCE]:
+            match = _LINE.fullmatch(line)
+            level = _LEVELS.get(match["level"], logging.ERROR) if match else logging.ERROR
+            _log.log(level, "nginx: %s", match["message"] if match else line)
+        if len(lines) > MAX_LOGGED_AT_ONCE:
+            _log.warning("nginx: %d more lines", len(lines) - MAX_LOGGED_AT_ONCE)
+        for line in lines:
+            match = _LINE.fullmatch(line)
+            if match is not None:
+                self._act_on(match["message"])
+
+    def _act_on(self, message: str) -> None:
+        if _KILLED.match(message):
+            self._reads.forget()
+        unreadable = _UNREADABLE.match(message)
+        if unreadable is not None:
+            check = asyncio.create_task(self._check(unreadable["target"]))
+            self._checks.add(check)
+            check.add_done_callback(self._checks.discard)
+
+    async def _check(self, raw_target: str) -> None:
+        """The agent reads the file itself: a line in a log is no proof."""
+        try:
+            target = file_target(decoded_segments(raw_target)[2:])
+            await self._damage.suspect(*target)
+        except (Refusal, InvalidPath, StorageError, OSError) as error:
+            _log.warning("%s was not checked: %s", raw_target, error)

@@ -1,0 +1,117 @@
+"""PUT of a file: received into ``.incoming``, verified, published."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from colocation.model.agent import FilePublished
+from colocation.model.content_digest import sha256_of_content_digest
+from colocation.model.table_manifest import MAX_MANIFEST_BYTES
+from colocation.storage.incoming import IncomingFile
+from colocation.storage.paths import sha256_of_manifest_path
+from colocation.storage.publish import is_published, publish_once
+from colocation.storage.root import UPLOADS
+
+from .errors import Refusal
+from .node import NodeState
+from .room import Reservation
+from .targets import FileTarget
+
+BLOCK_BYTES = 1 << 20
+"""Large blocks: a thread switch per block, not per 64 KiB."""
+UPLOAD_IDLE_SECONDS = 60.0
+"""Room is kept for an upload that says nothing for no longer."""
+MIN_BYTES_PER_SECOND = 64 << 10
+"""On the average, after the first minute: room is kept for a file, and its sender decides for how long."""
+
+
+async def put_file(node: NodeState, request: web.Request, user: str, target: FileTarget) -> web.Response:
+    """Receive, verify and publish a file."""
+    max_bytes = node.settings.max_file_bytes
+    if sha256_of_manifest_path(target.path) is not None:
+        max_bytes = min(max_bytes, MAX_MANIFEST_BYTES)
+    length = _announced_length(request, max_bytes)
+    sha256 = _announced_digest(request)
+    async with node.uploads.turn(user):
+        with node.transfer(), node.room.keep(user, length) as reservation:
+            arriving = _received_blocks(request, length)
+            if await node.run_write(is_published, node.root, target.table, target.path, sha256):
+                async for _ in arriving:
+                    pass  # read to its end, so that the connection can be used again
+                created = False
+            else:
+                created = await _receive(node, arriving, reservation, target, sha256)
+    answer = FilePublished(path=target.path, bytes=length, sha256=sha256)
+    return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
+
+
+async def _receive(
+    node: NodeState, arriving: AsyncIterator[bytes], reservation: Reservation, target: FileTarget, sha256: str
+) -> bool:
+    """Receive into ``.incoming`` and publish; whether the file is new."""
+    incoming = await node.run_write(IncomingFile, node.root, UPLOADS, uuid.uuid4().hex)
+    published = False
+    with incoming:
+        try:
+            async for block in arriving:
+                await node.run_write(incoming.write, block)
+                reservation.arrived(len(block))
+                node.metrics.received_bytes.inc(len(block))
+            published = await node.run_write(
+                publish_once, node.root, target.table, target.path, incoming, sha256, node.inventory.expected_sha256
+            )
+        finally:
+            await node.run_write(incoming.discard)
+    return published
+
+
+async def _received_blocks(request: web.Request, length: int) -> AsyncIterator[bytes]:
+    """The body in large blocks.
+
+    Raises:
+        Refusal: 408, nothing arrives, or too little. Time in which the disk writes does not count.
+    """
+    buffer = bytearray()
+    received = 0
+    waited_seconds = 0.0
+    while True:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(UPLOAD_IDLE_SECONDS):
+                piece = await request.content.readany()
+        except TimeoutError as error:
+            silence = f"nothing arrived for {UPLOAD_IDLE_SECONDS:.0f} s after {received} of {length} bytes"
+            raise Refusal(408, "UploadIdle", f"{silence}; send the file again") from error
+        waited_seconds += time.monotonic() - began
+        if waited_seconds > UPLOAD_IDLE_SECONDS + received / MIN_BYTES_PER_SECOND:
+            message = f"{received} of {length} bytes arrived in {waited_seconds:.0f} s; send the file again, faster"
+            raise Refusal(408, "UploadSlow", message)
+        buffer += piece
+        received += len(piece)
+        if len(buffer) >= BLOCK_BYTES or (not piece and buffer):
+            yield bytes(buffer)
+            buffer.clear()
+        if not piece:
+            return
+
+
+def _announced_length(request: web.Request, max_bytes: int) -> int:
+    if request.content_length is None:
+        raise Refusal(411, "LengthRequired", "Content-Length is missing; give the file's size in bytes")
+    if request.content_length > max_bytes:
+        message = f"{request.content_length} bytes announced; allowed: {max_bytes}; write smaller files"
+        raise Refusal(413, "FileTooLarge", message)
+    return request.content_length
+
+
+def _announced_digest(request: web.Request) -> str:
+    header = request.headers.get("Content-Digest")
+    if header is None:
+        raise Refusal(400, "DigestRequired", "Content-Digest is missing; give sha-256=:<base64 of 32 bytes>:")
+    try:
+        return sha256_of_content_digest(header)
+    except ValueError as error:
+        raise Refusal(400, "InvalidDigest", str(error)) from error
