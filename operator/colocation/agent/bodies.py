@@ -18,14 +18,17 @@ Body = TypeVar("Body", bound=BaseModel)
 MAX_BODY_BYTES = 1 << 20
 BODY_SECONDS = 60.0
 """For the whole of it: it is small, or comes from the operator."""
+_RECEIVED = web.RequestKey("received", bytes)
 
 
 async def body_of(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """A request's whole body.
+    """A request's whole body; it is received once, whoever asks for it.
 
     Raises:
         Refusal: 408, it comes too slowly; 413, it is too large.
     """
+    if _RECEIVED in request:
+        return request[_RECEIVED]
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -37,7 +40,8 @@ async def body_of(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> byte
     except TimeoutError as error:
         message = f"{len(body)} bytes came within {BODY_SECONDS:.0f} s; send the request again"
         raise Refusal(408, "RequestTimeout", message) from error
-    return bytes(body)
+    request[_RECEIVED] = bytes(body)
+    return request[_RECEIVED]
 
 
 def validated(kind: type[Body], content: bytes) -> Body:
