@@ -32,7 +32,7 @@ QUOTA = {
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """The chart's rights and policies; a tenant who may do what `edit` may in a namespace that enforces *restricted*."""
+    """The chart's rights and policies; a tenant with the rights of `edit` in a namespace that enforces *restricted*."""
     with running_control_plane() as own:
         for name in (SYSTEM, SHOP, CROWDED):
             assert own.kubectl("create", "namespace", name).returncode == 0
@@ -94,7 +94,7 @@ def test_sparks_pods_are_taken_where_restricted_is_enforced(plane: ControlPlane,
 
 
 REFUSED = [
-    pytest.param({"volumes": [claim_volume(read_only=False)]}, "add persistentVolumeClaim.readOnly: true", id="written"),
+    pytest.param({"volumes": [claim_volume(read_only=False)]}, "add persistentVolumeClaim.readOnly", id="written"),
     pytest.param({"volumes": [claim_volume()]}, "add persistentVolumeClaim.readOnly: true", id="nothing said"),
     pytest.param(mounting(subPath="made-by-root"), "mount the whole volume", id="subPath"),
     pytest.param(mounting(subPathExpr="$(HOME)"), "mount the whole volume", id="subPathExpr"),

@@ -62,7 +62,6 @@ from .errors import Refused, StaleDecision
 from .events import EventPoster
 from .orders import AgentOrders
 
-
 REFUSALS = frozenset((400, 403, 422))
 """Answers to a request that is refused again if it is repeated at once."""
 

@@ -1,11 +1,12 @@
 """Decides about the PersistentVolumes and claims by which Spark's pods get the files of their own namespace.
 
 One of each per namespace in which a group's pods run: where the group is, and where its tables are. The claim is made
-first, then the volume for the claim of that uid, so that nobody else's claim ever gets it: a namespace that was deleted and
-made again has a claim with another uid, and the volume is made anew for that one. A volume cannot be changed, so one
-that is not as it should be is deleted and made again; that deletes no files.
+first, then the volume for the claim of that uid, so that nobody else's claim ever gets it: a namespace that was deleted
+and made again has a claim with another uid, and the volume is made anew for that one. A volume cannot be changed, so
+one that is not as it should be is deleted and made again; that deletes no files.
 
-Safety invariant: an action names objects of ours only, and a volume holds the folder of the namespace whose claim it is for.
+Safety invariant: an action names objects of ours only, and a volume holds the folder of the namespace whose claim it is
+for.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from functools import cached_property
 from ..model.conditions import Reason
 from ..model.names import DATA_CLAIM, data_path, data_volume_name
 from ..state.index import TableIndex
-from ..state.observation import Observation, ObservedClaim, ObservedVolume
+from ..state.observation import ObservedClaim, ObservedVolume
 from .actions import Action, CreateDataClaim, CreateDataVolume, DeleteDataClaim, DeleteDataVolume
 
 

@@ -35,7 +35,7 @@ FILES = CreateDataClaim | CreateDataVolume | DeleteDataClaim | DeleteDataVolume
 
 @dataclass
 class Server:
-    """Volumes and claims as Kubernetes keeps them: a volume in use outlives its deletion, as long as its claim has it."""
+    """Volumes and claims as Kubernetes keeps them: a volume that is deleted stays as long as its claim has it."""
 
     claims: dict[str, ObservedClaim] = field(default_factory=dict)
     volumes: dict[str, ObservedVolume] = field(default_factory=dict)
@@ -136,7 +136,7 @@ def test_whatever_is_there_becomes_right_or_is_anothers(
 ) -> None:
     """Also what is being deleted, is reserved for a claim that is gone, or leads elsewhere."""
     server = Server({SHOP: found} if found else {}, {held.identity.name: held} if held else {})
-    foreign = [one for one in (found, held) if one and not (one.is_ours if isinstance(one, ObservedClaim) else one.namespace)]
+    foreign = [*([found] if found and not found.is_ours else []), *([held] if held and not held.namespace else [])]
     actions = settle(server, quiet_observation("orders"))
     for one in foreign:
         kept = (*server.claims.values(), *server.volumes.values())
@@ -210,9 +210,10 @@ def test_what_no_group_needs_goes_and_what_is_in_doubt_stays() -> None:
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        pytest.param(Server({SHOP: claim(is_ours=False)}), "PersistentVolumeClaim colocation-data of namespace shop", id="claim"),
-        pytest.param(Server({}, {"colocation-shop": volume(is_ours=False)}), "PersistentVolume colocation-shop", id="volume"),
+        (Server({SHOP: claim(is_ours=False)}), "PersistentVolumeClaim colocation-data of namespace shop"),
+        (Server({}, {"colocation-shop": volume(is_ours=False)}), "PersistentVolume colocation-shop"),
     ],
+    ids=["claim", "volume"],
 )
 def test_a_name_that_is_taken_is_said(server: Server, said: str) -> None:
     """By the group, whose pods would not start; its verdict is none the worse."""
