@@ -87,7 +87,8 @@ class NamespaceFiles:
     @cached_property
     def _kept(self) -> frozenset[str]:
         """Namespaces that hold any group or table: what is there stays, whatever is not understood for the moment."""
-        return frozenset(one.identity.namespace for one in (*self._observation.groups, *self._observation.tables))
+        groups = (group.identity.namespace for group in self._observation.groups)
+        return frozenset(groups).union(table.identity.namespace for table in self._observation.tables)
 
     def _actions_of(self, namespace: str) -> Iterator[Action]:
         refused = self._observation.refused_files.get(namespace)
