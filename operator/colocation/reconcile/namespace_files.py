@@ -103,16 +103,16 @@ class NamespaceFiles:
             yield DeleteDataClaim(claim.identity)
         elif volume is None:
             yield CreateDataVolume(namespace, self._data_root, claim.identity.uid)
-        elif not volume.identity.deleting:
+        else:
             yield from self._mend(namespace, claim, volume)
 
     def _mend(self, namespace: str, claim: ObservedClaim, volume: ObservedVolume) -> Iterator[Action]:
+        """A volume that somebody has deleted serves its claim until that one goes, too."""
         is_for_claim = volume.claim_uid == claim.identity.uid
-        if volume.path != data_path(self._data_root, namespace):
-            if is_for_claim:
-                yield DeleteDataClaim(claim.identity)  # a volume stays as long as its claim
-            yield DeleteDataVolume(volume.identity)
-        elif not is_for_claim:
+        is_elsewhere = volume.path != data_path(self._data_root, namespace)
+        if is_elsewhere and is_for_claim:
+            yield DeleteDataClaim(claim.identity)  # a volume stays as long as its claim
+        if (is_elsewhere or not is_for_claim) and not volume.identity.deleting:
             yield DeleteDataVolume(volume.identity)
 
     def _unwanted(self) -> Iterator[tuple[str, tuple[Action, ...]]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colocation.manifests.data_volume import data_claim, data_volume
@@ -115,7 +115,7 @@ def is_served(server: Server, namespace: str, data_root: str = ROOT) -> bool:
     """Whether the namespace's pods get its folder."""
     found, of = server.volumes.get(data_volume_name(namespace)), server.claims.get(namespace)
     return (
-        found is not None and of is not None and not found.identity.deleting
+        found is not None and of is not None and not of.identity.deleting
         and (found.path, found.claim_uid) == (data_path(data_root, namespace), of.identity.uid)
         and of.volume == found.identity.name
     )  # fmt: skip
@@ -130,6 +130,7 @@ ANY_VOLUME = st.none() | st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=300)
 @given(ANY_CLAIM, ANY_VOLUME)
 def test_whatever_is_there_becomes_right_or_is_anothers(
     found: ObservedClaim | None, held: ObservedVolume | None
@@ -139,8 +140,8 @@ def test_whatever_is_there_becomes_right_or_is_anothers(
     foreign = [*([found] if found and not found.is_ours else []), *([held] if held and not held.namespace else [])]
     actions = settle(server, quiet_observation("orders"))
     for one in foreign:
-        kept = (*server.claims.values(), *server.volumes.values())
-        assert one in kept or one.identity.deleting, "another's object was touched"
+        kept = [left.identity for left in (*server.claims.values(), *server.volumes.values())]
+        assert one.identity in kept or one.identity.deleting, "another's object was touched"
         assert one.identity not in [getattr(action, "claim", getattr(action, "volume", None)) for action in actions]
     if not foreign:
         assert is_served(server, SHOP)
