@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from colocation.manifests.data_volume import data_claim
 from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, data_volume_name, table_directory
 
 from .control_plane import ControlPlane, running_control_plane
@@ -257,24 +258,27 @@ def test_spark_pods_get_their_namespaces_files(installation: Installation) -> No
     assert volume_of(installation, LAKE)["spec"]["hostPath"]["path"] == f"{DEFAULT_DATA_ROOT}/{LAKE}"
 
 
-def test_a_volume_of_our_name_is_left_alone(installation: Installation) -> None:
-    """The group says so. Without it, pods get theirs; when the group goes, they go."""
+def test_what_has_our_name_is_left_alone(installation: Installation) -> None:
+    """The group says so. Without it, pods get theirs; when the group goes, volume and claim go."""
     taken = {
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": data_volume_name(ELSEWHERE)},
         "spec": {"hostPath": {"path": "/srv"}, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
     }  # fmt: skip
     installation.kubectl("create", "-f", "-", stdin=as_json(taken))
+    claim = data_claim(ELSEWHERE)
+    del claim["metadata"]["labels"]
     installation.kubectl("create", "namespace", ELSEWHERE)
+    create(installation, claim, ELSEWHERE)
     create(installation, group("parts", buckets=BUCKETS, deletionPolicy="Retain"), ELSEWHERE)
-    installation.kubectl(
-        "wait", "cg", "parts", "-n", ELSEWHERE, "--timeout=90s",
-        "--for=jsonpath={.status.conditions[?(@.type=='Stalled')].reason}=DataClaimTaken",
-    )  # fmt: skip
-    assert volume_of(installation, ELSEWHERE)["spec"]["hostPath"]["path"] == "/srv"
-    installation.kubectl("delete", "pv", data_volume_name(ELSEWHERE), "--wait=false")
-    let_go(installation)
-    installation.stop_operator()
-    installation.start_operator()  # the next full list would show it, too
+    for kind, name, what in (
+        ("pvc", DATA_CLAIM, "PersistentVolumeClaim"), ("pv", data_volume_name(ELSEWHERE), "PersistentVolume "),
+    ):  # fmt: skip
+        until(lambda what=what: stalled_message(installation).startswith(what))  # type: ignore[misc]
+        assert volume_of(installation, ELSEWHERE)["spec"]["hostPath"]["path"] == "/srv"
+        installation.kubectl("delete", kind, name, "-n", ELSEWHERE, "--wait=false")
+        let_go(installation)
+        installation.stop_operator()
+        installation.start_operator()  # the next full list would show it, too
     until(lambda: is_served(installation, ELSEWHERE))
     installation.kubectl("delete", "cg", "parts", "-n", ELSEWHERE)
 
@@ -284,6 +288,12 @@ def test_a_volume_of_our_name_is_left_alone(installation: Installation) -> None:
         return not any(name.endswith((data_volume_name(ELSEWHERE), DATA_CLAIM)) for name in left)
 
     until(is_gone)
+
+
+def stalled_message(installation: Installation) -> str:
+    """What is in the way of the group elsewhere."""
+    conditions = installation.get("cg", "parts", "-n", ELSEWHERE).get("status", {}).get("conditions", [])
+    return next((one["message"] for one in conditions if one["type"] == "Stalled"), "")
 
 
 def volume_of(installation: Installation, namespace: str) -> JsonObject:
