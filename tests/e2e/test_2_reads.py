@@ -5,14 +5,15 @@ The tables of this story are made of TPC-H's orders; those of the group stay as 
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from colocation.model.names import LABEL_PRIVATE
+from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
 from demo import story, workload
-from demo.shell import kubectl, kubectl_json
+from demo.shell import COLOCATION, kubectl, kubectl_json, run
 from demo.waiting import wait_until
 
 from .conftest import Loaded
@@ -24,6 +25,10 @@ ALONE, ELSEWHERE = "visits", "clicks"
 LAKE = "lake"
 SELECT = "o_orderkey as v_orderkey, o_orderdate as v_date"
 WAIT_SECONDS = 180
+LIST_FILES = Path(__file__).parent / "programs" / "list_files.py"
+RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+SPARK_USER = 185
+"""Of the image."""
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +82,56 @@ def test_its_own_group_goes_when_it_is_taken_into_another(visits: Loaded) -> Non
 
 
 def test_namespaces_join_without_a_spark_operator(lake: Loaded) -> None:
-    """Loaded and joined by ``--direct`` in a namespace that no Spark operator watches, with a table of another."""
+    """Loaded and joined by ``--direct`` in a namespace that no Spark operator watches, with a table of another.
+
+    The join runs where Pod Security *restricted* is enforced (the load has its input from a hostPath). The other
+    namespace's rows come from agents, its own from disks, and the plan is free of shuffles all the same.
+    """
     rows = lake.oracle.row_count("orders")
     loading = {"source": "orders", "select": SELECT, "namespace": LAKE}
     assert workload.load(ELSEWHERE, lake.folder, **loading, options=("--direct",))["rows"] == rows
+    kubectl("label", "namespace", LAKE, RESTRICTED)
     statement = f"SELECT count(*) FROM {ELSEWHERE} JOIN {workload.NAMESPACE}.orders ON v_orderkey = o_orderkey"
     joined = query(statement, "-n", LAKE, "--direct", *NO_BROADCAST)
     assert joined["rows"] == [[rows]]
-    assert (joined["exchanges"], joined["remote_bytes"]) == (0, 0)
+    assert joined["exchanges"] == 0
+    assert joined["local_bytes"] > 0 and joined["remote_bytes"] > 0
     assert [join["colocate"] for join in joined["joins"]] == [True]
+
+
+def test_a_pod_sees_its_own_namespaces_files_only(lake: Loaded) -> None:
+    """On every node, whatever Python code in an executor looks for; and it changes none of them."""
+    program = kubectl("create", "configmap", "programs", "-n", LAKE, f"--from-file={LIST_FILES}",
+                      "--dry-run=client", "-o", "yaml")  # fmt: skip
+    kubectl("apply", "-f", "-", stdin=program)
+    said = run([COLOCATION, "submit", "-f", "-", "--direct"], stdin=yaml.safe_dump(list_files_application())).stdout
+    seen = workload.result_of(said)
+    assert seen["names"] == [LAKE]
+    assert seen["files"] > 0
+    assert (seen["wrote"], seen["users"]) == (False, [SPARK_USER])
+
+
+def test_a_pod_that_would_write_is_refused(lake: Loaded) -> None:
+    """By the API server: Kubernetes itself would let it."""
+    volume = {"name": "files", "persistentVolumeClaim": {"claimName": DATA_CLAIM}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "namespace": workload.NAMESPACE},
+           "spec": {"containers": [{"name": "one", "image": "one"}], "volumes": [volume]}}  # fmt: skip
+    creating = ["kubectl", "create", "--dry-run=server", "-f", "-"]
+    refused = run(creating, stdin=yaml.safe_dump(pod), allowed=(1,)).stderr
+    assert "add persistentVolumeClaim.readOnly: true" in refused
+    volume["persistentVolumeClaim"]["readOnly"] = True  # type: ignore[index]
+    run(creating, stdin=yaml.safe_dump(pod))
+
+
+def list_files_application() -> dict[str, Any]:
+    """The example's join application with another program, in the other namespace."""
+    base: dict[str, Any] = yaml.safe_load((workload.EXAMPLES / "applications" / "join.yaml").read_text())
+    labels = {LABEL_GROUP: workload.GROUP, LABEL_GROUP_NAMESPACE: workload.NAMESPACE}
+    base["metadata"] = {"name": "list-files", "namespace": LAKE, "labels": labels}
+    spec = base["spec"]
+    spec["mainApplicationFile"], spec["arguments"] = f"local:///opt/tpch/{LIST_FILES.name}", [DEFAULT_DATA_ROOT]
+    spec["driver"]["template"]["spec"]["volumes"] = [{"name": "program", "configMap": {"name": "programs"}}]
+    return base
 
 
 def apply_table(name: str, namespace: str, group: str) -> None:

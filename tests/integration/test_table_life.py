@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from colocation.model.names import table_directory
+from colocation.manifests.data_volume import data_claim
+from colocation.model.names import DATA_CLAIM, DEFAULT_DATA_ROOT, data_volume_name, table_directory
 
 from .control_plane import ControlPlane, running_control_plane
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, installed
@@ -19,7 +20,7 @@ from .rights import refused, unused
 from .test_operator import until as wait_until
 
 DEADLINE_SECONDS = 100
-SHOP, LAKE = "shop", "lake"
+SHOP, LAKE, ELSEWHERE = "shop", "lake", "elsewhere"
 BUCKETS = 3
 STOCK = {"buckets": BUCKETS, "bucketSequence": [["node-2", "node-3"]] * BUCKETS, "deletionPolicy": "Retain"}
 """It stays while its only table is in no group."""
@@ -239,6 +240,86 @@ def test_group_of_another_namespace(installation: Installation) -> None:
     template = data["executor-pod-template.yaml"]
     assert "name: sales.shop-spark-shared" in template
     installation.wait("cg", "sales", SHOP, "condition=Stable")
+
+
+def test_spark_pods_get_their_namespaces_files(installation: Installation) -> None:
+    """A volume and a claim on it where pods of a group run; both again after the claim went with its namespace."""
+    for namespace in (SHOP, LAKE):
+        until(lambda namespace=namespace: is_served(installation, namespace))  # type: ignore[misc]
+    before = volume_of(installation, LAKE)
+    installation.kubectl("delete", "pvc", DATA_CLAIM, "-n", LAKE, "--wait=false")
+
+    def is_served_anew() -> bool:
+        let_go(installation)
+        after = volume_of(installation, LAKE)
+        return is_served(installation, LAKE) and after["metadata"]["uid"] != before["metadata"]["uid"]
+
+    until(is_served_anew)
+    assert volume_of(installation, LAKE)["spec"]["hostPath"]["path"] == f"{DEFAULT_DATA_ROOT}/{LAKE}"
+
+
+def test_what_has_our_name_is_left_alone(installation: Installation) -> None:
+    """The group says so. Without it, pods get theirs; when the group goes, volume and claim go."""
+    taken = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": data_volume_name(ELSEWHERE)},
+        "spec": {"hostPath": {"path": "/srv"}, "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
+    }  # fmt: skip
+    installation.kubectl("create", "-f", "-", stdin=as_json(taken))
+    claim = data_claim(ELSEWHERE)
+    del claim["metadata"]["labels"]
+    installation.kubectl("create", "namespace", ELSEWHERE)
+    create(installation, claim, ELSEWHERE)
+    create(installation, group("parts", buckets=BUCKETS, deletionPolicy="Retain"), ELSEWHERE)
+    for kind, name, what in (
+        ("pvc", DATA_CLAIM, "PersistentVolumeClaim"), ("pv", data_volume_name(ELSEWHERE), "PersistentVolume "),
+    ):  # fmt: skip
+        until(lambda what=what: stalled_message(installation).startswith(what))  # type: ignore[misc]
+        assert volume_of(installation, ELSEWHERE)["spec"]["hostPath"]["path"] == "/srv"
+        installation.kubectl("delete", kind, name, "-n", ELSEWHERE, "--wait=false")
+        let_go(installation)
+        installation.stop_operator()
+        installation.start_operator()  # the next full list would show it, too
+    until(lambda: is_served(installation, ELSEWHERE))
+    installation.kubectl("delete", "cg", "parts", "-n", ELSEWHERE)
+
+    def is_gone() -> bool:
+        let_go(installation)
+        left = installation.kubectl("get", "pv,pvc", "-n", ELSEWHERE, "-o", "name").split()
+        return not any(name.endswith((data_volume_name(ELSEWHERE), DATA_CLAIM)) for name in left)
+
+    until(is_gone)
+
+
+def stalled_message(installation: Installation) -> str:
+    """What is in the way of the group elsewhere."""
+    conditions = installation.get("cg", "parts", "-n", ELSEWHERE).get("status", {}).get("conditions", [])
+    return next((one["message"] for one in conditions if one["type"] == "Stalled"), "")
+
+
+def volume_of(installation: Installation, namespace: str) -> JsonObject:
+    """The namespace's volume; empty while there is none."""
+    found = installation.get("pv")["items"]
+    return next((one for one in found if one["metadata"]["name"] == data_volume_name(namespace)), {})
+
+
+def is_served(installation: Installation, namespace: str) -> bool:
+    """Whether the namespace has a claim, and a volume for just that one; none of them is on its way out."""
+    volume, claims = volume_of(installation, namespace), installation.get("pvc", "-n", namespace)["items"]
+    ours = [one["metadata"] for one in claims if "deletionTimestamp" not in one["metadata"]]
+    return (
+        bool(volume) and "deletionTimestamp" not in volume["metadata"]
+        and [volume["spec"].get("claimRef", {}).get("uid")] == [one["uid"] for one in ours]
+    )  # fmt: skip
+
+
+def let_go(installation: Installation) -> None:
+    """What Kubernetes' controllers do with deleted claims that no pod uses, and volumes that no claim has."""
+    for one in installation.get("pv,pvc", "-A")["items"]:
+        metadata = one["metadata"]
+        if "deletionTimestamp" in metadata and metadata.get("finalizers"):
+            where = ["-n", metadata["namespace"]] if "namespace" in metadata else []
+            patch = ["--type=merge", "-p", as_json({"metadata": {"finalizers": None}})]
+            installation.kubectl("patch", one["kind"].lower(), metadata["name"], *where, *patch)
 
 
 def test_replaced_snapshots_go_when_their_time_is_over(installation: Installation) -> None:

@@ -34,6 +34,7 @@ class OrderChecks:
         self._world = world
         self._require = require
         self._read: dict[str, dict[ObjectKey, JsonObject | None]] = {}
+        self._read_at: dict[tuple[str, str], float] = {}
         self._heard: dict[str, dict[str, tuple[float, Question]]] = {}
         self._maps: dict[tuple[str, int], tuple[float, list[list[str]]]] = {}
         self._terms: dict[str, int] = {}
@@ -90,6 +91,8 @@ class OrderChecks:
     def after_read(self, operator: str, resource: Resource, key: tuple[str, str], body: "JsonObject | None") -> None:
         """An operator has looked at an object; None: there is none."""
         self._read.setdefault(operator, {})[resource, *key] = body
+        if body is not None:
+            self._read_at[operator, body["metadata"]["uid"]] = self._world.loop.elapsed
 
     def after_answer(self, operator: str, agent: "AgentProcess", question: Question, asked_at: float) -> None:
         """An operator hears an agent's answer to its question."""
@@ -129,8 +132,12 @@ class OrderChecks:
         self._require(proof.table_uid not in leaving, f"{operator} drops {key}, which leaves the group")
         asked_here = self._asked_of(operator, url, order)
         epoch = (asked_here.group_uid, asked_here.map_version) if asked_here else None
+        agent = self._world.network.agent_at(url)
+        asked_at = self._heard.get(operator, {}).get(agent.node, (0.0, None))[0] if agent else math.inf
+        # An order that waited for its agent may be overtaken by the next question; the agent refuses it then.
+        is_overtaken = asked_at > self._read_at.get((operator, proof.group_uid or ""), math.inf)
         self._require(
-            epoch == (proof.group_uid, proof.map_version) or self._world.network.agent_at(url) is None,
+            epoch == (proof.group_uid, proof.map_version) or agent is None or is_overtaken,
             f"{operator} drops {key} by map {proof.map_version}, and its agent was asked for {epoch}",
         )
         since, rows = self._maps[proof.group_uid or "", proof.map_version]

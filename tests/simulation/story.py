@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
-from colocation.kube.api import GROUPS, JOBS
+from colocation.kube.api import CLAIMS, GROUPS, JOBS, VOLUMES
 from colocation.model.conditions import ConditionType
+from colocation.model.names import DATA_CLAIM, data_volume_name
 
 from .api import JsonObject
 from .faults import Faults
@@ -172,7 +173,17 @@ def problems(cluster: Cluster) -> list[str]:
             found.append(f"table {table['metadata']['name']}: {table['spec']['colocateWith']}, {table.get('status')}")
     for group in world.api.peek(GROUPS):
         found += _problems_of_group(cluster, group)
+        found += _problems_of_files(world, group["metadata"]["namespace"])
     return found
+
+
+def _problems_of_files(world: World, namespace: str) -> list[str]:
+    """Whether pods of the namespace get its files."""
+    claim = world.api.find(CLAIMS, namespace, DATA_CLAIM)
+    volume = world.api.find(VOLUMES, "", data_volume_name(namespace))
+    if claim and volume and volume["spec"]["claimRef"]["uid"] == claim["metadata"]["uid"]:
+        return []
+    return [f"namespace {namespace} has claim {claim} and volume {volume}"]
 
 
 def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:

@@ -86,8 +86,8 @@ class NodeState:
             threads.shutdown(cancel_futures=True)
 
     def prepare(self, tables: Iterable[str]) -> None:
-        """Make the folders of the namespaces of these tables (``<namespace>/<directory>``): Spark's pods have them mounted,
-        and see nothing of a folder that is made later.
+        """Make the folders of the namespaces of these tables (``<namespace>/<directory>``): Spark's pods have them
+        mounted, and see nothing of a folder that is made later.
 
         On a disk that is not well nothing is made; it is done with the first file that is written.
         """

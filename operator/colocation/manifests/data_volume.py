@@ -1,7 +1,7 @@
 """A namespace's files as a PersistentVolume and a claim on it, for Spark's pods of that namespace.
 
-The volume is the same folder on every node (``hostPath``), so a pod finds there what its own node holds. A namespace that
-enforces Pod Security *restricted* allows claims and no hostPath.
+The volume is the same folder on every node (``hostPath``), so a pod finds there what its own node holds. A namespace
+that enforces Pod Security *restricted* allows claims and no hostPath.
 
 Safety: the volume names the claim that may bind it by namespace, name and uid. No other claim gets it, neither of
 another namespace nor one of the same name that somebody else has made.

@@ -1,11 +1,12 @@
 """Decides about the PersistentVolumes and claims by which Spark's pods get the files of their own namespace.
 
 One of each per namespace in which a group's pods run: where the group is, and where its tables are. The claim is made
-first, then the volume for the claim of that uid, so that nobody else's claim ever gets it: a namespace that was deleted and
-made again has a claim with another uid, and the volume is made anew for that one. A volume cannot be changed, so one
-that is not as it should be is deleted and made again; that deletes no files.
+first, then the volume for the claim of that uid, so that nobody else's claim ever gets it: a namespace that was deleted
+and made again has a claim with another uid, and the volume is made anew for that one. A volume cannot be changed, so
+one that is not as it should be is deleted and made again; that deletes no files.
 
-Safety invariant: an action names objects of ours only, and a volume holds the folder of the namespace whose claim it is for.
+Safety invariant: an action names objects of ours only, and a volume holds the folder of the namespace whose claim it is
+for.
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,7 +87,8 @@ class NamespaceFiles:
     @cached_property
     def _kept(self) -> frozenset[str]:
         """Namespaces that hold any group or table: what is there stays, whatever is not understood for the moment."""
-        return frozenset(one.identity.namespace for one in (*self._observation.groups, *self._observation.tables))
+        groups = (group.identity.namespace for group in self._observation.groups)
+        return frozenset(groups).union(table.identity.namespace for table in self._observation.tables)
 
     def _actions_of(self, namespace: str) -> Iterator[Action]:
         refused = self._observation.refused_files.get(namespace)
@@ -101,16 +103,16 @@ class NamespaceFiles:
             yield DeleteDataClaim(claim.identity)
         elif volume is None:
             yield CreateDataVolume(namespace, self._data_root, claim.identity.uid)
-        elif not volume.identity.deleting:
+        else:
             yield from self._mend(namespace, claim, volume)
 
     def _mend(self, namespace: str, claim: ObservedClaim, volume: ObservedVolume) -> Iterator[Action]:
+        """A volume that somebody has deleted serves its claim until that one goes, too."""
         is_for_claim = volume.claim_uid == claim.identity.uid
-        if volume.path != data_path(self._data_root, namespace):
-            if is_for_claim:
-                yield DeleteDataClaim(claim.identity)  # a volume stays as long as its claim
-            yield DeleteDataVolume(volume.identity)
-        elif not is_for_claim:
+        is_elsewhere = volume.path != data_path(self._data_root, namespace)
+        if is_elsewhere and is_for_claim:
+            yield DeleteDataClaim(claim.identity)  # a volume stays as long as its claim
+        if (is_elsewhere or not is_for_claim) and not volume.identity.deleting:
             yield DeleteDataVolume(volume.identity)
 
     def _unwanted(self) -> Iterator[tuple[str, tuple[Action, ...]]]:

@@ -1,8 +1,9 @@
 """The folders of namespaces, which Spark's pods have mounted: each is this process's own, or becomes so.
 
 A pod that starts on a node before anything of its namespace was written there has the folder made by the kubelet, as
-root's. It is empty then, and stays so: pods may only read. An own folder takes its place. Pods that have the old one go on to
-see an empty folder, and read from agents; so the agent makes folders early, as soon as it is asked about a namespace.
+root's. It is empty then, and stays so: pods may only read. An own folder takes its place. Pods that have the old one go
+on to see an empty folder, and read from agents; so the agent makes folders early, as soon as it is asked about a
+namespace.
 """
 
 import errno

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -162,10 +163,18 @@ class Purge:
                 if name.endswith(_RETENTION_SUFFIX):
                     if name.removesuffix(_RETENTION_SUFFIX) not in names:
                         _remove_old_orphan(self._root, recycled, name)
-                elif self._is_due(recycled, name) and _purge(self._root, recycled, name):
+                elif self._is_due(recycled, name) and self._purge(recycled, name):
                     purged.append(_table_of(name))
         self._watched = {name: watched for name, watched in self._watched.items() if name in names}
         return purged
+
+    def _purge(self, recycled: int, name: str) -> bool:
+        """Delete one folder; whether it is gone. One that cannot be deleted keeps no other one."""
+        try:
+            return _purge(self._root, recycled, name)
+        except OSError as error:
+            _log.warning("recycled %s cannot be deleted: %s", name, error)
+            return False
 
     def _is_due(self, recycled: int, name: str) -> bool:
         now = self._root.monotonic()
@@ -185,7 +194,10 @@ def _purge(root: DataRoot, recycled: int, name: str) -> bool:
     """Delete one folder, unless it was just brought back."""
     with root.lock_of(_table_of(name)):
         try:
-            shutil.rmtree(name, dir_fd=recycled)
+            if stat.S_ISDIR(os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, dir_fd=recycled)
+            else:
+                os.unlink(name, dir_fd=recycled)  # a link that somebody put in the table's place
         except FileNotFoundError:
             return False
         with contextlib.suppress(FileNotFoundError):

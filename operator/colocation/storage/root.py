@@ -100,7 +100,8 @@ class DataRoot:
         if is_namespace(namespace) and not own_folder(self._descriptor, namespace):
             _log.warning(
                 "the folder of namespace %s in %s belongs to another user than %d and is not empty; files of the "
-                "namespace cannot be written here; give it to that user, or empty it", namespace, self.path, os.geteuid(),
+                "namespace cannot be written here; give it to that user, or empty it",
+                namespace, self.path, os.geteuid(),
             )  # fmt: skip
 
     @contextlib.contextmanager

@@ -420,3 +420,14 @@ def test_a_restarted_agent_is_another_instance(agent: AgentThread, operator: Ope
         again.stop()
     assert report.is_full
     assert report.instance != before.instance
+
+
+def test_folders_of_namespaces_are_there_once_they_are_asked_about(agent: AgentThread) -> None:
+    """Before the first file: a Spark pod that starts then has the folder mounted in which the files will lie."""
+    elsewhere = make_table({data_path(0): b"x"}, namespace="lake")
+    with agent.client() as client:
+        operator = Operator(client)
+        operator.ask(TABLE.asked)
+        operator.change(elsewhere.asked)
+    found = {path.name for path in agent.settings.data_root.iterdir() if not path.name.startswith(".")}
+    assert found == {"shop", "lake"}

@@ -43,7 +43,7 @@ def test_every_policy_of_status_exempts_the_operator_and_whoever_may_act_for_it(
 def test_the_operator_makes_volumes_below_the_data_root_only(render: Render) -> None:
     """The one that is configured."""
     [_, where] = policies(render(dataRoot="/disk"))["colocation-data-volumes"]["validations"]
-    assert "== '/disk/' + variables.namespace" in where["expression"]
+    assert "== '/disk/' + variables.tenant" in where["expression"]
 
 
 def test_the_operator_is_held_to_its_own_config_maps(render: Render) -> None:

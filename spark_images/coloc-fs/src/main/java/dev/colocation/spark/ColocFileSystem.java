@@ -76,8 +76,10 @@ public final class ColocFileSystem extends FileSystem {
   }
 
   /**
-   * Where the file can be read: this node's disk if it holds the whole file, the bucket's nodes (those that failed lately
-   * after the others), and last all other nodes, since a bucket may have moved after the query was planned.
+   * Where the file can be read: this node's disk if it holds the whole file, the bucket's nodes (this one first, those that
+   * failed lately after the others), and last all other nodes, since a bucket may have moved after the query was planned.
+   *
+   * <p>An executor sees its own namespace's files on the disk. Of other namespaces it asks agents, which ask who it is.
    */
   private List<Replica> replicas(ColocPath location, Manifest.File file) throws IOException {
     List<Replica> replicas = new ArrayList<>();
@@ -90,8 +92,10 @@ public final class ColocFileSystem extends FileSystem {
     List<AgentAddress> agents = new ArrayList<>(agentsOf(group, settings));
     Collections.shuffle(agents, ThreadLocalRandom.current());
     List<String> owners = group.nodesOf(file.bucket());
+    String here = settings.node();
     agents.sort(Comparator.comparing((AgentAddress agent) -> !owners.contains(agent.node()))
-        .thenComparing(AgentAddress::failedLately));
+        .thenComparing(AgentAddress::failedLately)
+        .thenComparing(agent -> !agent.node().equals(here)));
     AgentHttp http = AgentHttp.shared(settings);
     for (AgentAddress agent : agents) {
       replicas.add(new RemoteReplica(http, agent, location, settings.requestTimeout()));

@@ -25,6 +25,7 @@ final class Settings {
   static final String MANIFEST_DIRECTORY = "fs.coloc.manifest.directory";
   static final String REQUEST_TIMEOUT = "fs.coloc.request.timeout.seconds";
   static final String READ_DEADLINE = "fs.coloc.read.deadline.seconds";
+  static final String NODE = "fs.coloc.node";
   static final String TABLE_PREFIX = "fs.coloc.table.";
   static final String GROUP_PREFIX = "fs.coloc.group.";
 
@@ -82,6 +83,12 @@ final class Settings {
 
   Path authorityFile() {
     return Path.of(configuration.getTrimmed(AUTHORITY_FILE, "/var/run/secrets/colocation.dev/ca.crt"));
+  }
+
+  /** The node of this JVM; empty when nobody says it, as on drivers. */
+  String node() {
+    String ofThisPod = System.getenv(ExecutorHosts.NODE_NAME);
+    return configuration.getTrimmed(NODE, ofThisPod == null ? "" : ofThisPod);
   }
 
   /** Where the driver's Python side put the manifests; absent on executors. */

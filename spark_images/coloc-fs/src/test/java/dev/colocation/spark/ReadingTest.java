@@ -82,6 +82,20 @@ class ReadingTest {
     assertEquals(1, first.clientPorts.size() + second.clientPorts.size());
   }
 
+  /** Another namespace's files are not on the disk that an executor sees; its own node's agent gives them. */
+  @Test
+  void asksTheAgentOfItsOwnNodeFirst() throws Exception {
+    hold(first, TestTable.FIRST);
+    hold(second, TestTable.FIRST);
+    table.node = "node-2";
+    Files.createDirectories(table.dataRoot.resolve("another-namespace"));
+    for (int time = 0; time < 10; time++) {
+      assertArrayEquals(content, readAll(TestTable.FIRST));
+    }
+    assertTrue(first.ranges.isEmpty());
+    assertEquals(10, counted().remoteFiles());
+  }
+
   /** A local file of another length is not this snapshot's replica: it is left alone. */
   @Test
   void passesOverATruncatedLocalFile() throws Exception {

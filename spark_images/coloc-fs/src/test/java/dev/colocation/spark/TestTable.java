@@ -30,6 +30,7 @@ final class TestTable {
   private final Path authority;
   final Path tokenFile;
   String manifest;
+  String node = "";
 
   TestTable(Path folder, Path authority) throws Exception {
     this.folder = folder;
@@ -80,6 +81,7 @@ final class TestTable {
     configuration.set(Settings.MANIFEST_DIRECTORY, folder.resolve("manifests").toString());
     configuration.set(Settings.TOKEN_FILE, tokenFile.toString());
     configuration.set(Settings.AUTHORITY_FILE, authority.toString());
+    configuration.set(Settings.NODE, node);
     configuration.set(Settings.READ_DEADLINE, "3");
     configuration.set(Settings.REQUEST_TIMEOUT, "3");
     configuration.set(Settings.TABLE_PREFIX + NAMESPACE + "." + DIRECTORY, "sales");
