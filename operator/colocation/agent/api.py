@@ -2,7 +2,7 @@
 
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
@@ -12,7 +12,7 @@ from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables
 from .authorizer import Access, Authorizer, Identity
-from .clone_scope import check_clone_request
+from .clone_scope import check_clone_read
 from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .node import NodeState
@@ -68,14 +68,12 @@ class AgentApi:
         verb = "none"
         try:
             identity = await self._identity(request)
-            access, handler = self._route(request, identity.user)
+            access, handler = self._route(request, identity)
             verb = access.verb
             if not await self._authorizer.may(identity, access):
                 raise Refusal(403, "Forbidden", _forbidden_message(identity, access))
             _refuse_general_token(identity, access, self._node.settings.node)
             _refuse_other_node(request, self._node.settings.node)
-            if identity.user == self._node.settings.clone_account and access.verb not in OPERATOR_VERBS:
-                await check_clone_request(request, identity, self._node.conversation.question)
             response = await handler()
         except Refusal as refusal:
             response = error_response(refusal)
@@ -112,8 +110,8 @@ class AgentApi:
             )
         return identity
 
-    def _route(self, request: web.Request, user: str) -> tuple[Access, Handler]:
-        """The right that a request needs, and what serves it to ``user``.
+    def _route(self, request: web.Request, identity: Identity) -> tuple[Access, Handler]:
+        """The right that a request needs, and what serves it to the caller.
 
         Raises:
             Refusal: no such request, or not by this method.
@@ -129,23 +127,34 @@ class AgentApi:
             case ("GET" | "HEAD" | "PUT") as method, "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
                 verb = "create" if method == "PUT" else "get"
+                self._check_clone(identity, target.table, (target.path,))
                 serve = files.put_file if method == "PUT" else files.get_file
                 return _on(target.table, verb), lambda: serve(node, request, target)
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
-                return self._table_route(request, user, table_path(namespace, directory), action)
+                return self._table_route(request, identity, table_path(namespace, directory), action)
         raise _no_such_request(request)
 
+    def _check_clone(self, identity: Identity, table: TablePath, paths: Iterable[str]) -> None:
+        """Refuse what a clone Job is not for, if it is one; see ``clone_scope``."""
+        if identity.user == self._node.settings.clone_account:
+            check_clone_read(identity, self._node.conversation.question, table, paths)
+
     def _table_route(
-        self, request: web.Request, user: str, table: TablePath, action: list[str]
+        self, request: web.Request, identity: Identity, table: TablePath, action: list[str]
     ) -> tuple[Access, Handler]:
-        node = self._node
+        node, user = self._node, identity.user
+
+        def check(paths: Iterable[str] = ()) -> None:
+            self._check_clone(identity, table, paths)
+
+        check()
         match (request.method, *action):
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "files":
-                return _on(table, "get"), lambda: files.get_files(node, request, table)
+                return _on(table, "get"), lambda: files.get_files(node, request, table, check)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, table)
             case "POST", "damage":

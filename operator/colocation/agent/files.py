@@ -4,7 +4,7 @@ import asyncio
 import errno
 import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from aiohttp import web
 
@@ -65,9 +65,15 @@ async def get_file(node: NodeState, request: web.Request, target: FileTarget) ->
         os.close(descriptor)
 
 
-async def get_files(node: NodeState, request: web.Request, table: TablePath) -> web.StreamResponse:
-    """Several small files in one answer. One that cannot be given is said so in its place."""
+async def get_files(
+    node: NodeState, request: web.Request, table: TablePath, check: Callable[[Iterable[str]], None]
+) -> web.StreamResponse:
+    """Several small files in one answer. One that cannot be given is said so in its place.
+
+    ``check`` refuses files that the caller may not have although they may have the table.
+    """
     asked = await parsed_body(request, FilesRequest)
+    check(asked.paths)
     targets = [file_target((*table, *path.split("/"))) for path in asked.paths]
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
     with node.transfer():

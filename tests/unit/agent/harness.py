@@ -51,6 +51,7 @@ class FakeAuthorizer:
     available: bool = True
     asked: int = 0
     too_many: bool = False
+    peers: set[str] = field(default_factory=set)
     rights: dict[str, set[tuple[str, str]]] = field(
         default_factory=lambda: {
             "admin": {("*", "*")},
@@ -64,6 +65,7 @@ class FakeAuthorizer:
     async def identify(self, token: str, peer: str = "") -> Identity | None:
         """See ``Authorizer``."""
         self._ask()
+        self.peers.add(peer)
         return self.callers.get(token)
 
     async def may(self, identity: Identity, access: Access) -> bool:
