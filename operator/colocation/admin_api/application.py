@@ -1,6 +1,8 @@
 """The requests of the admin API: who calls, what they ask for, whether they may, and then the work, in this order."""
 
+import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ from aiohttp import web
 from ..kube.api import Api, ApiError
 from ..kube.reviews import Caller
 from ..model.limits import MAX_MAP_BYTES
+from ..review_bounds import PEER_BOUNDS, Askers, TooManyReviews
 from ..state.observation import ObservedGroup
 from .access import caller_of, require
 from .answers import answer, refused
@@ -21,6 +24,9 @@ from .sequence import check_sequence, parsed_sequence
 
 WAIT_SECONDS = 5.0
 """How long an answer waits for the pass that sees the change; it is made in any case."""
+
+MAX_REVIEWS_AT_ONCE = 8
+RETRY_AFTER_SECONDS = 2
 
 Handler = Callable[[web.Request, Caller], Awaitable[web.Response]]
 
@@ -40,6 +46,7 @@ class AdminApi:
         self._api = api
         self._passes = passes
         self._changes = changes
+        self._peers = Askers("address", PEER_BOUNDS, asyncio.Semaphore(MAX_REVIEWS_AT_ONCE), time.monotonic)
         self._document = document()
         self._handlers: dict[str, dict[str, Handler]] = {
             "/api/colocate": {"GET": self._show},
@@ -60,13 +67,25 @@ class AdminApi:
 
     async def _serve(self, request: web.Request) -> web.Response:
         try:
-            caller = await caller_of(self._api, request.headers.get("Authorization", ""))
+            caller = await self._caller(request)
             return await self._handler(request)(request, caller)
         except Refusal as refusal:
             return refused(refusal)
         except ApiError as error:
             logger.warning("%s %s: %s", request.method, request.path, error)
             return refused(refusal_of(error))
+
+    async def _caller(self, request: web.Request) -> Caller:
+        """Who calls; forged tokens cost the API server a bounded number of questions."""
+        try:
+            async with self._peers.turn(request.remote or "") as peer:
+                try:
+                    return await caller_of(self._api, request.headers.get("Authorization", ""))
+                except Refusal:
+                    peer.refused += 1
+                    raise
+        except TooManyReviews as error:
+            raise Refusal(429, "TooManyReviews", str(error), {"Retry-After": str(RETRY_AFTER_SECONDS)}) from error
 
     def _handler(self, request: web.Request) -> Handler:
         methods = self._handlers.get(request.path)

@@ -1,9 +1,12 @@
 """Who calls, whether they may, and whether they meant this agent: what every request passes, however it came."""
 
+from collections.abc import Iterable
+
 from colocation.model.names import TOKEN_AUDIENCE, node_audience
 from colocation.storage.paths import TablePath
 
 from .authorizer import Access, Authorizer, Identity
+from .clone_scope import check_clone_read
 from .errors import Refusal
 from .node import NodeState
 
@@ -63,9 +66,18 @@ class Gate:
             )
             raise Refusal(403, "WrongAudience", message)
 
-    def is_held_to_its_clone(self, identity: Identity, verb: str) -> bool:
-        """Whether what the caller reads must be what a clone Job is for, see ``clone_scope``."""
-        return identity.user == self._node.settings.clone_account and verb not in OPERATOR_VERBS
+    def is_clone(self, identity: Identity) -> bool:
+        """Whether it is the account of clone Jobs, each of which reads what it is for and nothing else."""
+        return identity.user == self._node.settings.clone_account
+
+    def check_clone(self, identity: Identity, table: TablePath, paths: Iterable[str]) -> None:
+        """Refuse what a clone Job is not for, if it is one; see ``clone_scope``.
+
+        Raises:
+            Refusal: 403, 503.
+        """
+        if self.is_clone(identity):
+            check_clone_read(identity, self._node.conversation.question, table, paths)
 
     def check_node(self, meant: str | None) -> None:
         """Refuse what is for another node: a file must not count as held there when it came here.
@@ -74,7 +86,8 @@ class Gate:
             Refusal: 421.
         """
         if meant not in (None, self._node.settings.node):
-            message = f"this is the agent of node {self._node.settings.node}, not of {meant}; look up that node's address again"
+            here = self._node.settings.node
+            message = f"this is the agent of node {here}, not of {meant}; look up that node's address again"
             raise Refusal(421, "WrongNode", message)
 
     def stopping(self) -> Refusal:

@@ -2,7 +2,7 @@
 
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
@@ -12,8 +12,7 @@ from colocation.storage.paths import TablePath, table_path
 
 from . import deletions, files, inventory_requests, tables, uploads
 from .access import Gate
-from .authorizer import Access
-from .clone_scope import check_clone_request
+from .authorizer import Access, Identity
 from .damage import DamageChecks
 from .errors import EXPECTED_ERRORS, Refusal, error_response, refusal_of
 from .front_configuration import PEER_HEADER
@@ -60,12 +59,10 @@ class AgentApi:
             identity = await self._gate.identity(
                 request.headers.get("Authorization", ""), request.headers.get(PEER_HEADER, "")
             )
-            access, handler = self._route(request, identity.user)
+            access, handler = self._route(request, identity)
             verb = access.verb
             await self._gate.check_access(identity, access)
             self._gate.check_node(request.headers.get(AGENT_NODE_HEADER))
-            if self._gate.is_held_to_its_clone(identity, access.verb):
-                await check_clone_request(request, identity, self._node.conversation.question)
             response = await handler()
         except Refusal as refusal:
             response = error_response(refusal)
@@ -87,8 +84,8 @@ class AgentApi:
         _log.error("%s %s failed", request.method, request.path, exc_info=error)
         return Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}")
 
-    def _route(self, request: web.Request, user: str) -> tuple[Access, Handler]:
-        """The right that a request needs, and what serves it to ``user``.
+    def _route(self, request: web.Request, identity: Identity) -> tuple[Access, Handler]:
+        """The right that a request needs, and what serves it to the caller.
 
         Raises:
             Refusal: no such request, or not by this method.
@@ -103,22 +100,28 @@ class AgentApi:
                 return Access("list"), lambda: inventory_requests.inventory(node, request)
             case "PUT", "v1", "files", _, _, _, *_:
                 target = file_target(segments[2:])
-                return _on(target.table, "create"), lambda: uploads.put_file(node, request, user, target)
+                self._gate.check_clone(identity, target.table, (target.path,))
+                return _on(target.table, "create"), lambda: uploads.put_file(node, request, identity.user, target)
             case "GET", "v1", "recycled", namespace, directory, manifest:
                 return Access("list"), lambda: tables.recycled_schema(node, table_path(namespace, directory), manifest)
             case _, "v1", "tables", namespace, directory, *action:
-                return self._table_route(request, user, table_path(namespace, directory), action)
+                return self._table_route(request, identity, table_path(namespace, directory), action)
         raise _no_such_request(request)
 
     def _table_route(
-        self, request: web.Request, user: str, table: TablePath, action: list[str]
+        self, request: web.Request, identity: Identity, table: TablePath, action: list[str]
     ) -> tuple[Access, Handler]:
-        node = self._node
+        node, user = self._node, identity.user
+
+        def check(paths: Iterable[str] = ()) -> None:
+            self._gate.check_clone(identity, table, paths)
+
+        check()
         match (request.method, *action):
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "files":
-                return _on(table, "get"), lambda: files.get_files(node, request, user, table)
+                return _on(table, "get"), lambda: files.get_files(node, request, user, table, check)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, user, table)
             case "POST", "damage":

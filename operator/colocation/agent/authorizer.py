@@ -43,10 +43,6 @@ class AuthenticationUnavailable(Exception):
     """The API server could not be asked; nobody is let in meanwhile."""
 
 
-class TooManyReviews(Exception):
-    """The API server is not asked: this peer, or this account, has asked too much that was refused."""
-
-
 class Authorizer(Protocol):
     """Answers the two questions that the agent asks of the Kubernetes API."""
 

@@ -18,17 +18,14 @@ Body = TypeVar("Body", bound=BaseModel)
 MAX_BODY_BYTES = 1 << 20
 BODY_SECONDS = 60.0
 """For the whole of it: it is small, or comes from the operator."""
-_RECEIVED = web.RequestKey("received", bytes)
 
 
 async def body_of(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """A request's whole body; it is received once, whoever asks for it.
+    """A request's whole body.
 
     Raises:
         Refusal: 408, it comes too slowly; 413, it is too large.
     """
-    if _RECEIVED in request:
-        return request[_RECEIVED]
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -40,8 +37,7 @@ async def body_of(request: web.Request, max_bytes: int = MAX_BODY_BYTES) -> byte
     except TimeoutError as error:
         message = f"{len(body)} bytes came within {BODY_SECONDS:.0f} s; send the request again"
         raise Refusal(408, "RequestTimeout", message) from error
-    request[_RECEIVED] = bytes(body)
-    return request[_RECEIVED]
+    return bytes(body)
 
 
 def validated(kind: type[Body], content: bytes) -> Body:

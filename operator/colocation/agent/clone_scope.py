@@ -9,17 +9,13 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from aiohttp import web
-
-from colocation.model.agent import AskedTable, FilesRequest
+from colocation.model.agent import AskedTable
 from colocation.model.table_manifest import bucket_of_file_name
-from colocation.storage.paths import TablePath, table_path
+from colocation.storage.paths import TablePath
 
 from .authorizer import Identity
-from .bodies import parsed_body
 from .errors import Refusal
 from .question import Question
-from .targets import decoded_segments
 
 POD_NAME = "authentication.kubernetes.io/pod-name"
 """In ``extra`` of identities whose token is bound to a pod."""
@@ -78,14 +74,3 @@ def check_clone_read(
             "manifests, as its pod's name says, and nothing else"
         )
         raise Refusal(403, "Forbidden", message)
-
-
-async def check_clone_request(request: web.Request, identity: Identity, question: Question | None) -> None:
-    """As ``check_clone_read``, for a request on files or on a table."""
-    _, kind, namespace, directory, *rest = decoded_segments(request.raw_path)
-    paths: tuple[str, ...] = ()
-    if kind == "files":
-        paths = ("/".join(rest),)
-    elif rest == ["files"]:
-        paths = (await parsed_body(request, FilesRequest)).paths
-    check_clone_read(identity, question, table_path(namespace, directory), paths)

@@ -4,10 +4,11 @@ from aiohttp import web
 
 from colocation.model.agent import STALE_ORDER, STALE_TERM, UNKNOWN_QUESTION
 from colocation.model.conditions import Reason
+from colocation.review_bounds import TooManyReviews
 from colocation.storage import errors as storage
 from colocation.storage.hashing import FileChanged
 
-from .authorizer import AuthenticationUnavailable, TooManyReviews
+from .authorizer import AuthenticationUnavailable
 from .conversation import StaleOrder, StaleTerm
 from .question import UnknownQuestion
 

@@ -1,6 +1,7 @@
 """A file that is known to be right, opened; and several small files in one answer."""
 
 import os
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
@@ -23,9 +24,19 @@ BLOCK_BYTES = 1 << 19
 """Of several small files in one answer."""
 
 
-async def get_files(node: NodeState, request: web.Request, user: str, table: TablePath) -> web.StreamResponse:
-    """Several small files in one answer. One that cannot be given is said so in its place."""
+async def get_files(
+    node: NodeState,
+    request: web.Request,
+    user: str,
+    table: TablePath,
+    check: Callable[[Iterable[str]], None],
+) -> web.StreamResponse:
+    """Several small files in one answer. One that cannot be given is said so in its place.
+
+    ``check`` refuses files that the caller may not have although they may have the table.
+    """
     asked = await parsed_body(request, FilesRequest)
+    check(asked.paths)
     targets = [file_target((*table, *path.split("/"))) for path in asked.paths]
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
     async with node.batches.turn(user):

@@ -25,7 +25,6 @@ from colocation.storage.ledger import LedgerEntry
 from colocation.storage.paths import TablePath
 
 from .access import Gate
-from .clone_scope import check_clone_read
 from .errors import EXPECTED_ERRORS, Refusal, refusal_of
 from .files import open_verified
 from .front_configuration import COLD_PREFIX, DISK_PREFIX, PEER_HEADER, REQUEST_HEADER
@@ -113,13 +112,11 @@ class ReadRequests:
             verb = "get"
             await self._gate.check(identity, verb, target.table)
             self._gate.check_node(request.headers.get(AGENT_NODE_HEADER))
-            is_clone = self._gate.is_held_to_its_clone(identity, verb)
-            if is_clone:
-                check_clone_read(identity, self._node.conversation.question, target.table, (target.path,))
+            self._gate.check_clone(identity, target.table, (target.path,))
             self._node.reads.check(identity.user)
             entry, in_memory = await self._node.run(self._looked_up, target)
             known = self._remembered(request, target, entry)
-            if not is_clone:  # what it may read differs from file to file
+            if not self._gate.is_clone(identity):  # what it may read differs from file to file
                 grant = (time.monotonic() + GRANT_SECONDS, identity.user)
                 _remember(self._grants, _grant_key(request, target.table), grant, MAX_GRANTS)
             place = known.place if in_memory else COLD_PREFIX + known.place.removeprefix(DISK_PREFIX)

@@ -59,11 +59,16 @@ class FakeApi:
     def __init__(self, body: Json | None = None) -> None:
         self.body = body
         self.conflicts = 0
+        self.refuses_tokens = False
+        self.token_reviews = 0
         self.patches: list[Json] = []
 
     async def create(self, resource: Resource, namespace: str, body: Json) -> Json:
         """A review's answer."""
         if resource == TOKEN_REVIEWS:
+            self.token_reviews += 1
+            if self.refuses_tokens:
+                return {"status": {"authenticated": False}}
             audiences = body["spec"]["audiences"]
             return {"status": {"authenticated": True, "audiences": audiences, "user": {"username": "alice"}}}
         assert resource == ACCESS_REVIEWS

@@ -13,6 +13,7 @@ from colocation.admin_api.changes import MAX_ATTEMPTS, GroupChanges
 from colocation.admin_api.last_pass import Passes
 from colocation.model.limits import MAX_MAP_BYTES
 from colocation.reconcile.actions import PostEvent
+from colocation.review_bounds import PEER_BOUNDS
 from tests.unit.state.objects import NOW
 
 from .scenes import FakeApi, group_body, last_pass
@@ -69,6 +70,15 @@ async def test_mark_names_who_and_since_when(scene: Scene) -> None:
     assert scene.api.patches == [{"metadata": {"annotations": {ANNOTATION: MARK}, "resourceVersion": "7"}}]
     [event] = scene.events
     assert (event.reason, event.message) == ("MarkedUnstable", "by alice; until POST /api/colocate/group_stable")
+
+
+async def test_forged_tokens_cost_a_bounded_number_of_questions(scene: Scene) -> None:
+    """Whoever sends them is told to come back later; so is, from that address, whoever calls rightly."""
+    scene.api.refuses_tokens = True
+    statuses = [(await scene.ask("GET", "/api/colocate"))[0] for _ in range(100)]
+    assert (statuses[0], statuses[-1]) == (401, 429)
+    assert scene.api.token_reviews <= 2 * (PEER_BOUNDS.refusals + 2)  # each is asked about with two audiences
+    assert (await scene.ask("GET", "/api/colocate"))[1]["error"] == "TooManyReviews"
 
 
 async def test_mark_is_taken_back_once(scene: Scene) -> None:

@@ -20,12 +20,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity, TooManyReviews
+from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity
 from colocation.agent.server import RunningAgent, running_agent
 from colocation.agent.settings import Settings
 from colocation.agentclient import AgentClient, Credentials, Timeouts
 from colocation.model.agent import AgentReport, AskedTable, DeletionProof, InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
+from colocation.review_bounds import TooManyReviews
 
 ADMIN_TOKEN = "token-of-admin"
 SHOP_READER_TOKEN = "token-of-shop-reader"
@@ -51,6 +52,7 @@ class FakeAuthorizer:
     available: bool = True
     asked: int = 0
     too_many: bool = False
+    peers: set[str] = field(default_factory=set)
     rights: dict[str, set[tuple[str, str]]] = field(
         default_factory=lambda: {
             "admin": {("*", "*")},
@@ -69,6 +71,7 @@ class FakeAuthorizer:
     async def identify(self, token: str, peer: str = "") -> Identity | None:
         """See ``Authorizer``."""
         self._ask()
+        self.peers.add(peer)
         return self.callers.get(token)
 
     async def may(self, identity: Identity, access: Access) -> bool:

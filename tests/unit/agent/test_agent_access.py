@@ -1,7 +1,7 @@
 """Who may do what: no token, no right and no API server tell nothing and change nothing."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +10,7 @@ from colocation.agentclient import AgentClient, AgentError, Forbidden, Unauthori
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
-from .harness import ADMIN_TOKEN, SHOP_READER_TOKEN, AgentThread
+from .harness import ADMIN_TOKEN, SHOP_READER_TOKEN, AgentThread, FakeAuthorizer, Pki
 
 TABLE = make_table({data_path(0): b"content"})
 PROOF = DeletionProof(instance="", not_after_seconds=0, term=0, table_uid="")
@@ -133,10 +133,18 @@ def test_tenants_go_on_by_general_tokens(loaded: AgentThread, right: bool) -> No
 
 
 @pytest.fixture
-def clones(agent: AgentThread) -> AgentThread:
-    """An agent that has been asked about a table of a group, and has files of two buckets of it and of another one."""
+def unasked(tmp_path: Path, pki: Pki) -> Iterator[AgentThread]:
+    """An agent that knows the account of clone Jobs, and that no operator has asked yet."""
+    agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(clone_account="clone")
     agent.authorizer.rights["clone"] = {("get", "shop"), ("get", "bank")}
-    agent.running.node.settings = replace(agent.settings, clone_account="clone")
+    yield agent
+    agent.stop()
+
+
+@pytest.fixture
+def clones(unasked: AgentThread) -> AgentThread:
+    """An agent that has been asked about a table of a group, and has files of two buckets of it and of another one."""
+    agent = unasked
     with agent.client() as client:
         for table in (TABLE, OTHER):
             for bucket in (0, 1):
@@ -160,6 +168,16 @@ def test_a_clone_reads_what_its_job_is_for(clones: AgentThread, uid: str) -> Non
         with client.get_file(*TABLE.path, data_path(1)) as stream:
             assert stream.read() == b"content"
         assert [frame.content for frame in client.get_files(*TABLE.path, (data_path(1),))] == [b"content"]
+
+
+def test_what_others_have_read_opens_nothing_to_a_clone(clones: AgentThread) -> None:
+    """Neither its own reads of the table nor those of others are a right to another bucket."""
+    clones.authorizer.callers[CLONE_TOKEN] = clone_of("clone-77777777-b00001-deadbeef-x7k2p")
+    with clones.client() as admin, clones.client(CLONE_TOKEN) as client:
+        admin.get_file(*TABLE.path, data_path(0)).read()
+        client.get_file(*TABLE.path, data_path(1)).read()
+        with pytest.raises(Forbidden):
+            client.get_file(*TABLE.path, data_path(0))
 
 
 @pytest.mark.parametrize(
@@ -195,14 +213,21 @@ def test_a_token_of_the_clones_that_no_pod_has_reads_nothing(clones: AgentThread
         client.get_file(*TABLE.path, data_path(1))
 
 
-def test_a_clone_waits_for_an_agent_that_was_not_asked_yet(agent: AgentThread) -> None:
+def test_a_clone_waits_for_an_agent_that_was_not_asked_yet(unasked: AgentThread) -> None:
     """An agent that has just started does not know whose tables lie there: 503, which passes."""
-    agent.authorizer.rights["clone"] = {("get", "shop")}
-    agent.authorizer.callers[CLONE_TOKEN] = clone_of("clone-77777777-b00001-deadbeef-x7k2p")
-    agent.running.node.settings = replace(agent.settings, clone_account="clone")
-    with agent.client(CLONE_TOKEN) as client, pytest.raises(AgentError) as caught:
+    unasked.authorizer.callers[CLONE_TOKEN] = clone_of("clone-77777777-b00001-deadbeef-x7k2p")
+    with unasked.client(CLONE_TOKEN) as client, pytest.raises(AgentError) as caught:
         client.get_file(*TABLE.path, data_path(1))
     assert (caught.value.status, caught.value.reason, caught.value.may_pass) == (503, "NotAskedYet", True)
+
+
+@pytest.mark.parametrize("target", ["/v1/status", f"/v1/files/{TABLE.path}/{data_path(0)}"])
+def test_the_peer_is_where_the_connection_comes_from(loaded: AgentThread, target: str) -> None:
+    """Forged tokens are counted for it; what callers say of themselves counts nothing."""
+    loaded.authorizer.peers.clear()
+    said = dict.fromkeys(("Colocation-Front-Peer", "X-Forwarded-For", "X-Real-IP", "Forwarded"), "192.0.2.7")
+    assert loaded.raw_request("GET", target, said).status == 200
+    assert loaded.authorizer.peers == {"127.0.0.1"}
 
 
 def test_who_is_turned_away_is_told_when_to_come_back(loaded: AgentThread) -> None:

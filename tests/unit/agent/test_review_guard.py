@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from colocation.agent.authorizer import Access, AuthenticationUnavailable, CachedAuthorizer, Identity, TooManyReviews
-from colocation.agent.review_guard import ACCOUNT_BOUNDS, CLOCK_LEEWAY_SECONDS, PEER_BOUNDS, ReviewGuard
+from colocation.agent.authorizer import Access, AuthenticationUnavailable, CachedAuthorizer, Identity
+from colocation.agent.review_guard import ACCOUNT_BOUNDS, CLOCK_LEEWAY_SECONDS, ReviewGuard
+from colocation.review_bounds import PEER_BOUNDS, TooManyReviews
 
 from .tokens import token
 
