@@ -62,9 +62,7 @@ def reading(agent: AgentThread) -> ssl.SSLSocket:
     return connection
 
 
-def test_new_connections_get_a_renewed_certificate(
-    tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_connections_get_a_renewed_certificate(tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     """The front takes up the files as soon as the agent finds them changed, and serves on."""
     monkeypatch.setattr(tls, "CHECK_SECONDS", 0.05)
     own = Pki(*(Path(shutil.copy(path, tmp_path / path.name)) for path in (pki.ca, pki.certificate, pki.key)))

@@ -46,16 +46,17 @@ RANGES = st.one_of(
     st.integers(0, 90_000).map(lambda last: f"bytes=-{last}"),
 )
 WRONG_RANGES = st.sampled_from(
-    ("bytes=0-1,3-4", "bytes=-", "bytes=a-b", "lines=0-1", "bytes=9999999999999999999999-", "bytes=1-0", "bytes", "=")
-)
+    ("bytes=0-1,3-4", "bytes=-", "bytes=a-b", "lines=0-1", "bytes=" + "9" * 22 + "-", "bytes=0-" + "9" * 5000, "bytes=1-0",
+     "bytes", "=")
+)  # fmt: skip
 ACTIONS = st.sampled_from(
     ("verify", "damage", "files", "collect", "recycle", "restore", "buckets/0/drop", "buckets/-1/drop",
-     "buckets/99999999999/drop", "manifests", "nonsense")
+     f"buckets/{'9' * 5000}/drop", "manifests", "nonsense")
 )  # fmt: skip
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(("manifest", "manifests", "paths", "path", "proof", "deep", "graceSeconds", "x")), inner, max_size=4
+        st.sampled_from(("manifest", "manifests", "paths", "path", "proof", "deep", "x")), inner, max_size=4
     ),
     max_leaves=10,
 )  # fmt: skip
@@ -121,7 +122,10 @@ class HostileClient(RuleBasedStateMachine):
         else:
             assert status == (200 if before == content else 409)
 
-    @rule(path=st.sampled_from(OWN_PATHS), length=st.sampled_from(("", "-1", "1e3", "0x10", "99999999999999999999", "5, 5")))
+    @rule(
+        path=st.sampled_from(OWN_PATHS),
+        length=st.sampled_from(("", "-1", "1e3", "0x10", "99999999999999999999", "5, 5")),
+    )
     def upload_of_no_length(self, path: str, length: str) -> None:
         """A length that is none is refused; nothing is stored."""
         headers = {"Content-Length": length, "Content-Digest": content_digest("0" * 64)}
@@ -195,7 +199,9 @@ def _part(content: bytes, wanted: str | None) -> bytes | None:
     if wanted is None:
         return content
     first, _, last = wanted.removeprefix("bytes=").partition("-")
-    part = content[int(first) : int(last) + 1 if last else None] if first else content[max(len(content) - int(last), 0) :]
+    part = (
+        content[int(first) : int(last) + 1 if last else None] if first else content[max(len(content) - int(last), 0) :]
+    )
     return part if part and (first or int(last)) else None
 
 
