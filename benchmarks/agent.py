@@ -5,7 +5,10 @@ asks for the files in turn); the agent also asks who calls and whether they may 
 looks up what it knows of each file. Each is measured ``--rounds`` times, in turn. Readers and servers share the
 machine's cores, as they do where executors read from neighbours. Needs root, or nginx and wrk installed.
 
-Writes build/bench/agent.json, a list of rows: ``readers, agent_mib_per_second, nginx_mib_per_second, ratio, file_mib``.
+Writes build/bench/agent.json, a list of rows: ``readers, agent_mib_per_second, nginx_mib_per_second, ratio, file_mib``;
+and build/bench/agent_slow_clients.json, one row: ``readers, slow_clients, alone_mib_per_second, beside_mib_per_second,
+ratio``: what 16 readers read while 200 clients hang in the middle of headers, uploads and answers, over what they read
+alone.
 """
 
 import argparse
@@ -13,6 +16,8 @@ import contextlib
 import json
 import os
 import re
+import socket
+import ssl
 import statistics
 import subprocess
 import tempfile
@@ -21,6 +26,8 @@ from pathlib import Path
 
 from benchmarks.served_table import MIB, ServedTable, make_served_table, serving
 from benchmarks.two_nodes import running
+from colocation.model.content_digest import content_digest
+from colocation.model.names import AGENT_TLS_SERVER_NAME
 from devcluster import packages
 from tests.integration.control_plane import free_ports
 from tests.unit.agent.harness import make_pki
@@ -28,6 +35,7 @@ from tests.unit.agent.harness import make_pki
 OUTPUT = Path("build/bench/agent.json")
 PROGRAMS = {"nginx": "nginx-light", "wrk": "wrk"}
 READERS = (1, 16, 200)
+SLOW_READERS, SLOW_CLIENTS = 16, 200
 FILE_MIB, FILES = 1, 256
 UNITS = {"KB": 1 / 1024, "MB": 1.0, "GB": 1024.0}
 """As wrk writes them (powers of two), in MiB."""
@@ -111,6 +119,48 @@ def measure(table: ServedTable, folder: Path, readers: int, rounds: int, seconds
     }
 
 
+@contextlib.contextmanager
+def hanging(port: int, folder: Path, targets: list[str], count: int) -> Iterator[None]:
+    """So many clients that begin something and go on with nothing: a third each sends headers, uploads, and reads."""
+    context = ssl.create_default_context(cafile=folder / "ca.crt")
+    token = "Authorization: Bearer slow\r\n"
+    digest = f"Content-Digest: {content_digest('0' * 64)}\r\n"
+    begun = (
+        f"GET {targets[0]} HTTP/1.1\r\nHost: agent\r\n",
+        f"PUT {targets[0]} HTTP/1.1\r\nHost: agent\r\n{token}{digest}Content-Length: 9000\r\n\r\nx",
+        f"GET {targets[0]} HTTP/1.1\r\nHost: agent\r\n{token}\r\n",
+    )
+    with contextlib.ExitStack() as stack:
+        for number in range(count):
+            plain = socket.socket()
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            plain.connect(("127.0.0.1", port))
+            connection = stack.enter_context(context.wrap_socket(plain, server_hostname=AGENT_TLS_SERVER_NAME))
+            connection.sendall(begun[number % len(begun)].encode())
+        yield
+
+
+def measure_beside_slow(table: ServedTable, folder: Path, rounds: int, seconds: float) -> dict[str, object]:
+    """What readers read beside slow clients: medians."""
+    (port, _) = free_ports(2)
+    targets = [f"/v1/files/{table.path}/{file.path}" for file in table.files]
+    script = folder / "requests.lua"
+    script.write_text(SCRIPT.format(files=", ".join(f'"{target}"' for target in targets)))
+    alone, beside = [], []
+    with serving(folder / "root", "node-1", "127.0.0.1", folder, port=port):
+        for _ in range(rounds):
+            alone.append(read_mib_per_second(port, script, SLOW_READERS, seconds))
+            with hanging(port, folder, targets, SLOW_CLIENTS):
+                beside.append(read_mib_per_second(port, script, SLOW_READERS, seconds))
+    return {
+        "readers": SLOW_READERS,
+        "slow_clients": SLOW_CLIENTS,
+        "alone_mib_per_second": round(statistics.median(alone), 1),
+        "beside_mib_per_second": round(statistics.median(beside), 1),
+        "ratio": round(statistics.median(beside) / statistics.median(alone), 2),
+    }
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser()
@@ -131,6 +181,9 @@ def main() -> None:
             rows.append(measure(table, folder, readers, given.rounds, given.seconds))
             print(json.dumps(rows[-1]), flush=True)
             given.output.write_text(json.dumps(rows, indent=2) + "\n")
+        beside = measure_beside_slow(table, folder, given.rounds, given.seconds)
+        print(json.dumps(beside))
+        given.output.with_name("agent_slow_clients.json").write_text(json.dumps(beside, indent=2) + "\n")
 
 
 if __name__ == "__main__":

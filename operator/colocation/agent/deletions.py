@@ -1,6 +1,7 @@
 """Orders that delete: a bucket's files, garbage, a table's folder. Each is checked where and when it is carried out."""
 
 import logging
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 async def drop_bucket(node: NodeState, request: web.Request, user: str, table: TablePath, bucket: str) -> web.Response:
     """Delete the files of one bucket of a table, but for what a load may yet commit."""
-    if not (bucket.isascii() and bucket.isdigit() and int(bucket) < MAX_BUCKETS):
+    if not (re.fullmatch(r"[0-9]{1,9}", bucket) and int(bucket) < MAX_BUCKETS):
         raise Refusal(400, "InvalidBucket", f"bucket {bucket!r} is not allowed; allowed: 0 to {MAX_BUCKETS - 1}")
     body = await _collect_request(request)
     order = Order("drop", table, body.proof, body.manifests, int(bucket))

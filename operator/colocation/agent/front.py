@@ -12,9 +12,11 @@ import resource
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 from .front_configuration import FrontConfiguration
 from .settings import Settings
@@ -22,6 +24,8 @@ from .settings import Settings
 START_SECONDS = 30.0
 QUIT_SECONDS = 1.0
 """For what nginx has yet to flush when all requests have ended."""
+TERMINATE_SECONDS = 5.0
+"""nginx' own: after a second it kills workers that do not end."""
 LOG_PAUSE_SECONDS = 0.05
 """Between two reads of a log: many lines cost one wake-up."""
 LOG_BLOCK_BYTES = 1 << 16
@@ -32,7 +36,7 @@ BACKLOG = 511
 
 _log = logging.getLogger(__name__)
 
-_LAST_SIGNALS = ((signal.SIGQUIT, QUIT_SECONDS), (signal.SIGTERM, QUIT_SECONDS), (signal.SIGKILL, START_SECONDS))
+_LAST_SIGNALS = ((signal.SIGQUIT, QUIT_SECONDS), (signal.SIGTERM, TERMINATE_SECONDS), (signal.SIGKILL, START_SECONDS))
 
 Lines = Callable[[list[str]], None]
 
@@ -47,11 +51,16 @@ class Front:
     ``ended`` is set when it ends, whoever ended it.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int, health_port: int) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int, health_port: int) -> None:
         self.port = port
         self.health_port = health_port
         self.ended = asyncio.Event()
         self._process = process
+
+    @property
+    def process_id(self) -> int:
+        """Of nginx' first process, which starts its workers."""
+        return self._process.pid
 
     def reload(self) -> None:
         """Take up renewed files; running requests end with the old ones."""
@@ -60,7 +69,9 @@ class Front:
 
     async def watch(self) -> None:
         """Wait for its end."""
-        code = await self._process.wait()
+        code = await asyncio.to_thread(self._process.wait)  # asyncio's own also waits for the pipes, which workers have
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # workers that a killed master has left behind
         _log.log(logging.INFO if code == 0 else logging.ERROR, "nginx has ended with status %d", code)
         self.ended.set()
 
@@ -108,7 +119,7 @@ async def running_front(settings: Settings, folder: Path, sent: Lines, errors: L
             descriptors=min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], MAX_DESCRIPTORS),
             is_root=os.geteuid() == 0,
         )
-        process = await _started(configuration, [*sockets, *health_sockets])
+        process = _started(configuration, [*sockets, *health_sockets])
         port, health_port = (int(one[0].getsockname()[1]) for one in (sockets, health_sockets))
     finally:
         for one in (*sockets, *health_sockets):
@@ -128,20 +139,22 @@ async def running_front(settings: Settings, folder: Path, sent: Lines, errors: L
         await asyncio.gather(*tasks)
 
 
-async def _started(configuration: FrontConfiguration, sockets: Sequence[socket.socket]) -> asyncio.subprocess.Process:
+def _started(configuration: FrontConfiguration, sockets: Sequence[socket.socket]) -> "subprocess.Popen[bytes]":
     program = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
     if program is None:
         raise FileNotFoundError("nginx is not installed; install the package nginx-light")
     path = configuration.folder / "nginx.conf"
     path.write_text(configuration.text())
     descriptors = [one.fileno() for one in sockets]
-    return await asyncio.create_subprocess_exec(
-        "setpriv", "--pdeathsig", "TERM", program, "-e", "stderr", "-p", str(configuration.folder), "-c", str(path),
+    command = ["setpriv", "--pdeathsig", "TERM", program, "-e", "stderr", "-p", str(configuration.folder)]
+    return subprocess.Popen(
+        [*command, "-c", str(path)],
         env=os.environ | {"NGINX": "".join(f"{number};" for number in descriptors)},  # where it listens
         pass_fds=descriptors,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )  # fmt: skip
 
 
@@ -158,13 +171,18 @@ def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-async def _follow(stream: asyncio.StreamReader, take: Lines) -> None:
-    """Give the lines of a log, many at once."""
+async def _follow(pipe: IO[bytes], take: Lines) -> None:
+    """Give the lines of a log, many at once, until nobody can write to it any more."""
+    stream = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), pipe
+    )
     rest = b""
     while block := await stream.read(LOG_BLOCK_BYTES):
         *lines, rest = (rest + block).split(b"\n")
         take([line.decode(errors="replace") for line in lines])
         await asyncio.sleep(LOG_PAUSE_SECONDS)
+    transport.close()
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:

@@ -105,7 +105,9 @@ http {
     map "$$request_method $$content_length$$http_transfer_encoding" $$file_request {
         default other; "~^(GET|HEAD) 0?$$" read; "~^(GET|HEAD) " refused;
     }
-    map $$request $$wrong_request { default InvalidRequest; "~(\.\.|%)" InvalidPath; }
+    map $$request_method $$is_known_method { default 0; GET 1; HEAD 1; PUT 1; POST 1; }
+    map $$request_uri $$is_encoded { default 1; "~[^\x21-\x7e]" 0; }
+    map $$request $$wrong_request { default InvalidRequest; "~(\.\.|%|[^\x20-\x7e])" InvalidPath; }
 
     server {
         $listen
@@ -120,8 +122,14 @@ http {
         limit_conn servers $requests;
         client_max_body_size $body_bytes;
 
-        location / { proxy_pass http://agent; }
+        location / {
+            if ($$is_known_method = 0) { return 405; }
+            if ($$is_encoded = 0) { return 400; }
+            proxy_pass http://agent;
+        }
         location /v1/files/ {
+            if ($$is_known_method = 0) { return 405; }
+            if ($$is_encoded = 0) { return 400; }
             client_max_body_size 0;
             client_body_buffer_size 256k;
             if ($$file_request = read) { return 418; }
@@ -162,7 +170,11 @@ http {
         limit_conn servers $probes;
         limit_req zone=probes burst=$probe_rate nodelay;
         client_max_body_size 1k;
-        location / { proxy_pass http://health; }
+        location / {
+            if ($$is_known_method = 0) { return 405; }
+            if ($$is_encoded = 0) { return 400; }
+            proxy_pass http://health;
+        }
     }
 }
 """)
@@ -170,6 +182,7 @@ http {
 _ERRORS: Mapping[int, tuple[str, str]] = {
     400: ("$wrong_request", "the request is not allowed; see docs/reference/agent-api.md"),
     404: ("NotFound", "there is no such file; ask another replica"),
+    405: ("MethodNotAllowed", "allowed: GET, HEAD, PUT, POST; see docs/reference/agent-api.md"),
     408: ("RequestTimeout", "the request came too slowly; send it again"),
     413: ("BodyTooLarge", f"the body is too large; allowed: {MAX_BODY_BYTES} bytes; ask about fewer tables"),
     414: ("RequestTooLarge", "the request line is too long; allowed: 32768 bytes"),

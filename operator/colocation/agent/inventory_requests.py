@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import time
 
 from aiohttp import web
@@ -24,6 +25,7 @@ ANSWER_PAUSE_SECONDS = 1.0
 second."""
 LOOK_PAUSE_SECONDS = 0.2
 """Between two looks for news while a question is held: files of tables that nobody asks about ring the bell too."""
+_REVISION_NUMBER = re.compile(r"[0-9]{1,19}")
 FREE_BYTES_STEP = 64 << 20
 """Free space in answers to single questions, rounded down: else other programs' writes would change every revision."""
 
@@ -131,7 +133,7 @@ def _asked(content: bytes) -> InventoryRequest | OldInventoryRequest:
 def _revision_of(header: str | None, instance: str) -> int | None:
     """The number of a revision of this process in ``If-None-Match``; None for every other."""
     begin, _, number = (header or "").strip('"').rpartition("-")
-    return int(number) if begin == instance and number.isascii() and number.isdigit() else None
+    return int(number) if begin == instance and _REVISION_NUMBER.fullmatch(number) else None
 
 
 def _with_tag(report: AgentReport) -> web.Response:

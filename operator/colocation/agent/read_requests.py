@@ -128,6 +128,9 @@ class ReadRequests:
         except OSError as error:
             _log.error("%s %s failed", request.method, request.raw_target, exc_info=error)
             return self._refused(verb, Refusal(500, "StorageFailed", f"the node's disk failed: {error.strerror}"))
+        except Exception:  # noqa: BLE001 - the front would wait for an answer; one request's fault harms that one only
+            _log.exception("%s %s failed", request.method, request.raw_target)
+            return self._refused(verb, Refusal(500, "InternalError", "the agent failed; its log says how"))
 
     def turned_away(self) -> bytes:
         """The answer of an agent that is being stopped."""

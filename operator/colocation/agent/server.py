@@ -14,6 +14,7 @@ from colocation.tls import Certificate, follow
 from .access import Gate
 from .api import AgentApi
 from .authorizer import Authorizer
+from .damage import DamageChecks
 from .front import AGENT_SOCKET, HEALTH_SOCKET, READS_SOCKET, Front, front_folder, running_front
 from .front_errors import FrontErrors
 from .health import Health
@@ -41,11 +42,12 @@ _log = logging.getLogger(__name__)
 class RunningAgent:
     """An agent that serves. ``port`` and ``health_port`` are the real ones (0 in the settings = any free)."""
 
-    def __init__(self, node: NodeState, health: Health, upkeep: Upkeep, front: Front) -> None:
+    def __init__(self, node: NodeState, health: Health, upkeep: Upkeep, front: Front, damage: DamageChecks) -> None:
         self.node = node
         self.health = health
         self.upkeep = upkeep
         self.front = front
+        self.damage = damage
         self.port = front.port
         self.health_port = front.health_port
 
@@ -87,7 +89,7 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
             settings.node, settings.data_root, front.port, front.health_port,
         )  # fmt: skip
         try:
-            yield RunningAgent(node, health, upkeep, front)
+            yield RunningAgent(node, health, upkeep, front, api.damage)
         finally:
             health.stopping = True
             await node.finish(settings.shutdown_seconds)

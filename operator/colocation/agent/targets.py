@@ -9,7 +9,7 @@ from colocation.storage.paths import TablePath, file_segments, table_path
 from .errors import Refusal
 
 _SEGMENT = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})+")
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 
 
 class FileTarget(NamedTuple):

@@ -174,6 +174,10 @@ class AgentThread:
         self._loop.close()
         self._thread = None
 
+    def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on the agent's event loop."""
+        self._loop.call_soon_threadsafe(function, *arguments)
+
     @property
     def url(self) -> str:
         """Where it serves."""

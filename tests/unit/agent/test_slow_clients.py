@@ -28,7 +28,7 @@ from .harness import SHOP_LOADER_TOKEN, AgentThread, FakeAuthorizer, Pki, until
 
 SLOW_CLIENTS = 200
 CONTENT = b"content"
-LARGE = bytes(64 << 20)
+LARGE = bytes(16 << 20)
 TABLE = make_table({data_path(0): CONTENT})
 TARGET = file_target(*TABLE.path, data_path(0))
 LARGE_TARGET = file_target(*TABLE.path, data_path(1))
