@@ -15,8 +15,8 @@ from colocation.state.membership import memberships
 from colocation.state.observation import AgentView, Observation, ObservedTable
 
 from ..state.objects import NOW, seconds
-from .scenes import NODES, actions_of, agent_view, decided, held_by, observe, settled_group
-from .test_deletions import ORDERS, PURGE_AT, recovering
+from .scenes import NODES, agent_view, decided, held_by, observe, settled_group
+from .test_deletions import ORDERS, recovering
 
 TABLE, RECORD = recovering(ORDERS)
 OLD_FOLDER = f"shop/{ORDERS.directory}"
