@@ -10,7 +10,7 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.storage.disk_health import FAILING_SECONDS, HUNG_SECONDS, DiskHealth, is_mount_point
 from colocation.storage.incoming import IncomingFile
-from colocation.storage.marker import MARKER_FILE, WrongDisk, adopt, check_disk, read_marker
+from colocation.storage.marker import MARKER_FILE, MAX_MARKER_BYTES, WrongDisk, adopt, check_disk, read_marker
 from colocation.storage.root import UPLOADS, DataRoot
 
 from .conftest import Clock
@@ -118,13 +118,31 @@ def test_a_folder_in_the_place_of_the_root_is_a_missing_disk(root: DataRoot, hea
     assert (reason(health), health.needs_restart) == (Reason.DISK_MISSING, True)
 
 
-def test_a_marker_that_cannot_be_understood_is_a_failing_disk(root: DataRoot) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param('{"id": "../../etc"}', id="no id"),
+        pytest.param("", id="torn"),
+        pytest.param(" " * MAX_MARKER_BYTES + '{"id": "0123456789abcdef"}', id="too long to be read whole"),
+    ],
+)
+def test_a_marker_that_cannot_be_understood_is_a_failing_disk(root: DataRoot, content: str) -> None:
     """Nothing is adopted over it."""
-    (root.path / MARKER_FILE).write_text('{"id": "../../etc"}')
+    (root.path / MARKER_FILE).write_text(content)
     health = DiskHealth(root, "node-1")
     health.probe()
     assert (reason(health), health.disk_id) == (Reason.DISK_FAILING, "")
-    assert (root.path / MARKER_FILE).read_text() == '{"id": "../../etc"}'
+    assert (root.path / MARKER_FILE).read_text() == content
+
+
+def test_a_marker_is_not_written_through_a_link(root: DataRoot, tmp_path: Path) -> None:
+    """Whoever may write the data root gets at no file outside of it."""
+    outside = tmp_path / "outside"
+    outside.write_text("secret")
+    (root.path / f"{MARKER_FILE}.new").symlink_to(outside)
+    health = DiskHealth(root, "node-1")
+    health.probe()
+    assert (reason(health), outside.read_text()) == (Reason.DISK_FAILING, "secret")
 
 
 def test_nothing_is_adopted_where_a_mount_point_is_required(root: DataRoot, tmp_path: Path) -> None:

@@ -209,8 +209,11 @@ def test_an_upload_of_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -
     publish(root, TABLE.path, GARBAGE, b"garbage")
     age(root, GARBAGE, 1000)
     clock.advance(150)
+    file = on_disk(root, TABLE.path, GARBAGE)
+    before = file.stat().st_mtime
     publish(root, TABLE.path, GARBAGE, b"garbage")
-    os.utime(on_disk(root, TABLE.path, GARBAGE), (clock.now, clock.now))
+    assert file.stat().st_mtime > before
+    os.utime(file, (clock.now, clock.now))
     assert collect_garbage(root, Inventory(root), TABLE.path, Live(LIVE, 100)).files == 0
 
 
