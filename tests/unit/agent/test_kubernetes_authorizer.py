@@ -77,7 +77,8 @@ async def test_asks_who_a_token_belongs_to(api_server: ApiServer) -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param({"authenticated": False, "error": "token has expired"}, id="refused"),
+        pytest.param({"authenticated": False, "error": "token has expired"}, id="expired"),
+        pytest.param({"authenticated": False, "audiences": ["colocation.dev"], "user": USER}, id="not valid"),
         pytest.param({"authenticated": True, "user": USER}, id="server that ignores audiences"),
         pytest.param({"authenticated": True, "audiences": ["https://kubernetes"], "user": USER}, id="other audience"),
     ],
