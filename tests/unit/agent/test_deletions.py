@@ -121,6 +121,17 @@ def test_an_order_that_makes_no_sense_deletes_nothing(
     assert all(on_disk(agent.settings.data_root, TABLE.path, path).exists() for path in TABLE.contents)
 
 
+def test_a_folder_is_not_kept_for_less_than_no_time(agent: AgentThread, operator: Operator) -> None:
+    """400: it would go with the next purge."""
+    operator.change(removed=(str(TABLE.path),))
+    proof = operator.proof(TABLE.asked).model_dump_json(by_alias=True)
+    body = f'{{"keepSeconds": -1, "proof": {proof}}}'.encode()
+    headers = {"Content-Length": str(len(body))}
+    response = agent.raw_request("POST", f"/v1/tables/{TABLE.path}/recycle", headers, body)
+    assert (response.status, response.reason) == (400, "InvalidBody")
+
+
+
 def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(
     agent: AgentThread, operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
