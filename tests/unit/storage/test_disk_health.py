@@ -59,6 +59,12 @@ def test_what_a_failed_probe_says(
     assert reason(health) == expected
 
 
+def test_a_process_without_descriptors_says_nothing_about_the_disk(health: DiskHealth) -> None:
+    """Nor when it is a write of a table's file that fails for it."""
+    health.note(OSError(errno.EMFILE, "too many"))
+    assert reason(health) is None
+
+
 def test_a_failing_disk_is_not_well_after_one_good_write(
     health: DiskHealth, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +114,14 @@ def test_a_marker_that_goes_is_a_missing_disk(root: DataRoot, health: DiskHealth
     health.probe()
     assert reason(health) == Reason.DISK_MISSING
     assert not (root.path / MARKER_FILE).exists()
+
+
+def test_another_marker_is_another_disk(root: DataRoot, health: DiskHealth) -> None:
+    """The agent goes on to say which disk it began with."""
+    before = health.disk_id
+    (root.path / MARKER_FILE).write_text('{"id": "0123456789abcdef"}')
+    health.probe()
+    assert (reason(health), health.disk_id) == (Reason.DISK_MISSING, before)
 
 
 def test_a_folder_in_the_place_of_the_root_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
