@@ -178,6 +178,24 @@ def test_status_of_groups_is_the_operators(plane: ControlPlane) -> None:
     assert "the status of a ColocationGroup is written by the operator" in objection
 
 
+def test_right_to_act_for_the_operator_may_be_of_one_object(plane: ControlPlane) -> None:
+    """By its name, as any right: everything may be written into that table's status, and into no other one's."""
+    repairer = "a-repairer"
+    right = ["--verb=update", "--resource=colocatedtables.colocation.dev/operator", "--resource-name=orders"]
+    done = plane.kubectl("create", "role", "repairer", "--namespace", NAMESPACE, *right)
+    assert done.returncode == 0, done.stderr
+    binding = ["create", "rolebinding", "repairer", "--namespace", NAMESPACE, "--role=repairer"]
+    plane.kubectl(*binding, f"--user={repairer}")
+    for role in ("colocation-user", "reader"):
+        bind(plane, role, f"--user={repairer}")
+    assert create(plane, OPERATOR, table(name="lines")) == ""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while patch(plane, repairer, "ct/orders", FORGED):  # the API server learns of rights by its own watches
+        assert time.monotonic() < deadline
+    assert patch(plane, repairer, "ct/orders", OPERATORS_WORDS) == ""
+    assert "is written by the operator" in patch(plane, repairer, "ct/lines", OPERATORS_WORDS)
+
+
 def test_marks_are_the_operators(plane: ControlPlane) -> None:
     """Nobody takes a dropped table's files, or closes a group, by a mark; other marks and changes are free."""
     assert "the annotation colocation.dev/recovers is set by the operator" in create(plane, EDITOR, marked("ct"))

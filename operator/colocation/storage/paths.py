@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 from colocation.model.limits import MAX_KEY_COLUMNS
-from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY, bucket_of_file_name
+from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY
 
 from .errors import InvalidPath
 
@@ -83,9 +83,7 @@ def is_partition_folder(name: str) -> bool:
 
 def is_data_file_name(name: str) -> bool:
     """Whether a file's name is one of a Parquet file with a bucket id where Spark looks for it."""
-    return (
-        len(name) <= MAX_NAME_BYTES and _DATA_FILE.fullmatch(name) is not None and bucket_of_file_name(name) is not None
-    )
+    return len(name) <= MAX_NAME_BYTES and _DATA_FILE.fullmatch(name) is not None
 
 
 def sha256_of_manifest_path(path: str) -> str | None:

@@ -96,6 +96,16 @@ def test_a_table_is_not_pushed_out_by_a_change() -> None:
     assert verdict.message.startswith("table other/theirs is in the group, and would not fit: ")
 
 
+def test_a_table_that_is_refused_already_holds_up_no_change() -> None:
+    """Its status says that the group took another key type before; the change takes nothing more from it."""
+    wrong = table(columns=[{"name": "k", "type": "string"}], status={"group": "sales", "buckets": 2})
+    member = {"namespace": "shop", "name": "orders", "uid": "uid-of-orders"}
+    old = group(status={"members": [member]})
+    there = known(groups=[old], tables=[wrong])
+    assert there.membership.refusals and there.membership.members["shop", "sales"]
+    assert judge_group(update(old, {**old, "spec": {**old["spec"], "balancing": {"enabled": False}}}), there).allowed
+
+
 def test_a_spec_that_the_model_refuses_is_refused() -> None:
     """What CEL cannot see, in the operator's words."""
     verdict = judge_group(creation(group("new", bucketKey=["decimal(39,0)"])), known())

@@ -87,3 +87,10 @@ async def test_what_is_no_question_is_refused(aiohttp_client: Callable[..., Awai
     """400, with what is allowed."""
     client = await aiohttp_client(admission_application(known))
     assert (await client.post(VALIDATE_PATH, data=body)).status == 400
+
+
+async def test_a_question_in_another_version_is_refused(aiohttp_client: Callable[..., Awaitable[TestClient]]) -> None:
+    """Its fields may mean something else."""
+    client = await aiohttp_client(admission_application(known))
+    older = {**question(creation(table("new"))), "apiVersion": "admission.k8s.io/v1beta1"}
+    assert (await client.post(VALIDATE_PATH, json=older)).status == 400

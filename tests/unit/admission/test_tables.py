@@ -119,3 +119,29 @@ def test_columns_of_loaded_tables_change_by_the_loads_rules(
 def test_a_table_may_always_be_deleted() -> None:
     """Its data waits in the recycle bin."""
     assert judge_table(deletion(table()), known()).allowed
+
+
+RECOVERING = table()
+RECOVERING = {**RECOVERING, "metadata": {**RECOVERING["metadata"], "annotations": {"colocation.dev/recovers": "gone"}}}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        pytest.param(RECOVERING, Reason.PURGED, id="what it was to bring back is purged"),
+        pytest.param(table(status={"snapshot": {"id": "x"}}), Reason.INVALID_STATUS, id="its status is not readable"),
+    ],
+)
+def test_a_table_whose_state_is_bad_can_be_changed(body: JsonObject, reason: Reason) -> None:
+    """The operator refuses it, for what its author did not ask for and cannot avoid."""
+    there = known(tables=[body])
+    assert [refusal.reason for refusal in there.membership.refusals.values()] == [reason]
+    assert judge_table(update(body, {**body, "spec": {**body["spec"], "recycleAfterSeconds": 5}}), there).allowed
+
+
+def test_a_new_table_takes_no_other_ones_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the youngest of all: in a group that is full, those that are there stay."""
+    monkeypatch.setattr("colocation.state.membership.MAX_TABLES", 2)
+    there = known(tables=[table("first"), table("second")])
+    verdict = judge_table(creation(table("a-new")), there)
+    assert (verdict.allowed, verdict.reason) == (False, Reason.GROUP_FULL)

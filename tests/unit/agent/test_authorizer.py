@@ -96,3 +96,35 @@ async def test_a_caller_who_goes_away_does_not_fail_the_others() -> None:
     await asyncio.sleep(0)
     leaving.cancel()
     assert await staying == ADMIN
+
+
+class ByGroup(FakeAuthorizer):
+    """A right that members of one group have, whatever they are called."""
+
+    async def may(self, identity: Identity, access: Access) -> bool:
+        """See ``Authorizer``."""
+        return "loaders" in identity.groups
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(Identity("ann", "1", ("readers",)), id="other groups"),
+        pytest.param(Identity("ann"), id="no groups"),
+    ],
+)
+async def test_a_right_is_remembered_of_the_whole_identity(other: Identity) -> None:
+    """Two tokens may name one user with different groups: what the one may, the other need not."""
+    cached = CachedAuthorizer(ByGroup())
+    loader = Identity("ann", "1", ("loaders",))
+    assert await cached.may(loader, READ) is True
+    assert await cached.may(other, READ) is False
+    assert await cached.may(loader, READ._replace(verb="update")) is True
+
+
+async def test_no_token_is_kept() -> None:
+    """Only its hash: what is read out of the process lets nobody in."""
+    cached = CachedAuthorizer(FakeAuthorizer())
+    assert await cached.identify(ADMIN_TOKEN) == ADMIN
+    kept = [key for key, *_ in cached._identities._known.items()]
+    assert kept and not any(ADMIN_TOKEN in str(key) for key in kept)

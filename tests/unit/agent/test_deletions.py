@@ -98,15 +98,38 @@ def test_the_newest_question_decides(agent: AgentThread, operator: Operator, kin
 
 
 @pytest.mark.parametrize("kind", ["drop", "collect"])
-def test_no_live_manifests(agent: AgentThread, operator: Operator, kind: str) -> None:
-    """400: everything would be garbage."""
+@pytest.mark.parametrize(
+    ("manifests", "grace_seconds", "reason"),
+    [
+        pytest.param("[]", 0, "NoLiveManifests", id="none: everything would be garbage"),
+        pytest.param('["../../x"]', 0, "InvalidDigest", id="no digest"),
+        pytest.param(f'["{TABLE.manifest}", "{TABLE.manifest.upper()}"]', 0, "InvalidDigest", id="one is no digest"),
+        pytest.param(f'["{TABLE.manifest}"]', -1, "InvalidBody", id="a grace that is over before it begins"),
+    ],
+)
+def test_an_order_that_makes_no_sense_deletes_nothing(
+    agent: AgentThread, operator: Operator, kind: str, manifests: str, grace_seconds: int, reason: str
+) -> None:
+    """400, whatever its proof says."""
     proof = operator.proof(TABLE.asked).model_dump_json(by_alias=True)
     action = "collect" if kind == "collect" else "buckets/0/drop"
-    body = f'{{"manifests": [], "graceSeconds": 0, "proof": {proof}}}'.encode()
+    body = f'{{"manifests": {manifests}, "graceSeconds": {grace_seconds}, "proof": {proof}}}'.encode()
     response = agent.raw_request(
         "POST", f"/v1/tables/{TABLE.path}/{action}", {"Content-Length": str(len(body))}, body
     )
-    assert (response.status, response.reason) == (400, "NoLiveManifests")
+    assert (response.status, response.reason) == (400, reason)
+    assert all(on_disk(agent.settings.data_root, TABLE.path, path).exists() for path in TABLE.contents)
+
+
+def test_a_folder_is_not_kept_for_less_than_no_time(agent: AgentThread, operator: Operator) -> None:
+    """400: it would go with the next purge."""
+    operator.change(removed=(str(TABLE.path),))
+    proof = operator.proof(TABLE.asked).model_dump_json(by_alias=True)
+    body = f'{{"keepSeconds": -1, "proof": {proof}}}'.encode()
+    headers = {"Content-Length": str(len(body))}
+    response = agent.raw_request("POST", f"/v1/tables/{TABLE.path}/recycle", headers, body)
+    assert (response.status, response.reason) == (400, "InvalidBody")
+
 
 
 def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(

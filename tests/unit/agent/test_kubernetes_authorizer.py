@@ -91,7 +91,8 @@ async def test_a_token_for_this_node_is_told_from_a_general_one(api_server: ApiS
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param({"authenticated": False, "error": "token has expired"}, id="refused"),
+        pytest.param({"authenticated": False, "error": "token has expired"}, id="expired"),
+        pytest.param({"authenticated": False, "audiences": ["colocation.dev"], "user": USER}, id="not valid"),
         pytest.param({"authenticated": True, "user": USER}, id="server that ignores audiences"),
         pytest.param({"authenticated": True, "audiences": ["https://kubernetes"], "user": USER}, id="other audience"),
         pytest.param({"authenticated": True, "audiences": ["colocation.dev/node-2"], "user": USER}, id="other node"),

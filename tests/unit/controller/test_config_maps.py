@@ -102,6 +102,20 @@ async def test_all_are_renewed_in_turn_while_nothing_happens(cluster: Recording,
     assert max(map(names.count, names)) <= 3
 
 
+async def test_nothing_is_renewed_while_another_operator_may_lead(cluster: Recording) -> None:
+    """A sign of life is the leader's alone."""
+    leads = [True]
+    reconciler = Reconciler(cluster, cluster, SETTINGS, lambda: leads[0])
+    for _ in range(4):
+        await reconciler.reconcile_once()
+    leads[0] = False
+    cluster.names()
+    for _ in range(12):
+        cluster.now += seconds(30)
+        await reconciler.reconcile_once()
+    assert cluster.names() == []
+
+
 async def test_sign_of_life_is_of_the_last_renewal_of_the_lease(cluster: Recording) -> None:
     """By the wall clock, as readers judge it, and not by the operator's own."""
     renewed_at = NOW - seconds(7)

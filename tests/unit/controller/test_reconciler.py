@@ -2,7 +2,7 @@
 
 import pytest
 
-from colocation.controller.reconciler import Reconciler
+from colocation.controller.reconciler import NotLeading, Reconciler
 from colocation.controller.settings import Settings
 from colocation.model.conditions import Reason
 from colocation.reconcile.actions import (
@@ -353,3 +353,29 @@ async def test_refusals_of_a_namespace_end_with_its_groups() -> None:
     for _ in range(2):
         result = await reconciler.reconcile_once()
     assert result.is_quiet_at(cluster.now)
+
+
+@pytest.mark.parametrize("may", [0, 1, 3])
+async def test_operator_acts_only_while_it_may(may: int) -> None:
+    """The Lease may run out within a pass: it is asked before every action, and scopes end where they are."""
+    cluster = cluster_of(3)
+    cluster.add_group("sales")
+    cluster.add_table("orders")
+    left = iter([True] * may)
+    result = await Reconciler(cluster, cluster, SETTINGS, lambda: next(left, False)).reconcile_once()
+    assert len(result.decision.scopes) > 1
+    assert len(cluster.performed) == may
+    assert any(isinstance(error, NotLeading) for error in result.failures.values())
+
+
+async def test_nothing_less_is_written_of_a_status_once_another_may_lead() -> None:
+    """The status was refused because the other has written it."""
+    cluster = cluster_of(3)
+    cluster.add_group("sales")
+    await passes(cluster)
+    cluster.set_ready("node-1", False)
+    cluster.broken = WriteGroupStatus
+    before = cluster.group().status
+    left = iter([True])
+    await Reconciler(cluster, cluster, SETTINGS, lambda: next(left, False)).reconcile_once()
+    assert cluster.group().status == before

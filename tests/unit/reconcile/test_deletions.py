@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.agent import DeletionProof, TableReport
-from colocation.model.group import Balancing
+from colocation.model.group import Balancing, BucketSequence
 from colocation.model.members import RecycledTable
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
 from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable, TableDrop
@@ -13,7 +13,7 @@ from colocation.reconcile.decide import decide
 from colocation.reconcile.evidence import Evidence
 from colocation.state.observation import Observation, ObservedTable
 
-from ..state.objects import GROUP_UID, MANIFEST, NOW, bucket, seconds, table_report
+from ..state.objects import GROUP_UID, MANIFEST, NOW, bucket, clone_job, seconds, table_report
 from .scenes import (
     MAP_VERSION,
     NODES,
@@ -144,10 +144,16 @@ def test_collection_keeps_retained_snapshots_and_carries_a_proof() -> None:
     assert not actions_of(decided(observe(group, (table,), stale)), CollectGarbage)
 
 
-def test_silent_agent_is_ordered_nothing() -> None:
-    """Its last word may be of long ago."""
+@pytest.mark.parametrize("silent", [NODES, ("node-3",)], ids=["all", "the one that has what may go"])
+def test_silent_agent_is_ordered_nothing(silent: tuple[str, ...]) -> None:
+    """Its last word may be of long ago, even while its node still counts as ready."""
     observation = surplus_replica()
-    views = {name: replace(view, silent_since=NOW - seconds(1)) for name, view in observation.agent_views.items()}
+    views = dict(observation.agent_views)
+    tables = {key: replace(one, surplus_bytes=10) for key, one in views["node-3"].tables.items()}
+    views["node-3"] = replace(views["node-3"], tables=tables)
+    heard = decided(replace(observation, agent_views=views))
+    assert actions_of(heard, DropBucket) and actions_of(heard, CollectGarbage)
+    views |= {name: replace(views[name], silent_since=NOW - seconds(1)) for name in silent}
     decision = decided(replace(observation, agent_views=views))
     assert not [one for kind in (DropBucket, CollectGarbage, RecycleTable) for one in actions_of(decision, kind)]
 
@@ -191,19 +197,27 @@ LEFT = replace(held_by("node-3", ORDERS), manifest_present=False, buckets={}, su
 """Of a node that was in the map before the last commit, and never got its manifest."""
 
 
-def left_behind(**of_node_2: object) -> Observation:
+TWO_NODES: BucketSequence = (("node-1", "node-2"), ("node-1", "node-2"))
+
+
+def left_behind(
+    table: ObservedTable = ORDERS,
+    rows: BucketSequence = TWO_NODES,
+    balanced: bool = False,
+    recycled: tuple[RecycledTable, ...] = (),
+    **of_node_2: object,
+) -> Observation:
     """Two nodes in the map, and what one that has left it still has."""
-    rows = (("node-1", "node-2"), ("node-1", "node-2"))
-    group = settled_group((ORDERS,), rows=rows)
+    group = settled_group((table,), recycled, rows)
     assert group.spec is not None
-    group = replace(group, spec=group.spec.model_copy(update={"balancing": Balancing(enabled=False)}))
+    group = replace(group, spec=group.spec.model_copy(update={"balancing": Balancing(enabled=balanced)}))
     whole = {number: bucket("complete") for number in range(2)}
     told = {
-        "node-1": replace(held_by("node-1", ORDERS), buckets=whole),
-        "node-2": replace(held_by("node-2", ORDERS), **{"buckets": whole, **of_node_2}),
-        "node-3": LEFT,
+        "node-1": replace(held_by("node-1", table), buckets=whole),
+        "node-2": replace(held_by("node-2", table), **{"buckets": whole, **of_node_2}),
+        "node-3": replace(LEFT, directory=table.directory),
     }
-    return observe(group, (ORDERS,), {node: agent_view(group, (ORDERS,), [told[node]]) for node in NODES})
+    return observe(group, (table,), {node: agent_view(group, (table,), [told[node]]) for node in NODES})
 
 
 def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped() -> None:
@@ -225,3 +239,56 @@ def test_it_stays_while_it_may_be_needed(of_node_2: dict[str, object], buckets: 
     """Files that the map's nodes lack may be among it."""
     found = actions_of(decided(left_behind(**of_node_2)), DropBucket)
     assert {drop.bucket for drop in found if drop.node == "node-3"} == buckets
+
+
+def with_an_empty_bucket() -> Observation:
+    """Node 3 is in the map for a bucket without files, so no move goes there."""
+    observation = left_behind(rows=(("node-1", "node-2"), ("node-1", "node-3")))
+    sizes = {("shop", ORDERS.directory, MANIFEST): {0: 50}}
+    return replace(observation, bucket_bytes=sizes)
+
+
+def with_a_leaving_table() -> Observation:
+    """Its files may be on their way to another group."""
+    observation = left_behind()
+    [group] = observation.groups
+    members = tuple(member.model_copy(update={"leaving": True}) for member in group.status.members)
+    return replace(observation, groups=(replace(group, status=group.status.model_copy(update={"members": members})),))
+
+
+def with_a_recovering_table() -> Observation:
+    """Its status says no snapshot, so all of its buckets look empty; whoever may write it made it name the group."""
+    table, record = recovering(ORDERS)
+    return left_behind(replace(table, status=ColocatedTableStatus(group="sales")), recycled=(record,))
+
+
+def with_an_unconfirmed_replica() -> Observation:
+    """Node 2 has everything of the former commit, and was not asked about the last one yet."""
+    observation = left_behind(manifest=OLD_MANIFEST)
+    before = ORDERS.status.snapshot
+    assert before is not None
+    snapshot = before.model_copy(update={"manifest": f"sha256:{OLD_MANIFEST}"})
+    former = replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": snapshot}))
+    told = observation.agent_views["node-2"].tables.values()
+    views = {**observation.agent_views, "node-2": agent_view(observation.groups[0], (former,), told)}
+    seen_at = {ORDERS.identity.uid: NOW - seconds(1)}
+    found = replace(observation, agent_views=views, snapshots_seen_at=seen_at)
+    assert decided(found).snapshot.groups[0].unconfirmed == {"node-2": (0, 1)}
+    return found
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        pytest.param(with_an_empty_bucket(), id="the map names the node"),
+        pytest.param(left_behind(balanced=True), id="a move goes there"),
+        pytest.param(replace(left_behind(), clone_jobs=(clone_job(),)), id="a clone runs there"),
+        pytest.param(with_a_leaving_table(), id="the table leaves the group"),
+        pytest.param(with_a_recovering_table(), id="the table is brought back"),
+        pytest.param(with_an_unconfirmed_replica(), id="a replica in the map is unconfirmed"),
+    ],
+)
+def test_what_a_node_cannot_tell_from_garbage_stays_where_it_may_be_wanted(observation: Observation) -> None:
+    """By its node, which tells garbage once it has the manifest; by another group; or as the last whole copy."""
+    found = actions_of(decided(observation), DropBucket)
+    assert [drop.bucket for drop in found if drop.node == "node-3"] == []

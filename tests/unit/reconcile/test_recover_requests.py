@@ -66,3 +66,11 @@ def test_whose_tables_a_group_brings_back(
     [event, end] = actions
     assert isinstance(event, PostEvent) and refusal in event.message
     assert isinstance(end, EndRecoverRequest)
+
+
+def test_table_is_made_from_the_bin_of_a_node_that_answers() -> None:
+    """A silent node's manifest cannot be read: the request waits."""
+    observation = with_dropped("shop", [], UID[:8])
+    silent = {name: replace(one, silent_since=NOW) for name, one in observation.agent_views.items()}
+    away = replace(observation, agent_views=silent)
+    assert list(request_actions(index_of(away), only_group(away))) == []

@@ -151,13 +151,21 @@ def test_silent_agent_is_ordered_nothing() -> None:
     assert not recycled(replace(observation, agent_views=views), seen(observation))
 
 
-@pytest.mark.parametrize("knows", ["the operator", "the agent"])
-def test_folder_of_a_table_that_anybody_knows_stays(knows: str) -> None:
-    """The table was made after the agent was asked; or it is missing from a list that is not complete."""
+@pytest.mark.parametrize(
+    ("knows", "nodes"),
+    [
+        pytest.param("the operator", (), id="the table was made after the agents were asked"),
+        pytest.param("the agents", (), id="it is missing from a list that is not complete"),
+        pytest.param("nobody", NODES, id="nobody knows it"),
+    ],
+)
+def test_folder_of_a_table_that_anybody_knows_stays(knows: str, nodes: tuple[str, ...]) -> None:
+    """However many unexplained folders may go."""
     table = settled_table("orders")
     group = settled_group(())
     tables = (table,) if knows == "the operator" else ()
-    asked = (table,) if knows == "the agent" else ()
+    asked = (table,) if knows == "the agents" else ()
     views = {name: agent_view(group, asked, (), (f"shop/{table.directory}",)) for name in NODES}
     observation = observe(group, tables, views)
-    assert not recycled(observation, seen(observation))
+    found = recycled(observation, seen(observation), replace(POLICY, max_unexplained_folders=len(NODES)))
+    assert tuple(action.node for action in found) == nodes

@@ -103,8 +103,8 @@ async def test_move_to_a_group_without_a_map_says_so() -> None:
     assert story.cluster.table("empty").status.group == "sales"
 
 
-async def test_table_moves_only_once_the_old_group_deletes_nothing_of_it() -> None:
-    """All replicas are where the new group wants them; the old group has not said that it lets the table go."""
+async def arrived() -> Story:
+    """All replicas of ``orders`` are where the group that it moves to wants them; no pass has been made since."""
     story = await two_groups()
     story.cluster.edit_table("orders", colocateWith="stock")
     rows = story.cluster.group("stock").status.backends_per_bucket_seq or ()
@@ -112,8 +112,28 @@ async def test_table_moves_only_once_the_old_group_deletes_nothing_of_it() -> No
     for bucket, row in enumerate(rows):
         for node in row:
             story.cluster.disks[node].setdefault(directory, set()).add(bucket)
+    return story
+
+
+async def test_table_moves_only_once_the_old_group_deletes_nothing_of_it() -> None:
+    """The old group says first that it lets the table go, with a new map version: deletions of before are void."""
+    story = await arrived()
+    version = story.cluster.group("sales").status.map_version or 0
     await story.operator.reconcile_once()
     assert story.cluster.table("orders").status.group == "sales"
     assert any(member.leaving for member in story.cluster.group("sales").status.members)
+    assert story.cluster.group("sales").status.map_version == version + 1
     await story.passes(3)
+    assert story.cluster.table("orders").status.group == "stock"
+    assert story.cluster.group("sales").status.map_version == version + 1, "it begins to leave once"
+
+
+async def test_table_moves_only_once_all_agents_have_spoken_since() -> None:
+    """What one said before the old group let the table go may have been deleted on its behalf since."""
+    story = await arrived()
+    story.cluster.set_slow("node-3")
+    await story.passes(4)
+    assert story.cluster.table("orders").status.group == "sales"
+    del story.cluster.last_words["node-3"]
+    await story.passes(1)
     assert story.cluster.table("orders").status.group == "stock"

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from colocation.model.table import TableSnapshot
 from colocation.state.held import TableReports, held_of_group
 from colocation.state.observation import Observation
 
-from .objects import MANIFEST, NOW, table, table_report, view
+from .objects import MANIFEST, NOW, seconds, table, table_report, view
 
 ORDERS, LINES = table("orders"), table("lines")
 EVERYWHERE = {0: 50, 1: 50}
@@ -74,3 +75,31 @@ def test_manifest_without_files_wants_nothing() -> None:
     sizes = {("shop", ORDERS.directory, MANIFEST): dict[int, int]()}
     observation = Observation(NOW, tables=(ORDERS,), bucket_bytes=sizes)
     assert held_of_group(observation, TableReports(observation), (ORDERS,), 2).bucket_bytes == (0, 0)
+
+
+OLDER = TableSnapshot(id=0, manifest=f"sha256:{'b' * 64}", committed_at="2026-11-20T00:00:00Z")
+RETAINING = replace(ORDERS, status=ORDERS.status.model_copy(update={"history": (OLDER,)}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "node_1", "state"),
+    [
+        pytest.param((("node-1",),), {}, "partial", id="outside of the map, and another node has them"),
+        pytest.param((("node-1", "node-2"),), {}, "complete", id="in the map"),
+        pytest.param(None, {}, "complete", id="where no map is to change"),
+        pytest.param((("node-1",),), {"lacking": True}, "complete", id="nobody has them"),
+        pytest.param((("node-1",),), {"silent": True}, "complete", id="no agent that answers has them"),
+    ],
+)
+def test_what_is_to_succeed_a_replica_has_retained_files_too(
+    rows: tuple[tuple[str, ...], ...] | None, node_1: dict[str, bool], state: str
+) -> None:
+    """Node 2 lacks them: what it would replace is deleted then, and they with it."""
+    lacking = replace(table_report(RETAINING, {0: "complete"}), retained_missing=(0,))
+    told = lacking if node_1.get("lacking") else replace(lacking, retained_missing=())
+    views = {"node-1": view(told, silent_since=NOW - seconds(1) if node_1.get("silent") else None)}
+    views["node-2"] = view(lacking)
+    sizes = {("shop", RETAINING.directory, MANIFEST): {0: 50}}
+    observation = Observation(NOW, tables=(RETAINING,), agent_views=views, bucket_bytes=sizes)
+    found = held_of_group(observation, TableReports(observation), (RETAINING,), 1, rows).held
+    assert found["node-2"] == {0: state}

@@ -157,9 +157,11 @@ def test_spec_that_makes_no_sense_says_why() -> None:
     [
         ('{"uid": "0a1b2c3d-0", "snapshot": {"id": 1, "manifest": "sha256:%s", "committedAt": "%s"}}', True),
         ('{"uid": "0a1b2c3d-0", "snapshot": {"id": 1, "manifest": "x", "committedAt": "%.0s%s"}}', False),
+        ('{"uid": "0a1b", "snapshot": {"id": 1, "manifest": "sha256:%s", "committedAt": "%s"}}', False),
+        ('{"uid": "' + "0" * 64 + '", "snapshot": {"id": 1, "manifest": "sha256:%s", "committedAt": "%s"}}', False),
         ("not JSON%.0s%.0s", False),
     ],
-    ids=["of the command", "with a bad manifest", "of somebody else"],
+    ids=["of the command", "with a bad manifest", "with half a uid", "with more than a uid", "of somebody else"],
 )
 def test_adoption_is_an_annotation(text: str, is_understood: bool) -> None:
     """One that is not understood adopts nothing, and harms nobody."""

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pytest
 
+from colocation.model.adoption import Adoption
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, UnstableBucket
 from colocation.model.snapshot import Limits, Node, Snapshot
@@ -123,3 +124,24 @@ def test_groups_that_go_or_make_no_sense_are_left_out() -> None:
     invalid = replace(group("invalid"), spec=None)
     going = replace(group("going"), identity=replace(group("going").identity, deleting=True))
     assert snapshot(groups=(invalid, going)).groups == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "age_seconds", "waits"),
+    [
+        pytest.param(None, 0, True, id="new"),
+        pytest.param(None, 601, False, id="the files do not come"),
+        pytest.param((("node-1",), ("node-2",)), 0, False, id="it has its map"),
+    ],
+)
+def test_group_without_a_map_waits_for_the_files_of_tables_that_are_made_again(
+    rows: tuple[tuple[str, ...], ...] | None, age_seconds: float, waits: bool
+) -> None:
+    """A map that does not follow them would have everything copied; nothing is planned until they are found."""
+    made, lost = table("orders", files=None), table("orders").status.snapshot
+    assert lost is not None
+    identity = replace(made.identity, created_at=NOW - seconds(age_seconds))
+    adopting = replace(made, identity=identity, recovers="lost-uid", adopts=Adoption(uid="lost-uid", snapshot=lost))
+    status = ColocationGroupStatus(backends_per_bucket_seq=rows, map_version=1 if rows else None)
+    found = snapshot(groups=(group(status=status),), tables=(adopting,))
+    assert (found.groups == ()) is waits

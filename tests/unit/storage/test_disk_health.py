@@ -10,7 +10,7 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.storage.disk_health import FAILING_SECONDS, HUNG_SECONDS, DiskHealth, is_mount_point
 from colocation.storage.incoming import IncomingFile
-from colocation.storage.marker import MARKER_FILE, WrongDisk, adopt, check_disk, read_marker
+from colocation.storage.marker import MARKER_FILE, MAX_MARKER_BYTES, WrongDisk, adopt, check_disk, read_marker
 from colocation.storage.root import UPLOADS, DataRoot
 
 from .conftest import Clock
@@ -57,6 +57,12 @@ def test_what_a_failed_probe_says(
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(number, os.strerror(number))))
     health.probe()
     assert reason(health) == expected
+
+
+def test_a_process_without_descriptors_says_nothing_about_the_disk(health: DiskHealth) -> None:
+    """Nor when it is a write of a table's file that fails for it."""
+    health.note(OSError(errno.EMFILE, "too many"))
+    assert reason(health) is None
 
 
 def test_a_failing_disk_is_not_well_after_one_good_write(
@@ -110,6 +116,14 @@ def test_a_marker_that_goes_is_a_missing_disk(root: DataRoot, health: DiskHealth
     assert not (root.path / MARKER_FILE).exists()
 
 
+def test_another_marker_is_another_disk(root: DataRoot, health: DiskHealth) -> None:
+    """The agent goes on to say which disk it began with."""
+    before = health.disk_id
+    (root.path / MARKER_FILE).write_text('{"id": "0123456789abcdef"}')
+    health.probe()
+    assert (reason(health), health.disk_id) == (Reason.DISK_MISSING, before)
+
+
 def test_a_folder_in_the_place_of_the_root_is_a_missing_disk(root: DataRoot, health: DiskHealth) -> None:
     """A disk was mounted over it, or unmounted; only a new process would see what is there."""
     root.path.rename(root.path.with_name("away"))
@@ -118,13 +132,31 @@ def test_a_folder_in_the_place_of_the_root_is_a_missing_disk(root: DataRoot, hea
     assert (reason(health), health.needs_restart) == (Reason.DISK_MISSING, True)
 
 
-def test_a_marker_that_cannot_be_understood_is_a_failing_disk(root: DataRoot) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param('{"id": "../../etc"}', id="no id"),
+        pytest.param("", id="torn"),
+        pytest.param(" " * MAX_MARKER_BYTES + '{"id": "0123456789abcdef"}', id="too long to be read whole"),
+    ],
+)
+def test_a_marker_that_cannot_be_understood_is_a_failing_disk(root: DataRoot, content: str) -> None:
     """Nothing is adopted over it."""
-    (root.path / MARKER_FILE).write_text('{"id": "../../etc"}')
+    (root.path / MARKER_FILE).write_text(content)
     health = DiskHealth(root, "node-1")
     health.probe()
     assert (reason(health), health.disk_id) == (Reason.DISK_FAILING, "")
-    assert (root.path / MARKER_FILE).read_text() == '{"id": "../../etc"}'
+    assert (root.path / MARKER_FILE).read_text() == content
+
+
+def test_a_marker_is_not_written_through_a_link(root: DataRoot, tmp_path: Path) -> None:
+    """Whoever may write the data root gets at no file outside of it."""
+    outside = tmp_path / "outside"
+    outside.write_text("secret")
+    (root.path / f"{MARKER_FILE}.new").symlink_to(outside)
+    health = DiskHealth(root, "node-1")
+    health.probe()
+    assert (reason(health), outside.read_text()) == (Reason.DISK_FAILING, "secret")
 
 
 def test_nothing_is_adopted_where_a_mount_point_is_required(root: DataRoot, tmp_path: Path) -> None:

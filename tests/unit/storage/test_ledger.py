@@ -104,6 +104,21 @@ def test_it_survives_all_but_its_own_damage(tmp_path: Path, monkeypatch: pytest.
     assert Ledger(tmp_path / "ledger").entries(TABLE) == {"data/a": entry(1.0)}
 
 
+def test_a_lock_that_is_met_later_changes_nothing(tmp_path: Path) -> None:
+    """It passes: what is kept meanwhile in memory must not be given up for it."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.record(TABLE, "data/a", entry(1.0))
+    error = sqlite3.OperationalError("database is locked")
+    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    opened = ledger._connection
+    ledger._connection = Mock(execute=Mock(side_effect=error))
+    locked = ledger._connection
+    assert ledger.entries(TABLE) == {}
+    assert ledger._connection is locked and not locked.close.called
+    ledger._connection = opened
+    assert ledger.entries(TABLE) == {"data/a": entry(1.0)}
+
+
 def test_damage_that_is_met_later_is_set_aside_too(tmp_path: Path) -> None:
     """A scrub that reads a damaged ledger would find nothing to do for ever."""
     ledger = Ledger(tmp_path / "ledger")

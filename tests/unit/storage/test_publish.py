@@ -1,6 +1,7 @@
 """Publication: all or nothing, once and for good."""
 
 import os
+import stat
 import threading
 from collections.abc import Callable
 
@@ -114,6 +115,28 @@ def test_what_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: py
             with pytest.raises(OSError, match="Input/output"):
                 incoming.settle()
     assert received_bytes(root, UPLOADS, "x") == 0
+
+
+def test_a_file_whose_name_could_not_be_synced_is_taken_back(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a crash it might not be there: whoever sends it again must not be told that it is."""
+    faults: list[OSError] = []
+    root.fault_listeners.append(faults.append)
+    sync = os.fsync
+
+    def fail_for_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(5, "Input/output error")
+        sync(descriptor)
+
+    on_disk(root, TABLE.path, PATH).parent.mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_for_folders)
+        with pytest.raises(OSError, match="Input/output"):
+            publish(root, TABLE.path, PATH, b"content")
+    assert not on_disk(root, TABLE.path, PATH).exists()
+    assert root.ledger.entry(TABLE.path, PATH) is None
+    assert [error.errno for error in faults] == [5]
+    assert publish(root, TABLE.path, PATH, b"content") is True
 
 
 def test_a_full_disk_is_said_so(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,3 +118,22 @@ def test_a_bucket_that_is_dropped_leaves_nothing_in_the_quarantine(root: DataRoo
     removal.delete_bucket(root, inventory, TABLE.path, 0, live)
     assert aside(root) == frozenset()
     assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "complete"}
+
+
+def test_a_bucket_that_is_dropped_leaves_the_others_in_the_quarantine(root: DataRoot, inventory: Inventory) -> None:
+    """What is damaged goes on to be called so."""
+    damage(on_disk(root, TABLE.path, OTHER))
+    break_and_notice(root, inventory)
+    assert aside(root) == {PATH, OTHER}
+    removal.delete_bucket(root, inventory, TABLE.path, 0, removal.Live((TABLE.reference.manifest,), 3600))
+    assert aside(root) == {OTHER}
+    assert states(inventory.report([TABLE.reference])[0]) == {0: None, 1: "corrupt"}
+
+
+def test_an_old_file_is_kept_from_when_it_is_found_damaged(root: DataRoot, inventory: Inventory) -> None:
+    """Else nobody could look at it: the next purge would take it."""
+    path = on_disk(root, TABLE.path, PATH)
+    path.write_bytes(b"54321")
+    os.utime(path, (1000, 1000))
+    assert inventory.table(TABLE.path).check(PATH)
+    assert (root.path / QUARANTINE_DIRECTORY / str(TABLE.path) / PATH).stat().st_mtime > 1000

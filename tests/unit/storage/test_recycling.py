@@ -12,7 +12,7 @@ from colocation.storage.paths import TablePath, table_path
 from colocation.storage.root import DataRoot
 
 from .conftest import Clock
-from .tables import data_path, make_table, on_disk, publish_table
+from .tables import data_path, make_table, on_disk, publish, publish_table
 
 TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(3)})
 SUCCESSOR = table_path("shop", "orders-99999999")
@@ -47,15 +47,36 @@ def test_recycling_again_is_no_error(root: DataRoot) -> None:
     assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 1
 
 
-def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(root: DataRoot, clock: Clock) -> None:
+@pytest.mark.parametrize(
+    ("content", "keep_seconds"),
+    [
+        pytest.param("{", recycling.DEFAULT_KEEP_SECONDS, id="torn"),
+        pytest.param("[]", recycling.DEFAULT_KEEP_SECONDS, id="something else"),
+        pytest.param('{"keptSeconds": 5}', recycling.DEFAULT_KEEP_SECONDS, id="does not say how long"),
+        pytest.param('{"keepSeconds": 1e999}', recycling.DEFAULT_KEEP_SECONDS, id="for ever"),
+        pytest.param('{"keepSeconds": 100, "keptSeconds": -1000}', 100, id="kept for less than no time"),
+    ],
+)
+def test_a_recycled_table_with_unreadable_retention_is_kept_for_a_day(
+    root: DataRoot, clock: Clock, content: str, keep_seconds: int
+) -> None:
     """Unknown retention errs on the side of keeping."""
     publish_table(root, TABLE)
     recycling.recycle(root, Inventory(root), TABLE.path, 0)
-    next((root.path / ".recycle").glob("*.json")).write_text("{")
+    next((root.path / ".recycle").glob("*.json")).write_text(content)
     purge = recycling.Purge(root, UNWANTED)
     assert purge.run() == []
-    clock.advance(recycling.DEFAULT_KEEP_SECONDS)
+    clock.advance(keep_seconds - 1)
+    assert purge.run() == []
+    clock.advance(1)
     assert purge.run() == [TABLE.path]
+
+
+@pytest.mark.parametrize("name", ["orders.1", "Shop.orders-0a1b2c3d.1", "shop.orders.1", "shop.orders-0a1b2c3d.soon"])
+def test_a_folder_of_another_name_in_the_bin_is_no_table(root: DataRoot, name: str) -> None:
+    """Nobody brings it back."""
+    (root.path / ".recycle" / name).mkdir()
+    assert list(recycling.recycled_tables(root)) == []
 
 
 def test_a_stepped_clock_purges_nothing(root: DataRoot, clock: Clock) -> None:
@@ -98,6 +119,30 @@ def test_a_clock_that_repeats_a_second_overwrites_nothing(root: DataRoot) -> Non
         publish_table(root, TABLE)
         recycling.recycle(root, Inventory(root), TABLE.path, 100)
     assert len([path for path in (root.path / ".recycle").iterdir() if path.is_dir()]) == 2
+
+
+def test_the_last_of_two_folders_comes_back(root: DataRoot, clock: Clock) -> None:
+    """It was recovered half way, and dropped again: what lies there longer is older."""
+    inventory = Inventory(root)
+    for content in (b"older", b"newer"):
+        publish(root, TABLE.path, data_path(0), content)
+        recycling.recycle(root, inventory, TABLE.path, 100)
+        clock.advance(10)
+    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == b"newer"
+    assert [one.table for one in recycling.recycled_tables(root)] == [TABLE.path]
+
+
+def test_a_retention_waits_for_its_folder_for_a_day(root: DataRoot, clock: Clock) -> None:
+    """It is written first: without it, a folder that comes a moment later would not be kept as long as was asked."""
+    early = root.path / ".recycle" / "shop.orders-0a1b2c3d.1.json"
+    early.write_text('{"keepSeconds": 900000, "keptSeconds": 0}')
+    purge = recycling.Purge(root, UNWANTED)
+    purge.run()
+    assert early.exists()
+    clock.advance(recycling.DEFAULT_KEEP_SECONDS + 60)
+    purge.run()
+    assert not early.exists()
 
 
 @pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])

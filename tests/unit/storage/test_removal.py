@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,26 @@ def test_collects_old_garbage_only(root: DataRoot, clock: Clock) -> None:
     assert collect_garbage(root, inventory, TABLE.path, Live(LIVE, 100)).files == 0
     assert collect_garbage(root, inventory, TABLE.path, Live(LIVE, 10)).files == 2
     assert before - paths(root) == {GARBAGE, manifest_path(old.manifest)}
+
+
+@pytest.mark.parametrize("delete", DELETIONS)
+def test_only_published_files_are_deleted(root: DataRoot, clock: Clock, tmp_path: Path, delete: Deletion) -> None:
+    """What else lies there stays, for people to look at; what a link leads to is not ours."""
+    publish_table(root, TABLE)
+    data = on_disk(root, TABLE.path, "data")
+    outside = tmp_path / "outside" / data_path(0).rpartition("/")[2]
+    outside.parent.mkdir()
+    outside.write_bytes(b"somebody else's")
+    (data / "o_year=9").symlink_to(outside.parent)
+    (data / "notes.txt").write_text("by hand")
+    odd = [on_disk(root, TABLE.path, data_path(0, load=name)) for name in ("link", "pipe")]
+    odd[0].symlink_to(outside)
+    os.mkfifo(odd[1])
+    clock.advance(1000)
+    delete(root, Inventory(root), Live(LIVE, 0))
+    assert odd[0].is_symlink() and odd[1].is_fifo()
+    assert (data / "notes.txt").exists() and (data / "o_year=9").is_symlink()
+    assert outside.read_bytes() == b"somebody else's"
 
 
 @pytest.mark.parametrize("delete", DELETIONS)
@@ -209,8 +230,11 @@ def test_an_upload_of_old_garbage_makes_it_young(root: DataRoot, clock: Clock) -
     publish(root, TABLE.path, GARBAGE, b"garbage")
     age(root, GARBAGE, 1000)
     clock.advance(150)
+    file = on_disk(root, TABLE.path, GARBAGE)
+    before = file.stat().st_mtime
     publish(root, TABLE.path, GARBAGE, b"garbage")
-    os.utime(on_disk(root, TABLE.path, GARBAGE), (clock.now, clock.now))
+    assert file.stat().st_mtime > before
+    os.utime(file, (clock.now, clock.now))
     assert collect_garbage(root, Inventory(root), TABLE.path, Live(LIVE, 100)).files == 0
 
 

@@ -4,9 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from colocation.model.table_manifest import bucket_of_file_name
 from colocation.storage.errors import InvalidPath, NotHeld
-from colocation.storage.paths import TablePath, file_segments, table_path
+from colocation.storage.paths import TablePath, file_segments, is_data_file_name, table_path
 from colocation.storage.root import DataRoot
 
 from .tables import data_path, on_disk, publish
@@ -43,6 +46,7 @@ def test_allows_what_loads_write(path: str) -> None:
         pytest.param("data/%2e%2e/part-1_1.parquet", id="encoded dots"),
         pytest.param("data/a=%2E%2E/part-1_1.parquet", id="encoded dots in a value"),
         pytest.param("data/a=1%00/part-1_1.parquet", id="encoded NUL"),
+        pytest.param("data/a=b%2fc/part-1_1.parquet", id="encoded as Spark does not"),
         pytest.param("data/a=1\0/part-1_1.parquet", id="NUL"),
         pytest.param("data/a=1\n/part-1_1.parquet", id="newline"),
         pytest.param("data/a=b\\c/part-1_1.parquet", id="backslash"),
@@ -51,6 +55,8 @@ def test_allows_what_loads_write(path: str) -> None:
         pytest.param("data/part-1.parquet", id="no bucket"),
         pytest.param("data/part-1_1.parquet.exe", id="not Parquet"),
         pytest.param(f"data/a={'x' * 260}/part-1_1.parquet", id="too long"),
+        pytest.param(f"data/a={'ß' * 130}/part-1_1.parquet", id="too long in bytes"),
+        pytest.param(f"data/{'x' * 250}_1.parquet", id="too long a file name"),
         pytest.param("data/" + "a=1/" * 17 + "part-1_1.parquet", id="too deep"),
         pytest.param("data/a=\ud800/part-1_1.parquet", id="lone surrogate"),
         pytest.param(f"manifests/{SHA.upper()}.json.zst", id="upper-case digest"),
@@ -64,6 +70,14 @@ def test_refuses_other_paths(path: str) -> None:
         file_segments(path)
 
 
+@given(st.from_regex(r"[A-Za-z0-9._-]*_[0-9]+[A-Za-z0-9._-]*", fullmatch=True))
+def test_a_data_file_has_a_bucket(stem: str) -> None:
+    """Whatever else its name holds: Spark finds one there."""
+    name = f"{stem}.parquet"
+    if is_data_file_name(name):
+        assert bucket_of_file_name(name) is not None
+
+
 @pytest.mark.parametrize(
     ("namespace", "directory"),
     [
@@ -73,6 +87,7 @@ def test_refuses_other_paths(path: str) -> None:
         pytest.param("a" * 64, "orders-0a1b2c3d", id="long namespace"),
         pytest.param("shop", "orders", id="no uid"),
         pytest.param("shop", "orders-0a1b2c3", id="short uid"),
+        pytest.param("shop", "orders-0a1b2c3z", id="no uid's digits"),
         pytest.param("shop", "-0a1b2c3d", id="no table"),
         pytest.param("shop", "orders/../x-0a1b2c3d", id="slash"),
         pytest.param("shop", "orders-0a1b2c3d\n", id="newline"),

@@ -1,0 +1,105 @@
+"""What a group remembers of its tables, and when it goes with the last of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from colocation.model.group import ColocationGroupStatus
+from colocation.reconcile.actions import DeleteGroup
+from colocation.reconcile.members import NEWS, delete_after, next_members, next_recycled
+from colocation.state.held import TableReports
+from colocation.state.index import TableIndex
+from colocation.state.membership import memberships
+from colocation.state.observation import DroppedTable, Observation, ObservedGroup, ObservedTable
+
+from ..state.objects import NOW, group, remembering, seconds, table
+from ..state.test_membership import placed
+from .scenes import actions_of, decided
+
+AN_HOUR_AGO = "2026-11-21T11:00:00Z"
+ORDERS = placed("orders", "stock", "stock")
+"""Its status says that it has arrived in ``stock``."""
+SALES, STOCK = group("sales"), group("stock")
+STOCK = replace(STOCK, identity=replace(STOCK.identity, uid="cafebabe-group"))
+
+
+def index_of(groups: tuple[ObservedGroup, ...], *tables: ObservedTable) -> TableIndex:
+    observation = Observation(NOW, groups=groups, tables=tables)
+    return TableIndex(observation, memberships(observation))
+
+
+@pytest.mark.parametrize(
+    ("stock", "remembered"),
+    [
+        pytest.param(STOCK, [("orders", True)], id="its new group does not name it yet"),
+        pytest.param(remembering(STOCK, ORDERS), [], id="its new group names it"),
+    ],
+)
+def test_table_that_has_left_is_remembered_until_its_next_group_does(
+    stock: ObservedGroup, remembered: list[tuple[str, bool]]
+) -> None:
+    """If it is dropped in between, somebody has to know that, and for how long its files are kept."""
+    sales = remembering(SALES, ORDERS, leaving=True)
+    index = index_of((sales, stock), ORDERS)
+    assert index.places == {ORDERS.identity.uid: ("shop", "stock")}
+    assert [(member.name, member.leaving) for member in next_members(index, sales)] == remembered
+
+
+def test_group_of_which_a_table_has_just_left_is_not_deleted() -> None:
+    """Its time was over when the table came and went; it alone remembers that table."""
+    sales = group("sales", ColocationGroupStatus(delete_after=AN_HOUR_AGO), deletionPolicy="WithLastTable")
+    assert [one.group.name for one in actions_of(decided(Observation(NOW, groups=(sales,))), DeleteGroup)] == ["sales"]
+    remembers = remembering(sales, ORDERS, leaving=True)
+    observation = Observation(NOW, groups=(remembers, STOCK), tables=(ORDERS,))
+    assert not actions_of(decided(observation), DeleteGroup)
+
+
+HERE = placed("orders", "sales", "sales")
+
+
+@pytest.mark.parametrize(
+    ("dropped", "dropped_at", "tables", "noticed"),
+    [
+        pytest.param(HERE, NOW - NEWS, (), True, id="a moment ago"),
+        pytest.param(HERE, NOW - NEWS - seconds(1), (), False, id="long ago: it was noticed, and is purged since"),
+        pytest.param(placed("orders", "sales", "stock"), NOW, (), False, id="its spec named another group"),
+        pytest.param(HERE, NOW, (replace(table("orders"), recovers=HERE.identity.uid),), False, id="it has come back"),
+    ],
+)
+def test_table_that_is_dropped_before_its_group_has_noticed_it_waits_in_the_bin(
+    dropped: ObservedTable, dropped_at: object, tables: tuple[ObservedTable, ...], noticed: bool
+) -> None:
+    """As any other; else its folder would be one that nobody can explain."""
+    other = tuple(replace(one, identity=replace(one.identity, uid="99999999-new")) for one in tables)
+    gone = {dropped.identity.uid: DroppedTable(dropped, dropped_at)}  # type: ignore[arg-type]
+    observation = Observation(NOW, groups=(SALES, STOCK), tables=other, dropped_tables=gone)
+    index = TableIndex(observation, memberships(observation))
+    found = next_recycled(index, TableReports(observation), SALES)
+    assert [record.uid for record in found] == [dropped.identity.uid] * noticed
+
+
+@pytest.mark.parametrize(
+    ("policy", "tables", "before", "goes_at"),
+    [
+        pytest.param("WithLastTable", (), AN_HOUR_AGO, AN_HOUR_AGO, id="nobody uses it"),
+        pytest.param("Retain", (), AN_HOUR_AGO, None, id="it is to stay"),
+        pytest.param("WithLastTable", (HERE,), AN_HOUR_AGO, None, id="it has a table"),
+        pytest.param("WithLastTable", (placed("orders", "stock", "sales"),), AN_HOUR_AGO, None, id="one moves to it"),
+        pytest.param("WithLastTable", (placed("orders", "sales", "stock"),), AN_HOUR_AGO, None, id="one has yet to go"),
+        pytest.param("WithLastTable", (table("orders", key_type="string"),), AN_HOUR_AGO, None,
+                     id="one names it, and is refused"),
+        pytest.param("WithLastTable", (ORDERS,), AN_HOUR_AGO, AN_HOUR_AGO, id="a table of another group"),
+    ],
+)  # fmt: skip
+def test_group_that_anybody_uses_does_not_go(
+    policy: str, tables: tuple[ObservedTable, ...], before: str, goes_at: str | None
+) -> None:
+    """Whatever its status said before."""
+    made = group("sales", ColocationGroupStatus(delete_after=before), deletionPolicy=policy)
+    sales, stock = (
+        remembering(one, *(table for table in tables if table.status.group == one.identity.name))
+        for one in (made, STOCK)
+    )
+    index = index_of((sales, stock), *tables)
+    assert sales.spec is not None
+    assert delete_after(index, sales, sales.spec, ()) == goes_at

@@ -1,0 +1,141 @@
+"""When a dropped table has its files back, what nodes are told until then, and when it is lost for good."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from colocation.model.members import RecycledTable
+from colocation.reconcile.members import next_recycled
+from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of
+from colocation.state.containment import Containment
+from colocation.state.held import TableReports
+from colocation.state.index import TableIndex
+from colocation.state.membership import memberships
+from colocation.state.observation import AgentView, Observation, ObservedTable
+
+from ..state.objects import NOW, seconds
+from .scenes import NODES, agent_view, decided, held_by, observe, settled_group
+from .test_deletions import ORDERS, recovering
+
+TABLE, RECORD = recovering(ORDERS)
+OLD_FOLDER = f"shop/{ORDERS.directory}"
+AN_HOUR_AGO, IN_AN_HOUR = "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"
+
+
+def index_of(observation: Observation) -> TableIndex:
+    return TableIndex(observation, memberships(observation))
+
+
+def told(
+    node: str, table: ObservedTable = TABLE, record: RecycledTable = RECORD, bin_: tuple[str, ...] = (), **held: object
+) -> AgentView:
+    """What an agent says of a table that is brought back: all that its map wants is there, but for ``held``."""
+    group = settled_group((), (record,))
+    report = replace(held_by(node, table), **held)  # type: ignore[arg-type]
+    view = agent_view(group, (table,), (report,))
+    assert view.report is not None
+    return replace(view, report=view.report.model_copy(update={"recycled_directories": bin_}))
+
+
+def coming_back(record: RecycledTable = RECORD, **views: AgentView) -> Observation:
+    """The table that is made anew lies where the group's map wants it; ``views``: what other nodes say."""
+    found = {name: told(name, record=record) for name in NODES}
+    found |= {name.replace("_", "-"): view for name, view in views.items()}
+    observation = observe(settled_group((), (record,)), (TABLE,), found)
+    return replace(observation, tables_seen_at={TABLE.identity.uid: NOW - seconds(60)})
+
+
+def recovery(observation: Observation) -> Recovery:
+    snapshot = decided(observation).snapshot
+    reports = TableReports(observation)
+    [found] = recoveries_of(index_of(observation), reports, snapshot, Containment())
+    return found
+
+
+UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
+
+
+@pytest.mark.parametrize(
+    ("observation", "missing"),
+    [
+        pytest.param(coming_back(), set(), id="all nodes have its files"),
+        pytest.param(coming_back(node_3=told("node-3", buckets={})), set(), id="one has none: a clone makes them"),
+        pytest.param(coming_back(node_1=told("node-1", buckets={}), node_2=told("node-2", buckets={})), {"homeless"},
+                     id="no node has a bucket"),
+        pytest.param(coming_back(node_3=told("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
+                     id="one has it in its bin"),
+        pytest.param(coming_back(node_3=UNASKED), {"unheard"}, id="one was not asked since the table was made"),
+        pytest.param(coming_back(node_3=replace(UNASKED, silent_since=NOW)), set(), id="one is silent"),
+    ],
+)  # fmt: skip
+def test_table_has_its_snapshot_again_when_all_that_answer_gave_its_files_back(
+    observation: Observation, missing: set[str]
+) -> None:
+    """Earlier its rows would be missing, or files would be cloned that lie on the node already."""
+    found = recovery(observation)
+    assert {name for name in ("homeless", "orders", "unheard") if getattr(found, name)} == missing
+    assert found.is_whole is not bool(missing)
+
+
+@pytest.mark.parametrize(
+    ("record", "view", "is_told"),
+    [
+        pytest.param(RECORD, told("node-3", bin_=(OLD_FOLDER,), buckets={}), True, id="it has the old folder"),
+        pytest.param(RECORD, told("node-3", bin_=(OLD_FOLDER,)), False, id="it has the files under the new name too"),
+        pytest.param(RECORD, told("node-3", bin_=("shop/lines-00000001",), buckets={}), False, id="of another table"),
+        pytest.param(RECORD.model_copy(update={"recovery_uids": ()}), told("node-3", bin_=(OLD_FOLDER,), buckets={}),
+                     False, id="the group does not remember the new name yet"),
+        pytest.param(RECORD, replace(told("node-3", bin_=(OLD_FOLDER,), buckets={}), silent_since=NOW), False,
+                     id="it is silent"),
+    ],
+)  # fmt: skip
+def test_node_is_told_to_give_a_folder_its_new_name(record: RecycledTable, view: AgentView, is_told: bool) -> None:
+    """Only what the group would find again under the new name, if the recovery is given up half way."""
+    found = recovery(coming_back(record, node_3=view))
+    assert [(order.node, order.directory, order.successor) for order in found.orders] == (
+        [("node-3", ORDERS.directory, TABLE.directory)] if is_told else []
+    )
+
+
+def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Observation:
+    """The time in the bin was over an hour ago; no node has anything of the table, as agents said since."""
+    record = RECORD.model_copy(update={"purge_at": AN_HOUR_AGO})
+    nothing = {name: told(name, record=record, buckets={}) for name in NODES}
+    nothing["node-3"] = replace(told("node-3", record=record, **{"buckets": {}, **of_node_3}), **(view or {}))  # type: ignore[arg-type]
+    observation = observe(settled_group((), (record,)), (TABLE,), nothing)
+    return replace(observation, tables_seen_at={TABLE.identity.uid: NOW - seconds(60)})
+
+
+@pytest.mark.parametrize(
+    ("observation", "lost"),
+    [
+        pytest.param(purged(), True, id="nobody has anything"),
+        pytest.param(replace(purged(), agent_views={}), False, id="there are no agents to ask"),
+        pytest.param(purged({"asked_at": NOW - seconds(3601)}), False, id="one was asked before it was purged"),
+        pytest.param(purged({"silent_since": NOW}), False, id="one is silent: it may come back with it"),
+        pytest.param(purged({"report": None}), False, id="one never answered"),
+        pytest.param(purged(bin_=(OLD_FOLDER,)), False, id="one has it in its bin still"),
+        pytest.param(purged(surplus_bytes=10, manifest_present=False), False, id="one has files and no manifest"),
+        pytest.param(purged({"asked": {}, "asked_at": NOW - seconds(61)}), False, id="one was not asked about it"),
+    ],
+)
+def test_table_is_lost_only_with_proof(observation: Observation, lost: bool) -> None:
+    """Until then the group remembers the dropped table, whatever the time."""
+    [group] = observation.groups
+    [record] = group.status.recycled
+    reports = TableReports(observation)
+    assert is_lost(observation, reports, group, record, [TABLE]) is lost
+    assert (next_recycled(index_of(observation), reports, group) == ()) is lost
+
+
+def test_table_that_nobody_asks_for_goes_with_its_time() -> None:
+    """There is nothing to wait for."""
+    observation = purged(bin_=(OLD_FOLDER,))
+    [group] = observation.groups
+    alone = replace(observation, tables=())
+    assert next_recycled(index_of(alone), TableReports(alone), group) == ()
+    early = group.status.recycled[0].model_copy(update={"purge_at": IN_AN_HOUR})
+    waiting = replace(group, status=group.status.model_copy(update={"recycled": (early,)}))
+    alone = replace(alone, groups=(waiting,))
+    assert next_recycled(index_of(alone), TableReports(alone), waiting) == (early,)
