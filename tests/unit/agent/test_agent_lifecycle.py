@@ -26,6 +26,7 @@ from colocation.tls import Certificate
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread, FakeAuthorizer, Pki, make_pki, until
+from .tokens import token
 
 TABLE = make_table({data_path(0): b"content"})
 KUBECONFIG_TO_NOWHERE = {
@@ -227,7 +228,7 @@ def test_the_process_serves_until_it_is_told_to_stop(tmp_path: Path, pki: Pki) -
         started = next(line for line in process.stderr if "health on" in line)
         port, health_port = re.search(r"on port (\d+), health on (\d+)", started).groups()
         until(lambda: get(f"http://127.0.0.1:{health_port}/readyz") == (200, "ok\n"))
-        (tmp_path / "token").write_text("any")
+        (tmp_path / "token").write_text(token())
         client = AgentClient(
             f"https://127.0.0.1:{port}", Credentials(tmp_path / "token", pki.ca), Timeouts(10.0, 60.0, 0.0)
         )
