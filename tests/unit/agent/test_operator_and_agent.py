@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from colocation.agentclient import Credentials
+from colocation.agent.authorizer import Identity
+from colocation.agentclient import Credentials, Forbidden
 from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
 from colocation.model.agent import AskedTable, InventoryRequest
 from tests.unit.storage.tables import data_path, make_table
 
-from .harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, Operator, until
+from .harness import ADMIN, ADMIN_TOKEN, AgentThread, FakeAuthorizer, Operator, until
 
 TABLE = make_table({data_path(bucket): b"content" for bucket in (0, 1)})
 KEY = (TABLE.path.namespace, TABLE.path.directory)
@@ -87,6 +88,28 @@ async def test_a_restarted_agent_is_asked_in_full(inventories: Inventories, load
     finally:
         await inventories.close()
         await asyncio.to_thread(again.stop)
+
+
+async def test_an_operator_of_the_release_before_keeps_the_last_answer(
+    inventories: Inventories, loaded: AgentThread
+) -> None:
+    """It sends its general token, which an agent of this release refuses for its questions: for it the agent is silent.
+
+    What a silent agent said last counts for the grace, as with a restart; an order of that operator is refused, too.
+    """
+    await ask(inventories, loaded, TABLE.asked)
+    loaded.authorizer.callers[ADMIN_TOKEN] = Identity("admin")
+    await ask(inventories, loaded, TABLE.asked.model_copy(update={"map_version": 8}))
+    await asyncio.to_thread(until, lambda: inventories.views["node-1"].silent_since is not None)
+    assert bucket_states(inventories) == {0: "complete", 1: "complete"}
+    with loaded.client() as client, pytest.raises(Forbidden, match="WrongAudience"):
+        order = Operator(client, term=3)
+        order.report = inventories.views["node-1"].report
+        await asyncio.to_thread(
+            client.drop_bucket, *TABLE.path, 0, (TABLE.manifest,), 60, order.proof(TABLE.asked)
+        )
+    loaded.authorizer.callers[ADMIN_TOKEN] = ADMIN  # the operator of this release has come
+    await asyncio.to_thread(until, lambda: inventories.views["node-1"].silent_since is None)
 
 
 async def test_another_session_does_not_silence_the_operator(inventories: Inventories, loaded: AgentThread) -> None:
