@@ -51,7 +51,7 @@ def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory
             "spark.sql.autoBroadcastJoinThreshold": "-1",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-            "spark.task.maxFailures": "1",
+            "spark.task.maxFailures": "2",
             "spark.ui.enabled": "false",
             "spark.colocation.retrySeconds": "2",
             "spark.ui.showConsoleProgress": "false",

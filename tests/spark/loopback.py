@@ -10,7 +10,10 @@ from pathlib import Path
 from colocation.agent.authorizer import Access, Identity
 from colocation.agent.server import running_agent
 from colocation.agent.settings import Settings
+from colocation.agentclient import AgentClient, Credentials
+from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.names import AGENT_TLS_SERVER_NAME
+from colocation.spark.catalog import TableObject
 from tests.certificates import self_signed
 
 TOKEN = "loader"
@@ -107,6 +110,18 @@ class LoopbackAgents:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=10)
         self._loop.close()
+
+    def ask_about(self, table: TableObject) -> None:
+        """The operator's question of one table, which says what each node should hold."""
+        snapshot = table.status.snapshot
+        assert snapshot is not None
+        reference = TableReference(
+            namespace=table.namespace, directory=table.directory, manifest=snapshot.manifest.removeprefix("sha256:")
+        )
+        question = InventoryRequest(session="operator", changed=(AskedTable(reference=reference, uid=table.uid),))
+        for url in self.urls.values():
+            with AgentClient(url, Credentials(str(self.trust.token), str(self.trust.certificate))) as client:
+                client.inventory(question)
 
     def _in_loop(self, coroutine):  # type: ignore[no-untyped-def]
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=120)

@@ -175,7 +175,7 @@ def test_a_killed_driver_leaves_garbage(
     """SIGKILL in the middle of the uploads: no manifest was published, and what was sent is in no snapshot."""
     process, uid = program("local[2]")
     happened = on_nth_upload(agents, 5, lambda: os.killpg(process.pid, signal.SIGKILL))
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=240)
     assert happened.is_set() and "COMMITTED" not in output
     directory = f"killed-{uid[:8]}"
     assert not list(agents.roots["node-1"].glob(f"shop/{directory}/manifests/*"))

@@ -240,6 +240,26 @@ def test_data_that_changed_on_disk_fails_the_query(
         session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
 
 
+def test_damage_on_one_disk_changes_no_query(
+    session: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+) -> None:
+    """The task that met it is repeated with another replica, and the disk's own agent sets the file aside."""
+    wanted = session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
+    agents.ask_about(catalog.tables["lines"])
+    directory = catalog.tables["lines"].directory
+    root = agents.roots["node-1"]
+    files = sorted((root / "shop" / directory).glob("data/*.parquet"))
+    assert files
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[40] ^= 0x10
+        file.write_bytes(content)
+    assert session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect() == wanted
+    set_aside = {file.name for file in (root / ".quarantine" / "shop" / directory).glob("data/*.parquet")}
+    assert set_aside and set_aside <= {file.name for file in files}
+    assert not any(file.exists() for file in files if file.name in set_aside)
+
+
 def test_a_long_session_hears_that_the_operator_is_silent(session: SparkSession, catalog: FakeCatalog) -> None:
     """Its joins degrade at the next refresh as beside an unstable group, and come back with the operator."""
     query = "SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k"

@@ -1,10 +1,12 @@
 package dev.colocation.spark;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandler;
 import java.net.http.HttpResponse.BodySubscribers;
@@ -21,13 +23,14 @@ import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 
 /**
- * Reads from node agents over HTTPS; see ARCHITECTURE.md, "Agent API". One instance per credentials in a JVM, so that all
+ * Asks node agents over HTTPS; see ARCHITECTURE.md, "Agent API". One instance per credentials in a JVM, so that all
  * tasks of an executor share connections.
  */
 final class AgentHttp {
   /** Longer reads are several requests, so that a time limit per request means a least speed. */
   static final int MAX_REQUEST_BYTES = 8 << 20;
 
+  private static final ObjectMapper JSON = new ObjectMapper();
   private static final int OK = 200;
   private static final int PARTIAL_CONTENT = 206;
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(5);
@@ -68,7 +71,7 @@ final class AgentHttp {
    */
   int readRange(String node, String url, String target, long position, RangeTarget range, Duration timeout)
       throws IOException {
-    HttpRequest request = request(node, url, target, timeout)
+    HttpRequest request = fileRequest(node, url, target, timeout)
         .header("Range", "bytes=" + position + "-" + (position + range.length() - 1))
         .build();
     BodyHandler<String> handler = answer ->
@@ -91,19 +94,42 @@ final class AgentHttp {
   /** Reads a whole small file, such as a manifest. */
   byte[] readWhole(String node, String url, String target, Duration timeout) throws IOException {
     HttpResponse<byte[]> answer =
-        send(request(node, url, target, timeout).build(), HttpResponse.BodyHandlers.ofByteArray(), timeout);
+        send(fileRequest(node, url, target, timeout).build(), HttpResponse.BodyHandlers.ofByteArray(), timeout);
     if (answer.statusCode() != OK) {
       throw new AgentRefused(answer.statusCode(), new String(answer.body(), StandardCharsets.UTF_8));
     }
     return answer.body();
   }
 
-  private HttpRequest.Builder request(String node, String url, String target, Duration timeout) throws IOException {
-    return HttpRequest.newBuilder(URI.create(url + "/v1/files/" + target))
+  /**
+   * Has the agent read one of its files and compare it with what was written.
+   *
+   * @return whether it is damaged; then the agent does not give it any more
+   * @throws AgentRefused when the agent did not look, as when many checks wait
+   */
+  boolean checkForDamage(String node, String url, ColocPath file, Duration timeout) throws IOException {
+    String table = encodeSegment(file.namespace()) + "/" + encodeSegment(file.directory());
+    HttpRequest request = request(node, url + "/v1/tables/" + table + "/damage", timeout)
+        .header("Content-Type", "application/json")
+        .POST(BodyPublishers.ofByteArray(JSON.writeValueAsBytes(Map.of("path", file.relative()))))
+        .build();
+    HttpResponse<byte[]> answer = send(request, HttpResponse.BodyHandlers.ofByteArray(), timeout);
+    if (answer.statusCode() != OK) {
+      throw new AgentRefused(answer.statusCode(), new String(answer.body(), StandardCharsets.UTF_8));
+    }
+    return JSON.readTree(answer.body()).path("damaged").asBoolean();
+  }
+
+  private HttpRequest.Builder fileRequest(String node, String url, String target, Duration timeout)
+      throws IOException {
+    return request(node, url + "/v1/files/" + target, timeout).GET();
+  }
+
+  private HttpRequest.Builder request(String node, String address, Duration timeout) throws IOException {
+    return HttpRequest.newBuilder(URI.create(address))
         .header("Authorization", "Bearer " + token.get())
         .header("Colocation-Node", node)
-        .timeout(timeout)
-        .GET();
+        .timeout(timeout);
   }
 
   /** The request's own timeout ends with the headers; the body has to arrive in time too. */

@@ -93,11 +93,10 @@ public final class ColocFileSystem extends FileSystem {
     agents.sort(Comparator.comparing((AgentAddress agent) -> !owners.contains(agent.node()))
         .thenComparing(AgentAddress::failedLately));
     AgentHttp http = AgentHttp.shared(settings);
-    String target = AgentHttp.fileTarget(location);
     for (AgentAddress agent : agents) {
-      replicas.add(new RemoteReplica(http, agent, target, settings.requestTimeout()));
+      replicas.add(new RemoteReplica(http, agent, location, settings.requestTimeout()));
     }
-    return replicas;
+    return SuspectedCopies.isRepeatedTask() ? SuspectedCopies.ordered(replicas) : replicas;
   }
 
   /** The agents of a group's nodes: those that the session was told of, and those that are there by now. */
@@ -184,7 +183,7 @@ public final class ColocFileSystem extends FileSystem {
       ColocPath location, String relative, Manifest.File file, Settings.Group group) {
     FileStatus status = new FileStatus(
         file.bytes(), false, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, location.resolve(relative));
-    return new ColocFileStatus(status, group.nodesOf(file.bucket()));
+    return new ColocFileStatus(status, group, file.bucket());
   }
 
   private Settings.Group groupOf(ColocPath location) throws IOException {

@@ -9,14 +9,35 @@ final class RemoteReplica implements Replica {
 
   private final AgentHttp agents;
   private final AgentAddress address;
+  private final ColocPath file;
   private final String target;
   private final Duration timeout;
 
-  RemoteReplica(AgentHttp agents, AgentAddress address, String target, Duration timeout) {
+  RemoteReplica(AgentHttp agents, AgentAddress address, ColocPath file, Duration timeout) {
     this.agents = agents;
     this.address = address;
-    this.target = target;
+    this.file = file;
+    this.target = AgentHttp.fileTarget(file);
     this.timeout = timeout;
+  }
+
+  String node() {
+    return address.node();
+  }
+
+  /** {@code <namespace>/<directory>/<path>}, percent-encoded. */
+  String target() {
+    return target;
+  }
+
+  /**
+   * Lets the agent look at the file; a damaged one is set aside and replaced.
+   *
+   * @return whether it is damaged
+   * @throws IOException when the agent did not say
+   */
+  boolean checkForDamage() throws IOException {
+    return address.call(url -> agents.checkForDamage(address.node(), url, file, timeout));
   }
 
   @Override

@@ -62,6 +62,9 @@ final class ReplicaReader implements Closeable {
           throw error;
         } catch (IOException error) {
           failures.put(replica.place(), String.valueOf(error.getMessage()));
+          if (replica.isLocal()) {
+            SuspectedCopies.reportUnreadable(replicas);
+          }
           worthRetrying |= !replica.isLocal() && AgentAddress.mayPass(error);
           replica.close();
           current = (current + 1) % replicas.size();

@@ -21,6 +21,10 @@ final class FakeAgent implements AutoCloseable {
   final Map<String, byte[]> files = new HashMap<>();
   final List<String> ranges = new ArrayList<>();
   final Set<Integer> clientPorts = new HashSet<>();
+  /** Path and body of each request to look at a file. */
+  final List<String> checks = new ArrayList<>();
+  boolean isDamaged;
+  int answerToChecks = 200;
   /** How many requests came, whatever the answer. */
   int requests;
   String token = "reader";
@@ -35,11 +39,26 @@ final class FakeAgent implements AutoCloseable {
     server = HttpsServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
     server.setHttpsConfigurator(new HttpsConfigurator(tls.server()));
     server.createContext("/v1/files/", this::handle);
+    server.createContext("/v1/tables/", this::check);
     server.start();
   }
 
   String url() {
     return "https://127.0.0.1:" + server.getAddress().getPort();
+  }
+
+  /** Looks at a file as it is told of; a damaged one is not given any more. */
+  private synchronized void check(HttpExchange exchange) throws IOException {
+    String body = new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8);
+    checks.add(exchange.getRequestURI().getRawPath() + " " + body);
+    if (answerToChecks != 200) {
+      answer(exchange, answerToChecks, "Busy".getBytes(StandardCharsets.UTF_8));
+      return;
+    }
+    if (isDamaged) {
+      files.clear();
+    }
+    answer(exchange, 200, ("{\"path\": \"\", \"damaged\": " + isDamaged + "}").getBytes(StandardCharsets.UTF_8));
   }
 
   private synchronized void handle(HttpExchange exchange) throws IOException {
