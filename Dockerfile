@@ -19,7 +19,9 @@ RUN /opt/colocation/bin/pip install --no-cache-dir --no-compile --no-index --no-
 
 FROM ${BASE}
 # nginx serves files in front of the agent, as its child; see docs/decisions/0043-nginx-before-the-agent.md.
-RUN apt-get update \
+# The policy keeps the package from starting a server in the build.
+RUN printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d \
+    && apt-get update \
     && apt-get install --yes --no-install-recommends nginx-light $(command -v python3 >/dev/null || echo python3) \
     && rm -rf /var/lib/apt/lists/*
 # The chart runs agents and clones under the same id, which owns the data on the nodes.

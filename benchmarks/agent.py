@@ -5,8 +5,9 @@ asks for the files in turn); the agent also asks who calls and whether they may 
 looks up what it knows of each file. Each is measured ``--rounds`` times, in turn. Readers and servers share the
 machine's cores, as they do where executors read from neighbours. Needs root, or nginx and wrk installed.
 
-Writes build/bench/agent.json, a list of rows: ``readers, agent_mib_per_second, nginx_mib_per_second, ratio, file_mib``;
-and build/bench/agent_slow_clients.json, one row: ``readers, slow_clients, alone_mib_per_second, beside_mib_per_second,
+Writes build/bench/agent.json, a list of rows: ``readers, agent_mib_per_second, nginx_mib_per_second, ratio, file_mib``
+and the servers' ``…_processor_seconds_per_gib``, which other programs on the machine disturb less; and
+build/bench/agent_slow_clients.json, one row: ``readers, slow_clients, alone_mib_per_second, beside_mib_per_second,
 ratio``: what 16 readers read while 200 clients hang in the middle of headers, uploads and answers, over what they read
 alone.
 """
@@ -74,13 +75,21 @@ end
 
 
 @contextlib.contextmanager
-def nginx(folder: Path, root: Path, port: int) -> Iterator[None]:
-    """nginx, serving the data root under the agents' paths."""
+def nginx(folder: Path, root: Path, port: int) -> Iterator[int]:
+    """nginx, serving the data root under the agents' paths; its process id."""
     configuration = folder / "nginx.conf"
     user = "user root;\n" if os.geteuid() == 0 else ""
     configuration.write_text(user + NGINX.format(folder=folder, port=port, root=root))
-    with running(["nginx", "-c", str(configuration), "-p", str(folder)]):
-        yield
+    with running(["nginx", "-c", str(configuration), "-p", str(folder)]) as process:
+        yield process.pid
+
+
+def processor_seconds(process_id: int) -> float:
+    """Of a process and all that it has started and that runs still."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{process_id}/task").glob("*/children")
+    return seconds + sum(processor_seconds(int(child)) for one in children for child in one.read_text().split())
 
 
 def read_mib_per_second(port: int, script: Path, readers: int, seconds: float) -> float:
@@ -102,20 +111,27 @@ def measure(table: ServedTable, folder: Path, readers: int, rounds: int, seconds
     script = folder / "requests.lua"
     files = ", ".join(f'"/v1/files/{table.path}/{file.path}"' for file in table.files)
     script.write_text(SCRIPT.format(files=files))
-    agent, peer = [], []
+    speeds: dict[int, list[float]] = {agent_port: [], nginx_port: []}
+    costs: dict[int, list[float]] = {agent_port: [], nginx_port: []}
     with (
-        serving(folder / "root", "node-1", "127.0.0.1", folder, port=agent_port),
-        nginx(folder, folder / "root", nginx_port),
+        serving(folder / "root", "node-1", "127.0.0.1", folder, port=agent_port) as agent_id,
+        nginx(folder, folder / "root", nginx_port) as nginx_id,
     ):
         for _ in range(rounds):
-            agent.append(read_mib_per_second(agent_port, script, readers, seconds))
-            peer.append(read_mib_per_second(nginx_port, script, readers, seconds))
+            for port, process_id in ((agent_port, agent_id), (nginx_port, nginx_id)):
+                before = processor_seconds(process_id)
+                speed = read_mib_per_second(port, script, readers, seconds)
+                speeds[port].append(speed)
+                costs[port].append((processor_seconds(process_id) - before) / (speed * seconds / 1024))
+    agent, peer = (statistics.median(speeds[port]) for port in (agent_port, nginx_port))
     return {
         "readers": readers,
-        "agent_mib_per_second": round(statistics.median(agent), 1),
-        "nginx_mib_per_second": round(statistics.median(peer), 1),
-        "ratio": round(statistics.median(agent) / statistics.median(peer), 2),
+        "agent_mib_per_second": round(agent, 1),
+        "nginx_mib_per_second": round(peer, 1),
+        "ratio": round(agent / peer, 2),
         "file_mib": table.files[0].bytes / MIB,
+        "agent_processor_seconds_per_gib": round(statistics.median(costs[agent_port]), 2),
+        "nginx_processor_seconds_per_gib": round(statistics.median(costs[nginx_port]), 2),
     }
 
 

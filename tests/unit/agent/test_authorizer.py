@@ -11,6 +11,7 @@ from colocation.agent.authorizer import (
     Access,
     AuthenticationUnavailable,
     CachedAuthorizer,
+    Identity,
 )
 
 from .harness import ADMIN, ADMIN_TOKEN, FakeAuthorizer

@@ -46,8 +46,8 @@ RANGES = st.one_of(
     st.integers(0, 90_000).map(lambda last: f"bytes=-{last}"),
 )
 WRONG_RANGES = st.sampled_from(
-    ("bytes=0-1,3-4", "bytes=-", "bytes=a-b", "lines=0-1", "bytes=" + "9" * 22 + "-", "bytes=0-" + "9" * 5000, "bytes=1-0",
-     "bytes", "=")
+    ("bytes=0-1,3-4", "bytes=-", "bytes=a-b", "lines=0-1", "bytes=" + "9" * 22 + "-", "bytes=0-" + "9" * 5000, "bytes",
+     "=")
 )  # fmt: skip
 ACTIONS = st.sampled_from(
     ("verify", "damage", "files", "collect", "recycle", "restore", "buckets/0/drop", "buckets/-1/drop",
