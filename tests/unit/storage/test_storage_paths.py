@@ -123,6 +123,15 @@ def test_a_link_in_place_of_a_folder_is_refused(root: DataRoot, tmp_path: Path, 
     assert [path.name for path in whole.iterdir()] == [data_path(1).removeprefix("data/")]
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "../outside", "shop/orders-0a1b2c3d", "sh\0op"])
+def test_a_step_is_a_plain_name(root: DataRoot, name: str) -> None:
+    """Whoever made the name: the second line of defence does not trust the first."""
+    for segments in ((name,), ("shop", name)):
+        with pytest.raises(InvalidPath), root.folder(segments, create=True):
+            pass
+    assert not (root.path.parent / "outside").exists()
+
+
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
 def test_only_regular_files_are_served(root: DataRoot, tmp_path: Path, kind: str) -> None:
     """A link, a pipe or a folder in place of a file is refused at once."""
