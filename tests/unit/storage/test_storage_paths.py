@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -130,6 +131,17 @@ def test_a_step_is_a_plain_name(root: DataRoot, name: str) -> None:
         with pytest.raises(InvalidPath), root.folder(segments, create=True):
             pass
     assert not (root.path.parent / "outside").exists()
+
+
+def test_a_folder_whose_name_could_not_be_synced_is_taken_back(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds it later takes it for durable, and syncs only what is below it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
+        with pytest.raises(OSError, match="Input/output"), root.folder(("shop",), create=True):
+            pass
+    assert not (root.path / "shop").exists()
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
