@@ -4,6 +4,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,17 @@ def test_an_interruption_anywhere_can_be_repeated(
     publish(root, TABLE.path, PATH, b"content")
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
     assert uploads(root) == []
+
+
+def test_nothing_is_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
+    """A clone's folder has a name that others can guess."""
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"somebody else's")
+    (root.path / ".incoming" / "uploads" / "x").symlink_to(outside)
+    for resume in (False, True):
+        with pytest.raises(OSError, match="symbolic links"):
+            IncomingFile(root, UPLOADS, "x", resume)
+    assert outside.read_bytes() == b"somebody else's"
 
 
 def test_what_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:

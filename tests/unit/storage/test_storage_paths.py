@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,26 @@ def test_a_link_in_place_of_a_folder_is_refused(root: DataRoot, tmp_path: Path, 
     with pytest.raises(InvalidPath):
         publish(root, TABLE, data_path(2), b"content")
     assert [path.name for path in whole.iterdir()] == [data_path(1).removeprefix("data/")]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../outside", "shop/orders-0a1b2c3d", "sh\0op"])
+def test_a_step_is_a_plain_name(root: DataRoot, name: str) -> None:
+    """Whoever made the name: the second line of defence does not trust the first."""
+    for segments in ((name,), ("shop", name)):
+        with pytest.raises(InvalidPath), root.folder(segments, create=True):
+            pass
+    assert not (root.path.parent / "outside").exists()
+
+
+def test_a_folder_whose_name_could_not_be_synced_is_taken_back(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds it later takes it for durable, and syncs only what is below it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", Mock(side_effect=OSError(5, "Input/output error")))
+        with pytest.raises(OSError, match="Input/output"), root.folder(("shop",), create=True):
+            pass
+    assert not (root.path / "shop").exists()
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
