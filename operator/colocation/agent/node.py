@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from colocation.model.agent import AgentReport
-from colocation.model.conditions import Reason
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.errors import NoRoom
 from colocation.storage.inventory import Inventory
@@ -17,6 +15,7 @@ from colocation.storage.root import DataRoot
 from .answers import Answers
 from .bell import Bell
 from .conversation import Conversation
+from .folders import NamespaceFolders
 from .metrics import Metrics
 from .settings import Settings
 
@@ -25,7 +24,6 @@ WRITE_THREADS = 8
 WORK_THREADS = 4
 """For what may take minutes: verifying a table, and carrying out deletions."""
 
-_log = logging.getLogger(__name__)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -40,6 +38,7 @@ class NodeState:
         self.inventory = Inventory(root)
         self.conversation = Conversation(root.monotonic)
         self.health = DiskHealth(root, settings.node, settings.require_mount_point)
+        self.folders = NamespaceFolders(root, self.health)
         self.answers = Answers(settings.node, root, self.inventory, self.conversation, self.health)
         self.bell = Bell()
         self.active_transfers = 0
@@ -54,30 +53,12 @@ class NodeState:
         self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")
         self._report_thread = ThreadPoolExecutor(1, "report")
         self._announced_bytes = 0
-        self._prepared: set[str] = set()
         root.change_listeners.append(self.bell.ring)
 
     def close(self) -> None:
         """Wait for the threads' running calls."""
         for threads in (self._read_threads, self._write_threads, self._work_threads, self._report_thread):
             threads.shutdown(cancel_futures=True)
-
-    def prepare(self, tables: Iterable[str]) -> None:
-        """Make the folders of the namespaces of these tables (``<namespace>/<directory>``): Spark's pods have them
-        mounted, and see nothing of a folder that is made later.
-
-        On a disk that is not well nothing is made; it is done with the first file that is written.
-        """
-        fault = self.health.fault
-        if fault is not None and fault.reason != Reason.DISK_FULL:
-            return
-        for namespace in sorted({table.partition("/")[0] for table in tables} - self._prepared):
-            try:
-                self.root.own_namespace(namespace)
-            except OSError as error:
-                _log.warning("the folder of namespace %s was not made: %s", namespace, error)
-            else:
-                self._prepared.add(namespace)
 
     def stop_holding(self) -> None:
         """Answer the questions that are held, and hold no more."""
