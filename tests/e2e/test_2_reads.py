@@ -53,6 +53,7 @@ def lake(loaded: Loaded) -> Iterator[Loaded]:
     apply_table(ELSEWHERE, LAKE, f"{workload.NAMESPACE}/{workload.GROUP}")
     kubectl("wait", "--for=condition=Ready", f"ct/{ELSEWHERE}", "-n", LAKE, "--timeout=60s")
     yield loaded
+    kubectl("label", "namespace", LAKE, RESTRICTED.replace("=restricted", "-"))
     kubectl("delete", "ct", ELSEWHERE, "-n", LAKE)
     wait_until("the other namespace has left", lambda: not members_of(LAKE), deadline_seconds=WAIT_SECONDS)
     allow()

@@ -42,7 +42,7 @@ async def inventory(node: NodeState, request: web.Request) -> web.Response:
     taken = node.conversation.take(asked)
     node.bell.ring()  # an older question that is held ends now
     if taken.differing:
-        await node.run_report(node.prepare, taken.differing)
+        await node.run_report(node.folders.prepare, taken.differing)
     for ended in taken.running:
         await asyncio.shield(asyncio.wrap_future(ended))
     since = _revision_of(request.headers.get("If-None-Match"), node.conversation.instance)

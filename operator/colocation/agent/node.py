@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from colocation.model.agent import AgentReport
-from colocation.model.conditions import Reason
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
@@ -16,6 +14,7 @@ from colocation.storage.root import DataRoot
 from .answers import Answers
 from .bell import Bell
 from .conversation import Conversation
+from .folders import NamespaceFolders
 from .metrics import Metrics
 from .reads import RunningReads
 from .room import Room
@@ -33,7 +32,6 @@ MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFICATION_WAIT_SECON
 MAX_DEEP_VERIFICATIONS, MAX_WAITING_DEEP_VERIFICATIONS = 1, 4
 """Of all accounts together: one reads the whole table."""
 
-_log = logging.getLogger(__name__)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -48,6 +46,7 @@ class NodeState:
         self.inventory = Inventory(root)
         self.conversation = Conversation(root.monotonic)
         self.health = DiskHealth(root, settings.node, settings.require_mount_point)
+        self.folders = NamespaceFolders(root, self.health)
         self.answers = Answers(settings.node, root, self.inventory, self.conversation, self.health)
         self.bell = Bell()
         self.answered_at = 0.0
@@ -64,7 +63,6 @@ class NodeState:
         self._verify_threads = ThreadPoolExecutor(VERIFY_THREADS, "verify")
         self._deep_thread = ThreadPoolExecutor(MAX_DEEP_VERIFICATIONS, "deep")
         self._report_thread = ThreadPoolExecutor(1, "report")
-        self._prepared: set[str] = set()
         self._pools = (
             self._read_threads, self._write_threads, self._work_threads, self._verify_threads, self._deep_thread,
             self._report_thread,
@@ -84,23 +82,6 @@ class NodeState:
         """Wait for the threads' running calls."""
         for threads in self._pools:
             threads.shutdown(cancel_futures=True)
-
-    def prepare(self, tables: Iterable[str]) -> None:
-        """Make the folders of the namespaces of these tables (``<namespace>/<directory>``): Spark's pods have them
-        mounted, and see nothing of a folder that is made later.
-
-        On a disk that is not well nothing is made; it is done with the first file that is written.
-        """
-        fault = self.health.fault
-        if fault is not None and fault.reason != Reason.DISK_FULL:
-            return
-        for namespace in sorted({table.partition("/")[0] for table in tables} - self._prepared):
-            try:
-                self.root.own_namespace(namespace)
-            except OSError as error:
-                _log.warning("the folder of namespace %s was not made: %s", namespace, error)
-            else:
-                self._prepared.add(namespace)
 
     def stop_holding(self) -> None:
         """Answer the questions that are held, and hold no more."""
