@@ -165,7 +165,7 @@ class Installation:
         patch = as_json({"status": status})
         command = ("patch", "job", name, "--namespace", SYSTEM, "--subresource=status", "--type=merge", "-p", patch)
         done = self.plane.kubectl(*command)
-        is_removed = "not found" in done.stderr  # the target's agent told of the files before: the Job is needed no more
+        is_removed = "not found" in done.stderr  # the agent told of the files first
         assert done.returncode == 0 or is_removed, done.stderr
 
 
