@@ -1,7 +1,9 @@
 """POST …/files: several small files by one request, over real TLS."""
 
+import errno
 import json
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -72,6 +74,17 @@ def test_a_file_that_becomes_shorter_is_not_given(agent: AgentThread, monkeypatc
     with agent.client() as client:
         [frame] = client.get_files(*TABLE.path, (path,))
     assert (frame.content, frame.failure.partition(":")[0]) == (b"", "NotFound")
+
+
+def test_a_file_that_the_disk_cannot_read_is_damaged(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that no manifest names: the caller is to ask another replica."""
+    path = data_path(1, load="alone")
+    with agent.client() as client:
+        client.put_file(*TABLE.path, path, b"content")
+        os.utime(on_disk(agent.settings.data_root, TABLE.path, path), (1000, 1000))  # so that it is read anew
+        monkeypatch.setattr(os, "pread", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+        [frame] = client.get_files(*TABLE.path, (path,))
+    assert (frame.content, frame.failure.partition(":")[0]) == (b"", "ReplicaCorrupt")
 
 
 def test_a_caller_who_stops_reading_does_not_spoil_the_connection(agent: AgentThread) -> None:

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from colocation.storage.announcements import take_announced
+from colocation.storage.announcements import announce, take_announced
 from colocation.storage.errors import DigestDiffers, InvalidPath, NoRoom
 from colocation.storage.hashing import FileIdentity
 from colocation.storage.held_files import unheld_files
@@ -205,3 +205,14 @@ def test_a_full_disk_is_said(root: DataRoot, syncs: Executor, monkeypatch: pytes
             with pytest.raises(NoRoom):
                 batch.publish(syncs)
     assert left_over(root) == []
+
+
+def test_nothing_is_announced_through_a_link(root: DataRoot, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The sweep finds the files all the same."""
+    outside, folder = tmp_path / "outside", root.path / ".incoming" / "changed" / TABLE.namespace
+    outside.write_bytes(b"somebody else's")
+    folder.mkdir(parents=True)
+    (folder / TABLE.directory).symlink_to(outside)
+    announce(root, TABLE)
+    assert outside.read_bytes() == b"somebody else's"
+    assert "with the next sweep only" in caplog.text
