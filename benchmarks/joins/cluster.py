@@ -111,7 +111,6 @@ def application(command: str, number: int) -> dict[str, Any]:
         "spark.executorEnv.PYTHONPATH": PROGRAM_FOLDER,
         # As many as buckets, so that the comparison with a shuffle is one of like with like.
         "spark.sql.shuffle.partitions": str(BUCKETS),
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     }
     return {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",

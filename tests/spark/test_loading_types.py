@@ -91,3 +91,21 @@ def test_hundreds_of_partitions(spark: SparkSession, catalog: FakeCatalog) -> No
     assert add_table(catalog, "wide", rows, ["k"], ("p",)).partitions == 300
     register(spark, tables=["wide"], catalog=catalog)
     assert spark.sql("SELECT COUNT(*), COUNT(DISTINCT p) FROM shop.wide").first() == (2000, 300)
+
+
+def test_partitions_by_a_timestamp_mean_the_same_in_every_zone(spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Also in the hour that the loader's zone has twice."""
+    instants = "VALUES (1, 1729987200123456L), (2, 1729990800123456L), (3, -62000000000000000L), (4, 0L), (5, NULL)"
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    rows = spark.sql(f"SELECT k, TIMESTAMP_MICROS(micros) AS at FROM {instants} AS t(k, micros)")
+    add_table(catalog, "events", rows.selectExpr("CAST(k AS BIGINT) AS k", "at"), ["k"], ("at",))
+    for zone in ("Europe/Berlin", "America/Los_Angeles", "UTC"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", zone)
+        register(session, tables=["events"], catalog=catalog)
+        found = session.sql("SELECT k, UNIX_MICROS(at) AS micros FROM shop.events").collect()
+        assert sorted((row.k, row.micros) for row in found) == [
+            (1, 1729987200123456), (2, 1729990800123456), (3, -62000000000000000), (4, 0), (5, None),
+        ], zone  # fmt: skip
+        one = session.sql("SELECT k FROM shop.events WHERE at = TIMESTAMP_MICROS(1729990800123456)")
+        assert [row.k for row in one.collect()] == [2], zone

@@ -185,6 +185,8 @@ RECIPE = {
     "spark.sql.files.openCostInBytes": "1g",
     # A task that is started elsewhere reads its bucket over the network; waiting for its own node is mostly shorter.
     "spark.locality.wait.node": "10s",
+    # The first query is planned when all executors are there (or after 30 s), so that each bucket has one beside it.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     # Reduce tasks would wait as long for the node with most of their input, which gains them little.
     "spark.shuffle.reduceLocality.enabled": "false",
 }

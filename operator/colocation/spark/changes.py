@@ -12,6 +12,9 @@ MODES: tuple[Mode, ...] = ("append", "overwrite", "overwrite-partitions")
 Partition = Mapping[str, str | None]
 """Partition columns and their values in Spark's string form; None is NULL. May name some of the columns only."""
 
+PartitionKey = tuple[tuple[str, str | None], ...]
+"""All of a partition's columns and values, by name."""
+
 
 class Overtaken(Exception):
     """The committed files are no longer those that a change began on, and it may not go on top of them."""
@@ -46,10 +49,18 @@ class Change(Protocol):
             Overtaken: saying what is missing.
         """
 
+    def check_overtaking(self, began_on: Sequence[DataFile], committed: Sequence[DataFile]) -> None:
+        """Check that what was committed since the change began may stay beside it, or be replaced by it.
+
+        Raises:
+            Overtaken: saying what has changed.
+        """
+
 
 @dataclass(frozen=True)
 class NewFiles:
-    """A load. An append goes on top of whatever was committed meanwhile; an overwrite that was overtaken has lost.
+    """A load. An append goes on top of whatever was committed meanwhile. An overwrite that was overtaken has lost; one
+    of partitions has lost only if files came or went in those that it replaces.
 
     Attributes:
         mode: how it goes together with what is there.
@@ -71,15 +82,27 @@ class NewFiles:
 
     @property
     def goes_on_top(self) -> bool:
-        return self.mode == "append"
+        return self.mode != "overwrite"
 
     def kept(self, committed: Sequence[DataFile]) -> tuple[DataFile, ...]:
         if self.mode == "append":
             return tuple(committed)
         if self.mode == "overwrite":
             return ()
-        replaced = {partition_key(file.partition) for file in self.files}
+        replaced = self._partitions()
         return tuple(file for file in committed if partition_key(file.partition) not in replaced)
+
+    def check_overtaking(self, began_on: Sequence[DataFile], committed: Sequence[DataFile]) -> None:
+        if self.mode == "append":
+            return
+        changed = dict.fromkeys(_in_one_only(began_on, committed))
+        hit = [partition for partition in changed if partition in self._partitions()]
+        if hit:
+            values = ", ".join(f"{name}={value}" for name, value in hit[0])
+            raise Overtaken(f"{len(hit)} of the partitions that it replaces were changed meanwhile, e.g. {values}")
+
+    def _partitions(self) -> set[PartitionKey]:
+        return {partition_key(file.partition) for file in self.files}
 
 
 @dataclass(frozen=True)
@@ -107,6 +130,9 @@ class Rewrite:
             )
         return tuple(file for file in committed if file.path not in self.replaced)
 
+    def check_overtaking(self, began_on: Sequence[DataFile], committed: Sequence[DataFile]) -> None:
+        """Whether its files are still there ``kept`` says."""
+
 
 @dataclass(frozen=True)
 class DropPartitions:
@@ -126,12 +152,21 @@ class DropPartitions:
     def kept(self, committed: Sequence[DataFile]) -> tuple[DataFile, ...]:
         return tuple(file for file in committed if not in_partitions(file, self.partitions))
 
+    def check_overtaking(self, began_on: Sequence[DataFile], committed: Sequence[DataFile]) -> None:
+        """It drops what it finds."""
+
 
 def in_partitions(file: DataFile, partitions: Iterable[Partition]) -> bool:
     """Whether a file is in one of the partitions."""
     return any(all(file.partition[name] == value for name, value in chosen.items()) for chosen in partitions)
 
 
-def partition_key(partition: Partition) -> tuple[tuple[str, str | None], ...]:
+def _in_one_only(began_on: Sequence[DataFile], committed: Sequence[DataFile]) -> list[PartitionKey]:
+    """The partitions of the files that came or went."""
+    before, now = ({file.path: file for file in files} for files in (began_on, committed))
+    return [partition_key((before.get(path) or now[path]).partition) for path in before.keys() ^ now.keys()]
+
+
+def partition_key(partition: Partition) -> PartitionKey:
     """The values of a partition, whatever the order of its columns."""
     return tuple(sorted(partition.items(), key=lambda item: item[0]))

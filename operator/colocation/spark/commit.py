@@ -77,9 +77,7 @@ def next_manifest(table: TableObject, parent: TableManifest | None, change: Chan
     try:
         files = change.kept(committed) + change.files
     except Overtaken as error:
-        raise LoadConflict(
-            f"table {table.namespace}.{table.name}: {change.name} lost: {error}. Nothing was changed; start it again"
-        ) from error
+        raise _lost(table, change, error) from error
     check_buckets(files, buckets)
     snapshot = table.status.snapshot
     return TableManifest(
@@ -94,6 +92,22 @@ def next_manifest(table: TableObject, parent: TableManifest | None, change: Chan
         sorted_by=spec.sort_columns,
         buckets=buckets,
         files=files,
+    )
+
+
+def _check_overtaking(
+    table: TableObject, change: Change, began_on: TableManifest | None, parent: TableManifest | None
+) -> None:
+    before, now = (manifest.files if manifest is not None else () for manifest in (began_on, parent))
+    try:
+        change.check_overtaking(before, now)
+    except Overtaken as error:
+        raise _lost(table, change, error) from error
+
+
+def _lost(table: TableObject, change: Change, error: Overtaken) -> LoadConflict:
+    return LoadConflict(
+        f"table {table.namespace}.{table.name}: {change.name} lost: {error}. Nothing was changed; start it again"
     )
 
 
@@ -157,11 +171,17 @@ def commit(
         CommitUnknown: an answer was lost, and the API server could not be asked within ``ANSWER_DEADLINE_SECONDS``.
     """
     began_with = table
+    began_on: TableManifest | None = None
     prepared: Committed | None = None
     doubt = Doubt(clock, sleep)
     for _ in range(MAX_ATTEMPTS):
         if prepared is None:
-            prepared = _prepare(table, change, parent_of, publish, now())
+            parent = parent_of(table)
+            if table is began_with:
+                began_on = parent
+            else:
+                _check_overtaking(table, change, began_on, parent)
+            prepared = _prepare(table, change, parent, publish, now())
         current = _try_commit(catalog, table, prepared.snapshot, now(), doubt)
         if current is None or _is_published(current, prepared.snapshot):
             return prepared
@@ -210,11 +230,10 @@ class Doubt:
 def _prepare(
     table: TableObject,
     change: Change,
-    parent_of: Callable[[TableObject], TableManifest | None],
+    parent: TableManifest | None,
     publish: Callable[[TableManifest], Published],
     now: datetime.datetime,
 ) -> Committed:
-    parent = parent_of(table)
     manifest = next_manifest(table, parent, change)
     there = publish(manifest)
     return Committed(

@@ -9,7 +9,8 @@ from .table_statement import quote
 from .upload import OUTCOME_COLUMN, Destination, Outcome, SentFile, sender
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
 
 def write_and_send(rows: "DataFrame", table: TableObject, destination: Destination) -> list[SentFile]:
@@ -35,7 +36,7 @@ def write_and_send(rows: "DataFrame", table: TableObject, destination: Destinati
     values = {name: f"{PARTITION_COLUMN_PREFIX}{index}" for index, name in enumerate(layout.partition_columns)}
     named = rows.select(
         *(F.col(quote(name)).alias(alias) for name, alias in stored.items()),
-        *(F.nullif(F.col(quote(name)).cast("string"), F.lit("")).alias(alias) for name, alias in values.items()),
+        *(_partition_value(rows.schema[name]).alias(alias) for name, alias in values.items()),
     )
     keys = [stored[spec.column(name).stored_name] for name in spec.bucketed_by]
     # A partition column has one value in a file.
@@ -47,6 +48,21 @@ def write_and_send(rows: "DataFrame", table: TableObject, destination: Destinati
     )
     outcomes = clustered.mapInArrow(sender(destination, layout), f"{OUTCOME_COLUMN} string").collect()
     return [Outcome.model_validate_json(row[OUTCOME_COLUMN]).sent_file() for row in outcomes]
+
+
+def _partition_value(field: "StructField") -> "Column":
+    """A partition column's value as its folder's name says it; empty text is NULL.
+
+    A timestamp is said in UTC: Spark reads a text without a zone in the reader's own, which may not be the loader's.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import TimestampType
+
+    if isinstance(field.dataType, TimestampType):
+        # Arithmetic without zones; a conversion would meet hours that the session's zone has not, or twice.
+        seconds = f"CAST(CAST(UNIX_MICROS({quote(field.name)}) AS DECIMAL(20, 0)) / 1000000 AS DECIMAL(18, 6))"
+        return F.expr(f"CONCAT(TIMESTAMP_NTZ '1970-01-01 00:00:00' + MAKE_DT_INTERVAL(0, 0, 0, {seconds}), 'Z')")
+    return F.nullif(F.col(quote(field.name)).cast("string"), F.lit(""))
 
 
 def _layout(table: TableObject, buckets: int, spark_version: str) -> FileLayout:

@@ -17,7 +17,11 @@ SHUFFLE_TRACKING = "spark.dynamicAllocation.shuffleTracking.enabled"
 DRIVER_ACCOUNT = "spark.kubernetes.authenticate.driver.serviceAccountName"
 EXECUTOR_ACCOUNT = "spark.kubernetes.authenticate.executor.serviceAccountName"
 
-KEPT_WHEN_GIVEN = ("spark.sql.files.openCostInBytes", "spark.locality.wait.node")
+KEPT_WHEN_GIVEN = (
+    "spark.sql.files.openCostInBytes",
+    "spark.locality.wait.node",
+    "spark.scheduler.minRegisteredResourcesRatio",
+)
 """Tuning of ours that a manifest may overrule; everything else of ours holds the join together."""
 
 LISTS = (EXCLUDED_STEPS, "spark.plugins", "spark.sql.extensions", "spark.sql.sources.useListFilesFileSystemList")

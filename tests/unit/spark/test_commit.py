@@ -71,6 +71,7 @@ def committed_paths(catalog: FakeCatalog, storage: Storage) -> set[str]:
 
 
 A, B, C = data_file("0000000a"), data_file("0000000b"), data_file("0000000c", day="b")
+D = data_file("0000000d")
 
 
 def test_first_load(catalog: FakeCatalog, storage: Storage) -> None:
@@ -148,13 +149,45 @@ def test_an_overtaken_append_lands_on_top(catalog: FakeCatalog, storage: Storage
     assert committed_paths(catalog, storage) == {A.path, B.path}
 
 
-@pytest.mark.parametrize("mode", ["overwrite", "overwrite-partitions"])
-def test_an_overtaken_overwrite_says_it_lost(mode: Mode, catalog: FakeCatalog, storage: Storage) -> None:
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("overwrite", "lost: it began on snapshot 0, and snapshot 1"),
+        ("overwrite-partitions", "lost: 1 of the partitions that it replaces were changed meanwhile, e.g. day=a"),
+    ],
+)
+def test_an_overtaken_overwrite_says_it_lost(
+    mode: Mode, message: str, catalog: FakeCatalog, storage: Storage
+) -> None:
     """An overwrite never removes rows that it has not seen."""
     catalog.before_commit = lambda: run(catalog, storage, "append", A)
-    with pytest.raises(LoadConflict, match="lost: it began on snapshot 0, and snapshot 1"):
+    with pytest.raises(LoadConflict, match=message):
         run(catalog, storage, mode, B)
     assert committed_paths(catalog, storage) == {A.path}
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "overtaking", "outcome"),
+    [
+        pytest.param("append", C, {B.path, C.path}, id="an append to another partition"),
+        pytest.param("overwrite-partitions", C, {B.path, C.path}, id="another partition is replaced"),
+        pytest.param("append", D, None, id="an append to the same partition"),
+        pytest.param("overwrite-partitions", D, None, id="the same partition is replaced"),
+        pytest.param("overwrite", C, None, id="all is replaced, and its files are gone with the rest"),
+    ],
+)
+def test_conflicts_are_those_of_a_partition(
+    meanwhile: Mode, overtaking: DataFile, outcome: set[str] | None, catalog: FakeCatalog, storage: Storage
+) -> None:
+    """A backfill of one partition goes beside today's appends to another one."""
+    run(catalog, storage, "append", A)
+    catalog.before_commit = lambda: run(catalog, storage, meanwhile, overtaking)
+    if outcome is None:
+        with pytest.raises(LoadConflict, match=r"overwrite-partitions lost: 1 of the partitions .* day=a"):
+            run(catalog, storage, "overwrite-partitions", B)
+    else:
+        run(catalog, storage, "overwrite-partitions", B)
+        assert committed_paths(catalog, storage) == outcome
 
 
 def test_an_overwrite_overtaken_before_its_commit_lost_too(catalog: FakeCatalog, storage: Storage) -> None:

@@ -143,7 +143,8 @@ def test_the_image_is_the_manifests_or_the_default(image: str | None, conf: dict
 def test_what_the_manifest_says_is_kept() -> None:
     """Labels, tolerations, volumes, containers, environment and configuration of the author stay."""
     application = spark_application(
-        sparkConf={"spark.sql.shuffle.partitions": "8", "spark.sql.files.openCostInBytes": "4m"},
+        sparkConf={"spark.sql.shuffle.partitions": "8", "spark.sql.files.openCostInBytes": "4m",
+                   "spark.scheduler.minRegisteredResourcesRatio": "0.5"},
         executor=executor_with(
             tolerations=[{"operator": "Exists"}],
             volumes=[{"name": "scratch", "emptyDir": {}}],
@@ -163,6 +164,7 @@ def test_what_the_manifest_says_is_kept() -> None:
     assert spark["volumeMounts"][0] == {"name": "scratch", "mountPath": "/scratch"}
     assert prepared["spec"]["sparkConf"]["spark.sql.shuffle.partitions"] == "8"
     assert prepared["spec"]["sparkConf"]["spark.sql.files.openCostInBytes"] == "4m"
+    assert prepared["spec"]["sparkConf"]["spark.scheduler.minRegisteredResourcesRatio"] == "0.5"
 
 
 def test_the_given_manifest_is_not_changed() -> None:

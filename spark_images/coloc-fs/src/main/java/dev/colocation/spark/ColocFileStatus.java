@@ -1,6 +1,5 @@
 package dev.colocation.spark;
 
-import java.util.List;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.LocatedFileStatus;
@@ -12,16 +11,20 @@ import org.apache.hadoop.fs.LocatedFileStatus;
 final class ColocFileStatus extends LocatedFileStatus {
   private static final long serialVersionUID = 1L;
 
-  private final transient List<String> nodes;
+  private final transient Settings.Group group;
+  private final transient int bucket;
 
-  ColocFileStatus(FileStatus status, List<String> nodes) {
+  ColocFileStatus(FileStatus status, Settings.Group group, int bucket) {
     super(status, null);
-    this.nodes = nodes;
+    this.group = group;
+    this.bucket = bucket;
   }
 
   @Override
   public BlockLocation[] getBlockLocations() {
-    String[] hosts = nodes == null ? new String[0] : ExecutorHosts.OF_THIS_DRIVER.of(nodes);
+    String[] hosts = group == null
+        ? new String[0]
+        : ExecutorHosts.OF_THIS_DRIVER.of(group.nodesOf(bucket), group.turnsOf(bucket));
     return new BlockLocation[] {new BlockLocation(hosts, hosts, 0, getLen())};
   }
 }

@@ -183,7 +183,7 @@ public final class ColocFileSystem extends FileSystem {
       ColocPath location, String relative, Manifest.File file, Settings.Group group) {
     FileStatus status = new FileStatus(
         file.bytes(), false, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, location.resolve(relative));
-    return new ColocFileStatus(status, group.nodesOf(file.bucket()));
+    return new ColocFileStatus(status, group, file.bucket());
   }
 
   private Settings.Group groupOf(ColocPath location) throws IOException {

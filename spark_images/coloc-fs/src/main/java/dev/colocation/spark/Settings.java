@@ -1,10 +1,13 @@
 package dev.colocation.spark;
 
+import com.fasterxml.jackson.annotation.JsonCreator;
+import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -40,12 +43,32 @@ final class Settings {
    *
    * @param agents URLs of ready agents by node
    * @param buckets the nodes of each bucket; index = bucket
+   * @param turns for each of these nodes, how many earlier buckets it has; index = bucket
    */
-  record Group(String name, Map<String, String> agents, List<List<String>> buckets) {
+  record Group(String name, Map<String, String> agents, List<List<String>> buckets, List<int[]> turns) {
     static final Group UNKNOWN = new Group("", Map.of(), List.of());
+
+    @JsonCreator
+    Group(
+        @JsonProperty("name") String name,
+        @JsonProperty("agents") Map<String, String> agents,
+        @JsonProperty("buckets") List<List<String>> buckets) {
+      this(name, agents, buckets, turns(buckets));
+    }
 
     List<String> nodesOf(int bucket) {
       return bucket < buckets.size() ? buckets.get(bucket) : List.of();
+    }
+
+    int[] turnsOf(int bucket) {
+      return bucket < turns.size() ? turns.get(bucket) : new int[0];
+    }
+
+    private static List<int[]> turns(List<List<String>> buckets) {
+      Map<String, Integer> seen = new HashMap<>();
+      return buckets.stream()
+          .map(nodes -> nodes.stream().mapToInt(node -> seen.merge(node, 1, Integer::sum) - 1).toArray())
+          .toList();
     }
   }
 

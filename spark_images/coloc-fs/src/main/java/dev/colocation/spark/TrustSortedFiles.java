@@ -34,7 +34,7 @@ final class TrustSortedFiles extends Rule<SparkPlan> {
     if (!conf().getConfString(SWITCH, "true").equalsIgnoreCase("true")) {
       return plan;
     }
-    return plan.transformUp(new Replacements());
+    return UnknownSpark.orAsPlanned(plan, planned -> planned.transformUp(new Replacements()));
   }
 
   private static final class Replacements extends AbstractPartialFunction<SparkPlan, SparkPlan> {

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.InvalidPathException;
 import org.apache.hadoop.fs.LocatedFileStatus;
@@ -75,6 +76,33 @@ class ListingTest {
     ExecutorHosts.OF_THIS_DRIVER.remove("1");
     ExecutorHosts.OF_THIS_DRIVER.add("3", "node-2", "10.0.0.2");
     assertArrayEquals(new String[] {"10.0.0.2"}, first.getBlockLocations()[0].getHosts());
+  }
+
+  /** Of many executors each is wanted for as many buckets as the others; Spark takes three hosts for a bucket. */
+  @Test
+  void bucketsTakeExecutorsInTurn() {
+    List<String> nodes = List.of("node-1", "node-2", "node-3");
+    for (int node = 0; node < 3; node++) {
+      for (int executor = 0; executor < 4; executor++) {
+        ExecutorHosts.OF_THIS_DRIVER.add(node + "-" + executor, nodes.get(node), "10.0." + node + "." + executor);
+      }
+    }
+    List<List<String>> buckets = new ArrayList<>();
+    for (int bucket = 0; bucket < 24; bucket++) {
+      buckets.add(List.of(nodes.get(bucket % 3), nodes.get((bucket + 1) % 3)));
+    }
+    Settings.Group group = new Settings.Group("sales", Map.of(), buckets);
+    Map<String, Integer> first = new TreeMap<>();
+    for (int bucket = 0; bucket < 24; bucket++) {
+      String[] hosts = ExecutorHosts.OF_THIS_DRIVER.of(group.nodesOf(bucket), group.turnsOf(bucket));
+      assertEquals(3, Arrays.stream(hosts).distinct().count());
+      for (int place = 0; place < 2; place++) {
+        assertTrue(hosts[place].startsWith("10.0." + (bucket + place) % 3 + "."), hosts[place]);
+        first.merge(hosts[place], 1, Integer::sum);
+      }
+    }
+    assertEquals(12, first.size());
+    assertTrue(first.values().stream().allMatch(count -> count == 4), first.toString());
   }
 
   /** A table that was never loaded is an empty folder; any other name is not there. */
