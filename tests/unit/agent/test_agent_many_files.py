@@ -1,7 +1,9 @@
 """POST …/files: several small files by one request, over real TLS."""
 
+import errno
 import json
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -47,6 +49,42 @@ def test_what_cannot_be_given_is_said_in_its_place(agent: AgentThread) -> None:
         frames = list(client.get_files(*TABLE.path, (missing, damaged, large, good)))
     assert [frame.failure.partition(":")[0] for frame in frames] == ["NotFound", "ReplicaCorrupt", "ReplicaCorrupt", ""]
     assert frames[-1].content == CONTENTS[good]
+
+
+def test_a_file_that_is_too_large_for_one_answer_is_to_be_asked_for_alone(
+    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many callers there are, none makes the agent hold more than that."""
+    put(agent)
+    small, large = sorted(CONTENTS, key=lambda path: len(CONTENTS[path]))[1:3]
+    monkeypatch.setattr("colocation.agent.files.MAX_BYTES_AT_ONCE", len(CONTENTS[small]))
+    with agent.client() as client:
+        frames = list(client.get_files(*TABLE.path, (large, small)))
+        with client.get_file(*TABLE.path, large) as stream:
+            assert stream.read() == CONTENTS[large]
+    assert [frame.failure.partition(":")[0] for frame in frames] == ["FileTooLarge", ""]
+
+
+def test_a_file_that_becomes_shorter_is_not_given(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at it and the read: what is left of it must not be taken for the file."""
+    put(agent)
+    path = max(CONTENTS, key=lambda path: len(CONTENTS[path]))
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, count, offset: read(descriptor, count, offset)[:-1])
+    with agent.client() as client:
+        [frame] = client.get_files(*TABLE.path, (path,))
+    assert (frame.content, frame.failure.partition(":")[0]) == (b"", "NotFound")
+
+
+def test_a_file_that_the_disk_cannot_read_is_damaged(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that no manifest names: the caller is to ask another replica."""
+    path = data_path(1, load="alone")
+    with agent.client() as client:
+        client.put_file(*TABLE.path, path, b"content")
+        os.utime(on_disk(agent.settings.data_root, TABLE.path, path), (1000, 1000))  # so that it is read anew
+        monkeypatch.setattr(os, "pread", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+        [frame] = client.get_files(*TABLE.path, (path,))
+    assert (frame.content, frame.failure.partition(":")[0]) == (b"", "ReplicaCorrupt")
 
 
 def test_a_caller_who_stops_reading_does_not_spoil_the_connection(agent: AgentThread) -> None:

@@ -4,11 +4,14 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from colocation.storage.announcements import take_announced
+from colocation.storage.announcements import announce, take_announced
 from colocation.storage.errors import DigestDiffers, InvalidPath, NoRoom
+from colocation.storage.hashing import FileIdentity
 from colocation.storage.held_files import unheld_files
 from colocation.storage.incoming_batch import IncomingBatch
 from colocation.storage.paths import TablePath
@@ -62,6 +65,29 @@ def test_publishes_every_file_and_tells_the_agent(root: DataRoot, syncs: Executo
     assert {on_disk(root, TABLE, path).stat().st_mode & 0o777 for path in CONTENTS} == {0o644}
     assert take_announced(root) == (TABLE,)
     assert left_over(root) == []
+
+
+def test_what_the_disk_gives_back_otherwise_is_not_published(
+    root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read from the disk itself, not from memory; nothing of the batch is trusted then."""
+    read = Mock(return_value=(FileIdentity(4, 1, 1), sha256_hex(b"other")))
+    monkeypatch.setattr("colocation.storage.incoming_batch.hash_descriptor", read)
+    with pytest.raises(DigestDiffers, match="the disk gives"):
+        publish_all(root, syncs)
+    assert all(call.kwargs == {"past_cache": True} for call in read.call_args_list)
+    assert (visible(root), root.ledger.entries(TABLE), left_over(root)) == (set(), {}, [])
+
+
+def test_nothing_is_received_through_a_link(root: DataRoot, tmp_path: Path) -> None:
+    """The names in a clone's folder can be guessed."""
+    outside, path = tmp_path / "outside", next(iter(CONTENTS))
+    outside.write_bytes(b"somebody else's")
+    with IncomingBatch(root, TABLE, FOLDER) as batch:
+        root.path.joinpath(*FOLDER, sha256_hex(f"{TABLE}/{path}".encode())).symlink_to(outside)
+        with pytest.raises(OSError, match="symbolic links"):
+            batch.add(path, CONTENTS[path], sha256_hex(CONTENTS[path]))
+    assert outside.read_bytes() == b"somebody else's"
 
 
 def test_nothing_is_visible_before_all_is_synced(
@@ -179,3 +205,14 @@ def test_a_full_disk_is_said(root: DataRoot, syncs: Executor, monkeypatch: pytes
             with pytest.raises(NoRoom):
                 batch.publish(syncs)
     assert left_over(root) == []
+
+
+def test_nothing_is_announced_through_a_link(root: DataRoot, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The sweep finds the files all the same."""
+    outside, folder = tmp_path / "outside", root.path / ".incoming" / "changed" / TABLE.namespace
+    outside.write_bytes(b"somebody else's")
+    folder.mkdir(parents=True)
+    (folder / TABLE.directory).symlink_to(outside)
+    announce(root, TABLE)
+    assert outside.read_bytes() == b"somebody else's"
+    assert "with the next sweep only" in caplog.text

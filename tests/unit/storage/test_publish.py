@@ -5,6 +5,7 @@ import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -129,6 +130,22 @@ def test_what_could_not_be_synced_is_not_resumed(root: DataRoot, monkeypatch: py
     assert received_bytes(root, UPLOADS, "x") == 0
 
 
+def test_what_cannot_be_read_back_is_not_resumed(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the disk itself, not from memory: only that says what came to it."""
+    faults: list[OSError] = []
+    root.fault_listeners.append(faults.append)
+    read = Mock(side_effect=OSError(5, "Input/output error"))
+    with IncomingFile(root, UPLOADS, "x") as incoming:
+        incoming.write(b"content")
+        with monkeypatch.context() as patch:
+            patch.setattr("colocation.storage.incoming.hash_descriptor", read)
+            with pytest.raises(OSError, match="Input/output"):
+                incoming.settle()
+    assert read.call_args.kwargs == {"past_cache": True}
+    assert received_bytes(root, UPLOADS, "x") == 0
+    assert [error.errno for error in faults] == [5]
+
+
 def test_a_file_whose_name_could_not_be_synced_is_taken_back(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a crash it might not be there: whoever sends it again must not be told that it is."""
     faults: list[OSError] = []
@@ -203,3 +220,14 @@ def test_only_stale_incoming_files_are_removed(root: DataRoot, clock: Clock) -> 
     assert remove_stale(root) == 2
     assert uploads(root) == []
     assert list((root.path / ".incoming" / "clones").iterdir()) == []
+
+
+def test_a_clone_that_writes_is_not_stale(root: DataRoot, clock: Clock) -> None:
+    """Into a file that was begun long ago: its folders have not changed since."""
+    clone = root.path / ".incoming" / "clones" / "shop.sales.00001"
+    with IncomingFile(root, (".incoming", "clones", clone.name, "files"), "part") as incoming:
+        incoming.write(b"content")
+    clock.advance(87000)
+    os.utime(clone / "files" / "part", (clock.now, clock.now))
+    assert remove_stale(root) == 0
+    assert (clone / "files" / "part").exists()

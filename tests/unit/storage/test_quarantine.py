@@ -2,6 +2,7 @@
 
 import errno
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -98,6 +99,20 @@ def test_a_file_that_the_disk_cannot_read_is_damaged(
         patched.setattr(os, "pread", fail)
         assert inventory.table(TABLE.path).check(PATH)
     assert states(inventory.report([TABLE.reference])[0]) == {0: "corrupt", 1: "complete"}
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EACCES], ids=errno.errorcode.get)
+def test_what_says_nothing_about_a_file_damages_none(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """An agent that is short of memory must not put its files aside."""
+    before = root.ledger.entries(TABLE.path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", Mock(side_effect=OSError(number, os.strerror(number))))
+        with pytest.raises(OSError, match=os.strerror(number)):
+            inventory.table(TABLE.path).check(PATH)
+    assert (aside(root), root.ledger.entries(TABLE.path)) == (frozenset(), before)
+    assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
 
 def test_it_is_purged_after_a_day_of_the_agents_own(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
