@@ -123,7 +123,7 @@ def test_no_worker_waits_for_a_connection(agent: AgentThread) -> None:
         flags = [
             int(line.split()[1], 8)
             for one in Path(f"/proc/{worker}/fdinfo").iterdir()
-            if os.readlink(f"/proc/{worker}/fd/{one.name}").startswith("socket:")
+            if str(Path(f"/proc/{worker}/fd/{one.name}").readlink()).startswith("socket:")
             for line in one.read_text().splitlines()
             if line.startswith("flags:")
         ]
