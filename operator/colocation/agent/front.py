@@ -145,6 +145,8 @@ def _started(configuration: FrontConfiguration, sockets: Sequence[socket.socket]
         raise FileNotFoundError("nginx is not installed; install the package nginx-light")
     path = configuration.folder / "nginx.conf"
     path.write_text(configuration.text())
+    for one in sockets:
+        one.setblocking(False)  # else a worker that another one forestalls waits for the next connection
     descriptors = [one.fileno() for one in sockets]
     command = ["setpriv", "--pdeathsig", "TERM", program, "-e", "stderr", "-p", str(configuration.folder)]
     return subprocess.Popen(

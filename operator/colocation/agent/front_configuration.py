@@ -105,7 +105,7 @@ http {
     map "$$request_method $$content_length$$http_transfer_encoding" $$file_request {
         default other; "~^(GET|HEAD) 0?$$" read; "~^(GET|HEAD) " refused;
     }
-    map $$request_method $$is_known_method { default 0; GET 1; HEAD 1; PUT 1; POST 1; }
+    map $$request_method $$is_known_method { default 0; GET 1; HEAD 1; PUT 1; POST 1; DELETE 1; PATCH 1; OPTIONS 1; }
     map $$request_uri $$is_encoded { default 1; "~[^\x21-\x7e]" 0; }
     map $$request $$wrong_request { default InvalidRequest; "~(\.\.|%|[^\x20-\x7e])" InvalidPath; }
 
@@ -262,7 +262,8 @@ def _error_pages() -> str:
         code = _STATUSES.get(status, status)
         body = f'{{"error": "{reason}", "message": "{message}"}}'
         lines.append(f"error_page {status} ={code} /error/{status};")
+        later = "add_header Retry-After 1 always; " if code in (429, 503) else ""
         lines.append(
-            f"location = /error/{status} {{ internal; default_type application/json; return {code} '{body}'; }}"
+            f"location = /error/{status} {{ internal; default_type application/json; {later}return {code} '{body}'; }}"
         )
     return "\n        ".join(lines)

@@ -117,6 +117,20 @@ def test_a_killed_worker_is_replaced(agent: AgentThread) -> None:
         assert client.get_file(*TABLE.path, data_path(0)).read() == CONTENT
 
 
+def test_no_worker_waits_for_a_connection(agent: AgentThread) -> None:
+    """The sockets that the agent hands over do not block: a worker that another one forestalls goes on."""
+    for worker in children(nginx_of(agent)):
+        flags = [
+            int(line.split()[1], 8)
+            for one in Path(f"/proc/{worker}/fdinfo").iterdir()
+            if str(Path(f"/proc/{worker}/fd/{one.name}").readlink()).startswith("socket:")
+            for line in one.read_text().splitlines()
+            if line.startswith("flags:")
+        ]
+        assert len(flags) >= 2
+        assert all(flag & os.O_NONBLOCK for flag in flags)
+
+
 def test_the_agent_ends_with_its_front(tmp_path: Path, pki: Pki) -> None:
     """Whoever restarts the agent starts both again; and an agent that is killed leaves no nginx behind."""
     (tmp_path / "root").mkdir()
