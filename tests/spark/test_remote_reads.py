@@ -1,15 +1,18 @@
 """Executors without a local replica read from other nodes' agents, as long as one live replica is left."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from colocation.model.names import table_directory
 from colocation.spark import count_exchanges, read_metrics, register
 from tests.spark.conftest import add_table
 from tests.spark.loopback import LoopbackAgents
+from tests.spark.standalone import NODE_VARIABLE
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
@@ -54,3 +57,25 @@ def test_without_a_replica_the_error_names_what_was_tried(away: SparkSession, ag
         away.sql("SELECT sum(v) FROM shop.orders").collect()
     for word in ("no replica of table shop.orders-", "bucket ", "node-1 (https://", "node-2 (https://"):
         assert word in str(failed.value)
+
+
+def test_files_that_executors_do_not_see_come_from_agents(
+    spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents, tmp_path: Path
+) -> None:
+    """As those of another namespace: one table is read from disks, the other one not, by the same plan."""
+    rows = spark.range(600).selectExpr("id AS k", "id AS v")
+    for name in ("seen", "unseen"):
+        add_table(catalog, name, rows, ["k"])
+    seen = catalog.tables["seen"]
+    for node, root in agents.roots.items():
+        (tmp_path / node / "shop").mkdir(parents=True)
+        folder = table_directory(seen.name, seen.uid)
+        (tmp_path / node / "shop" / folder).symlink_to(root / "shop" / folder)
+    spark.conf.set("spark.colocation.dataRoot", str(tmp_path / f"${{env.{NODE_VARIABLE}}}"))
+    register(spark, catalog=catalog)
+    mark = read_metrics(spark)
+    query = spark.sql("SELECT count(*), sum(a.v - b.v) FROM shop.seen a JOIN shop.unseen b ON a.k = b.k")
+    assert tuple(query.collect()[0]) == (600, 0)
+    assert count_exchanges(query) == 0
+    read = read_metrics(spark, mark)
+    assert read.local_files > 0 and read.remote_files == read.local_files

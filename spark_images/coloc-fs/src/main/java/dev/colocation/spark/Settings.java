@@ -87,7 +87,7 @@ final class Settings {
 
   /** The node of this JVM; empty when nobody says it, as on drivers. */
   String node() {
-    String ofThisPod = System.getenv(ExecutorHosts.NODE_NAME);
+    String ofThisPod = System.getenv(SuspectedCopies.NODE_VARIABLE);
     return configuration.getTrimmed(NODE, ofThisPod == null ? "" : ofThisPod);
   }
 

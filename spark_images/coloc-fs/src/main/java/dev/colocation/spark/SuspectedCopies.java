@@ -17,7 +17,7 @@ import org.slf4j.LoggerFactory;
  */
 final class SuspectedCopies {
   private static final Logger LOG = LoggerFactory.getLogger(SuspectedCopies.class);
-  private static final String NODE_VARIABLE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME";
+  static final String NODE_VARIABLE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME";
 
   private SuspectedCopies() {}
 
