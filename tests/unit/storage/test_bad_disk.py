@@ -71,6 +71,8 @@ def test_what_says_nothing_about_a_table_fails_the_whole(inventory: Inventory, f
     fail(TABLE.path.directory, errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):
         inventory.report([TABLE.reference])
+    with pytest.raises(OSError, match="Too many open files"):
+        upkeep.sweep(inventory)
 
 
 def test_a_file_that_cannot_be_opened_is_damaged(
