@@ -78,4 +78,4 @@ def test_files_that_executors_do_not_see_come_from_agents(
     assert tuple(query.collect()[0]) == (600, 0)
     assert count_exchanges(query) == 0
     read = read_metrics(spark, mark)
-    assert read.local_files > 0 and read.remote_files == read.local_files
+    assert read.local_bytes > 0 and read.remote_bytes > 0
