@@ -80,7 +80,7 @@ class ReadRequests:
         self._gate = gate
         self._grants: OrderedDict[tuple[bytes, str, str], tuple[float, str]] = OrderedDict()
         self._files: OrderedDict[str, _KnownFile] = OrderedDict()
-        node.root.damage_listeners.append(lambda _table, _path: self._files.clear())
+        node.root.damage_listeners.append(self._forget_files)
 
     def connection(self) -> asyncio.Protocol:
         """For ``loop.create_unix_server``."""
@@ -131,6 +131,9 @@ class ReadRequests:
         except Exception:  # noqa: BLE001 - the front would wait for an answer; one request's fault harms that one only
             _log.exception("%s %s failed", request.method, request.raw_target)
             return self._refused(verb, Refusal(500, "InternalError", "the agent failed; its log says how"))
+
+    def _forget_files(self, _table: TablePath, _path: str) -> None:
+        self._files = OrderedDict()  # a new one: other threads call this
 
     def turned_away(self) -> bytes:
         """The answer of an agent that is being stopped."""
