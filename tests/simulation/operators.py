@@ -173,7 +173,7 @@ class SimulatedOperator:
             "wall_clock": self.wall.now,
             "Leadership": partial(Leadership, monotonic=world.loop.time),
             "Inventories": partial(Inventories, random=self._random),
-            "HttpChannel": lambda credentials: QuestionChannel(world, self._random, process_name, self.faults),
+            "HttpChannel": lambda *_: QuestionChannel(world, self._random, process_name, self.faults),
             "order_client": lambda credentials: partial(self._connect, owner, process_name),
         }
         settings = settings_for(world, self.name)
