@@ -40,9 +40,8 @@ class GroupFacts:
 
     ``ends``: uid of each Job that has ended or is given up -> how that came out; those of tables that move here too.
     ``withheld``: folders of the namespace that are not recycled, as they would be too many at once.
-    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: and
+    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: what
     of its nodes' disks.
-    ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped.
     ``ready``: the nodes of its map that can be read now. ``files_problem``: why its Spark pods cannot start somewhere.
     """
 
