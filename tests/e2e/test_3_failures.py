@@ -21,7 +21,10 @@ def test_a_corrupted_replica_is_found_and_replaced(loaded: Loaded) -> None:
     with victim.open("r+b") as file:
         file.seek(len(good) // 2)
         file.write(bytes(byte ^ 0xFF for byte in good[len(good) // 2:len(good) // 2 + 64]))
-    wait_until("the file is whole again", lambda: victim.read_bytes() == good, deadline_seconds=180)
+    # It is set aside first, and comes back by a clone.
+    wait_until(
+        "the file is whole again", lambda: victim.exists() and victim.read_bytes() == good, deadline_seconds=180
+    )
     story.wait_for_stable(120)
     assert event_reasons() - events_before
     assert story.join(loaded.oracle).answer_ok
