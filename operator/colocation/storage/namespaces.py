@@ -6,6 +6,7 @@ on to see an empty folder, and read from agents; so the agent makes folders earl
 namespace.
 """
 
+import contextlib
 import errno
 import logging
 import os
@@ -56,7 +57,12 @@ def _make(root: int, namespace: str) -> None:
         os.fchmod(descriptor, FOLDER_MODE)  # whatever the umask: readers have another user id
     finally:
         os.close(descriptor)
-    os.fsync(root)
+    try:
+        os.fsync(root)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(namespace, dir_fd=root)  # whoever finds it later takes it for durable
+        raise
 
 
 def _needs_work(root: int, namespace: str) -> bool:
