@@ -37,14 +37,13 @@ class FrontErrors:
 
     def take_lines(self, lines: list[str]) -> None:
         """See ``front.running_front``."""
-        for line in lines[:MAX_LOGGED_AT_ONCE]:
-            match = _LINE.fullmatch(line)
+        matches = [_LINE.fullmatch(line) for line in lines]
+        for line, match in zip(lines[:MAX_LOGGED_AT_ONCE], matches, strict=False):
             level = _LEVELS.get(match["level"], logging.ERROR) if match else logging.ERROR
             _log.log(level, "nginx: %s", match["message"] if match else line)
         if len(lines) > MAX_LOGGED_AT_ONCE:
             _log.warning("nginx: %d more lines", len(lines) - MAX_LOGGED_AT_ONCE)
-        for line in lines:
-            match = _LINE.fullmatch(line)
+        for match in matches:
             if match is not None:
                 self._act_on(match["message"])
 

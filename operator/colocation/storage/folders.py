@@ -58,17 +58,29 @@ def _open_step(parent: int, so_far: Sequence[str], name: str, create: bool) -> i
             path = "/".join(so_far)
             raise InvalidPath(f"{path} is a symbolic link or no folder; only folders are allowed") from error
         raise
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, FOLDER_MODE, dir_fd=parent)
-        try:
-            os.fsync(parent)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.rmdir(name, dir_fd=parent)  # whoever finds it later takes it for durable
-            raise
+    make_folder(parent, name)
     descriptor = _open_step(parent, so_far, name, create=False)
     os.fchmod(descriptor, FOLDER_MODE)  # whatever the umask
     return descriptor
+
+
+def make_folder(parent: int, name: str) -> bool:
+    """Make a folder in the descriptor ``parent``, durably; whether it was not there. Its mode is the umask's matter.
+
+    Raises:
+        OSError: it cannot be made, or its name may not be durable; then it is taken back.
+    """
+    try:
+        os.mkdir(name, FOLDER_MODE, dir_fd=parent)
+    except FileExistsError:
+        return False
+    try:
+        os.fsync(parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=parent)  # whoever finds it later takes it for durable
+        raise
+    return True
 
 
 def open_regular_file(folder: int, name: str) -> int:

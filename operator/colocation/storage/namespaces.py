@@ -6,14 +6,13 @@ on to see an empty folder, and read from agents; so the agent makes folders earl
 namespace.
 """
 
-import contextlib
 import errno
 import logging
 import os
 import stat
 import threading
 
-from .folders import FOLDER_MODE
+from .folders import FOLDER_MODE, make_folder
 
 _log = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
@@ -48,21 +47,13 @@ def own_folder(root: int, namespace: str) -> bool:
 
 def _make(root: int, namespace: str) -> None:
     """Make the folder, durably, if it is not there."""
-    try:
-        os.mkdir(namespace, FOLDER_MODE, dir_fd=root)
-    except FileExistsError:
+    if not make_folder(root, namespace):
         return
     descriptor = os.open(namespace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     try:
         os.fchmod(descriptor, FOLDER_MODE)  # whatever the umask: readers have another user id
     finally:
         os.close(descriptor)
-    try:
-        os.fsync(root)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.rmdir(namespace, dir_fd=root)  # whoever finds it later takes it for durable
-        raise
 
 
 def _needs_work(root: int, namespace: str) -> bool:

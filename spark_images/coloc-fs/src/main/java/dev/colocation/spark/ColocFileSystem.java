@@ -100,7 +100,7 @@ public final class ColocFileSystem extends FileSystem {
     for (AgentAddress agent : agents) {
       replicas.add(new RemoteReplica(http, agent, location, settings.requestTimeout()));
     }
-    return SuspectedCopies.isRepeatedTask() ? SuspectedCopies.ordered(replicas) : replicas;
+    return SuspectedCopies.isRepeatedTask() ? SuspectedCopies.ordered(replicas, here) : replicas;
   }
 
   /** The agents of a group's nodes: those that the session was told of, and those that are there by now. */

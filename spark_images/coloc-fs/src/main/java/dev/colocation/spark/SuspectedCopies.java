@@ -31,12 +31,8 @@ final class SuspectedCopies {
    * The copies in the order in which they are read: this node's first only if its agent has found it whole just now.
    *
    * @param copies the copy on this node's disk, if there is one, and each node's as its agent gives it
+   * @param thisNode see {@link Settings#node}
    */
-  static List<Replica> ordered(List<Replica> copies) {
-    return ordered(copies, System.getenv(NODE_VARIABLE));
-  }
-
-  /** See {@link #ordered(List)}; {@code thisNode} is null where nothing says which node this is. */
   static List<Replica> ordered(List<Replica> copies, String thisNode) {
     boolean isLocalWhole = ofNode(copies, thisNode).map(SuspectedCopies::isWhole).orElse(false);
     List<Replica> ordered = new ArrayList<>();
