@@ -10,13 +10,27 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from colocation.model.names import agent_certificate_name
 
-def self_signed(folder: Path, host: str, addresses: Sequence[str] = ()) -> tuple[Path, Path]:
-    """A self-signed certificate, as the chart makes one, and its key: ``tls.crt`` and ``tls.key`` in the folder."""
+
+NODE_NAMES = tuple(agent_certificate_name(f"node-{number}") for number in range(1, 10))
+"""For agents of several nodes that share a certificate, where it is not certificates that are tested."""
+
+
+def self_signed(
+    folder: Path, host: str, addresses: Sequence[str] = (), names: Sequence[str] = ()
+) -> tuple[Path, Path]:
+    """A self-signed certificate, as the chart makes one, and its key: ``tls.crt`` and ``tls.key`` in the folder.
+
+    ``names``: DNS names beside ``host``.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName(host), *(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses)]
+    known = [
+        *(x509.DNSName(one) for one in (host, *names)),
+        *(x509.IPAddress(ipaddress.ip_address(one)) for one in addresses),
+    ]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -25,8 +39,9 @@ def self_signed(folder: Path, host: str, addresses: Sequence[str] = ()) -> tuple
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectAlternativeName(known), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
     certificate_path, key_path = folder / "tls.crt", folder / "tls.key"

@@ -14,7 +14,7 @@ from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from colocation.spark.catalog import TableObject
-from tests.certificates import self_signed
+from tests.certificates import NODE_NAMES, self_signed
 
 TOKEN = "loader"
 
@@ -43,7 +43,7 @@ class Trust:
 
     @classmethod
     def make(cls, folder: Path) -> "Trust":
-        certificate, key = self_signed(folder, AGENT_TLS_SERVER_NAME)
+        certificate, key = self_signed(folder, AGENT_TLS_SERVER_NAME, names=NODE_NAMES)
         trust = cls(certificate, key, folder / "token")
         trust.token.write_text(TOKEN)
         return trust

@@ -29,8 +29,13 @@ app.kubernetes.io/component: {{ .component }}
 {{ .Values.spark.image | default (printf "colocation-spark:%s" .Chart.AppVersion) }}
 {{- end }}
 
-{{- define "colocation.tlsSecret" -}}
-{{ .Values.agent.tls.existingSecret | default "colocation-agent-tls" }}
+{{/* Whether the operator signs the agents' certificates; else another controller does, and the operator approves. */}}
+{{- define "colocation.signsItself" -}}
+{{ eq .Values.agent.tls.signerName "colocation.dev/agent" }}
+{{- end }}
+
+{{- define "colocation.authoritySecret" -}}
+{{ .Values.agent.tls.caSecret | default "colocation-agent-authority" }}
 {{- end }}
 
 {{- define "colocation.adminTlsSecret" -}}

@@ -9,6 +9,7 @@ from kubernetes.aio.config import ConfigException
 from colocation.logs import configure
 
 from .authorizer import CachedAuthorizer
+from .certificate_requests import KubernetesCertificateRequests
 from .front import FrontEnded
 from .kubernetes_authorizer import KubernetesAuthorizer
 from .review_guard import ReviewGuard
@@ -23,7 +24,8 @@ async def _serve(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with KubernetesAuthorizer(settings.node) as kubernetes:
         authorizer = CachedAuthorizer(ReviewGuard(kubernetes, settings.node))
-        async with running_agent(settings, authorizer) as running:
+        requests = KubernetesCertificateRequests(kubernetes.api, settings.signer_name, settings.certificate_seconds)
+        async with running_agent(settings, authorizer, requests if settings.signer_name else None) as running:
             ended = asyncio.create_task(running.front.ended.wait())
             await asyncio.wait((ended, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():

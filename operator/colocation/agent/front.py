@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from .front_configuration import FrontConfiguration
+from .front_configuration import FrontConfiguration, ServedCertificate
 from .settings import Settings
 
 START_SECONDS = 30.0
@@ -94,11 +94,14 @@ async def front_folder() -> AsyncIterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def running_front(settings: Settings, folder: Path, sent: Lines, errors: Lines) -> AsyncIterator[Front]:
+async def running_front(
+    settings: Settings, certificates: Sequence[ServedCertificate], folder: Path, sent: Lines, errors: Lines
+) -> AsyncIterator[Front]:
     """nginx in front of the agent's sockets in ``folder``, until left.
 
     Args:
         settings: where to listen, and what to serve.
+        certificates: of the agent.
         folder: see ``front_folder``.
         sent: takes the lines that say what was sent.
         errors: takes the lines that say what went wrong.
@@ -111,8 +114,7 @@ async def running_front(settings: Settings, folder: Path, sent: Lines, errors: L
         configuration = FrontConfiguration(
             folder=folder,
             data_root=settings.data_root.resolve(),
-            certificate=settings.tls_certificate,
-            key=settings.tls_key,
+            certificates=certificates,
             addresses=[_address_of(one) for one in sockets],
             health_addresses=[_address_of(one) for one in health_sockets],
             workers=min(os.cpu_count() or 1, MAX_WORKERS),

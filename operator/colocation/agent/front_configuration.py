@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 from colocation.model.names import AGENT_NODE_HEADER
 
@@ -45,72 +46,10 @@ DISK_PREFIX = "/disk/"
 COLD_PREFIX = "/cold/"
 """As ``DISK_PREFIX``, of files that have to come from the disk: threads read them, and no worker waits."""
 
-_TEMPLATE = Template(r"""
-daemon off;
-$user
-pid $folder/nginx.pid;
-error_log stderr warn;
-worker_processes $workers;
-worker_rlimit_nofile $descriptors;
-worker_shutdown_timeout ${reload_seconds}s;
-events { worker_connections $connections; }
-http {
-    log_format sent '$$request_id $$body_bytes_sent';
-    access_log off;
-    server_tokens off;
-    default_type application/octet-stream;
-    client_body_temp_path $folder/body;
-    proxy_temp_path $folder/proxy;
-    fastcgi_temp_path $folder/other;
-    uwsgi_temp_path $folder/other;
-    scgi_temp_path $folder/other;
-
-    client_header_timeout ${header_seconds}s;
-    client_body_timeout ${body_seconds}s;
-    send_timeout ${send_seconds}s;
-    keepalive_timeout ${idle_seconds}s;
-    keepalive_requests 100000;
-    reset_timedout_connection on;
-    large_client_header_buffers 4 32k;
-    limit_conn_zone $$binary_remote_addr zone=addresses:8m;
-    limit_conn_zone $$server_port zone=servers:64k;
-    limit_req_zone $$binary_remote_addr zone=probes:1m rate=${probe_rate}r/s;
-    limit_conn_status 429;
-    limit_req_status 429;
-    limit_conn_log_level info;
-    limit_req_log_level info;
-
-    sendfile on;
-    tcp_nopush on;
-    output_buffers 2 64k;
-
-    proxy_http_version 1.1;
-    proxy_set_header Connection "";
-    proxy_set_header Host $$host;
-    proxy_set_header $request_header $$request_id;
-    proxy_set_header $peer_header $$remote_addr;
-    proxy_request_buffering off;
-    proxy_max_temp_file_size 0;
-    proxy_buffers 8 64k;
-    proxy_buffer_size 64k;
-    proxy_busy_buffers_size 128k;
-    proxy_read_timeout ${work_seconds}s;
-    proxy_send_timeout ${body_seconds}s;
-    proxy_next_upstream off;
-
-    upstream agent { server unix:$folder/agent.sock; keepalive 64; }
-    upstream reads { server unix:$folder/reads.sock; keepalive 64; }
-    upstream health { server unix:$folder/health.sock; keepalive 8; }
-
-    map "$$request_method $$content_length$$http_transfer_encoding" $$file_request {
-        default other; "~^(GET|HEAD) 0?$$" read; "~^(GET|HEAD) " refused;
-    }
-    map $$request_method $$is_known_method { default 0; GET 1; HEAD 1; PUT 1; POST 1; DELETE 1; PATCH 1; OPTIONS 1; }
-    map $$request_uri $$is_encoded { default 1; "~[^\x21-\x7e]" 0; }
-    map $$request $$wrong_request { default InvalidRequest; "~(\.\.|%|[^\x20-\x7e])" InvalidPath; }
-
+_SERVER = Template(r"""
     server {
         $listen
+        server_name $name;
         ssl_certificate $certificate;
         ssl_certificate_key $key;
         ssl_protocols TLSv1.2 TLSv1.3;
@@ -163,6 +102,74 @@ http {
             aio threads;
         }
     }
+""")
+
+_TEMPLATE = Template(r"""
+daemon off;
+$user
+pid $folder/nginx.pid;
+error_log stderr warn;
+worker_processes $workers;
+worker_rlimit_nofile $descriptors;
+worker_shutdown_timeout ${reload_seconds}s;
+events { worker_connections $connections; }
+http {
+    log_format sent '$$request_id $$body_bytes_sent';
+    access_log off;
+    server_tokens off;
+    default_type application/octet-stream;
+    client_body_temp_path $folder/body;
+    proxy_temp_path $folder/proxy;
+    fastcgi_temp_path $folder/other;
+    uwsgi_temp_path $folder/other;
+    scgi_temp_path $folder/other;
+
+    client_header_timeout ${header_seconds}s;
+    client_body_timeout ${body_seconds}s;
+    send_timeout ${send_seconds}s;
+    keepalive_timeout ${idle_seconds}s;
+    keepalive_requests 100000;
+    server_names_hash_bucket_size 512;
+    reset_timedout_connection on;
+    large_client_header_buffers 4 32k;
+    limit_conn_zone $$binary_remote_addr zone=addresses:8m;
+    limit_conn_zone $$server_port zone=servers:64k;
+    limit_req_zone $$binary_remote_addr zone=probes:1m rate=${probe_rate}r/s;
+    limit_conn_status 429;
+    limit_req_status 429;
+    limit_conn_log_level info;
+    limit_req_log_level info;
+
+    sendfile on;
+    tcp_nopush on;
+    output_buffers 2 64k;
+
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+    proxy_set_header Host $$host;
+    proxy_set_header $request_header $$request_id;
+    proxy_set_header $peer_header $$remote_addr;
+    proxy_request_buffering off;
+    proxy_max_temp_file_size 0;
+    proxy_buffers 8 64k;
+    proxy_buffer_size 64k;
+    proxy_busy_buffers_size 128k;
+    proxy_read_timeout ${work_seconds}s;
+    proxy_send_timeout ${body_seconds}s;
+    proxy_next_upstream off;
+
+    upstream agent { server unix:$folder/agent.sock; keepalive 64; }
+    upstream reads { server unix:$folder/reads.sock; keepalive 64; }
+    upstream health { server unix:$folder/health.sock; keepalive 8; }
+
+    map "$$request_method $$content_length$$http_transfer_encoding" $$file_request {
+        default other; "~^(GET|HEAD) 0?$$" read; "~^(GET|HEAD) " refused;
+    }
+    map $$request_method $$is_known_method { default 0; GET 1; HEAD 1; PUT 1; POST 1; DELETE 1; PATCH 1; OPTIONS 1; }
+    map $$request_uri $$is_encoded { default 1; "~[^\x21-\x7e]" 0; }
+    map $$request $$wrong_request { default InvalidRequest; "~(\.\.|%|[^\x20-\x7e])" InvalidPath; }
+
+    $servers
     server {
         $health_listen
         $errors
@@ -198,14 +205,24 @@ _ERRORS: Mapping[int, tuple[str, str]] = {
 _STATUSES = {494: 431, 497: 400, 403: 404, 502: 503, 504: 503}
 
 
+class ServedCertificate(NamedTuple):
+    """PEM files, and the DNS name by which clients ask for this certificate (SNI); empty = none of the others."""
+
+    certificate: Path
+    key: Path
+    name: str = ""
+
+
 @dataclass(frozen=True)
 class FrontConfiguration:
-    """``addresses`` and ``health_addresses`` as ``listen`` takes them. ``folder`` holds the agent's unix sockets."""
+    """``addresses`` and ``health_addresses`` as ``listen`` takes them. ``folder`` holds the agent's unix sockets.
+
+    ``certificates``: clients that ask for none of their names get the first.
+    """
 
     folder: Path
     data_root: Path
-    certificate: Path
-    key: Path
+    certificates: Sequence[ServedCertificate]
     addresses: Sequence[str]
     health_addresses: Sequence[str]
     workers: int
@@ -219,6 +236,7 @@ class FrontConfiguration:
             ValueError: a path that nginx cannot be told.
         """
         return _TEMPLATE.substitute(
+            servers="".join(map(self._server, self.certificates)),
             user="user root;" if self.is_root else "",
             folder=_plain(self.folder),
             workers=self.workers,
@@ -232,6 +250,20 @@ class FrontConfiguration:
             work_seconds=WORK_SECONDS,
             probe_rate=MAX_PROBES_PER_SECOND,
             probes=MAX_PROBES,
+            request_header=REQUEST_HEADER,
+            peer_header=PEER_HEADER,
+            health_listen=" ".join(f"listen {address};" for address in self.health_addresses),
+            errors=_error_pages(),
+        )
+
+    def _server(self, served: ServedCertificate) -> str:
+        """The same for each certificate."""
+        return _SERVER.substitute(
+            listen=" ".join(f"listen {address} ssl;" for address in self.addresses),
+            name=_plain(served.name) if served.name else '""',
+            certificate=_plain(served.certificate),
+            key=_plain(served.key),
+            errors=_error_pages(),
             requests=MAX_REQUESTS,
             address_requests=MAX_REQUESTS_OF_ADDRESS,
             body_bytes=MAX_BODY_BYTES,
@@ -240,16 +272,11 @@ class FrontConfiguration:
             node_header=AGENT_NODE_HEADER,
             disk_prefix=DISK_PREFIX,
             cold_prefix=COLD_PREFIX,
-            certificate=_plain(self.certificate),
-            key=_plain(self.key),
             root=f"{_plain(self.data_root)}/",
-            listen=" ".join(f"listen {address} ssl;" for address in self.addresses),
-            health_listen=" ".join(f"listen {address};" for address in self.health_addresses),
-            errors=_error_pages(),
         )
 
 
-def _plain(path: Path) -> str:
+def _plain(path: Path | str) -> str:
     text = str(path)
     if not re.fullmatch(r"[-\w./+,:=@\[\]]+", text):
         raise ValueError(f"path {text!r} is not allowed; allowed: letters, digits and -_./+,:=@[]")

@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from colocation.model.conditions import Reason
 
+from .certificate_keeper import CertificateKeeper
 from .metrics import DISK_REASONS
 from .node import NodeState
 from .upkeep import Upkeep
@@ -15,13 +16,14 @@ from .upkeep import Upkeep
 
 class Health:
     """Alive while the background threads run on the disk that lies at the data root; ready when the first scan is done
-    and the disk takes writes, or is merely full.
+    and the disk takes writes, or is merely full, and there is a certificate of this node.
 
     Nobody needs a token to ask, so asking touches no disk: the upkeep looks at it (``storage.disk_health``).
     """
 
-    def __init__(self, node: NodeState, upkeep: Upkeep) -> None:
+    def __init__(self, node: NodeState, upkeep: Upkeep, keeper: CertificateKeeper | None = None) -> None:
         self._node = node
+        self._keeper = keeper
         self._upkeep = upkeep
         self.stopping = False
 
@@ -46,6 +48,9 @@ class Health:
             return web.Response(status=503, text="stopping\n")
         if not self._upkeep.scanned.is_set():
             return web.Response(status=503, text="the first scan of the data root is not done\n")
+        keeper = self._keeper
+        if keeper is not None and keeper.fault is not None and not keeper.is_held:
+            return web.Response(status=503, text=f"{keeper.fault.reason}: {keeper.fault.message}\n")
         fault = self._node.health.fault
         if fault is not None and fault.reason != Reason.DISK_FULL:
             return web.Response(status=503, text=f"{fault.reason}: {fault.message}\n")

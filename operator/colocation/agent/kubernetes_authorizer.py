@@ -36,6 +36,12 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
         self._api = client.ApiClient(configuration)
         return self
 
+    @property
+    def api(self) -> client.ApiClient:
+        """The connection to the API server, of the agent's own account."""
+        assert self._api is not None, "entered"
+        return self._api
+
     async def __aexit__(self, *_exception: object) -> None:
         if self._api is not None:
             await self._api.close()

@@ -5,6 +5,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from colocation.model.conditions import Reason
 
 PREFIX = "colocation_agent"
+CERTIFICATE_REASONS = (Reason.CERTIFICATE_MISSING, Reason.CERTIFICATE_REFUSED, Reason.CERTIFICATE_EXPIRING)
 DISK_REASONS = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
 
 
@@ -32,6 +33,13 @@ class Metrics:
         self.disk_fault = Gauge(
             f"{PREFIX}_disk_fault", "1 = this is wrong with the disk.", ["reason"], registry=self.registry
         )
+        self.certificate_end = self._gauge(
+            "certificate_end_timestamp_seconds", "When this node's certificate ends; Unix time, 0 = there is none."
+        )
+        self.certificate_fault = Gauge(
+            f"{PREFIX}_certificate_fault", "1 = this is wrong with the certificate.", ["reason"],
+            registry=self.registry,
+        )  # fmt: skip
         self.free_bytes = self._gauge("disk_free_bytes", "Room on the data root's file system.")
 
     def _gauge(self, name: str, documentation: str) -> Gauge:

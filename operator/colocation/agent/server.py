@@ -3,19 +3,23 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from aiohttp import web
 
+from colocation.model.names import agent_certificate_name
 from colocation.storage.root import DataRoot
 from colocation.tls import Certificate, follow
 
 from .access import Gate
 from .api import AgentApi
 from .authorizer import Authorizer
+from .certificate_keeper import CertificateKeeper
+from .certificate_requests import CertificateRequests
 from .damage import DamageChecks
 from .front import AGENT_SOCKET, HEALTH_SOCKET, READS_SOCKET, Front, front_folder, running_front
+from .front_configuration import ServedCertificate
 from .front_errors import FrontErrors
 from .health import Health
 from .metrics import Metrics
@@ -42,8 +46,17 @@ _log = logging.getLogger(__name__)
 class RunningAgent:
     """An agent that serves. ``port`` and ``health_port`` are the real ones (0 in the settings = any free)."""
 
-    def __init__(self, node: NodeState, health: Health, upkeep: Upkeep, front: Front, damage: DamageChecks) -> None:
+    def __init__(
+        self,
+        node: NodeState,
+        health: Health,
+        upkeep: Upkeep,
+        front: Front,
+        damage: DamageChecks,
+        keeper: CertificateKeeper | None,
+    ) -> None:
         self.node = node
+        self.keeper = keeper
         self.health = health
         self.upkeep = upkeep
         self.front = front
@@ -53,11 +66,16 @@ class RunningAgent:
 
 
 @contextlib.asynccontextmanager
-async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIterator[RunningAgent]:
+async def running_agent(
+    settings: Settings, authorizer: Authorizer, requests: CertificateRequests | None = None
+) -> AsyncIterator[RunningAgent]:
     """Serves until left; then it is not ready any more, new requests are turned away (503) while running ones end, and
     background work is given up.
+
+    ``requests``: get this node's certificate; None = it serves the shared one.
     """
-    certificate = Certificate(settings.tls_certificate, settings.tls_key)
+    has_shared = requests is None or (settings.tls_certificate.exists() and settings.tls_key.exists())
+    shared = Certificate(settings.tls_certificate, settings.tls_key) if has_shared else None
     async with contextlib.AsyncExitStack() as stack:
         metrics = Metrics()
         root = DataRoot(settings.data_root)
@@ -69,30 +87,52 @@ async def running_agent(settings: Settings, authorizer: Authorizer) -> AsyncIter
         upkeep = Upkeep(settings, root, node.inventory, metrics, node.conversation.is_asked_about, node.health)
         upkeep.start()
         stack.callback(upkeep.stop)
-        health = Health(node, upkeep)
+        folder = await stack.enter_async_context(front_folder())
+        keeper = _keeper(node, requests, folder) if requests else None
+        health = Health(node, upkeep, keeper)
         gate = Gate(node, authorizer)
         api = AgentApi(node, gate)
         reads = ReadRequests(node, gate)
-        folder = await stack.enter_async_context(front_folder())
         await _listen(stack, settings, health.application(), folder / HEALTH_SOCKET)
         await _listen(stack, settings, api.application(), folder / AGENT_SOCKET)
         server = await asyncio.get_running_loop().create_unix_server(reads.connection, folder / READS_SOCKET)
         stack.callback(server.close)
         errors = FrontErrors(node.reads, api.damage)
         front = await stack.enter_async_context(
-            running_front(settings, folder, node.reads.take_lines, errors.take_lines)
+            running_front(settings, _served(settings, shared, keeper), folder, node.reads.take_lines, errors.take_lines)
         )
-        renewal = asyncio.create_task(follow(certificate, front.reload))
-        stack.callback(renewal.cancel)
+        if shared is not None:
+            stack.callback(asyncio.create_task(follow(shared, front.reload)).cancel)
+        if keeper is not None:
+            stack.callback(asyncio.create_task(keeper.run(front.reload)).cancel)
         _log.info(
             "agent of node %s serves %s on port %d, health on %d",
             settings.node, settings.data_root, front.port, front.health_port,
         )  # fmt: skip
         try:
-            yield RunningAgent(node, health, upkeep, front, api.damage)
+            yield RunningAgent(node, health, upkeep, front, api.damage, keeper)
         finally:
             health.stopping = True
             await node.finish(settings.shutdown_seconds)
+
+
+def _keeper(node: NodeState, requests: CertificateRequests, folder: Path) -> CertificateKeeper:
+    settings, file = node.settings, folder / "own.pem"
+    keeper = CertificateKeeper(
+        settings.node, node.root, node.health, requests, settings.authority, file, node.metrics
+    )
+    keeper.begin()
+    return keeper
+
+
+def _served(
+    settings: Settings, shared: Certificate | None, keeper: CertificateKeeper | None
+) -> Sequence[ServedCertificate]:
+    """Today's clients ask for the node's name; all others get the shared certificate while there is one."""
+    served = [ServedCertificate(settings.tls_certificate, settings.tls_key)] if shared else []
+    if keeper is not None:
+        served.append(ServedCertificate(keeper.file, keeper.file, agent_certificate_name(settings.node)))
+    return served
 
 
 async def _listen(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colocation.logs import LOG_FORMATS
+from colocation.model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, DEFAULT_DATA_ROOT
 
 GIB = 1 << 30
@@ -21,6 +22,11 @@ class Settings:
     ``disk_headroom_fraction``: the share of the disk that uploads leave free.
 
     ``clone_account``: user name of the account of clone Jobs, which reads what its Job is for and nothing else.
+
+    ``tls_certificate``, ``tls_key``: those that all agents of the release before share. They may be missing where there
+    is a ``signer_name``, which signs this node's own (see ``certificate_keeper``).
+
+    ``authority``: PEM file of the CAs that clients trust.
 
     ``require_mount_point``: the data root has to be a whole file system, not a folder of one.
     """
@@ -41,6 +47,14 @@ class Settings:
     log_format: str = "text"
     require_mount_point: bool = False
     clone_account: str = ""
+    signer_name: str = ""
+    authority: Path = Path("/etc/colocation/agent-ca/ca.crt")
+    certificate_days: float = DEFAULT_LIFETIME_SECONDS / DAY_SECONDS
+
+    @property
+    def certificate_seconds(self) -> int:
+        """The life of a certificate that is asked for."""
+        return max(int(self.certificate_days * DAY_SECONDS), MIN_LIFETIME_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class _Option:
 _OPTIONS = (
     _Option("node-name", "name of the Kubernetes node (spec.nodeName)"),
     _Option("data-root", "the data root", DEFAULT_DATA_ROOT),
-    _Option("tls-certificate", "PEM file of the agents' certificate", "/etc/colocation/tls/tls.crt"),
+    _Option("tls-certificate", "PEM file of the certificate that agents of the release before share", "/etc/colocation/tls/tls.crt"),
     _Option("tls-key", "PEM file of its key", "/etc/colocation/tls/tls.key"),
     _Option("host", "address to listen on; empty = all", Settings.host),
     _Option("port", "HTTPS port of the API", str(Settings.port)),
@@ -72,6 +86,9 @@ _OPTIONS = (
     _Option("shutdown-seconds", "how long running requests may end at a stop", str(Settings.shutdown_seconds)),
     _Option("require-mount-point", "true: the data root must be the mount point of a disk of its own", "false"),
     _Option("clone-account", "user name of clone Jobs, system:serviceaccount:…", Settings.clone_account),
+    _Option("signer-name", "who signs this node's certificate; empty = it has none", Settings.signer_name),
+    _Option("authority", "PEM file of the CAs that clients trust", str(Settings.authority)),
+    _Option("certificate-days", "life of this node's certificate", str(Settings.certificate_days)),
     _Option("log-format", f"how log lines look: {' or '.join(LOG_FORMATS)}", Settings.log_format),
 )
 
@@ -94,7 +111,8 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
         settings = _settings(given)
     except ValueError as error:
         parser.error(f"{error}; see --help for what each option takes")
-    for path in (settings.data_root, settings.tls_certificate, settings.tls_key):
+    shared = () if settings.signer_name else (settings.tls_certificate, settings.tls_key)
+    for path in (settings.data_root, *shared):
         if not path.exists():
             parser.error(f"{path} does not exist; mount it, or give another by its option (see --help)")
     if not 0 <= settings.disk_headroom_fraction < 1:
@@ -126,4 +144,7 @@ def _settings(given: Mapping[str, str]) -> Settings:
         log_format=given["log_format"],
         require_mount_point=given["require_mount_point"] == "true",
         clone_account=given["clone_account"],
+        signer_name=given["signer_name"] or "",
+        authority=Path(given["authority"]),
+        certificate_days=float(given["certificate_days"]),
     )

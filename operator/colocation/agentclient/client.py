@@ -52,7 +52,8 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         credentials: token and CA; may be shared by many clients.
         timeouts: how long to wait and to retry.
         pool_size: idle connections kept.
-        node: the agent's; the agent of another node, to which the address was given since, refuses. Empty = any.
+        node: the agent's: its certificate has to name it, and the agent of another node, to which the address was given
+            since, refuses. Empty = any agent, of whichever release.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from colocation.model.names import CA_PATH, TOKEN_PATH
+from colocation.model.names import AGENT_TLS_SERVER_NAME, CA_PATH, TOKEN_PATH, agent_certificate_name
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class CallerCredentials(Protocol):
         Raises:
             OSError: there is no CA.
         """
+
+    def certificate_name(self, node: str) -> str:
+        """The DNS name that the certificate of this node's agent must have; ``node`` empty = not known."""
 
 
 class Credentials:
@@ -76,6 +79,10 @@ class Credentials:
                 context.minimum_version = ssl.TLSVersion.TLSv1_2
                 self._context = (version, context)
             return self._context[1]
+
+    def certificate_name(self, node: str) -> str:
+        """The node's; where the node is not known, the name that all agents share."""
+        return agent_certificate_name(node) if node else AGENT_TLS_SERVER_NAME
 
 
 def _version(path: Path) -> _Version:

@@ -10,7 +10,7 @@ from typing import BinaryIO, TypeVar
 
 import urllib3
 
-from colocation.model.names import AGENT_NODE_HEADER, AGENT_TLS_SERVER_NAME
+from colocation.model.names import AGENT_NODE_HEADER
 
 from .credentials import CallerCredentials
 from .errors import AgentError, Unauthorized, Unreachable, error_of_response
@@ -68,7 +68,7 @@ class Transport:
         credentials: token and CA.
         timeouts: how long to wait and to retry.
         pool_size: idle connections kept.
-        node: the agent's, which refuses what is meant for another one; empty = whoever answers.
+        node: the agent's, whose certificate has to name it; empty = any agent's.
         sleep: waits so many seconds.
 
     Raises:
@@ -93,7 +93,7 @@ class Transport:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._pool: urllib3.HTTPSConnectionPool | None = None
-        self._pool_made_for: tuple[object, str] | None = None
+        self._pool_made_for: tuple[object, str, str] | None = None
         check_url(self.url)
 
     @property
@@ -195,19 +195,19 @@ class Transport:
         return {AGENT_NODE_HEADER: self._node} if self._node else {}
 
     def _current_pool(self, url: str) -> urllib3.HTTPSConnectionPool:
-        """The pool for address and CA as they stand now: another address, or a renewed CA, gets new connections."""
-        context = self._credentials.tls_context()
+        """The pool for address, CA and name as they stand now: another one of them gets new connections."""
+        context, name = self._credentials.tls_context(), self._credentials.certificate_name(self._node)
         with self._lock:
-            if self._pool is None or self._pool_made_for != (context, url):
+            if self._pool is None or self._pool_made_for != (context, url, name):
                 host, port = check_url(url)
-                self._pool_made_for = (context, url)
+                self._pool_made_for = (context, url, name)
                 self._pool = urllib3.HTTPSConnectionPool(
                     host,
                     port,
                     maxsize=self._pool_size,
                     ssl_context=context,
-                    server_hostname=AGENT_TLS_SERVER_NAME,
-                    assert_hostname=AGENT_TLS_SERVER_NAME,
+                    server_hostname=name,
+                    assert_hostname=name,
                     blocksize=SEND_BLOCK_BYTES,
                     socket_options=_SOCKET_OPTIONS,
                 )

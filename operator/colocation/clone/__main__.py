@@ -49,7 +49,8 @@ def run(environment: Mapping[str, str]) -> int:
     credentials = Credentials(directory / "token", directory / "ca.crt")
 
     def connect(source: CloneSource) -> AgentClient:
-        return AgentClient(source.url, credentials, SOURCE_TIMEOUTS, pool_size=TRANSFERS_AT_ONCE)
+        node = "" if source.shares_certificate else source.node
+        return AgentClient(source.url, credentials, SOURCE_TIMEOUTS, pool_size=TRANSFERS_AT_ONCE, node=node)
 
     try:
         path = Path(environment.get("COLOCATION_DATA_ROOT", DEFAULT_DATA_ROOT))

@@ -52,6 +52,14 @@ class Metrics:
         self._withheld = Gauge(
             "colocation_withheld_folders", "Table folders that are not recycled: TooManyDeletions.", registry=registry
         )
+        self.certificate_answers = Counter(
+            "colocation_certificate_answers", "Agents' requests for certificates: approved, signed, refused.",
+            ("answer",), registry=registry,
+        )  # fmt: skip
+        self.authority_end = Gauge(
+            "colocation_agent_authority_end_timestamp_seconds",
+            "When the CA ends that signs the agents' certificates; Unix time.", registry=registry,
+        )  # fmt: skip
         self._shown: PassResult | None = None
 
     def time_pass(self) -> AbstractContextManager[object]:

@@ -19,6 +19,7 @@ from ..agentclient import Credentials
 from ..kube.agent_channel import HttpChannel
 from ..kube.agent_tokens import AgentTokens, TokenAccount
 from ..kube.api import CLAIMS, GROUPS, JOBS, PODS, TABLES, VOLUMES, Api, Resource
+from ..kube.certificate_requests import CERTIFICATE_REQUESTS, CertificateRequests
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
@@ -28,6 +29,8 @@ from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.adoption import Orphans
 from ..model.freshness import CURRENT, Freshness
+from .authority import Authority
+from .certificates import CertificateSigner
 from .clock import SteadyClock, wall_clock
 from .leadership import Leadership
 from .metrics import Metrics
@@ -103,6 +106,7 @@ class Operator:
         self._reconciler = Reconciler(
             self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at
         )
+        self._certificates = self._certificate_signer()
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
         self._tasks: list[asyncio.Task[None]] = []
@@ -121,6 +125,26 @@ class Operator:
         )
         for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
             self._begin(work, name)
+        if self._certificates is not None:
+            take = self._certificates.take
+            watch = follow(self._api, CERTIFICATE_REQUESTS, "", LABEL_SELECTORS[PODS], take)
+            self._begin(watch, CERTIFICATE_REQUESTS.plural)
+            self._begin(self._certificates.run(), "certificates")
+
+    def _certificate_signer(self) -> CertificateSigner | None:
+        settings = self._settings
+        if not settings.signer_name:
+            return None
+        folder = settings.authority_directory
+        return CertificateSigner(
+            CertificateRequests(self._api),
+            settings.certificates,
+            Authority(Path(folder)) if folder else None,
+            lambda: self._cluster.agents,
+            lambda: self.leadership.is_leading,
+            self._now,
+            self.metrics,
+        )
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)

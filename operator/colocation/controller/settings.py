@@ -8,8 +8,10 @@ from pydantic import Field, ValidationError
 from ..logs import LogFormat
 from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
-from ..model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
+from ..model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
+from ..model.names import AGENT_ACCOUNT, DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from ..model.snapshot import Limits
+from ..reconcile.certificates import CertificatePolicy
 from ..reconcile.policy import Policy
 
 PREFIX = "COLOCATION_"
@@ -33,6 +35,14 @@ class Settings(Frozen):
     service_account: str = Field("colocation-operator", description="The operator's own; its tokens go to agents.")
     token_directory: str = Field(
         TOKEN_DIRECTORY, description="With ca.crt of the agents, and a token for those of the release before."
+    )
+    agent_account: str = Field(AGENT_ACCOUNT, description="The agents' ServiceAccount.")
+    signer_name: str = Field("", description="Of agents' certificates. Empty: their requests are not looked at.")
+    authority_directory: str = Field(
+        "", description="With tls.crt and tls.key of the CA. Empty: another controller signs what is approved."
+    )
+    certificate_days: float = Field(
+        DEFAULT_LIFETIME_SECONDS / DAY_SECONDS, gt=0, description="The longest life of an agent's certificate."
     )
     spark_image: str = ""
     tolerated_taints: str = Field("", description="Keys, separated by commas: Nodes tainted so take new replicas.")
@@ -90,6 +100,15 @@ class Settings(Frozen):
             spark_image=self.spark_image or None,
             unknown_folder_seconds=self.unknown_folder_seconds,
             max_unexplained_folders=self.max_unexplained_folders,
+        )
+
+    @property
+    def certificates(self) -> CertificatePolicy:
+        """What is asked of agents' requests."""
+        return CertificatePolicy(
+            signer=self.signer_name,
+            account=f"system:serviceaccount:{self.namespace}:{self.agent_account}",
+            lifetime_seconds=max(int(self.certificate_days * DAY_SECONDS), MIN_LIFETIME_SECONDS),
         )
 
     @property

@@ -8,7 +8,6 @@ import aiohttp
 
 from ..agentclient import AgentError, CallerCredentials, Unauthorized, Unreachable, error_of_response
 from ..agentclient.calls import Call
-from ..model.names import AGENT_TLS_SERVER_NAME
 from .agent_tokens import AgentTokens
 
 UNAUTHORIZED = 401
@@ -63,6 +62,7 @@ class HttpChannel:
         try:
             token = await self._tokens.token(url) if self._tokens else self._credentials.token()
             context = self._credentials.tls_context()
+            name = self._tokens.certificate_name(url) if self._tokens else self._credentials.certificate_name("")
         except OSError as error:
             message = f"cannot read the token or the agents' CA: {error}; mount them as the chart does"
             raise Unauthorized(401, "NoCredentials", message) from error
@@ -78,7 +78,7 @@ class HttpChannel:
                     sock_read=wait_seconds + ANSWER_SECONDS,
                 ),
                 ssl=context,
-                server_hostname=AGENT_TLS_SERVER_NAME,
+                server_hostname=name,
                 allow_redirects=False,
             ) as response:
                 status, body = response.status, await _bounded_body(response)

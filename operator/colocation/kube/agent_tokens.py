@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from ..agentclient import CallerCredentials, Unauthorized
-from ..model.names import node_audience
+from ..model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name, node_audience
 from ..model.tokens import claims_of
 from ..state.observation import ObservedAgent
 from .api import Api, ApiError
@@ -120,6 +120,19 @@ class AgentTokens:
             raise _no_token(f"the agent at {url} has not been asked anything yet")
         return held.token
 
+    def certificate_name(self, url: str) -> str:
+        """The DNS name that the certificate of the agent at this URL must have. May be called in any thread.
+
+        It is that of the node as the API server tells it; agents of the release before have none.
+
+        Raises:
+            Unauthorized: the agent has not been asked anything yet.
+        """
+        agent = self._agents.get(url)
+        if agent is None:
+            raise _no_token(f"the agent at {url} has not been asked anything yet")
+        return AGENT_TLS_SERVER_NAME if agent.shares_certificate else agent_certificate_name(agent.node)
+
     def credentials(self, url: str) -> CallerCredentials:
         """What ``AgentClient`` needs to talk with the agent at this URL, in any thread."""
         return _AgentCredentials(self, url, self._general)
@@ -188,6 +201,9 @@ class _AgentCredentials:
 
     def tls_context(self) -> ssl.SSLContext:
         return self.general.tls_context()
+
+    def certificate_name(self, _node: str) -> str:
+        return self.tokens.certificate_name(self.url)
 
 
 def _no_token(message: str) -> Unauthorized:

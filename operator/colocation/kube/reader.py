@@ -119,6 +119,11 @@ class LiveCluster:
         """The tables as the watches tell them now."""
         return self._tables.objects
 
+    @property
+    def agents(self) -> tuple[ObservedAgent, ...]:
+        """The agents' pods as the watches tell them now."""
+        return self._agents.objects
+
     def agent_at(self, url: str) -> ObservedAgent | None:
         """The agent whose pod is at this URL, as the watches tell it now."""
         if self._agents_by_url[0] is not self._agents.objects:

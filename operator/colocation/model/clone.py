@@ -15,6 +15,7 @@ class CloneSource(Frozen):
 
     node: str
     url: str = Field(description="https://<pod IP>:<port>")
+    shares_certificate: bool = Field(False, description="Of the release before: its certificate names no node.")
 
 
 class CloneSpec(Frozen):

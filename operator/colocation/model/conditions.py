@@ -68,6 +68,10 @@ class Reason(StrEnum):
     STATUS_NOT_WRITTEN = "StatusNotWritten"
     DATA_CLAIM_TAKEN = "DataClaimTaken"
     DATA_CLAIM_REFUSED = "DataClaimRefused"
+    # agents' certificates
+    CERTIFICATE_MISSING = "CertificateMissing"
+    CERTIFICATE_REFUSED = "CertificateRefused"
+    CERTIFICATE_EXPIRING = "CertificateExpiring"
     # unknown: the verdict is older than the operator's last sign of life
     OPERATOR_SILENT = "OperatorSilent"
     # tables

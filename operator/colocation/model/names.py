@@ -64,15 +64,23 @@ AGENT_PORT = 8440
 AGENT_HEALTH_PORT = 8441
 """Plain HTTP: healthz, readyz, metrics; no table is named there."""
 AGENT_TLS_SERVER_NAME = "colocation-agent"
-"""The DNS name in every agent's certificate: agents are dialled by an IP address and verified by this name."""
+"""The DNS name that all agents share. Clients of the release before insist on it; today's insist on the node's
+(``agent_certificate_name``)."""
 AGENT_NODE_HEADER = "Colocation-Node"
-"""The node whose agent a caller means: addresses are given to others in time, and every agent has the same name."""
+"""The node whose agent a caller means: addresses are given to others in time."""
+AGENT_SIGNER_NAME = "colocation.dev/agent"
+"""``spec.signerName`` of agents' CertificateSigningRequests that the operator itself signs."""
+AGENT_ACCOUNT = "colocation-agent"
+"""The agents' ServiceAccount."""
 
 TOKEN_AUDIENCE = "colocation.dev"
 """Audience of the projected ServiceAccount tokens that all agents accept, for what tenants and clone Jobs may do."""
 LABEL_NODE_TOKENS = "colocation.dev/node-tokens"
 """Of agents' pods, "true": the agent takes orders and inventory questions by tokens with its node's audience only. The
 agents of the release before know the general audience alone. A label, as kubelets may change pods' annotations."""
+LABEL_NODE_CERTIFICATES = "colocation.dev/node-certificates"
+"""Of agents' pods, "true": the agent has a certificate with the name of its node. The agents of the release before
+share one that has none. A label, for the same reason."""
 TOKEN_DIRECTORY = "/var/run/secrets/colocation.dev"
 TOKEN_PATH = f"{TOKEN_DIRECTORY}/token"
 CA_PATH = f"{TOKEN_DIRECTORY}/ca.crt"
@@ -86,6 +94,14 @@ SPARK_CONFIG_MAP_SUFFIX = "-spark"
 def node_audience(node: str) -> str:
     """The audience of tokens that are good at the agent of this node alone."""
     return f"{TOKEN_AUDIENCE}/{node}"
+
+
+def agent_certificate_name(node: str) -> str:
+    """The DNS name that clients insist on: they dial an IP address, and verify that this node's agent answers.
+
+    Not the node's bare name, which may look like an IP address, or be a name of something else under the same CA.
+    """
+    return f"{node}.{AGENT_TLS_SERVER_NAME}"
 
 
 def spark_config_map_name(group: str) -> str:

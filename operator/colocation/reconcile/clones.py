@@ -125,8 +125,11 @@ def _sources(
         for node in snapshot.nodes
         if node.ready and node.name != move.to and move.bucket in facts.state.held.get(node.name, {})
     ]
+    shared = observation.shared_certificate_nodes
     sources = [
-        CloneSource(node=node.name, url=url) for node in sorted(holders, key=rank) if (url := urls.get(node.name))
+        CloneSource(node=node.name, url=url, shares_certificate=node.name in shared)
+        for node in sorted(holders, key=rank)
+        if (url := urls.get(node.name))
     ]
     turn = failures % len(sources) if sources else 0
     return tuple(sources[turn:] + sources[:turn])

@@ -276,7 +276,12 @@ class TransferClones:
             return held[found.name][bucket] != "complete", found.name
 
         ranked = sorted(holders, key=rank)
-        sources = [CloneSource(node=one.name, url=url) for one in ranked if (url := urls.get(one.name))]
+        shared = self._observation.shared_certificate_nodes
+        sources = [
+            CloneSource(node=one.name, url=url, shares_certificate=one.name in shared)
+            for one in ranked
+            if (url := urls.get(one.name))
+        ]
         turn = failures % len(sources) if sources else 0
         return tuple(sources[turn:] + sources[:turn])
 

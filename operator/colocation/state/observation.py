@@ -148,6 +148,7 @@ class ObservedAgent:
     ``node_address``, ``node_port``: the node's IP, and its port that leads to the agent's; None and 0 = it has none.
     ``ready``: no probe of Kubernetes fails.
     ``takes_node_tokens``: it knows the audience of its node; agents of the release before do not.
+    ``shares_certificate``: it is of the release before, whose agents share one that names no node.
     """
 
     namespace: str
@@ -161,6 +162,7 @@ class ObservedAgent:
     node_port: int = 0
     ready: bool = True
     takes_node_tokens: bool = False
+    shares_certificate: bool = False
 
     @property
     def readers_url(self) -> str | None:
@@ -347,6 +349,11 @@ class Observation:
         """Nodes on which no agent's pod is ready, as far as Kubernetes says."""
         ready = {agent.node for agent in self.agents if agent.ready and not agent.deleting}
         return frozenset(agent.node for agent in self.agents) - ready
+
+    @cached_property
+    def shared_certificate_nodes(self) -> frozenset[str]:
+        """Nodes whose agent is of the release before, and has no certificate of its own."""
+        return frozenset(agent.node for agent in self.agents if agent.shares_certificate and not agent.deleting)
 
     @cached_property
     def agent_urls(self) -> Mapping[str, str | None]:

@@ -32,6 +32,7 @@ from ..model.names import (
     LABEL_BUCKET,
     LABEL_GROUP,
     LABEL_NAMESPACE,
+    LABEL_NODE_CERTIFICATES,
     LABEL_NODE_TOKENS,
     LABEL_PRIVATE,
     RECOVER_PREFIX,
@@ -186,6 +187,7 @@ def parse_agent(body: JsonObject) -> ObservedAgent | None:
         node_address=_text(_object(body, "status").get("hostIP")) or None,
         node_port=_port_of_node(body),
         takes_node_tokens=_texts(metadata, "labels").get(LABEL_NODE_TOKENS) == "true",
+        shares_certificate=_texts(metadata, "labels").get(LABEL_NODE_CERTIFICATES) != "true",
     )
 
 

@@ -104,6 +104,29 @@ def open_regular_file(folder: int, name: str) -> int:
     return descriptor
 
 
+def replace_file(folder: int, name: str, content: bytes, mode: int = FILE_MODE) -> None:
+    """Put a small file into an open folder, durably: under ``name`` there is the old one or the whole new one.
+
+    Raises:
+        OSError: it cannot be written; the file may be missing then.
+    """
+    new = f"{name}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(new, flags, mode, dir_fd=folder), "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    except OSError:
+        for one in (new, name):
+            with contextlib.suppress(OSError):
+                os.unlink(one, dir_fd=folder)
+        raise
+
+
 def names_in(folder: int) -> list[str]:
     """The names in an open folder, sorted."""
     with os.scandir(folder) as entries:

@@ -4,7 +4,6 @@ It is written when a disk is first adopted, and never again. The operator rememb
 point, or another disk, has another id or none, and is not taken for the disk that held the replicas.
 """
 
-import contextlib
 import os
 import secrets
 
@@ -13,11 +12,10 @@ from pydantic import Field, ValidationError
 from colocation.model.base import Observed
 
 from .errors import NotHeld, StorageError
-from .folders import FILE_MODE, open_regular_file
+from .folders import open_regular_file, replace_file
 
 MARKER_FILE = ".colocation-disk.json"
 MAX_MARKER_BYTES = 1 << 16
-_NEW_MARKER_FILE = ".colocation-disk.json.new"
 
 
 class Marker(Observed):
@@ -71,19 +69,7 @@ def adopt(folder: int, node: str) -> Marker:
         device=f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}",
         file_system=f"{os.fstatvfs(folder).f_fsid:x}",
     )
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(_NEW_MARKER_FILE, flags, FILE_MODE, dir_fd=folder), "w") as file:
-            file.write(marker.model_dump_json(by_alias=True))
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(_NEW_MARKER_FILE, MARKER_FILE, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
-    except OSError:
-        for name in (_NEW_MARKER_FILE, MARKER_FILE):
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=folder)
-        raise
+    replace_file(folder, MARKER_FILE, marker.model_dump_json(by_alias=True).encode())
     return marker
 
 

@@ -27,6 +27,7 @@ from colocation.agentclient import AgentClient, Credentials, Timeouts
 from colocation.model.agent import AgentReport, AskedTable, DeletionProof, InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from colocation.review_bounds import TooManyReviews
+from tests.certificates import NODE_NAMES
 
 ADMIN_TOKEN = "token-of-admin"
 SHOP_READER_TOKEN = "token-of-shop-reader"
@@ -101,7 +102,8 @@ def make_pki(folder: Path, server_name: str = AGENT_TLS_SERVER_NAME) -> Pki:
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
     now = datetime.datetime.now(datetime.UTC)
-    names = x509.SubjectAlternativeName([x509.DNSName(server_name), x509.IPAddress(ipaddress.ip_address("192.0.2.1"))])
+    dns_names = [x509.DNSName(one) for one in (server_name, *NODE_NAMES)]
+    names = x509.SubjectAlternativeName([*dns_names, x509.IPAddress(ipaddress.ip_address("192.0.2.1"))])
 
     def signed(subject: x509.Name, public: ec.EllipticCurvePublicKey, is_ca: bool) -> x509.CertificateBuilder:
         return (

@@ -60,6 +60,9 @@ class General:
     def tls_context(self) -> ssl.SSLContext:
         return ssl.create_default_context()
 
+    def certificate_name(self, node: str) -> str:
+        return "general"
+
 
 @pytest.fixture
 def cluster() -> Cluster:

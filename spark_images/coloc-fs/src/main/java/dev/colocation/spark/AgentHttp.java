@@ -14,13 +14,18 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
+import javax.net.ssl.SNIHostName;
+import javax.net.ssl.SSLParameters;
 
 /**
  * Asks node agents over HTTPS; see ARCHITECTURE.md, "Agent API". One instance per credentials in a JVM, so that all
@@ -34,35 +39,68 @@ final class AgentHttp {
   private static final int OK = 200;
   private static final int PARTIAL_CONTENT = 206;
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(5);
+  /** Of all clients; without it each would have threads of its own for what answers bring. */
+  private static final ExecutorService WORKERS = Executors.newCachedThreadPool(AgentHttp::newThread);
   private static final Map<Key, AgentHttp> SHARED = new ConcurrentHashMap<>();
 
   private record Key(Path tokenFile, Path authorityFile) {}
 
   private final RenewedFile<String> token;
-  private final RenewedFile<HttpClient> client;
+  private final RenewedFile<Clients> clients;
+
+  /** A client for each node's agent, which asks for that node's certificate and takes no other. */
+  private record Clients(byte[] authority, Map<String, HttpClient> byNode) {
+    Clients(byte[] authority) {
+      this(authority, new ConcurrentHashMap<>());
+    }
+
+    HttpClient of(String node) throws IOException {
+      HttpClient known = byNode.get(node);
+      if (known != null) {
+        return known;
+      }
+      HttpClient made = newClient(authority, node);
+      HttpClient first = byNode.putIfAbsent(node, made);
+      return first == null ? made : first;
+    }
+  }
 
   private AgentHttp(Key key) {
     token = new RenewedFile<>(key.tokenFile(), content -> new String(content, StandardCharsets.UTF_8).trim());
-    client = new RenewedFile<>(key.authorityFile(), AgentHttp::newClient);
+    clients = new RenewedFile<>(key.authorityFile(), Clients::new);
   }
 
   static AgentHttp shared(Settings settings) {
     return SHARED.computeIfAbsent(new Key(settings.tokenFile(), settings.authorityFile()), AgentHttp::new);
   }
 
-  private static HttpClient newClient(byte[] authority) throws IOException {
+  private static Thread newThread(Runnable work) {
+    Thread thread = new Thread(work, "colocation-agents");
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  private static HttpClient newClient(byte[] authority, String node) throws IOException {
+    SSLParameters parameters = new SSLParameters();
+    try {
+      parameters.setServerNames(List.of(new SNIHostName(AgentTrust.serverName(node))));
+    } catch (IllegalArgumentException error) {
+      throw new IOException("node " + node + " has a name that no certificate can have", error);
+    }
     return HttpClient.newBuilder()
         .version(HttpClient.Version.HTTP_1_1)
         .followRedirects(HttpClient.Redirect.NEVER)
         .connectTimeout(CONNECT_TIMEOUT)
-        .sslContext(AgentTrust.context(authority))
+        .executor(WORKERS)
+        .sslContext(AgentTrust.context(authority, node))
+        .sslParameters(parameters)
         .build();
   }
 
   /**
    * Reads a range, at most {@link #MAX_REQUEST_BYTES} long, into {@code target}.
    *
-   * @param node the agent's; the agent of another one, to which the address was given since, refuses
+   * @param node the agent's, whose certificate has to name it
    * @param url the agent, {@code https://<node's or pod's IP>:<port>}
    * @param target file below {@code /v1/files/}, see {@link #fileTarget}
    * @return bytes read, at least 1; fewer than asked for when the answer was cut off
@@ -77,7 +115,7 @@ final class AgentHttp {
     BodyHandler<String> handler = answer ->
         answer.statusCode() == PARTIAL_CONTENT ? range : BodySubscribers.ofString(StandardCharsets.UTF_8);
     try {
-      HttpResponse<String> answer = send(request, handler, timeout);
+      HttpResponse<String> answer = send(node, request, handler, timeout);
       if (answer.statusCode() != PARTIAL_CONTENT) {
         throw new AgentRefused(answer.statusCode(), answer.body());
       }
@@ -94,7 +132,7 @@ final class AgentHttp {
   /** Reads a whole small file, such as a manifest. */
   byte[] readWhole(String node, String url, String target, Duration timeout) throws IOException {
     HttpResponse<byte[]> answer =
-        send(fileRequest(node, url, target, timeout).build(), HttpResponse.BodyHandlers.ofByteArray(), timeout);
+        send(node, fileRequest(node, url, target, timeout).build(), HttpResponse.BodyHandlers.ofByteArray(), timeout);
     if (answer.statusCode() != OK) {
       throw new AgentRefused(answer.statusCode(), new String(answer.body(), StandardCharsets.UTF_8));
     }
@@ -113,7 +151,7 @@ final class AgentHttp {
         .header("Content-Type", "application/json")
         .POST(BodyPublishers.ofByteArray(JSON.writeValueAsBytes(Map.of("path", file.relative()))))
         .build();
-    HttpResponse<byte[]> answer = send(request, HttpResponse.BodyHandlers.ofByteArray(), timeout);
+    HttpResponse<byte[]> answer = send(node, request, HttpResponse.BodyHandlers.ofByteArray(), timeout);
     if (answer.statusCode() != OK) {
       throw new AgentRefused(answer.statusCode(), new String(answer.body(), StandardCharsets.UTF_8));
     }
@@ -133,8 +171,9 @@ final class AgentHttp {
   }
 
   /** The request's own timeout ends with the headers; the body has to arrive in time too. */
-  private <T> HttpResponse<T> send(HttpRequest request, BodyHandler<T> handler, Duration timeout) throws IOException {
-    CompletableFuture<HttpResponse<T>> answer = client.get().sendAsync(request, handler);
+  private <T> HttpResponse<T> send(String node, HttpRequest request, BodyHandler<T> handler, Duration timeout)
+      throws IOException {
+    CompletableFuture<HttpResponse<T>> answer = clients.get().of(node).sendAsync(request, handler);
     try {
       return answer.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {

@@ -19,29 +19,35 @@ import javax.net.ssl.X509ExtendedTrustManager;
 import javax.net.ssl.X509TrustManager;
 
 /**
- * Trusts a certificate that the agents' CA signed for the DNS name {@value #SERVER_NAME}.
+ * Trusts a certificate that the agents' CA signed for one node's agent: for the DNS name {@code <node>.colocation-agent}.
  *
- * <p>Agents are dialled by pod IP, which no certificate can name ahead of time; so their common name is verified here,
- * whatever the address was.
+ * <p>Agents are dialled by IP, which is given to others in time; so the node's name is verified here, whatever the
+ * address was.
  */
 final class AgentTrust extends X509ExtendedTrustManager {
-  static final String SERVER_NAME = "colocation-agent";
-
+  private static final String DOMAIN = "colocation-agent";
   private static final int DNS_NAME = 2;
 
   private final X509TrustManager chains;
+  private final String serverName;
 
-  private AgentTrust(X509TrustManager chains) {
+  private AgentTrust(X509TrustManager chains, String serverName) {
     this.chains = chains;
+    this.serverName = serverName;
+  }
+
+  /** The DNS name in the certificate of a node's agent, by which the agent is asked for it, too. */
+  static String serverName(String node) {
+    return node + "." + DOMAIN;
   }
 
   /**
-   * A TLS context that trusts only agents.
+   * A TLS context that trusts only the agent of one node.
    *
    * @param authority PEM with the agents' CA
    * @throws IOException when there is no certificate in it
    */
-  static SSLContext context(byte[] authority) throws IOException {
+  static SSLContext context(byte[] authority, String node) throws IOException {
     try {
       Collection<? extends Certificate> certificates =
           CertificateFactory.getInstance("X.509").generateCertificates(new ByteArrayInputStream(authority));
@@ -57,7 +63,7 @@ final class AgentTrust extends X509ExtendedTrustManager {
       factory.init(anchors);
       X509TrustManager chains = (X509TrustManager) factory.getTrustManagers()[0];
       SSLContext context = SSLContext.getInstance("TLS");
-      context.init(null, new TrustManager[] {new AgentTrust(chains)}, null);
+      context.init(null, new TrustManager[] {new AgentTrust(chains, serverName(node))}, null);
       return context;
     } catch (GeneralSecurityException error) {
       throw new IOException("the agents' CA file cannot be used: " + error.getMessage(), error);
@@ -69,9 +75,10 @@ final class AgentTrust extends X509ExtendedTrustManager {
     chains.checkServerTrusted(chain, type);
     Collection<List<?>> names = chain[0].getSubjectAlternativeNames();
     boolean named = names != null
-        && names.stream().anyMatch(name -> name.get(0).equals(DNS_NAME) && SERVER_NAME.equals(name.get(1)));
+        && names.stream().anyMatch(name -> name.get(0).equals(DNS_NAME) && serverName.equals(name.get(1)));
     if (!named) {
-      throw new CertificateException("the certificate is not for the DNS name " + SERVER_NAME + ": " + names);
+      throw new CertificateException("the certificate is not for the DNS name " + serverName + ", but for " + names
+          + "; another agent answers, or one of the release before: upgrade the chart before Spark's image");
     }
   }
 

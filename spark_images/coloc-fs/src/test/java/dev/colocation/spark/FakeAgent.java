@@ -2,6 +2,7 @@ package dev.colocation.spark;
 
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpsConfigurator;
+import com.sun.net.httpserver.HttpsExchange;
 import com.sun.net.httpserver.HttpsServer;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -14,6 +15,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import javax.net.ssl.ExtendedSSLSession;
+import javax.net.ssl.SNIHostName;
 
 /** An agent that serves files from memory over TLS, and misbehaves as it is told. */
 final class FakeAgent implements AutoCloseable {
@@ -25,6 +28,8 @@ final class FakeAgent implements AutoCloseable {
   final List<String> checks = new ArrayList<>();
   boolean isDamaged;
   int answerToChecks = 200;
+  /** The names that clients asked for (SNI). */
+  final Set<String> askedNames = new HashSet<>();
   /** How many requests came, whatever the answer. */
   int requests;
   String token = "reader";
@@ -63,6 +68,7 @@ final class FakeAgent implements AutoCloseable {
 
   private synchronized void handle(HttpExchange exchange) throws IOException {
     requests++;
+    noteName(exchange);
     clientPorts.add(exchange.getRemoteAddress().getPort());
     String path = exchange.getRequestURI().getRawPath().substring("/v1/files/".length());
     byte[] content = files.get(path);
@@ -82,6 +88,11 @@ final class FakeAgent implements AutoCloseable {
       answer(exchange, range == null ? 200 : 206, range == null ? content : Arrays.copyOfRange(
           content, Integer.parseInt(bounds[0]), Math.min(content.length, Integer.parseInt(bounds[1]) + 1)));
     }
+  }
+
+  private void noteName(HttpExchange exchange) {
+    ExtendedSSLSession session = (ExtendedSSLSession) ((HttpsExchange) exchange).getSSLSession();
+    session.getRequestedServerNames().forEach(name -> askedNames.add(((SNIHostName) name).getAsciiName()));
   }
 
   private void answer(HttpExchange exchange, int status, byte[] body) throws IOException {

@@ -10,6 +10,8 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -30,7 +32,7 @@ class ReadingTest {
 
   @BeforeAll
   static void makeCertificate() throws Exception {
-    tls = TestTls.forName(AgentTrust.SERVER_NAME, certificates);
+    tls = TestTls.forNodes(certificates, "node-1", "node-2", "node-3");
   }
 
   @BeforeEach
@@ -285,7 +287,7 @@ class ReadingTest {
   void trustsTheRenewedAuthority() throws Exception {
     hold(second, TestTable.SECOND);
     Path elsewhere = Files.createDirectories(certificates.resolve("renewed"));
-    TestTls renewed = TestTls.forName(AgentTrust.SERVER_NAME, elsewhere);
+    TestTls renewed = TestTls.forNodes(elsewhere, "node-2");
     Path authority = Files.copy(tls.authority(), folder.resolve("ca.crt"));
     TestTable moved = new TestTable(Files.createDirectories(folder.resolve("moved")), authority);
     try (FakeAgent agent = new FakeAgent(renewed)) {
@@ -321,22 +323,55 @@ class ReadingTest {
   /** A certificate of the right CA but for another name is refused. */
   @Test
   void refusesAnotherServersCertificate() throws Exception {
-    TestTls impostor = TestTls.forName("127.0.0.1.example", certificates);
+    TestTls impostor = TestTls.forNames(certificates, "127.0.0.1.example", "colocation-agent");
     TestTable other = new TestTable(Files.createDirectories(folder.resolve("other")), impostor.authority());
     try (FakeAgent agent = new FakeAgent(impostor)) {
       agent.files.put(TestTable.target(TestTable.SECOND), content);
       other.agents.put("node-2", agent.url());
       IOException error = assertThrows(
           IOException.class, () -> other.open().open(other.location(TestTable.SECOND)).read());
-      assertTrue(error.getMessage().contains(AgentTrust.SERVER_NAME), error.getMessage());
+      assertTrue(error.getMessage().contains("node-2.colocation-agent"), error.getMessage());
     }
+  }
+
+  /** The agent of another node, at the address of this one, is refused before it is sent a token. */
+  @Test
+  void refusesAnotherNodesCertificate() throws Exception {
+    TestTls ofAnother = TestTls.forNodes(Files.createDirectories(certificates.resolve("another")), "node-1");
+    TestTable other = new TestTable(Files.createDirectories(folder.resolve("another")), ofAnother.authority());
+    try (FakeAgent agent = new FakeAgent(ofAnother)) {
+      agent.files.put(TestTable.target(TestTable.SECOND), other.contents.get(TestTable.SECOND));
+      other.agents.put("node-2", agent.url());
+      IOException error = assertThrows(
+          IOException.class, () -> other.open().open(other.location(TestTable.SECOND)).read());
+      assertTrue(error.getMessage().contains("node-2.colocation-agent"), error.getMessage());
+      assertEquals(0, agent.requests);
+      other.agents.clear();
+      other.agents.put("node-1", agent.url());
+      other.buckets.set(1, List.of("node-1"));
+      assertEquals(
+          other.contents.get(TestTable.SECOND)[0] & 0xff, other.open().open(other.location(TestTable.SECOND)).read());
+    }
+  }
+
+  /** Each agent is asked by its node's name, as it may have a certificate for clients of the release before, too. */
+  @Test
+  void asksForTheNodesCertificate() throws Exception {
+    hold(first, TestTable.FIRST);
+    hold(second, TestTable.SECOND);
+    table.agents.remove("node-2");
+    readAll(TestTable.FIRST);
+    table.agents.put("node-2", second.url());
+    readAll(TestTable.SECOND);
+    assertEquals(Set.of("node-1.colocation-agent"), first.askedNames);
+    assertEquals(Set.of("node-2.colocation-agent"), second.askedNames);
   }
 
   /** A certificate that the agents' CA did not sign is refused, whatever its name. */
   @Test
   void refusesAnotherAuthority() throws Exception {
     Path elsewhere = Files.createDirectories(certificates.resolve("elsewhere"));
-    try (FakeAgent agent = new FakeAgent(TestTls.forName(AgentTrust.SERVER_NAME, elsewhere))) {
+    try (FakeAgent agent = new FakeAgent(TestTls.forNodes(elsewhere, "node-2"))) {
       agent.files.put(TestTable.target(TestTable.SECOND), content);
       table.agents.clear();
       table.agents.put("node-2", agent.url());

@@ -32,7 +32,7 @@ class SuspectedCopiesTest {
 
   @BeforeAll
   static void makeCertificate() throws Exception {
-    tls = TestTls.forName(AgentTrust.SERVER_NAME, certificates);
+    tls = TestTls.forNodes(certificates, THIS_NODE, "node-2");
   }
 
   @BeforeEach

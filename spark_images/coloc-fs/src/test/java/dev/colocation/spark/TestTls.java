@@ -7,19 +7,26 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.security.KeyStore;
+import java.util.Arrays;
 import java.util.Base64;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 
-/** A self-signed certificate for one DNS name, made by the JDK's own keytool. */
+/** A self-signed certificate for some DNS names, made by the JDK's own keytool. */
 record TestTls(SSLContext server, Path authority) {
   private static final String PASSWORD = "changeit";
 
-  static TestTls forName(String dnsName, Path folder) throws IOException, GeneralSecurityException {
+  /** Of the agents of these nodes. */
+  static TestTls forNodes(Path folder, String... nodes) throws IOException, GeneralSecurityException {
+    return forNames(folder, Arrays.stream(nodes).map(AgentTrust::serverName).toArray(String[]::new));
+  }
+
+  static TestTls forNames(Path folder, String... dnsNames) throws IOException, GeneralSecurityException {
+    String dnsName = dnsNames[0];
     Path store = folder.resolve(dnsName + ".p12");
     Process keytool = new ProcessBuilder(
         Path.of(System.getProperty("java.home"), "bin", "keytool").toString(),
-        "-genkeypair", "-alias", "agent", "-keyalg", "EC", "-dname", "CN=" + dnsName, "-ext", "SAN=dns:" + dnsName,
+        "-genkeypair", "-alias", "agent", "-keyalg", "EC", "-dname", "CN=" + dnsName, "-ext", "SAN=dns:" + String.join(",dns:", dnsNames),
         "-ext", "BC:critical=ca:true", "-storetype", "PKCS12", "-keystore", store.toString(), "-storepass", PASSWORD)
         .redirectErrorStream(true).start();
     String output = new String(keytool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

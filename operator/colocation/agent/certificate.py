@@ -1,0 +1,130 @@
+"""An agent's key and certificate as PEM: made, asked for, checked. No I/O."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from colocation.model.certificates import MAX_CHAIN_BYTES, ORGANIZATION, certificate_names
+
+_SUBJECT = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, ORGANIZATION)])
+_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\s*", re.DOTALL)
+
+
+class UnusableCertificate(Exception):
+    """It is not this node's, or cannot be understood; the message says which."""
+
+
+@dataclass(frozen=True)
+class OwnCertificate:
+    """``pem``: the key, the certificate, and the rest of its chain."""
+
+    pem: bytes
+    begins_at: datetime
+    ends_at: datetime
+    issuers: tuple[x509.Certificate, ...]
+    """The chain, the agent's own certificate first."""
+
+    @property
+    def life_seconds(self) -> float:
+        """From its begin to its end."""
+        return (self.ends_at - self.begins_at).total_seconds()
+
+    def at(self, share: float) -> datetime:
+        """When so much of its life is over."""
+        return self.begins_at + share * (self.ends_at - self.begins_at)
+
+    def is_trusted(self, authorities: bytes) -> bool:
+        """Whether one of these CAs (PEM) has signed the last of the chain, or is in it."""
+        last = self.issuers[-1]
+        return any(one == last or _has_issued(one, last) for one in _certificates(authorities))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A key, and the request for its certificate (PEM). ``name`` follows from the key: asking again is the same."""
+
+    key: ec.EllipticCurvePrivateKey
+    request: bytes
+    name: str
+
+
+def ask_for(node: str) -> Asked:
+    """A new key and its request."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = [x509.DNSName(name) for name in certificate_names(node)]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_SUBJECT)
+    request = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).sign(key, hashes.SHA256())
+    public = key.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    name = f"colocation-agent-{hashlib.sha256(public).hexdigest()[:32]}"
+    return Asked(key, request.public_bytes(serialization.Encoding.PEM), name)
+
+
+def joined(key: ec.EllipticCurvePrivateKey, chain: bytes) -> bytes:
+    """Key and chain in one PEM file, as nginx reads it."""
+    return _private_bytes(key) + chain
+
+
+def checked(pem: bytes, node: str) -> OwnCertificate:
+    """What the file holds, if it is this node's. Whether it has ended is the caller's matter: clocks may be wrong.
+
+    Raises:
+        UnusableCertificate: it is not.
+    """
+    if len(pem) > MAX_CHAIN_BYTES:
+        raise UnusableCertificate(f"it has more than {MAX_CHAIN_BYTES} bytes")
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+        chain = _certificates(pem)
+        names = _names_of(chain[0])
+    except (ValueError, TypeError, IndexError, UnsupportedAlgorithm, x509.ExtensionNotFound) as error:
+        raise UnusableCertificate(f"it holds no key with its certificate: {error}") from error
+    if key.public_key() != chain[0].public_key():
+        raise UnusableCertificate("the key is not that of the certificate")
+    if sorted(names) != sorted(certificate_names(node)):
+        raise UnusableCertificate(f"it is for {', '.join(names)}, and not for node {node}")
+    return OwnCertificate(pem, chain[0].not_valid_before_utc, chain[0].not_valid_after_utc, chain)
+
+
+def placeholder(node: str) -> bytes:
+    """A certificate that nobody trusts, to serve probes with until there is one that clients do."""
+    asked, now = ask_for(node), datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(_SUBJECT).issuer_name(_SUBJECT).public_key(asked.key.public_key())
+    made = (
+        builder.serial_number(x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(asked.key, hashes.SHA256())
+    )
+    return joined(asked.key, made.public_bytes(serialization.Encoding.PEM))
+
+
+def _private_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
+    """Those among the blocks of a PEM file."""
+    return tuple(x509.load_pem_x509_certificate(block) for block in _BLOCK.findall(pem))
+
+
+def _names_of(certificate: x509.Certificate) -> list[str]:
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(one.value) for one in names]
+
+
+def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
