@@ -33,6 +33,7 @@ from benchmarks.two_nodes import LINKS, SOURCE_ADDRESS, TARGET_ADDRESS, TwoNodes
 from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import InventoryRequest
 from colocation.model.clone import CloneSource, CloneSpec, spec_to_environment
+from colocation.model.names import agent_certificate_name
 from colocation.model.snapshot import Limits
 from tests.unit.agent.harness import make_pki
 
@@ -182,7 +183,7 @@ def row(
 def run(sizes: list[str], links: list[str], rounds: int, program: list[str], folder: Path,
         report: Callable[[dict[str, object]], None]) -> None:  # fmt: skip
     """Measure every size over every link."""
-    make_pki(folder)
+    make_pki(folder, node_names=[agent_certificate_name("source")])
     (folder / "token").write_text("benchmark")
     with two_nodes() as nodes:
         bench = Bench(nodes, folder)

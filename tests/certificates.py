@@ -12,7 +12,6 @@ from cryptography.x509.oid import NameOID
 
 from colocation.model.names import agent_certificate_name
 
-
 NODE_NAMES = tuple(agent_certificate_name(f"node-{number}") for number in range(1, 10))
 """For agents of several nodes that share a certificate, where it is not certificates that are tested."""
 

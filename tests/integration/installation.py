@@ -21,13 +21,17 @@ import pytest
 
 from colocation.agentclient import AgentClient, Credentials, NotFound
 from colocation.model.names import (
+    AGENT_ACCOUNT,
     AGENT_PORT,
+    AGENT_SIGNER_NAME,
     AGENT_TLS_SERVER_NAME,
+    LABEL_NODE_CERTIFICATES,
     LABEL_NODE_TOKENS,
     TOKEN_AUDIENCE,
     group_key,
 )
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from tests.certificate_authority import make_authority
 from tests.certificates import self_signed
 
 from .control_plane import ControlPlane, dying_with_us, free_ports, kubeconfig_of
@@ -38,6 +42,8 @@ SYSTEM = "colocation-system"
 CHART_ACCOUNTS = ("colocation-operator", "colocation-agent", "colocation-clone")
 """They have the rights that the chart gives them, and no more."""
 LOADER = "loader"
+AUTHORITY = "authority"
+"""The folder with the CA that the operator signs with."""
 
 
 @dataclass
@@ -89,6 +95,14 @@ class Installation:
     def agent(self, node: str, account: str = LOADER) -> AgentClient:
         """A client of the node's agent."""
         return AgentClient(f"https://{self.nodes[node]}:{AGENT_PORT}", self.credentials(account))
+
+    def agent_kubeconfig(self, node: str) -> Path:
+        """A kubeconfig with the token that the kubelet puts into the agent's pod: it is bound to that pod."""
+        create = ("create", "token", AGENT_ACCOUNT, "--namespace", SYSTEM)
+        token = self.kubectl(*create, "--bound-object-kind=Pod", f"--bound-object-name=agent-{node}")
+        path = self.folder / f"agent-{node}.kubeconfig"
+        path.write_text(kubeconfig_of(self.plane.url, token))
+        return path
 
     def start_operator(self) -> None:
         """Start the operator's process."""
@@ -188,20 +202,25 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
             "COLOCATION_HEALTH_PORT": str(health_port),
             "COLOCATION_SNAPSHOT_PORT": str(snapshot_port),
             "COLOCATION_ADMIN_PORT": str(admin_port),
+            "COLOCATION_SIGNER_NAME": AGENT_SIGNER_NAME,
+            "COLOCATION_AUTHORITY_DIRECTORY": str(folder / AUTHORITY),
         },
         health_port,
     )
     installation.kubectl("create", "namespace", SYSTEM)
     certificate, key = self_signed(folder, AGENT_TLS_SERVER_NAME, list(installation.nodes.values()))
+    authority = make_authority(folder / AUTHORITY)
+    bundle = folder / "ca.crt"
+    bundle.write_bytes(authority.read_bytes() + certificate.read_bytes())
     for item in chart_rights():
         installation.kubectl("apply", "-f", "-", stdin=as_json(item))
     _grant_loader(installation)
     for account in (*CHART_ACCOUNTS, LOADER):
-        _equip(installation, account, certificate)
+        _equip(installation, account, bundle)
     with ExitStack() as stack:
         for node, address in installation.nodes.items():
-            stack.enter_context(_agent(installation, node, address, certificate, key))
             add_agent(installation, node, address)
+            stack.enter_context(running_agent_of(installation, node, certificate, key))
         try:
             yield installation
         finally:
@@ -210,41 +229,47 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
 
 
 @contextmanager
-def _agent(installation: Installation, node: str, address: str, certificate: Path, key: Path) -> Iterator[None]:
+def running_agent_of(
+    installation: Installation, node: str, certificate: Path, key: Path, *options: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A node's agent: it asks for a certificate of its own, and has the shared one for clients that know no other."""
     root = installation.data_root(node)
-    root.mkdir()
+    root.mkdir(exist_ok=True)
     [health_port] = free_ports(1)
     command = [
-        sys.executable, "-m", "colocation.agent", "--node-name", node, "--data-root", str(root), "--host", address,
+        sys.executable, "-m", "colocation.agent", "--node-name", node, "--data-root", str(root),
+        "--host", installation.nodes[node],
         "--health-port", str(health_port), "--tls-certificate", str(certificate), "--tls-key", str(key),
         "--clone-account", f"system:serviceaccount:{SYSTEM}:colocation-clone",
+        "--signer-name", AGENT_SIGNER_NAME, "--authority", str(installation.folder / "ca.crt"), *options,
     ]  # fmt: skip
-    kubeconfig = installation.folder / "colocation-agent" / "kubeconfig"
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    environment = {**os.environ, "KUBECONFIG": str(installation.agent_kubeconfig(node))}
     with (installation.folder / f"agent-{node}.log").open("wb") as log:
         process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
     try:
         with installation.agent(node) as agent, pytest.raises(NotFound):
             agent.head_file("shop", "nothing-00000000", _data_file(0, b"").path)  # tried again until the agent listens
-        yield
+        yield process
     finally:
         process.kill()
         process.wait()
 
 
-def add_agent(installation: Installation, node: str, address: str) -> None:
-    """The Node, and the agent's pod on it."""
+def add_agent(installation: Installation, node: str, address: str, shares_certificate: bool = False) -> None:
+    """The Node, and the agent's pod on it; ``shares_certificate``: it is of the release before."""
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
     installation.kubectl("create", "-f", "-", stdin=as_json(body))
     installation.set_ready(node, True)
     labels = {"app.kubernetes.io/name": "colocation-operator", "app.kubernetes.io/component": "agent"}
-    labels |= {LABEL_NODE_TOKENS: "true"}
+    labels |= {LABEL_NODE_TOKENS: "true"} | ({} if shares_certificate else {LABEL_NODE_CERTIFICATES: "true"})
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": f"agent-{node}", "namespace": SYSTEM, "labels": labels},
-        "spec": {"nodeName": node, "containers": [{"name": "agent", "image": "agent"}]},
-    }
+        "spec": {
+            "nodeName": node, "serviceAccountName": AGENT_ACCOUNT, "containers": [{"name": "agent", "image": "agent"}],
+        },
+    }  # fmt: skip
     installation.kubectl("create", "-f", "-", stdin=as_json(pod))
     status = as_json({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}})
     patch = ["--subresource=status", "--type=merge", "-p", status]

@@ -17,6 +17,15 @@ IMPLIED = {("", "", "configmaps", "create")}
 """Server-side apply of an object that is not there asks for `create`, too; the audit log shows it as a patch."""
 
 
+_SIGNERS = ("", "certificates.k8s.io", "signers")
+_REQUESTS = "certificatesigningrequests"
+ASKED_BESIDE: dict[Right, tuple[Right, ...]] = {
+    ("", "certificates.k8s.io", f"{_REQUESTS}/approval", "patch"): ((*_SIGNERS, "approve"),),
+    ("", "certificates.k8s.io", f"{_REQUESTS}/status", "patch"): ((*_SIGNERS, "sign"),),
+}
+"""Admission plugins ask for these when the right beside them is used; the audit log shows only the write."""
+
+
 def chart_rights() -> list[JsonObject]:
     """The ServiceAccounts, roles and bindings of operator, agents and clone Jobs."""
     kinds = ("ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
@@ -56,7 +65,8 @@ def used(log: Path, account: str) -> set[Right]:
         if not what or event.get("responseStatus", {}).get("code") == FORBIDDEN:
             continue
         if event["user"]["username"] == _user(account):
-            found.add(_right(what, what.get("apiGroup", ""), event["verb"]))
+            right = _right(what, what.get("apiGroup", ""), event["verb"])
+            found |= {right, *ASKED_BESIDE.get(right, ())}
         asked = event.get("requestObject", {}).get("spec", {})
         if asked.get("user") == _user(account):
             attributes = asked["resourceAttributes"]

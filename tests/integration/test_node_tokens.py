@@ -58,16 +58,16 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
 def stolen(installation: Installation) -> Iterator[str]:
     """The token that the operator sends to the thief's agent."""
     address = installation.nodes["node-1"].rpartition(".")[0] + ".99"
-    with _thief(installation.folder, address) as tokens:
-        add_agent(installation, THIEF, address)
+    with thief(installation.folder / "tls.crt", installation.folder / "tls.key", address) as tokens:
+        add_agent(installation, THIEF, address, shares_certificate=True)
         installation.start_operator()
         until(lambda: bool(tokens), 60)
         yield next(iter(tokens))
 
 
 @contextmanager
-def _thief(folder: Path, address: str) -> Iterator[set[str]]:
-    """An agent that answers nothing of use and keeps the tokens."""
+def thief(certificate: Path, key: Path, address: str) -> Iterator[set[str]]:
+    """An agent with this certificate that answers nothing of use and keeps the tokens."""
     tokens: set[str] = set()
 
     class Handler(BaseHTTPRequestHandler):
@@ -80,7 +80,7 @@ def _thief(folder: Path, address: str) -> Iterator[set[str]]:
 
     server = ThreadingHTTPServer((address, AGENT_PORT), Handler)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -1,4 +1,4 @@
-"""Keeps this node's certificate: from the disk at the start, from the signer when there is none or its end comes near."""
+"""Keeps this node's certificate: from the disk at the start, from the signer when there is none, or it ends soon."""
 
 import asyncio
 import logging
@@ -84,7 +84,8 @@ class CertificateKeeper:
             if stored:
                 self._held = checked(stored, self._node)
         except (OSError, UnusableCertificate) as error:
-            _log.warning("%s/%s is not used: %s; a new certificate is asked for", self._root.path, CERTIFICATE_FILE, error)
+            file = self._root.path / CERTIFICATE_FILE
+            _log.warning("%s is not used: %s; a new certificate is asked for", file, error)
         self._serve(self._held.pem if self._held else placeholder(self._node))
         if self._held is None:
             self._set_fault(Reason.CERTIFICATE_MISSING, "the signer has not answered yet")
@@ -93,7 +94,8 @@ class CertificateKeeper:
     async def run(self, renewed: Callable[[], None]) -> None:
         """Renew the certificate whenever it is due, for as long as the task runs, and call ``renewed`` each time."""
         while True:
-            await asyncio.sleep(await self.look(renewed))
+            pause = await self.look(renewed)
+            await asyncio.sleep(pause)
 
     async def look(self, renewed: Callable[[], None]) -> float:
         """Renew the certificate if it is due; in how many seconds to look again."""

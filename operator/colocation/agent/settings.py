@@ -73,7 +73,7 @@ class _Option:
 _OPTIONS = (
     _Option("node-name", "name of the Kubernetes node (spec.nodeName)"),
     _Option("data-root", "the data root", DEFAULT_DATA_ROOT),
-    _Option("tls-certificate", "PEM file of the certificate that agents of the release before share", "/etc/colocation/tls/tls.crt"),
+    _Option("tls-certificate", "PEM file of the certificate that all agents share", "/etc/colocation/tls/tls.crt"),
     _Option("tls-key", "PEM file of its key", "/etc/colocation/tls/tls.key"),
     _Option("host", "address to listen on; empty = all", Settings.host),
     _Option("port", "HTTPS port of the API", str(Settings.port)),

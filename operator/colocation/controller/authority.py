@@ -14,8 +14,8 @@ if TYPE_CHECKING:
         CertificatePublicKeyTypes,
     )
 
-CLOCK_LEEWAY = timedelta(hours=1)
-"""Certificates are valid from so long ago on: clients' clocks may be behind."""
+MAX_CLOCK_LEEWAY = timedelta(hours=1)
+"""Certificates are valid from so long ago on, or a tenth of their life: clients' clocks may be behind."""
 
 
 class AuthorityUnusable(Exception):
@@ -51,6 +51,7 @@ class Authority:
         ends_at = min(now + timedelta(seconds=lifetime_seconds), authority.not_valid_after_utc)
         if ends_at <= now:
             raise AuthorityUnusable(f"the CA has ended at {ends_at}; renew it, see docs/how-to/operate.md")
+        leeway = min(MAX_CLOCK_LEEWAY, (ends_at - now) / 10)
         public = x509.load_pem_x509_csr(request_pem).public_key()
         builder = (
             x509.CertificateBuilder()
@@ -58,7 +59,7 @@ class Authority:
             .issuer_name(authority.subject)
             .public_key(public)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - CLOCK_LEEWAY)
+            .not_valid_before(now - leeway)
             .not_valid_after(ends_at)
         )
         for extension, critical in _extensions(authority, public, node):

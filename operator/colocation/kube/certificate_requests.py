@@ -39,5 +39,5 @@ class CertificateRequests:
         return await self._patch(request, {"status": {"conditions": [condition]}}, "approval")
 
     async def _patch(self, request: CertificateRequest, body: JsonObject, subresource: str) -> JsonObject:
-        metadata = {"resourceVersion": request.resource_version, "uid": request.uid}
-        return await self._api.patch(CERTIFICATE_REQUESTS, "", request.name, {"metadata": metadata, **body}, subresource)
+        found = {"metadata": {"resourceVersion": request.resource_version, "uid": request.uid}, **body}
+        return await self._api.patch(CERTIFICATE_REQUESTS, "", request.name, found, subresource)

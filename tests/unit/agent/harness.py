@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -97,12 +97,14 @@ class Pki:
     key: Path
 
 
-def make_pki(folder: Path, server_name: str = AGENT_TLS_SERVER_NAME) -> Pki:
-    """A new CA and a certificate for ``server_name``."""
+def make_pki(
+    folder: Path, server_name: str = AGENT_TLS_SERVER_NAME, node_names: Sequence[str] = NODE_NAMES
+) -> Pki:
+    """A new CA and a certificate for ``server_name`` and for the names of some nodes."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
     now = datetime.datetime.now(datetime.UTC)
-    dns_names = [x509.DNSName(one) for one in (server_name, *NODE_NAMES)]
+    dns_names = [x509.DNSName(one) for one in (server_name, *node_names)]
     names = x509.SubjectAlternativeName([*dns_names, x509.IPAddress(ipaddress.ip_address("192.0.2.1"))])
 
     def signed(subject: x509.Name, public: ec.EllipticCurvePublicKey, is_ca: bool) -> x509.CertificateBuilder:

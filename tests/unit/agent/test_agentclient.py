@@ -152,6 +152,27 @@ def test_another_nodes_agent_refuses(agent: AgentThread) -> None:
         client.head_file(*TABLE.path, data_path(0))
 
 
+def test_another_nodes_certificate_is_refused(tmp_path: Path) -> None:
+    """Before the token is sent; the shared certificate of the release before is none of the node's either."""
+    pki = make_pki(tmp_path, "node-77.colocation-agent", node_names=())
+    agent = AgentThread(tmp_path / "data", pki, FakeAuthorizer(), node="node-77").start()
+    (tmp_path / "token").write_text(ADMIN_TOKEN)
+    credentials = Credentials(tmp_path / "token", pki.ca)
+    try:
+        with AgentClient(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node="node-77") as client:
+            assert client.status().node == "node-77"
+        asked = agent.authorizer.asked
+        for node in ("node-78", ""):
+            with (
+                AgentClient(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node=node) as client,
+                pytest.raises(Unreachable, match="ostname"),
+            ):
+                client.status()
+        assert agent.authorizer.asked == asked
+    finally:
+        agent.stop()
+
+
 def test_a_stream_left_early_harms_nothing(agent: AgentThread, caplog: pytest.LogCaptureFixture) -> None:
     """The next request of the same client works, and the agent makes no fuss about it."""
     with agent.client() as client:

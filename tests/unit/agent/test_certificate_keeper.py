@@ -1,7 +1,6 @@
-"""A node's certificate: kept on its disk, asked for when it is not this node's or ends, served beside the shared one."""
+"""A node's certificate: kept on its disk, asked for when it is not this node's or ends, served beside a shared one."""
 
 import asyncio
-import os
 import socket
 import ssl
 import stat
@@ -28,6 +27,7 @@ from colocation.storage.root import DataRoot
 
 from ...certificate_authority import Signer, make_authority
 from .harness import ADMIN_TOKEN, FakeAuthorizer, make_pki
+from .harness import until as waited_for
 
 REFUSED = NoCertificate(Reason.CERTIFICATE_REFUSED, "request x: Denied: not you", is_final=True)
 
@@ -129,7 +129,7 @@ def _change_authority(scene: Scene) -> None:
 
 def _link(scene: Scene) -> None:
     elsewhere = scene.folder / "elsewhere"
-    os.rename(scene.file, elsewhere)
+    scene.file.rename(elsewhere)
     scene.file.symlink_to(elsewhere)
 
 
@@ -160,7 +160,8 @@ def test_a_file_that_is_no_use_is_replaced(scene: Scene, damage: Callable[[Scene
 async def test_a_certificate_is_renewed_long_before_its_end(scene: Scene) -> None:
     """After about two thirds of its life, once; not a moment earlier."""
     await scene.turn()
-    ends_at, life = scene.served().not_valid_after_utc, timedelta(hours=2)  # one hour of leeway
+    ends_at = scene.served().not_valid_after_utc
+    life = ends_at - scene.served().not_valid_before_utc
     scene.now, scene.seconds = ends_at - 0.4 * life, 10_000.0
     await scene.turn()
     assert len(scene.signer.asked) == 1
@@ -187,11 +188,11 @@ async def test_a_refused_renewal_keeps_the_old_one_and_says_so(scene: Scene) -> 
     await scene.turn()
     before, ends_at = scene.served(), scene.served().not_valid_after_utc
     scene.signer.refusal, scene.seconds = REFUSED, 10_000.0
-    scene.now = ends_at - timedelta(minutes=30)
+    scene.now = ends_at - timedelta(minutes=15)
     await scene.turn()
     assert scene.served() == before
     assert (scene.fault(Reason.CERTIFICATE_REFUSED), scene.fault(Reason.CERTIFICATE_EXPIRING)) == (1, 0)
-    scene.now = ends_at - timedelta(minutes=10)
+    scene.now = ends_at - timedelta(minutes=5)
     await scene.turn()
     assert scene.fault(Reason.CERTIFICATE_EXPIRING) == 1
     assert scene.metrics.registry.get_sample_value("colocation_agent_certificate_end_timestamp_seconds") == (
@@ -278,9 +279,8 @@ def served_by(port: int, name: str | None) -> x509.Certificate:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.02)
+    """In a thread: the agent's event loop is the test's."""
+    await asyncio.to_thread(waited_for, condition, 30)
 
 
 async def test_each_client_gets_the_certificate_that_it_knows(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from colocation.model.names import DATA_CLAIM, LEASE_NAME
+from colocation.model.names import AGENT_SIGNER_NAME, DATA_CLAIM, LEASE_NAME
 
 from .conftest import Render, one
 
@@ -22,12 +22,28 @@ def rights(role: dict[str, Any]) -> set[Right]:
     }
 
 
-def test_agents_only_ask_who_a_caller_is_and_what_it_may(render: Render) -> None:
-    """An agent that is taken over may read nothing of the cluster."""
+def test_agents_ask_who_a_caller_is_what_it_may_and_for_a_certificate(render: Render) -> None:
+    """An agent that is taken over may read nothing of the cluster but certificates and requests for them."""
     assert rights(one(render(), "ClusterRole", "colocation-agent")) == {
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ("certificates.k8s.io", "certificatesigningrequests", "create"),
+        ("certificates.k8s.io", "certificatesigningrequests", "get"),
     }
+
+
+@pytest.mark.parametrize(
+    ("signer", "verbs"),
+    [(AGENT_SIGNER_NAME, ["approve", "sign"]), ("clusterissuers.cert-manager.io/ours", ["approve"])],
+)
+def test_the_operator_approves_for_one_signer_only(render: Render, signer: str, verbs: list[str]) -> None:
+    """Kubernetes' own signers make certificates for kubelets and administrators."""
+    objects = render(**{"agent.tls.signerName": signer, "agent.tls.ca": "PEM"})
+    rules = [rule for item in objects for rule in item.get("rules", []) if "signers" in rule["resources"]]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in rules] == [([signer], verbs)]
+    operator = rights(one(objects, "ClusterRole", "colocation-operator"))
+    may_sign = ("certificates.k8s.io", "certificatesigningrequests/status", "patch") in operator
+    assert may_sign == ("sign" in verbs)
 
 
 def test_clones_only_read_data(render: Render) -> None:

@@ -77,10 +77,22 @@ def test_helm_names_the_wrong_value(render: Render) -> None:
         render(dataroot="/disk")
 
 
-def test_an_existing_secret_that_is_not_there_is_explained(render: Render) -> None:
-    """Without the Secret and without its CA nobody could verify the agents."""
-    with pytest.raises(ChartRefused, match=r"no such Secret with ca\.crt"):
-        render(**{"agent.tls.existingSecret": "mine"})
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"existingSecret": "mine"}, r"set agent\.tls\.previousSecret to \"mine\"", id="one key for all"),
+        pytest.param(
+            {"signerName": "clusterissuers.cert-manager.io/ours"}, r"give the PEM .* as agent\.tls\.ca", id="no CA"
+        ),
+        pytest.param({"caSecret": "mine"}, r"no such Secret with tls\.crt", id="no Secret"),
+        pytest.param({"signerName": "kubernetes.io/kubelet-serving"}, "signerName", id="another one's signer"),
+        pytest.param({"signerName": "ours"}, "signerName", id="no domain"),
+    ],
+)
+def test_certificates_that_cannot_be_are_explained(render: Render, values: dict[str, str], message: str) -> None:
+    """With what to do instead."""
+    with pytest.raises(ChartRefused, match=message):
+        render(**{f"agent.tls.{name}": value for name, value in values.items()})
 
 
 def test_the_charts_crds_are_the_generated_ones() -> None:

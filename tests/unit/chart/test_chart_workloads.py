@@ -1,6 +1,5 @@
 """The operator's Deployment and the agents' DaemonSet as the chart renders them."""
 
-import base64
 import re
 import subprocess
 from collections.abc import Callable
@@ -8,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
 
 from colocation.agent.server import CLOSING_SECONDS
 from colocation.agent.settings import Settings
 from colocation.manifests.clone_job import CloneJobSettings
-from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, AGENT_TLS_SERVER_NAME, TOKEN_AUDIENCE, TOKEN_DIRECTORY
+from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, TOKEN_AUDIENCE, TOKEN_DIRECTORY
 from colocation.state.parse import parse_agent
 
 from .conftest import CHART, REPOSITORY, ChartRefused, Render, one, only_container, variables
@@ -232,26 +230,3 @@ def test_the_programs_know_every_variable_that_they_are_given(render: Render, wo
     words = set(re.findall(r"[a-z_]+", source.lower().replace("-", "_")))
     unknown = [name for name in given if name.removeprefix("COLOCATION_").lower() not in words]
     assert unknown == []
-
-
-def test_the_certificate_has_the_name_that_clients_verify(render: Render) -> None:
-    """The agents' certificate is for `colocation-agent`, signed by the CA that operator and clones get."""
-    objects = render()
-    pem = base64.b64decode(one(objects, "Secret", "colocation-agent-tls")["data"]["tls.crt"])
-    certificate = x509.load_pem_x509_certificate(pem)
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert AGENT_TLS_SERVER_NAME in names.get_values_for_type(x509.DNSName)
-    authority = one(objects, "ConfigMap", "colocation-agent-ca")["data"]["ca.crt"]
-    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.encode()))
-
-
-def test_a_certificate_of_ones_own(render: Render) -> None:
-    """With existingSecret the chart makes no key; agents mount that Secret, all others get the given CA."""
-    objects = render(**{"agent.tls.existingSecret": "mine", "agent.tls.ca": "PEM"})
-    secrets = {item["metadata"]["name"] for item in objects if item["kind"] == "Secret"}
-    assert not secrets & {"colocation-agent-tls", "mine"}
-    volumes = {item["name"]: item for item in agent(objects)["spec"]["template"]["spec"]["volumes"]}
-    assert volumes["tls"]["secret"]["secretName"] == "mine"
-    assert one(objects, "ConfigMap", "colocation-agent-ca")["data"]["ca.crt"] == "PEM"
-
-

@@ -1,4 +1,4 @@
-"""The operator answers agents' requests: approves, denies, signs; only while it leads, and never beyond the CA's end."""
+"""The operator answers agents' requests: approves, denies, signs; only while it leads, and not beyond the CA's end."""
 
 import base64
 from dataclasses import dataclass, field

@@ -14,7 +14,7 @@ from colocation.agentclient.calls import Call
 from colocation.kube import agent_channel as module
 from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
-from colocation.model.names import AGENT_TLS_SERVER_NAME
+from colocation.model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name
 
 from ...certificates import self_signed
 from ..agent.harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, make_pki
@@ -96,6 +96,38 @@ async def test_renewed_authority_is_taken_up(server: Server, channel: HttpChanne
         assert await channel.send(url, QUESTION, 0) == (200, b"hello")
     finally:
         await imposter.stop()
+
+
+class _Tokens:
+    """Of the operator, for one agent whose certificate has to have this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def token(self, _url: str) -> str:
+        return "token"
+
+    def certificate_name(self, _url: str) -> str:
+        return self.name
+
+
+async def test_certificate_has_to_name_the_agents_node(tmp_path: Path) -> None:
+    """Another node's, and the shared one, are refused before anything is sent."""
+    names = [agent_certificate_name(node) for node in ("node-1", "node-2")]
+    server = Server(tmp_path, names[0])
+    url = await server.start()
+    try:
+        for name, is_taken in ((names[0], True), (names[1], False), (AGENT_TLS_SERVER_NAME, False)):
+            channel = HttpChannel(server.credentials, _Tokens(name))  # type: ignore[arg-type]
+            if is_taken:
+                assert await channel.send(url, QUESTION, 0) == (200, b"hello")
+            else:
+                with pytest.raises(Unreachable, match=name):
+                    await channel.send(url, QUESTION, 0)
+            await channel.close()
+        assert len(server.seen) == 1
+    finally:
+        await server.stop()
 
 
 async def test_certificate_has_to_name_an_agent(tmp_path: Path) -> None:

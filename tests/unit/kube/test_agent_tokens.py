@@ -2,7 +2,7 @@
 
 import ssl
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
@@ -38,10 +38,10 @@ class Cluster:
         text = made_token(audience, 7e8 + self.life_seconds, iat=7e8, number=len(self.made))
         return {"spec": {}, "status": {"token": text}}
 
-    def add(self, node: str, takes_node_tokens: bool = True) -> str:
+    def add(self, node: str, takes_node_tokens: bool = True, shares_certificate: bool = False) -> str:
         """An agent's pod; its URL."""
         pod = ObservedAgent("system", f"agent-{node}", "", "", node, f"10.0.0.{len(self.pods)}", False,
-                            takes_node_tokens=takes_node_tokens)  # fmt: skip
+                            takes_node_tokens=takes_node_tokens, shares_certificate=shares_certificate)  # fmt: skip
         assert pod.url is not None
         self.pods[pod.url] = pod
         return pod.url
@@ -201,3 +201,23 @@ async def test_agents_that_have_gone_are_forgotten(
         await tokens.token(f"https://10.0.1.{number}:8440")
     assert len(tokens._agents) < 70
     assert len(tokens._held) < 70
+
+
+async def test_an_agents_certificate_has_to_name_its_node(cluster: Cluster, tokens: AgentTokens) -> None:
+    """As the API server tells the pod's node; an agent of the release before has a name that all share."""
+    new, old = cluster.add("node-1"), cluster.add("node-2", shares_certificate=True)
+    for url in (new, old):
+        await tokens.token(url)
+    assert tokens.certificate_name(new) == tokens.credentials(new).certificate_name("") == "node-1.colocation-agent"
+    assert tokens.certificate_name(old) == "colocation-agent"
+    with pytest.raises(Unauthorized):
+        tokens.certificate_name("https://10.9.9.9:8440")
+
+
+async def test_an_upgraded_agent_is_taken_by_its_own_certificate_only(cluster: Cluster, tokens: AgentTokens) -> None:
+    """At the address that it had before, too."""
+    url = cluster.add("node-1", shares_certificate=True)
+    await tokens.token(url)
+    cluster.pods[url] = replace(cluster.pods[url], shares_certificate=False)
+    await tokens.token(url)
+    assert tokens.certificate_name(url) == "node-1.colocation-agent"
