@@ -62,7 +62,7 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 def served(installation: Installation, node: str, name: str) -> x509.Certificate:
     """What the node's agent shows to a client that asks for this name."""
-    context = ssl.create_default_context(cafile=installation.folder / "ca.crt")
+    context = ssl.create_default_context(cafile=installation.folder / LOADER / "ca.crt")
     with (
         socket.create_connection((installation.nodes[node], AGENT_PORT), timeout=10) as plain,
         context.wrap_socket(plain, server_hostname=name) as connection,
@@ -91,7 +91,7 @@ def requests_of(installation: Installation, node: str) -> list[dict[str, object]
     """The node's requests so far."""
     key = "authentication.kubernetes.io/pod-name"
     items = installation.get(REQUESTS)["items"]
-    return [one for one in items if one["spec"]["extra"].get(key) == [f"agent-{node}"]]
+    return [one for one in items if one["spec"].get("extra", {}).get(key) == [f"agent-{node}"]]
 
 
 def test_each_agent_has_a_certificate_of_its_node(installation: Installation) -> None:
