@@ -23,8 +23,10 @@ from .metrics import Metrics
 logger = logging.getLogger(__name__)
 audit_logger = logging.getLogger("colocation.audit")
 
-RETRY_SECONDS = 2.0
-"""Between looks at requests that wait: for their pod to be seen, for the API server, for the CA."""
+WAITING_SECONDS = 2.0
+"""Between looks at requests whose pod was not seen yet."""
+FAILURE_SECONDS = 15.0
+"""After an answer that could not be given: the API server, or the CA, is not better a moment later."""
 AUTHORITY_SECONDS = 600.0
 """Between looks at when the CA ends."""
 UNKNOWN_POD_SECONDS = 60.0
@@ -81,26 +83,33 @@ class CertificateSigner:
         """Answer what there is to answer, for ever."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), RETRY_SECONDS)
+                await asyncio.wait_for(self._wake.wait(), WAITING_SECONDS)
             self._wake.clear()
-            await self.answer_all()
+            if not await self.answer_all():
+                await asyncio.sleep(FAILURE_SECONDS)
 
-    async def answer_all(self) -> None:
-        """Answer each request that is open. What goes wrong with one harms that one."""
+    async def answer_all(self) -> bool:
+        """Answer each request that is open; whether that was possible. What goes wrong with one harms that one."""
         if not self._leads():
-            return
+            return True
         self._look_at_authority()
+        has_failed = False
         for name, (request, seen_at) in list(self._open.items()):
             try:
                 if await self._answer(request, seen_at) and self._open.get(name) == (request, seen_at):
                     del self._open[name]
             except (NotFound, Conflict):
                 continue  # it has gone or changed, which the watch tells
-            except (ApiError, AuthorityUnusable) as error:
+            except AuthorityUnusable as error:
+                logger.warning("%s: no request is signed: %s", Reason.CERTIFICATE_MISSING, error)
+                return False
+            except ApiError as error:
+                has_failed = True
                 logger.warning("request %s is tried again: %s", name, error)
             except Exception:  # one request's fault must not keep others from their certificates
                 logger.exception("request %s cannot be answered", name)
                 self._open.pop(name, None)
+        return not has_failed
 
     async def _answer(self, request: CertificateRequest, seen_at: datetime) -> bool:
         """Whether nothing is left to do."""
