@@ -29,6 +29,7 @@ from tests.certificate_authority import make_authority
 from .control_plane import ControlPlane, kubeconfig_of, running_control_plane
 from .installation import CHART_ACCOUNTS, LOADER, SYSTEM, Installation, add_agent, installed, running_agent_of
 from .objects import as_json
+from .rights import refused, unused
 from .test_node_tokens import thief
 
 REQUESTS = "certificatesigningrequests.certificates.k8s.io"
@@ -248,6 +249,14 @@ def replace_authority(installation: Installation) -> None:
 def served_from_disk(installation: Installation) -> x509.Certificate:
     content = (installation.data_root("node-3") / CERTIFICATE_FILE).read_bytes()
     return x509.load_pem_x509_certificate(content)
+
+
+@pytest.mark.parametrize("account", ["colocation-operator", AGENT_ACCOUNT])
+def test_the_rights_for_certificates_were_used(installation: Installation, account: str) -> None:
+    """All that the chart grants, and nothing more was asked for."""
+    log = installation.plane.audit_log
+    assert {right for right in unused(log, account) if right[1] == "certificates.k8s.io"} == set()
+    assert refused(log, account) == set()
 
 
 def add_third(installation: Installation) -> None:
