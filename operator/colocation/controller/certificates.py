@@ -7,16 +7,18 @@ operator is there at the moment. What is decided, and from what, is in ``reconci
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 
 from ..kube.api import ApiError, Conflict, JsonObject, NotFound, Resource
 from ..kube.certificate_requests import CertificateRequests
+from ..kube.events import POD_KIND
 from ..logs import audit
 from ..model.conditions import Reason
+from ..reconcile.actions import PostEvent
 from ..reconcile.certificates import CertificatePolicy, Verdict, judge
 from ..state.certificate_requests import CertificateRequest, parse_certificate_request
-from ..state.observation import ObservedAgent
+from ..state.observation import Identity, ObservedAgent
 from .authority import Authority, AuthorityUnusable
 from .metrics import Metrics
 
@@ -47,6 +49,7 @@ class CertificateSigner:
         leads: whether this operator may act.
         now: the clock.
         metrics: counts the answers.
+        post: tells of a refusal at the agent's pod.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class CertificateSigner:
         leads: Callable[[], bool],
         now: Callable[[], datetime],
         metrics: Metrics,
+        post: Callable[[PostEvent], Awaitable[None]],
     ) -> None:
         self._requests = requests
         self._policy = policy
@@ -66,6 +70,7 @@ class CertificateSigner:
         self._leads = leads
         self._now = now
         self._metrics = metrics
+        self._post = post
         self._open: dict[str, tuple[CertificateRequest, datetime]] = {}
         self._wake = asyncio.Event()
         self._looked_at: datetime | None = None
@@ -136,6 +141,11 @@ class CertificateSigner:
         if not request.is_approved:
             await self._requests.deny(request, verdict.message)
         self._tell(Reason.CERTIFICATE_REFUSED, request, verdict)
+        pods = [one for one in self._agents() if one.node == verdict.node]
+        for pod in pods:
+            subject = Identity(pod.namespace, pod.name, pod.uid, pod.resource_version, 0, self._now())
+            message = f"request {request.name}: {verdict.message}"
+            await self._post(PostEvent(POD_KIND, subject, "Warning", Reason.CERTIFICATE_REFUSED, message))
 
     def _tell(self, event: str, request: CertificateRequest, verdict: Verdict) -> None:
         self._metrics.certificate_answers.labels(event).inc()

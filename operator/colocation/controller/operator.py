@@ -106,7 +106,7 @@ class Operator:
         self._reconciler = Reconciler(
             self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at
         )
-        self._certificates = self._certificate_signer()
+        self._certificates = self._certificate_signer(events)
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
         self._tasks: list[asyncio.Task[None]] = []
@@ -131,7 +131,7 @@ class Operator:
             self._begin(watch, CERTIFICATE_REQUESTS.plural)
             self._begin(self._certificates.run(), "certificates")
 
-    def _certificate_signer(self) -> CertificateSigner | None:
+    def _certificate_signer(self, events: EventPoster) -> CertificateSigner | None:
         settings = self._settings
         if not settings.signer_name:
             return None
@@ -144,6 +144,7 @@ class Operator:
             lambda: self.leadership.is_leading,
             self._now,
             self.metrics,
+            events.post,
         )
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:

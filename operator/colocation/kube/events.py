@@ -1,4 +1,4 @@
-"""Events about groups and tables.
+"""Events about groups, tables and agents' pods.
 
 An Event's name follows from what it says of which object, so one that is posted again (by a repeated pass, by a second
 operator) only counts up.
@@ -13,6 +13,7 @@ from ..reconcile.actions import PostEvent
 from ..state.parse import format_time
 from .api import EVENTS, Api, Conflict, JsonObject
 
+POD_KIND = "Pod"
 MAX_MESSAGE_LENGTH = 1024
 MAX_SUBJECT_LENGTH = 230
 """Of an Event's message, and of its subject's name in its own: the API server refuses longer ones."""
@@ -54,7 +55,7 @@ class EventPoster:
                 "namespace": subject.namespace,
             },
             "involvedObject": {
-                "apiVersion": GROUP_API_VERSION,
+                "apiVersion": "v1" if event.kind == POD_KIND else GROUP_API_VERSION,
                 "kind": event.kind,
                 "namespace": subject.namespace,
                 "name": subject.name,

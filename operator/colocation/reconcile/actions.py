@@ -236,7 +236,7 @@ class DeleteDataVolume:
 
 @dataclass(frozen=True)
 class PostEvent:
-    """An Event about a group or a table; the same one again only counts up."""
+    """An Event about a group, a table or an agent's pod; the same one again only counts up."""
 
     kind: str
     subject: Identity

@@ -19,6 +19,7 @@ from colocation.kube.api import Api, ApiError, Conflict, Resource
 from colocation.kube.certificate_requests import CERTIFICATE_REQUESTS, CertificateRequests
 from colocation.model.certificates import USAGES, certificate_names
 from colocation.model.names import AGENT_SIGNER_NAME
+from colocation.reconcile.actions import PostEvent
 from colocation.reconcile.certificates import CertificatePolicy
 from colocation.state.certificate_requests import POD_NAME, POD_UID
 from colocation.state.observation import ObservedAgent
@@ -87,6 +88,10 @@ class Scene:
     agents: list[ObservedAgent]
     now: datetime
     leads: bool = True
+    events: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def post(self, event: PostEvent) -> None:
+        self.events.append((event.kind, event.subject.name, event.reason))
 
     async def answer(self) -> None:
         """Show all requests, as a watch does, and answer."""
@@ -108,7 +113,7 @@ def scene_in(folder: Path, with_authority: bool = True) -> Scene:
     made = Scene(server, folder, None, metrics, [agent_of("node-1"), agent_of("node-2")], datetime.now(UTC))  # type: ignore[arg-type]
     made.signer = CertificateSigner(
         CertificateRequests(api), POLICY, Authority(folder) if with_authority else None, lambda: made.agents,
-        lambda: made.leads, lambda: made.now, metrics,
+        lambda: made.leads, lambda: made.now, metrics, made.post,
     )  # fmt: skip
     return made
 
@@ -167,6 +172,7 @@ async def test_a_request_for_another_node_is_denied_and_told_of(
     fields = getattr(line, logs._FIELDS)
     assert (fields["request"], fields["node"]) == (bad, "node-1")
     assert scene.answers("CertificateRefused") == 1
+    assert scene.events == [("Pod", "agent-node-1", "CertificateRefused")]
 
 
 async def test_a_pod_that_is_not_known_yet_is_waited_for(scene: Scene) -> None:
