@@ -46,7 +46,10 @@ class CloneBandwidth(Frozen):
         return most is None or clones < most - (0 if is_repair else RESERVED_FOR_REPAIRS)
 
     def of_clone(self, balancing: Balancing) -> float | None:
-        """MiB per second of one clone of a group: the least of its shares; None = no limit."""
+        """MiB per second of one clone of a group: the least of its shares; None = no limit.
+
+        The node's budget is one of them, so that one clone keeps to it also where pods do not share a kernel's clock.
+        """
         of_group, of_cluster = balancing.max_bandwidth_mib_per_second, self.per_cluster_mib_per_second
         shares = [
             None if of_group is None else of_group / balancing.max_concurrent_clones,

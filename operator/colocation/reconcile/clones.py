@@ -89,7 +89,9 @@ def _start(
     spec = fitting(spec)
     yield StartClone(name, spec, move.source, failures, last.identity if last else None)
     attempt = f", attempt {failures + 1}" if failures else ""
-    message = f"bucket {move.bucket} to node {move.to} ({move.kind}: {move.reason}, {move.bytes} bytes){attempt}"
+    rate = spec.max_bandwidth_mib_per_second
+    pace = f", at most {rate:g} MiB/s" if rate is not None else ""
+    message = f"bucket {move.bucket} to node {move.to} ({move.kind}: {move.reason}, {move.bytes} bytes{pace}){attempt}"
     yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", "CloneStarted", message)
 
 

@@ -182,7 +182,7 @@ def test_the_scrub_runs_in_the_background(tmp_path: Path, pki: Pki) -> None:
         pytest.param(["--node-name", "n", "--disk-headroom-fraction", "1.5"], "0 to below 1", id="fraction"),
         pytest.param(["--node-name", "n", "--log-format", "xml"], "allowed: text, json", id="log format"),
         pytest.param(["--node-name", "n", "--scrub-mib-per-second", "0"], "must be above 0", id="pace"),
-        pytest.param(["--node-name", "n", "--clone-mib-per-second", "0"], "allowed: 1 or more", id="clones stand still"),
+        pytest.param(["--node-name", "n", "--clone-mib-per-second", "0"], "allowed: 1 or more", id="standstill"),
         pytest.param(["--node-name", "n", "--clone-mib-per-second", "nan"], "allowed: 1 or more", id="no number"),
         pytest.param(["--node-name", "n", "--max-requests-per-address", "3000"], "1 to max-requests, 2048", id="most"),
         pytest.param(["--node-name", "n", "--require-mount-point", "yes"], "allowed: true, false", id="mount point"),

@@ -18,8 +18,10 @@ from tests.unit.storage.tables import Table, data_path, make_table
 from .scenario import BUCKET, clone_environment, clone_spec, put, report_on, start_clone
 
 CLONE_TOKEN = "token-of-clone"
-BUDGET_MIB_PER_SECOND = 4.0
-LARGE_BYTES = 3 * MIB
+BUDGET_MIB_PER_SECOND = 2.0
+OTHER_BUDGET_MIB_PER_SECOND = 8.0
+"""Of the nodes that are not in question."""
+LARGE_BYTES = 6 * MIB
 SMALL_BYTES = 100_000
 OTHER_BUCKET = BUCKET + 1
 TABLE = make_table(
@@ -27,8 +29,10 @@ TABLE = make_table(
     | {data_path(bucket, load=f"small{number}"): bytes([bucket, number]) * (SMALL_BYTES // 2)
        for bucket in (BUCKET, OTHER_BUCKET) for number in range(30)}
 )  # fmt: skip
-IN_FLIGHT_BYTES = 2 * 4 * MIB // 4
-"""Two Jobs, four transfers each, a block of a quarter of a MiB each: what may go beyond rate x time."""
+IN_FLIGHT_BYTES = 2 * MIB
+"""Two Jobs, four transfers each, a block of a quarter of a MiB each; or a piece of the other nodes' budget: what may go
+beyond rate x time.
+"""
 
 
 def bytes_of(table: Table, bucket: int) -> int:
@@ -77,7 +81,7 @@ def source(pki: Pki, tmp_path: Path) -> Iterator[AgentThread]:
     )
     put(agent, TABLE)
     with agent.client() as client:
-        client.inventory(InventoryRequest(changed=(TABLE.asked,)))
+        client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
     yield agent
     agent.stop()
 
@@ -85,7 +89,7 @@ def source(pki: Pki, tmp_path: Path) -> Iterator[AgentThread]:
 def test_jobs_that_read_from_one_node_share_its_budget(source: AgentThread, pki: Pki, tmp_path: Path) -> None:
     """Two Jobs that write to two nodes, each with a budget of its own, are held back by the one that they read from."""
     spec = clone_spec([TABLE], [source]).model_copy(
-        update={"max_node_bandwidth_mib_per_second": BUDGET_MIB_PER_SECOND}
+        update={"max_node_bandwidth_mib_per_second": OTHER_BUDGET_MIB_PER_SECOND}
     )
     roots = [tmp_path / "node-3", tmp_path / "node-4"]
     seconds = run_together([clone_environment(spec, root, pki, CLONE_TOKEN) for root in roots])
