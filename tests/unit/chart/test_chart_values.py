@@ -80,6 +80,12 @@ def test_helm_names_the_wrong_value(render: Render) -> None:
         render(dataroot="/disk")
 
 
+def test_more_requests_of_an_address_than_of_all_are_refused(render: Render) -> None:
+    """At once, and not by agents that do not start."""
+    with pytest.raises(ChartRefused, match=r"perAddress is 4096, and agent\.maxRequests\.total is 2048"):
+        render(**{"agent.maxRequests.perAddress": 4096})
+
+
 def test_an_existing_secret_that_is_not_there_is_explained(render: Render) -> None:
     """Without the Secret and without its CA nobody could verify the agents."""
     with pytest.raises(ChartRefused, match=r"no such Secret with ca\.crt"):
