@@ -8,6 +8,7 @@ from pathlib import Path
 
 from colocation.logs import LOG_FORMATS
 from colocation.model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
+from colocation.model.clone_bandwidth import MIN_CLONE_MIB_PER_SECOND
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, DEFAULT_DATA_ROOT
 
 GIB = 1 << 30
@@ -27,6 +28,10 @@ class Settings:
     is a ``signer_name``, which signs this node's own (see ``certificate_keeper``).
 
     ``authority``: PEM file of the CAs that clients trust.
+
+    ``clone_mib_per_second``: what all clones together may read of this node; None = no limit.
+
+    ``max_requests``: served at once; ``max_requests_per_address`` of them for one client address.
 
     ``require_mount_point``: the data root has to be a whole file system, not a folder of one.
     """
@@ -50,6 +55,9 @@ class Settings:
     signer_name: str = ""
     authority: Path = Path("/etc/colocation/agent-ca/ca.crt")
     certificate_days: float = DEFAULT_LIFETIME_SECONDS / DAY_SECONDS
+    clone_mib_per_second: float | None = None
+    max_requests: int = 2048
+    max_requests_per_address: int = 512
 
     @property
     def certificate_seconds(self) -> int:
@@ -89,6 +97,9 @@ _OPTIONS = (
     _Option("signer-name", "who signs this node's certificate; empty = it has none", Settings.signer_name),
     _Option("authority", "PEM file of the CAs that clients trust", str(Settings.authority)),
     _Option("certificate-days", "life of this node's certificate", str(Settings.certificate_days)),
+    _Option("clone-mib-per-second", "what clones may read of this node; empty = no limit", ""),
+    _Option("max-requests", "served at once", str(Settings.max_requests)),
+    _Option("max-requests-per-address", "of one client address", str(Settings.max_requests_per_address)),
     _Option("log-format", f"how log lines look: {' or '.join(LOG_FORMATS)}", Settings.log_format),
 )
 
@@ -119,6 +130,16 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
         parser.error(f"disk-headroom-fraction {settings.disk_headroom_fraction} is not allowed; allowed: 0 to below 1")
     if min(settings.scrub_mib_per_second, settings.scrub_interval_seconds, settings.sweep_interval_seconds) <= 0:
         parser.error("scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0")
+    if settings.clone_mib_per_second is not None and not settings.clone_mib_per_second >= MIN_CLONE_MIB_PER_SECOND:
+        parser.error(
+            f"clone-mib-per-second {settings.clone_mib_per_second:g} is not allowed; allowed: "
+            f"{MIN_CLONE_MIB_PER_SECOND:g} or more, or nothing for no limit"
+        )
+    if not 1 <= settings.max_requests_per_address <= settings.max_requests:
+        parser.error(
+            f"max-requests-per-address {settings.max_requests_per_address} is not allowed; allowed: 1 to max-requests, "
+            f"{settings.max_requests}"
+        )
     if given["require_mount_point"] not in ("true", "false"):
         parser.error(f"require-mount-point {given['require_mount_point']!r} is not allowed; allowed: true, false")
     if settings.log_format not in LOG_FORMATS:
@@ -147,4 +168,7 @@ def _settings(given: Mapping[str, str]) -> Settings:
         signer_name=given["signer_name"] or "",
         authority=Path(given["authority"]),
         certificate_days=float(given["certificate_days"]),
+        clone_mib_per_second=float(given["clone_mib_per_second"]) if given["clone_mib_per_second"] else None,
+        max_requests=int(given["max_requests"]),
+        max_requests_per_address=int(given["max_requests_per_address"]),
     )

@@ -9,6 +9,7 @@ from ..logs import LogFormat
 from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
 from ..model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
+from ..model.clone_bandwidth import MIN_CLONE_MIB_PER_SECOND, CloneBandwidth
 from ..model.names import AGENT_ACCOUNT, DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from ..model.snapshot import Limits
 from ..reconcile.certificates import CertificatePolicy
@@ -50,6 +51,12 @@ class Settings(Frozen):
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
     clone_deadline_seconds: int = Field(180, ge=1)
+    clone_mib_per_second_per_node: float | None = Field(
+        None, ge=MIN_CLONE_MIB_PER_SECOND, description="What clones may write to a node, and read from it."
+    )
+    clone_mib_per_second_per_cluster: float | None = Field(
+        None, ge=MIN_CLONE_MIB_PER_SECOND, description="What all clones may copy."
+    )
     disk_headroom_fraction: float = Field(0.10, ge=0, lt=1)
     agent_grace_seconds: float = Field(30, ge=0)
     inventory_seconds: float = Field(5, gt=0, description="The longest time between two passes.")
@@ -82,6 +89,10 @@ class Settings(Frozen):
             max_concurrent_clones_per_node=self.max_concurrent_clones_per_node,
             disk_headroom_fraction=self.disk_headroom_fraction,
             clone_deadline_seconds=self.clone_deadline_seconds,
+            clone_bandwidth=CloneBandwidth(
+                per_node_mib_per_second=self.clone_mib_per_second_per_node,
+                per_cluster_mib_per_second=self.clone_mib_per_second_per_cluster,
+            ),
         )
 
     @property
