@@ -12,6 +12,9 @@ import random
 import signal
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -56,6 +59,7 @@ class Installation:
     operator_environment: dict[str, str]
     health_port: int
     operator: subprocess.Popen[bytes] | None = None
+    has_begun: bool = False
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """kubectl's output; a failure is an error."""
@@ -110,6 +114,25 @@ class Installation:
         command = [sys.executable, "-m", "colocation.controller"]
         self.operator = subprocess.Popen(dying_with_us(command), env=self.operator_environment, stdout=log, stderr=log)
         log.close()
+        if not self.has_begun:
+            self.has_begun = True
+            self._wait_for_agents()
+
+    def _wait_for_agents(self) -> None:
+        """Until all agents have their certificates and have answered: a group's map is made of nodes that did."""
+        deadline = time.monotonic() + 90
+        while self.answered_nodes() != set(self.nodes):
+            assert time.monotonic() < deadline, f"only {self.answered_nodes()} have answered"
+            time.sleep(0.1)
+
+    def answered_nodes(self) -> set[str]:
+        """Nodes that are ready and whose agent has answered, as the operator's last pass has it."""
+        url = f"http://127.0.0.1:{self.operator_environment['COLOCATION_SNAPSHOT_PORT']}/v1/snapshot"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return {one["name"] for one in json.load(answer)["nodes"] if one["ready"] and one["capacityBytes"]}
+        except urllib.error.URLError:
+            return set()  # it does not listen, or has made no pass yet
 
     def stop_operator(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End the operator; its exit code."""

@@ -1,12 +1,10 @@
 """An agent asks, the operator signs, clients insist on the node: real tokens, API server and processes."""
 
 import base64
-import json
 import socket
 import ssl
 import subprocess
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 
@@ -117,7 +115,7 @@ def test_clients_take_no_other_nodes_agent(installation: Installation, account: 
 
 def test_the_operator_talks_with_agents_by_their_own_certificates(installation: Installation) -> None:
     """The nodes' disks are known, so their agents have answered."""
-    until(lambda: ready_nodes(installation) == set(installation.nodes))
+    until(lambda: installation.answered_nodes() == set(installation.nodes))
 
 
 def test_the_operator_takes_no_other_nodes_agent(installation: Installation) -> None:
@@ -132,17 +130,10 @@ def test_the_operator_takes_no_other_nodes_agent(installation: Installation) -> 
     elsewhere = address.rpartition(".")[0] + ".99"
     with thief(stolen, stolen, elsewhere) as tokens:
         move_to(elsewhere)
-        until(lambda: "node-1" not in ready_nodes(installation), 90)
+        until(lambda: "node-1" not in installation.answered_nodes(), 90)
         assert tokens == set()
     move_to(address)
-    until(lambda: "node-1" in ready_nodes(installation), 90)
-
-
-def ready_nodes(installation: Installation) -> set[str]:
-    """Nodes that are ready and whose agent has answered, as the operator's last pass has it."""
-    port = installation.operator_environment["COLOCATION_SNAPSHOT_PORT"]
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/snapshot", timeout=10) as answer:
-        return {one["name"] for one in json.load(answer)["nodes"] if one["ready"] and one["capacityBytes"]}
+    until(lambda: "node-1" in installation.answered_nodes(), 90)
 
 
 def ask_as(installation: Installation, token: str, asked_node: str, signer: str = AGENT_SIGNER_NAME) -> str:
