@@ -1,5 +1,6 @@
-"""Seeds that found something, and what. A seed means another story once the generator changes: what matters most has a
-scene of its own in ``test_findings.py``.
+"""Seeds that found something, and what; ``WITH_DISKS``: in stories in which disks get sick, too.
+
+A seed means another story once the generator changes: what matters most has a scene of its own in ``test_findings.py``.
 """
 
 REGRESSIONS: dict[int, str] = {
@@ -16,3 +17,5 @@ REGRESSIONS: dict[int, str] = {
     509605303: "as 1098, after a first commit",
     2959572445: "an answer that was long on its way told an old uptime, and every order was refused from then on",
 }
+
+WITH_DISKS: dict[int, str] = {}
