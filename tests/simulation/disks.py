@@ -65,8 +65,9 @@ class DiskFailed(Exception):
 
 
 class Disk:
-    """One node's data root. ``id``: of its marker, empty where disks are not told apart. ``fault``: what is wrong with it,
-    since ``fault_since``.
+    """One node's data root.
+
+    ``id``: of its marker, empty where disks are not told apart. ``fault``: what is wrong with it, since ``fault_since``.
 
     Args:
         node: its name.

@@ -346,7 +346,8 @@ def _converse(work: Callable[[], Answer]) -> Answer:
     try:
         return work()
     except DiskFailed as error:
-        raise error_of_response(507, json.dumps({"error": str(error), "message": "use another node"}).encode()) from error
+        body = json.dumps({"error": str(error), "message": "use another node"}).encode()
+        raise error_of_response(507, body) from error
     except (StaleTerm, StaleOrder, UnknownQuestion, ManifestAway) as error:
         raise _answer_of(error) from error
 

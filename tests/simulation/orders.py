@@ -102,7 +102,8 @@ class OrderChecks:
     def after_answer(self, operator: str, agent: "AgentProcess", question: Question, asked_at: float) -> None:
         """An operator hears an agent's answer to its question."""
         self._heard.setdefault(operator, {})[agent.node] = asked_at, question
-        self._heard_before.setdefault((operator, agent.node), deque(maxlen=MOST_REMEMBERED)).append((asked_at, question))
+        before = self._heard_before.setdefault((operator, agent.node), deque(maxlen=MOST_REMEMBERED))
+        before.append((asked_at, question))
 
     def after_term(self, agent: "AgentProcess", term: int) -> None:
         """An agent obeys or answers an operator of this term."""

@@ -82,8 +82,9 @@ class Limits:
 
 
 class World:
-    """Everything but operators, loaders and users. ``tells_disks_apart``: agents report which disk they have, and how it
-    is; set before there are nodes.
+    """Everything but operators, loaders and users.
+
+    ``tells_disks_apart``: agents report which disk they have, and how it is; set before there are nodes.
     """
 
     def __init__(self, loop: VirtualLoop, random: Random) -> None:

@@ -42,7 +42,10 @@ class _Known:
 
 @dataclass(frozen=True)
 class NodePart:
-    """All of a report but its tables. ``unknown``: folders that are not asked about, '<namespace>/<directory>' -> bytes."""
+    """All of a report but its tables.
+
+    ``unknown``: '<namespace>/<directory>' of folders that are not asked about -> bytes.
+    """
 
     disk: Disk
     health: DiskReport

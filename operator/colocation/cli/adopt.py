@@ -106,9 +106,8 @@ def _plans(folders: Iterable[OrphanFolder], group: str | None, recycled: bool) -
     for plan in plans:
         winner = best.get((plan.folder.namespace, plan.folder.table))
         if not plan.refusal and plan is not winner and winner is not None:
-            is_better = winner.is_recycled == plan.is_recycled
-            better = "has a newer snapshot of the same table" if is_better else "lies in its place, and is of the same table"
-            plan.refusal = f"folder {winner.folder.directory} {better}"
+            how = "has a newer snapshot" if winner.is_recycled == plan.is_recycled else "that is in its place has one"
+            plan.refusal = f"folder {winner.folder.directory} {how} of the same table"
     return plans
 
 
@@ -135,7 +134,7 @@ def _plan_of_recycled(folder: OrphanFolder, newest: OrphanSnapshot, group: str |
     if not recycled:
         refusal = f"it lies in the recycle bin of {listed}; unless somebody dropped it for good: --recycled"
         return Adopted(folder, None, refusal=refusal, is_recycled=True)
-    note = f"snapshot {newest.snapshot.id} is adopted from the recycle bin of {listed}; nobody has looked at its files yet"
+    note = f"snapshot {newest.snapshot.id} comes from the recycle bin of {listed}; nobody has looked at its files yet"
     return Adopted(folder, newest, group or group_name(newest.table_schema), passed_over=[note], is_recycled=True)
 
 

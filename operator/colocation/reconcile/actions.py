@@ -150,7 +150,7 @@ class DropBucket:
 class RecycleTable:
     """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist.
 
-    ``is_explained``: a group remembers that the table was dropped. ``size_bytes``: of its data files, as the agent says.
+    ``is_explained``: a group remembers that the table was dropped. ``size_bytes``: of its files, as the agent says.
     """
 
     node: str

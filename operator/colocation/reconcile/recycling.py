@@ -3,8 +3,8 @@
 A folder is explained when a group remembers its table as dropped: a user wanted that. Any other folder without a table
 may be the sign of something worse: objects that an etcd restore or CRDs applied anew took away. Such folders wait for a
 while; and when they are more than a small share of all, or hold more than a small share of all bytes, none goes until
-somebody says that they may (the brake). A few may always go, unless they are most of what there is: a small cluster that
-lost its objects is small, too.
+somebody says that they may (the brake). A few may always go, unless they are most of what there is: a small cluster
+that lost its objects is small, too.
 
 Safety invariant: within ``BRAKE_WINDOW`` no more unexplained folders go than the brake lets through, and no more bytes
 as far as agents tell them.
@@ -69,14 +69,15 @@ def _small_share(wanted: int, known: int, few: int) -> int:
 
 @dataclass(frozen=True)
 class Withheld:
-    """Unexplained folders of which none goes, as they are too many or too much. ``allowed``: so many may go.
+    """Unexplained folders of which none goes, as they are too many. ``allowed``: so many may go.
 
-    ``tables``: '<namespace>/<directory>' of them, each once.
+    ``tables``: '<namespace>/<directory>' of them, each once. ``by_bytes``: they are few, and too much lies in them.
     """
 
     brake: Brake
     allowed: int
     tables: tuple[str, ...]
+    by_bytes: bool = False
 
     @property
     def folders(self) -> int:
@@ -93,9 +94,9 @@ class Withheld:
         """What is withheld and what to do, for people."""
         listed = ", ".join(self.tables[:5]) + (", …" if len(self.tables) > 5 else "")
         brake, share, allowed = self.brake, "", str(self.allowed)
-        if brake.holds_by_bytes:
-            share = f", with {brake.size_bytes} of {brake.known_bytes} bytes,"
-            allowed = f"{brake.allowed_bytes} bytes"
+        if self.by_bytes:
+            share = f", with {100 * brake.size_bytes // brake.known_bytes} % of all bytes,"
+            allowed = f"{100 * MAX_UNEXPLAINED_SHARE:g} % of the bytes"
         return (
             f"{brake.folders} of {brake.known} table folders on the nodes{share} belong to no table, and no group "
             f"remembers that they were dropped ({len(self.tables)} tables: {listed}); at most {allowed} go at once, "
@@ -127,8 +128,10 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
     brake = _brake(index, unexplained, evidence)
     if brake.holds(policy):
         paths = sorted({f"{action.namespace}/{action.directory}" for action in unexplained})
-        allowed = brake.allowed if policy.max_unexplained_folders is None else policy.max_unexplained_folders
-        return Recycling(tuple(explained), Withheld(brake, allowed, tuple(paths)) if paths else None)
+        by_number = policy.max_unexplained_folders
+        allowed = brake.allowed if by_number is None else by_number
+        withheld = Withheld(brake, allowed, tuple(paths), by_number is None and brake.holds_by_bytes)
+        return Recycling(tuple(explained), withheld if paths else None)
     now = index.observation.now
     due = [one for one in unexplained if evidence.is_unknown_for(one, now, policy.unknown_folder_seconds)]
     return Recycling((*explained, *due), None, len(due) < len(unexplained))

@@ -1,4 +1,4 @@
-"""An nginx whose reads of files fail with an error number of one's choice: the kernel gives it (seccomp), nobody else.
+"""An nginx whose reads of files fail with an error number of one's choice: the kernel itself gives it (seccomp).
 
 Run as a program it puts the filter on itself and becomes nginx: ``failing_nginx.py <call> <errno> <nginx> <arguments>``.
 """

@@ -112,5 +112,6 @@ async def test_it_says_on_which_nodes_a_folder_lies_in_the_bin() -> None:
     moved = report.model_copy(update={"unknown_directories": (), "recycled_directories": (FOLDER,)})
     views = {**seen.agent_views, "node-3": replace(seen.agent_views["node-3"], report=moved)}
     agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(1, "a")) for number in (1, 2, 3)}
-    [folder] = (await orphans_of(replace(seen, agent_views=views), agents.__getitem__)).folders  # type: ignore[arg-type]
+    seen = replace(seen, agent_views=views)
+    [folder] = (await orphans_of(seen, agents.__getitem__)).folders  # type: ignore[arg-type]
     assert (folder.nodes, folder.recycled_nodes) == (NODES, ("node-3",))
