@@ -175,9 +175,8 @@ class AgentProcess:
         fault = disk.fault or (Reason.DISK_FULL if not disk.free_bytes else None)
         if fault is None:
             return DiskReport(id=disk.id)
-        uptime, began_at = self.conversation.uptime_seconds, self._world.loop.elapsed - self.conversation.uptime_seconds
-        since = min(uptime, max(0.0, disk.fault_since - began_at))
-        return DiskReport(id=disk.id, reason=fault, message="so it is", since_uptime_seconds=since)
+        since_seconds = self.conversation.uptime_at(disk.fault_since)
+        return DiskReport(id=disk.id, reason=fault, message="so it is", since_uptime_seconds=since_seconds)
 
     # Orders
 

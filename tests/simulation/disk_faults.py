@@ -80,6 +80,7 @@ class DiskFaults:
         """The disk of before comes back, with all that lay on it then."""
         for node, machine in sorted(self._world.machines.items()):
             if machine.is_up and machine.shelf is not None and not self._is_needed(node):
+                machine.shelf.set_fault(None, self._world.loop.elapsed)
                 self._world.put_in(node, machine.shelf)
                 machine.shelf = None
                 return

@@ -67,7 +67,7 @@ class DiskFailed(Exception):
 class Disk:
     """One node's data root.
 
-    ``id``: of its marker, empty where disks are not told apart. ``fault``: what is wrong with it, since ``fault_since``.
+    ``id``: of its marker, empty where disks are not told apart. ``fault``: what is wrong, since ``fault_since``.
 
     Args:
         node: its name.

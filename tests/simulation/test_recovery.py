@@ -87,7 +87,7 @@ def test_a_table_whose_object_came_back_is_recovered_from_the_bins() -> None:
         for machine in scene.world.machines.values():
             for key in list(machine.disk.folders):
                 machine.disk.recycle(key, scene.world.loop.elapsed + 86400)
-        await scene.sleep(2 * MINUTE)
+        await scene.sleep(30)
         scene.users.drop_table(scene.table())
         await scene.until(lambda: scene.status().get("recycled"), MINUTE)
         scene.users.ask_back(scene.group(), scene.status()["recycled"][0])

@@ -1,6 +1,6 @@
 """An nginx whose reads of files fail with an error number of one's choice: the kernel itself gives it (seccomp).
 
-Run as a program it puts the filter on itself and becomes nginx: ``failing_nginx.py <call> <errno> <nginx> <arguments>``.
+Run as a program (``failing_nginx.py <call> <errno> <nginx> <arguments>``) it puts the filter on itself, becomes nginx.
 """
 
 import ctypes

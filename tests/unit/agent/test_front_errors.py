@@ -13,16 +13,17 @@ from colocation.agentclient import AgentError, DigestMismatch, NotFound, Unreach
 from colocation.model.agent import InventoryRequest
 from colocation.storage.folders import UNREADABLE_MEDIUM
 from colocation.storage.paths import TablePath
-from tests.unit.storage.tables import data_path, make_table, on_disk
+from tests.unit.storage.tables import Table, data_path, make_table, on_disk
 
 from .failing_nginx import FIRST_BAD_BYTE, install
 from .harness import AgentThread, FakeAuthorizer, Pki, until
 
 PATH = data_path(0)
-CONTENT = bytes(range(256)) * (64 << 10)
-SHORT_BYTES = 12 << 20
+CONTENT = bytes(range(256)) * (128 << 10)
+SHORT_BYTES = len(CONTENT) - (4 << 20)
 """More than lies in all buffers between the disk and a reader who has taken nothing yet."""
 TABLE = make_table({PATH: CONTENT})
+SMALL = make_table({PATH: bytes(2 * FIRST_BAD_BYTE)})
 
 
 @pytest.fixture
@@ -39,12 +40,12 @@ def suspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TablePath, str]]:
     return found
 
 
-def publish(agent: AgentThread) -> None:
+def publish(agent: AgentThread, table: Table = TABLE) -> None:
     """The table is there, and wanted."""
     with agent.client() as client:
-        client.put_file(*TABLE.path, PATH, CONTENT)
-        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
-        client.inventory(InventoryRequest(session="s", number=1, changed=(TABLE.asked,)))
+        client.put_file(*table.path, PATH, table.contents[PATH])
+        client.put_manifest(*table.path, table.stored, table.manifest)
+        client.inventory(InventoryRequest(session="s", number=1, changed=(table.asked,)))
 
 
 @pytest.fixture
@@ -74,12 +75,11 @@ def test_every_failure_of_the_medium_is_looked_into(
     monkeypatch.setenv("PATH", f"{failing}:{os.environ['PATH']}")
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start()
     try:
-        publish(agent)
-        assert len(CONTENT) > FIRST_BAD_BYTE
+        publish(agent, SMALL)
         with agent.client() as client, pytest.raises(AgentError):
-            client.get_file(*TABLE.path, PATH).read()
+            client.get_file(*SMALL.path, PATH).read()
         until(lambda: suspected)
-        assert set(suspected) == {(TABLE.path, PATH)}
+        assert set(suspected) == {(SMALL.path, PATH)}
     finally:
         agent.stop()
 

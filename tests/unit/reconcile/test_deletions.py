@@ -96,28 +96,6 @@ def test_nothing_is_deleted_of_a_table_without_known_manifests(table: ObservedTa
     assert not [one for one in actions_of(decision, CollectGarbage) if one.directory == table.directory]
 
 
-@pytest.mark.parametrize(
-    ("table", "goes"),
-    [
-        pytest.param(ORDERS, True, id="never dropped"),
-        pytest.param(replace(ORDERS, recovers="88888888-old"), True, id="brought back once"),
-        pytest.param(recovering(ORDERS)[0], False, id="being brought back"),
-    ],
-)
-def test_leftovers_outside_the_map_go_but_not_those_of_a_table_that_is_being_brought_back(
-    table: ObservedTable, goes: bool
-) -> None:
-    """Node 3 is not in the map, has files of the table, and not its committed manifest."""
-    rows: BucketSequence = (("node-1", "node-2"), ("node-1", "node-2"))
-    record = recovering(ORDERS)[1]
-    group = settled_group((table,), () if goes else (record,), rows)
-    reports = {name: held_by(name, table, rows) for name in NODES}
-    reports["node-3"] = replace(table_report(table, {}), manifest_present=False, surplus_bytes=10)
-    views = {name: agent_view(group, (table,), [reports[name]]) for name in NODES}
-    drops = actions_of(decided(observe(group, (table,), views)), DropBucket)
-    assert {(one.node, one.bucket) for one in drops} == ({("node-3", 0), ("node-3", 1)} if goes else set())
-
-
 def surplus_replica() -> Observation:
     """Node 3 holds bucket 0, which is complete on the map's nodes."""
     observation = quiet_observation("orders", "lines")
@@ -242,9 +220,10 @@ def left_behind(
     return observe(group, (table,), {node: agent_view(group, (table,), [told[node]]) for node in NODES})
 
 
-def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped() -> None:
+@pytest.mark.parametrize("recovers", [None, "88888888-old"], ids=["never dropped", "brought back once"])
+def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped(recovers: str | None) -> None:
     """It lacks the manifest, so a collection would be refused for ever; the map's nodes have everything."""
-    actions = decided(left_behind())
+    actions = decided(left_behind(replace(ORDERS, recovers=recovers)))
     assert actions_of(actions, CollectGarbage) == []
     assert {(drop.node, drop.bucket) for drop in actions_of(actions, DropBucket)} == {("node-3", 0), ("node-3", 1)}
 
