@@ -1,6 +1,6 @@
 """What is inside an image, as a CycloneDX document: Debian packages, Python packages, jars, and Go programs' modules.
 
-All of it is read from the image's files: dpkg's status, `*.dist-info`, the jars themselves, and what the Go linker left
+All of it is read from the image's files: dpkg's status, `*.dist-info` and `*.egg-info`, the jars themselves, and what the Go linker left
 in its programs. The same image gives the same document.
 """
 
@@ -28,7 +28,7 @@ Component = dict[str, Any]
 
 _OS_RELEASE = ("etc/os-release", "usr/lib/os-release")
 _DEBIAN = re.compile(r"var/lib/dpkg/(?:status|status\.d/[^/]+)")
-_PYTHON = re.compile(r".*\.dist-info/METADATA")
+_PYTHON = re.compile(r".*(?:\.dist-info/METADATA|\.egg-info/PKG-INFO)")
 _JAR = re.compile(r".*\.jar")
 _PROGRAM = re.compile(r"(?:(?:usr/)?(?:local/)?s?bin|opt/(?:.*/)?bin)/[^/]+")
 _GO_MARK = b"\xff Go buildinf:"

@@ -1,4 +1,4 @@
-"""The quick look at groups that need nothing finds what the full look finds: it saves time, and never costs a verdict."""
+"""The quick look at groups that need nothing finds what the full look finds: it saves time, and costs no verdict."""
 
 from datetime import timedelta
 from random import Random
