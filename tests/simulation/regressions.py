@@ -18,4 +18,7 @@ REGRESSIONS: dict[int, str] = {
     2959572445: "an answer that was long on its way told an old uptime, and every order was refused from then on",
 }
 
-WITH_DISKS: dict[int, str] = {}
+WITH_DISKS: dict[int, str] = {
+    16: "the simulation judged a drop by a map that strict balancing had written ahead of its data since",
+    3122100587: "a quiet group was called stable beside a failing disk: the planner's quick look did not see it",
+}
