@@ -1,7 +1,7 @@
 """What is inside an image, as a CycloneDX document: Debian packages, Python packages, jars, and Go programs' modules.
 
-All of it is read from the image's files: dpkg's status, `*.dist-info` and `*.egg-info`, the jars themselves, and what the Go linker left
-in its programs. The same image gives the same document.
+All of it is read from the image's files: dpkg's status, `*.dist-info` and `*.egg-info`, the jars themselves, and what
+the Go linker left in its programs. The same image gives the same document.
 """
 
 import hashlib
