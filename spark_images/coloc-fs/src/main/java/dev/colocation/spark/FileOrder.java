@@ -150,7 +150,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
 
   private static Manifest manifest(FileSourceScanExec scan) {
     Path root = scan.relation().location().rootPaths().head();
-    Configuration configuration = scan.session().sessionState().newHadoopConf();
+    Configuration configuration =
+        scan.session().sessionState().newHadoopConfWithOptions(scan.relation().options());
     try {
       return ManifestStore.get(ColocPath.parse(root), new Settings(configuration));
     } catch (IOException error) {

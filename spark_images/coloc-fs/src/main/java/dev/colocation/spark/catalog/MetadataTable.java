@@ -1,0 +1,49 @@
+package dev.colocation.spark.catalog;
+
+import java.util.List;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A few rows about a table, made on the driver.
+ *
+ * @param rows in the order of the columns, in Spark's internal forms
+ */
+record MetadataTable(String name, StructType rowType, Supplier<List<InternalRow>> rows) implements SupportsRead {
+  @Override
+  public Column[] columns() {
+    return java.util.Arrays.stream(rowType.fields())
+        .map(field -> Column.create(field.name(), field.dataType()))
+        .toArray(Column[]::new);
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return Set.of(TableCapability.BATCH_READ);
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    Scan scan = new LocalScan() {
+      @Override
+      public StructType readSchema() {
+        return rowType;
+      }
+
+      @Override
+      public InternalRow[] rows() {
+        return rows.get().toArray(InternalRow[]::new);
+      }
+    };
+    return () -> scan;
+  }
+}
