@@ -1,5 +1,7 @@
 package dev.colocation.spark.catalog;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
@@ -8,6 +10,7 @@ import java.util.Optional;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
@@ -25,12 +28,17 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * nothing is kept in the session, in Hive, or in the session catalog.
  *
  * <p>Options, each {@code spark.sql.catalog.<catalog>.<option>}: {@code namespace}, the one that {@code USE <catalog>} means
- * (default: {@code spark.colocation.namespace}); {@code kubeconfig} and {@code context}, outside of pods.
+ * (default: {@code spark.colocation.namespace}); {@code kubeconfig} and {@code context}, outside of pods; {@code
+ * acceptSeconds}, how long CREATE and ALTER TABLE wait for the operator.
  */
 public final class ColocationCatalog implements TableCatalog, SupportsNamespaces {
+  private static final int DEFAULT_ACCEPT_SECONDS = 60;
+
+  private final FileIndexes indexes = new FileIndexes();
   private String name;
   private String defaultNamespace;
   private KubernetesApi.Access access;
+  private int acceptSeconds;
   private ClusterTables cluster;
   private TableLoader loader;
   private Moments moments;
@@ -40,6 +48,7 @@ public final class ColocationCatalog implements TableCatalog, SupportsNamespaces
     name = catalog;
     defaultNamespace = options.getOrDefault("namespace", "");
     access = new KubernetesApi.Access(options.getOrDefault("kubeconfig", ""), options.getOrDefault("context", ""));
+    acceptSeconds = options.getInt("acceptSeconds", DEFAULT_ACCEPT_SECONDS);
     loader = new TableLoader(catalog);
   }
 
@@ -112,7 +121,7 @@ public final class ColocationCatalog implements TableCatalog, SupportsNamespaces
     Optional<LoadedTable> table = moment.table(Names.lowerCase(parts[0]), Names.lowerCase(parts[1]))
         .map(object -> choose.apply(moment, object));
     Optional<? extends Table> found = parts.length == 2
-        ? table.map(ColocationTable::new)
+        ? table.map(loaded -> new ColocationTable(loaded, indexes))
         : table.flatMap(loaded -> MetadataTables.find(loaded, Names.lowerCase(parts[2])));
     if (found.isEmpty()) {
       throw new NoSuchTableException(identifier);
@@ -122,27 +131,48 @@ public final class ColocationCatalog implements TableCatalog, SupportsNamespaces
 
   @Override
   public Table createTable(
-      Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties) {
-    throw notYet("CREATE TABLE", identifier, "apply a ColocatedTable with kubectl");
+      Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    String namespace = existing(identifier.namespace());
+    ObjectNode spec = TableDefinition.spec(columns, partitions, properties);
+    if (!writer().create(namespace, Names.lowerCase(identifier.name()), spec)) {
+      throw new TableAlreadyExistsException(identifier);
+    }
+    try {
+      return loadTable(identifier);
+    } catch (NoSuchTableException error) {
+      throw new ColocationException(Names.quoted(name, identifier) + " was dropped by someone else", error).unchecked();
+    }
   }
 
   @Override
-  public Table alterTable(Identifier identifier, TableChange... changes) {
-    throw notYet("ALTER TABLE", identifier, "edit the ColocatedTable with kubectl");
+  public Table alterTable(Identifier identifier, TableChange... changes) throws NoSuchTableException {
+    JsonNode object = identifier.namespace().length != 1 ? null
+        : writer().read(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name())).orElse(null);
+    if (object == null) {
+      throw new NoSuchTableException(identifier);
+    }
+    ObjectNode patch = TableChanges.patch(object.path("spec"), changes);
+    JsonNode metadata = object.path("metadata");
+    writer().change(metadata.path("namespace").asText(), metadata.path("name").asText(), object, patch);
+    return loadTable(identifier);
   }
 
+  /** Its files wait in the recycle bin. */
   @Override
   public boolean dropTable(Identifier identifier) {
-    throw notYet("DROP TABLE", identifier, "delete the ColocatedTable with kubectl");
+    return tableExists(identifier)
+        && writer().delete(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name()), "");
   }
 
   @Override
   public void renameTable(Identifier from, Identifier to) {
-    throw new ColocationException("a table cannot be renamed: " + Names.quoted(name, from)).unchecked();
+    throw new ColocationException(Names.quoted(name, from) + " cannot be renamed: its files lie in folders of its name")
+        .unchecked();
   }
 
-  private RuntimeException notYet(String statement, Identifier table, String instead) {
-    return new ColocationException(Names.quoted(name, table) + " does not take " + statement + ": " + instead).unchecked();
+  private TableWriter writer() {
+    return new TableWriter(KubernetesApi.shared(access), acceptSeconds);
   }
 
   // Namespaces

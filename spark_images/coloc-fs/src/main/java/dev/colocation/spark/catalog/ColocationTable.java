@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -12,18 +13,22 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A ColocatedTable in Spark's catalog. Queries read its files: {@link ReadAsFiles} puts them in its place. */
 final class ColocationTable implements SupportsRead {
   private final LoadedTable table;
+  private final FileIndexes indexes;
 
-  ColocationTable(LoadedTable table) {
+  ColocationTable(LoadedTable table, FileIndexes indexes) {
     this.table = table;
+    this.indexes = indexes;
   }
 
-  LoadedTable loaded() {
-    return table;
+  /** The table's files, in the place of this table. */
+  LogicalPlan files(DataSourceV2Relation replaced) {
+    return FilesRelation.plan(table, indexes, replaced);
   }
 
   @Override

@@ -3,10 +3,8 @@ package dev.colocation.spark.catalog;
 import dev.colocation.spark.Manifest;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.BucketSpec;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -20,9 +18,10 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Tuple2;
@@ -39,8 +38,8 @@ final class FilesRelation {
   private FilesRelation() {}
 
   /** What to read in the place of the catalog's table: the same columns, by the same ids. */
-  static LogicalPlan plan(LoadedTable table, DataSourceV2Relation replaced) {
-    LogicalRelation stored = LogicalRelation.apply(files(table), PlannedTable.of(table, storedSchema(table)));
+  static LogicalPlan plan(LoadedTable table, FileIndexes indexes, DataSourceV2Relation replaced) {
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(files(table, indexes), PlannedTable.of(table, storedSchema(table)));
     List<AttributeReference> wanted = CollectionConverters.asJava(replaced.output());
     List<AttributeReference> found = CollectionConverters.asJava(stored.output());
     Map<ExprId, ExprId> ids = new HashMap<>();
@@ -84,17 +83,15 @@ final class FilesRelation {
     }
   }
 
-  private static HadoopFsRelation files(LoadedTable table) {
+  private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes) {
     SparkSession session = SparkSession.active();
     StructType schema = storedSchema(table);
     int partitions = table.shape().partitionedBy().size();
-    List<org.apache.spark.sql.types.StructField> fields = List.of(schema.fields());
+    List<StructField> fields = List.of(schema.fields());
     StructType data = struct(fields.subList(0, fields.size() - partitions));
     StructType partition = struct(fields.subList(fields.size() - partitions, fields.size()));
     var options = scalaMap(table.options());
-    InMemoryFileIndex index = new InMemoryFileIndex(
-        session, sequence(List.of(new Path(table.location()))), options, Option.apply(schema), NoopCache$.MODULE$,
-        Option.empty(), Option.empty());
+    InMemoryFileIndex index = indexes.of(session, table, schema);
     return new HadoopFsRelation(index, partition, data, bucketSpec(table), new ParquetFileFormat(), options, session);
   }
 
@@ -118,17 +115,17 @@ final class FilesRelation {
     return Option.apply(new BucketSpec(shape.buckets(), sequence(shape.bucketedBy()), sequence(order)));
   }
 
-  private static StructType struct(List<org.apache.spark.sql.types.StructField> fields) {
-    return new StructType(fields.toArray(org.apache.spark.sql.types.StructField[]::new));
+  private static StructType struct(List<StructField> fields) {
+    return new StructType(fields.toArray(StructField[]::new));
   }
 
   static <T> Seq<T> sequence(List<T> list) {
     return CollectionConverters.asScala(list).toSeq();
   }
 
-  private static scala.collection.immutable.Map<String, String> scalaMap(Map<String, String> map) {
+  static scala.collection.immutable.Map<String, String> scalaMap(Map<String, String> map) {
     List<Tuple2<String, String>> pairs = new ArrayList<>();
-    new LinkedHashMap<>(map).forEach((key, value) -> pairs.add(new Tuple2<>(key, value)));
+    map.forEach((key, value) -> pairs.add(new Tuple2<>(key, value)));
     return Map$.MODULE$.from(sequence(pairs));
   }
 }

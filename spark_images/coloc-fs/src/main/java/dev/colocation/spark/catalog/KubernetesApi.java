@@ -121,7 +121,7 @@ final class KubernetesApi {
 
   static RuntimeException forbidden(String what) {
     return new ColocationException(what + ": this account may not see or change it; ask for ClusterRole colocation-user in "
-        + "that namespace (colocation-view is enough for a group of another one)").unchecked();
+        + "that namespace, for changes colocation-edit (colocation-view is enough for a group of another one)").unchecked();
   }
 
   /** The metadata of all objects of a collection, page by page; empty when this account may not list them. */

@@ -48,7 +48,7 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan node) {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      return FilesRelation.plan(((ColocationTable) relation.table()).loaded(), relation);
+      return ((ColocationTable) relation.table()).files(relation);
     }
   }
 

@@ -116,7 +116,7 @@ record TableObject(
   }
 
   /** Why the operator refused it, or that it has not judged it yet; empty when it is accepted, or its status was spoilt. */
-  private static String refusal(JsonNode status) {
+  static String refusal(JsonNode status) {
     if (status.path("accepted").asBoolean()) {
       return "";
     }
