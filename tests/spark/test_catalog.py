@@ -48,7 +48,7 @@ def value(session: SparkSession, statement: str) -> object:
 
 def test_names(session: SparkSession) -> None:
     """Namespaces and tables are called as in the cluster; there is nothing of them in the session catalog."""
-    assert (NAMESPACE,) in [tuple(row) for row in session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()]
+    assert f"`{NAMESPACE}`" in [row[0] for row in session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()]
     shown = session.sql(f"SHOW TABLES IN {SHOP}").collect()
     assert [row["tableName"] for row in shown] == ["line-items", "lines", "orders"]
     session.sql(f"USE {SHOP}")

@@ -33,8 +33,8 @@ public final class Manifest {
     }
   }
 
-  /** Stands for the digest of a table into which nothing was loaded yet. */
-  public static final String NOTHING = "0".repeat(64);
+  /** In locations, in the place of the digest: of a table into which nothing was loaded yet. */
+  public static final String NOTHING = "nothing";
 
   static final Manifest EMPTY = new Manifest(new TreeMap<>(), 0, List.of(), List.of(), List.of(), List.of(), 0);
 

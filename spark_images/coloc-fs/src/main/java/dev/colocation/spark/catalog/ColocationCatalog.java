@@ -130,6 +130,7 @@ public final class ColocationCatalog implements TableCatalog, SupportsNamespaces
   }
 
   @Override
+  @SuppressWarnings("deprecation") // its successor in Spark 4.1, which calls this one, is not in 4.0
   public Table createTable(
       Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {

@@ -51,7 +51,7 @@ final class FilesRelation {
         renamed = true;
       }
     }
-    LogicalPlan relation = (LogicalPlan) stored.mapExpressions(new Renumbered(ids));
+    LogicalPlan relation = stored.mapExpressions(new Renumbered(ids));
     return renamed ? renamed(relation, wanted) : relation;
   }
 

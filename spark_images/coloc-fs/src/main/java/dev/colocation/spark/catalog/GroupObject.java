@@ -81,7 +81,7 @@ record GroupObject(
     List<UnstableBucket> found = new ArrayList<>();
     for (JsonNode item : array) {
       Map<String, String> replicas = new TreeMap<>();
-      item.path("replicas").fields().forEachRemaining(one -> replicas.put(one.getKey(), one.getValue().asText()));
+      item.path("replicas").properties().forEach(one -> replicas.put(one.getKey(), one.getValue().asText()));
       found.add(new UnstableBucket(
           item.path("bucket").asInt(), item.path("reason").asText(), item.path("message").asText(), replicas));
     }

@@ -4,19 +4,15 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.fabric8.kubernetes.client.Config;
-import io.fabric8.kubernetes.client.ConfigBuilder;
 import io.fabric8.kubernetes.client.KubernetesClient;
 import io.fabric8.kubernetes.client.KubernetesClientBuilder;
 import io.fabric8.kubernetes.client.http.HttpClient;
 import io.fabric8.kubernetes.client.http.HttpRequest;
 import io.fabric8.kubernetes.client.http.HttpResponse;
 import java.io.File;
-import java.io.IOException;
 import java.net.HttpURLConnection;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.DateTimeException;
 import java.time.Instant;
 import java.time.ZonedDateTime;
@@ -77,19 +73,13 @@ final class KubernetesApi {
 
   private static Config config(Access access) {
     String context = access.context().isEmpty() ? null : access.context();
-    Config found;
-    if (access.kubeconfig().isEmpty()) {
-      found = Config.autoConfigure(context);
-    } else {
-      try {
-        found = Config.fromKubeconfig(context, Files.readString(Path.of(access.kubeconfig())),
-            new File(access.kubeconfig()).getAbsolutePath());
-      } catch (IOException error) {
-        throw new ColocationException("kubeconfig " + access.kubeconfig() + " cannot be read: " + error.getMessage(), error)
-            .unchecked();
-      }
+    File file = new File(access.kubeconfig());
+    if (!access.kubeconfig().isEmpty() && !file.canRead()) {
+      throw new ColocationException("kubeconfig " + file + " cannot be read").unchecked();
     }
-    return new ConfigBuilder(found).withRequestRetryBackoffLimit(RETRIES).build();
+    Config found = access.kubeconfig().isEmpty() ? Config.autoConfigure(context) : Config.fromKubeconfig(context, file);
+    found.setRequestRetryBackoffLimit(RETRIES);
+    return found;
   }
 
   OperatorLife operatorLife() {

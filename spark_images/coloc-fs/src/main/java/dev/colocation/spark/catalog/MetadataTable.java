@@ -1,8 +1,11 @@
 package dev.colocation.spark.catalog;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -12,16 +15,17 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Function1;
 
 /**
  * A few rows about a table, made on the driver.
  *
- * @param rows in the order of the columns, in Spark's internal forms
+ * @param rows with the values of the columns, in their order
  */
-record MetadataTable(String name, StructType rowType, Supplier<List<InternalRow>> rows) implements SupportsRead {
+record MetadataTable(String name, StructType rowType, Supplier<List<Row>> rows) implements SupportsRead {
   @Override
   public Column[] columns() {
-    return java.util.Arrays.stream(rowType.fields())
+    return Arrays.stream(rowType.fields())
         .map(field -> Column.create(field.name(), field.dataType()))
         .toArray(Column[]::new);
   }
@@ -41,7 +45,8 @@ record MetadataTable(String name, StructType rowType, Supplier<List<InternalRow>
 
       @Override
       public InternalRow[] rows() {
-        return rows.get().toArray(InternalRow[]::new);
+        Function1<Object, Object> internal = CatalystTypeConverters.createToCatalystConverter(rowType);
+        return rows.get().stream().map(row -> (InternalRow) internal.apply(row)).toArray(InternalRow[]::new);
       }
     };
     return () -> scan;

@@ -3,19 +3,15 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import dev.colocation.spark.ManifestStore;
 import java.io.IOException;
-import java.time.temporal.ChronoUnit;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /** {@code <table>.snapshots}, {@code <table>.files} and {@code <table>.replicas}. */
 final class MetadataTables {
@@ -40,30 +36,29 @@ final class MetadataTables {
     };
   }
 
-  private static List<InternalRow> snapshots(LoadedTable table) {
+  private static List<Row> snapshots(LoadedTable table) {
     return table.object().snapshots().stream()
         .map(snapshot -> row(
-            snapshot.id(), ChronoUnit.MICROS.between(Instant.EPOCH, snapshot.time()),
+            snapshot.id(), snapshot.time(),
             table.snapshot().equals(Optional.of(snapshot)), snapshot.partitions(), snapshot.files(), snapshot.rows(),
-            snapshot.bytes(), text("sha256:" + snapshot.manifest())))
+            snapshot.bytes(), "sha256:" + snapshot.manifest()))
         .toList();
   }
 
-  private static List<InternalRow> files(LoadedTable table) {
-    List<InternalRow> rows = new ArrayList<>();
+  private static List<Row> files(LoadedTable table) {
+    List<Row> rows = new ArrayList<>();
     for (JsonNode file : manifest(table).path("files")) {
-      Map<UTF8String, UTF8String> partition = new LinkedHashMap<>();
-      file.path("partition").fields().forEachRemaining(value -> partition.put(
-          text(value.getKey()), value.getValue().isNull() ? null : text(value.getValue().asText())));
+      Map<String, String> partition = new LinkedHashMap<>();
+      file.path("partition").properties().forEach(value -> partition.put(
+          value.getKey(), value.getValue().isNull() ? null : value.getValue().asText()));
       rows.add(row(
-          text(file.path("path").asText()), file.path("bucket").asInt(),
-          ArrayBasedMapData.apply(partition.keySet().toArray(), partition.values().toArray()),
-          file.path("rows").asLong(), file.path("bytes").asLong(), text(file.path("sha256").asText())));
+          file.path("path").asText(), file.path("bucket").asInt(), partition,
+          file.path("rows").asLong(), file.path("bytes").asLong(), file.path("sha256").asText()));
     }
     return rows;
   }
 
-  private static List<InternalRow> replicas(LoadedTable table) {
+  private static List<Row> replicas(LoadedTable table) {
     if (table.group().isEmpty()) {
       return List.of();
     }
@@ -74,13 +69,13 @@ final class MetadataTables {
       size[0]++;
       size[1] += file.path("bytes").asLong();
     }
-    List<InternalRow> rows = new ArrayList<>();
+    List<Row> rows = new ArrayList<>();
     for (int bucket = 0; bucket < group.object().buckets().size(); bucket++) {
       long[] size = sizes.getOrDefault(bucket, new long[2]);
       for (String node : group.object().buckets().get(bucket)) {
         rows.add(row(
-            bucket, text(node), group.object().state(bucket, node).map(MetadataTables::text).orElse(null),
-            text(group.agents().get(node)), size[0], size[1]));
+            bucket, node, group.object().state(bucket, node).orElse(null), group.agents().get(node), size[0],
+            size[1]));
       }
     }
     return rows;
@@ -94,11 +89,7 @@ final class MetadataTables {
     }
   }
 
-  private static InternalRow row(Object... values) {
-    return new GenericInternalRow(values);
-  }
-
-  private static UTF8String text(String text) {
-    return UTF8String.fromString(text);
+  private static Row row(Object... values) {
+    return RowFactory.create(values);
   }
 }

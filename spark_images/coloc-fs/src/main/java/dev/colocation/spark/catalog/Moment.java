@@ -56,8 +56,8 @@ final class Moment {
   private static Map<String, String> agents(JsonNode data) {
     Map<String, String> found = new TreeMap<>();
     try {
-      JSON.readTree(data.path("agents.json").asText("{}")).fields()
-          .forEachRemaining(agent -> found.put(agent.getKey(), agent.getValue().asText()));
+      JSON.readTree(data.path("agents.json").asText("{}")).properties()
+          .forEach(agent -> found.put(agent.getKey(), agent.getValue().asText()));
     } catch (JsonProcessingException error) {
       throw new ColocationException("agents.json of the group's ConfigMap cannot be read: " + error.getMessage(), error)
           .unchecked();

@@ -1,7 +1,6 @@
 package dev.colocation.spark.catalog;
 
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser;
-import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.sql.types.CharType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType$;
@@ -17,9 +16,9 @@ final class Types {
    */
   static DataType parse(String name) {
     try {
-      DataType type = CatalystSqlParser.parseDataType(name);
+      DataType type = CatalystSqlParser$.MODULE$.parseDataType(name);
       return type instanceof CharType || type instanceof VarcharType ? StringType$.MODULE$ : type;
-    } catch (ParseException error) {
+    } catch (Exception error) { // ParseException, which Scala throws without saying so
       throw new ColocationException("InvalidSpec: type '" + name + "' is not a Spark SQL type", error).unchecked();
     }
   }
