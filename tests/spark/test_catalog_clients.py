@@ -63,9 +63,10 @@ def test_spark_sql(conf: dict[str, str], tmp_path: Path) -> None:
     properties = tmp_path / "spark.conf"
     properties.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
     command = [str(SPARK_HOME / "bin" / "spark-sql"), "--master", "local[1]", "--properties-file", str(properties)]
+    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME)}
     done = subprocess.run(
-        [*command, "-f", str(script)], env={**os.environ, "SPARK_HOME": str(SPARK_HOME)}, capture_output=True, text=True,
-        check=False, timeout=300, cwd=tmp_path,
+        [*command, "-f", str(script)], env=environment, capture_output=True, text=True, check=False, timeout=300,
+        cwd=tmp_path,
     )  # fmt: skip
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert ["70"] in rows and ["clients", "orders", "false"] in rows, done.stderr[-5000:]

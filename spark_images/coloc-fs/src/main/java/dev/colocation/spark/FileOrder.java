@@ -140,7 +140,11 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
   private static List<String> sortColumns(FileSourceScanExec scan, List<String> partitions) {
     List<String> registered = lowerCase(
         CollectionConverters.asJava(scan.relation().bucketSpec().get().sortColumnNames()), partitions);
-    List<String> written = lowerCase(manifest(scan).sortedBy(), partitions);
+    Manifest manifest = manifest(scan);
+    if (manifest == Manifest.EMPTY) {
+      return registered;
+    }
+    List<String> written = lowerCase(manifest.sortedBy(), partitions);
     int common = 0;
     while (common < Math.min(registered.size(), written.size()) && registered.get(common).equals(written.get(common))) {
       common++;

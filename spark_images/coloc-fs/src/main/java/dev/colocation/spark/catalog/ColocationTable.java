@@ -3,17 +3,24 @@ package dev.colocation.spark.catalog;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A ColocatedTable in Spark's catalog. Queries read its files: {@link ReadAsFiles} puts them in its place. */
@@ -85,8 +92,38 @@ final class ColocationTable implements SupportsRead {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    throw new ColocationException(name() + " is read by a rule that this session lacks: start the application with "
-        + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions").unchecked();
+    return Scanned::new;
+  }
+
+  /** What DESCRIBE asks; a query gets here only without the rule. */
+  private final class Scanned implements SupportsReportStatistics {
+    @Override
+    public StructType readSchema() {
+      return CatalogV2Util.v2ColumnsToStructType(columns());
+    }
+
+    @Override
+    public Statistics estimateStatistics() {
+      return new Size(table.snapshot().map(TableObject.Snapshot::bytes), table.snapshot().map(TableObject.Snapshot::rows));
+    }
+
+    @Override
+    public Batch toBatch() {
+      throw new ColocationException(name() + " is read by a rule that this session lacks: start the application with "
+          + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions").unchecked();
+    }
+  }
+
+  private record Size(Optional<Long> bytes, Optional<Long> rows) implements Statistics {
+    @Override
+    public OptionalLong sizeInBytes() {
+      return OptionalLong.of(bytes.orElse(0L));
+    }
+
+    @Override
+    public OptionalLong numRows() {
+      return OptionalLong.of(rows.orElse(0L));
+    }
   }
 
   @Override
