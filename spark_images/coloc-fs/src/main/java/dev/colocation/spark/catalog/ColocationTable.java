@@ -52,6 +52,12 @@ final class ColocationTable implements SupportsRead {
   }
 
   @Override
+  @SuppressWarnings("deprecation") // Spark 4.0 asks for it
+  public StructType schema() {
+    return CatalogV2Util.v2ColumnsToStructType(columns());
+  }
+
+  @Override
   public Transform[] partitioning() {
     LoadedTable.Shape shape = table.shape();
     List<Transform> transforms = new ArrayList<>();

@@ -31,6 +31,12 @@ record MetadataTable(String name, StructType rowType, Supplier<List<Row>> rows) 
   }
 
   @Override
+  @SuppressWarnings("deprecation") // Spark 4.0 asks for it
+  public StructType schema() {
+    return rowType;
+  }
+
+  @Override
   public Set<TableCapability> capabilities() {
     return Set.of(TableCapability.BATCH_READ);
   }
