@@ -5,7 +5,7 @@ import org.apache.spark.sql.AnalysisException;
 import scala.Option;
 import scala.collection.immutable.Map$;
 
-/** What users are told instead of a plan: what is wrong and what to do. Shells print the message without a stack trace. */
+/** What users are told instead of a plan: what is wrong and what to do. */
 public final class ColocationException extends AnalysisException {
   private static final long serialVersionUID = 1L;
 
