@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
-.PHONY: help setup wheel images check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
+.PHONY: help setup wheel images sbom check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
         test-spark-versions crds lock bench-join bench-planner bench-control-plane bench-clone bench-agent simulate
 
 help:  ## this list
@@ -16,6 +16,9 @@ wheel: setup  ## build/dist/colocation-*.whl, the jar inside
 
 images: wheel  ## the operator's and Spark's images, for the dev cluster
 	@$(PYTHON) -m demo images
+
+sbom: wheel  ## build/sbom/<image>.cdx.json: what is in each of these images (CycloneDX)
+	@$(PYTHON) -m demo sbom
 
 check: setup  ## linters, types, layers
 	@scripts/check

@@ -1,4 +1,6 @@
-"""``python -m demo run | images``: see ``make demo``. ``SF`` is TPC-H's scale factor; ``KEEP=1`` keeps the cluster."""
+"""``python -m demo run | images | sbom``: see ``make demo``.
+
+``SF`` is TPC-H's scale factor; ``KEEP=1`` keeps the cluster."""
 
 import os
 import sys
@@ -12,13 +14,13 @@ from .shell import CommandFailed
 from .story import say, show
 from .waiting import DeadlinePassed
 
-USAGE = "usage: python -m demo run|images   (environment: SF=1, KEEP=0)"
+USAGE = "usage: python -m demo run|images|sbom   (environment: SF=1, KEEP=0)"
 NODES = 3
 
 
 def main(arguments: list[str]) -> int:
     """Exit code 0: every promise was kept; 1: something failed; 2: wrong usage."""
-    if arguments not in (["run"], ["images"]):
+    if arguments not in (["run"], ["images"], ["sbom"]):
         print(f"{USAGE}; given: {' '.join(arguments) or 'nothing'}", file=sys.stderr)
         return 2
     if theirs := devcluster.users_kubeconfig():
@@ -27,6 +29,9 @@ def main(arguments: list[str]) -> int:
         return 2
     if arguments == ["images"]:
         cluster.build_images()
+        return 0
+    if arguments == ["sbom"]:
+        print(*cluster.write_sboms(), sep="\n")
         return 0
     return run(scale_factor())
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from devcluster import binaries, cluster, images, paths
+from devcluster import binaries, cluster, images, paths, sbom
 
 from .shell import REPOSITORY, kubectl, run
 
@@ -27,6 +27,11 @@ def build_images() -> list[str]:
     images.build(OPERATOR_IMAGE, REPOSITORY / "Dockerfile", REPOSITORY, {})
     images.build(SPARK_IMAGE, REPOSITORY / "spark_images" / "Dockerfile", REPOSITORY, {})
     return [OPERATOR_IMAGE, SPARK_IMAGE, images.build_spark_operator_image(SPARK_IMAGE)]
+
+
+def write_sboms() -> list[Path]:
+    """Build all images, and list what is in each: build/sbom/<image>.cdx.json."""
+    return [sbom.write(images.export(name), REPOSITORY / "build" / "sbom") for name in build_images()]
 
 
 def start(nodes: int) -> None:

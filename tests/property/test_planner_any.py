@@ -5,6 +5,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colocation.model.clone_bandwidth import CloneBandwidth
 from colocation.model.snapshot import Clone, FailingTarget, GroupState, Limits, Node, Snapshot
 from colocation.planner import plan
 from colocation.planner.invariants import violations
@@ -83,7 +84,11 @@ def any_snapshots(draw: st.DrawFn) -> Snapshot:
         )
         for to in draw(st.lists(st.sampled_from(NAMES), max_size=4, unique=True))
     ]
-    limits = Limits(disable_colocate_balance=draw(st.booleans()), disable_colocate_relocate=draw(st.booleans()))
+    limits = Limits(
+        disable_colocate_balance=draw(st.booleans()),
+        disable_colocate_relocate=draw(st.booleans()),
+        clone_bandwidth=CloneBandwidth(per_cluster_mib_per_second=draw(st.sampled_from([None, 1.0, 300.0]))),
+    )
     return make_snapshot(draw(any_nodes()), *groups, clones=tuple(clones), limits=limits)
 
 

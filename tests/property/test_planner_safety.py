@@ -6,6 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colocation.model.clone_bandwidth import CloneBandwidth
 from colocation.model.snapshot import Snapshot
 from colocation.planner import plan
 
@@ -138,6 +139,20 @@ def test_limits_of_one_hold(snapshot: Snapshot, seed: int) -> None:
         world.step()
         targets = [clone.to for clone in world.snapshot.clones]
         assert len(targets) == len(set(targets))
+    world.update(now=world.snapshot.now + timedelta(seconds=30))
+    assert all(group.stable for group in world.settle().groups)
+
+
+@given(several_groups(least_nodes=2), st.integers())
+@settings(max_examples=60, deadline=None)
+def test_the_clusters_bandwidth_holds(snapshot: Snapshot, seed: int) -> None:
+    """With a budget of four shares no step has more clones in the cluster; the world settles all the same."""
+    bandwidth = CloneBandwidth(per_cluster_mib_per_second=4)
+    limits = snapshot.limits.model_copy(update={"clone_bandwidth": bandwidth, "max_concurrent_clones_per_node": 9})
+    world = World(snapshot.model_copy(update={"limits": limits}), Random(seed))
+    for _ in range(20):
+        world.step()
+        assert len(world.snapshot.clones) <= (bandwidth.max_clones or 0)
     world.update(now=world.snapshot.now + timedelta(seconds=30))
     assert all(group.stable for group in world.settle().groups)
 

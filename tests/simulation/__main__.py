@@ -1,4 +1,7 @@
-"""``python -m tests.simulation``: new seeds each time, or the one that ``SEED`` names; see ``make simulate``."""
+"""``python -m tests.simulation``: new seeds each time, or the one that ``SEED`` names; see ``make simulate``.
+
+Every other story is one in which disks get sick, too (``DISKS=1``): of the same seed it is another story.
+"""
 
 import os
 import sys
@@ -10,18 +13,28 @@ from .story import FAULTS, shortest, tell
 PROCESSES = 2
 
 
-def outcome_of(seed: int) -> tuple[int, float, bool]:
-    """(seed, simulated hours, whether all went well)."""
+Story = tuple[int, bool]
+"""(seed, whether disks get sick)."""
+
+
+def outcome_of(story: Story) -> tuple[Story, float, str]:
+    """(the story, simulated hours, what went wrong: empty = nothing)."""
+    seed, with_disks = story
     try:
-        return seed, tell(seed).loop.elapsed / 3600, True
-    except AssertionError:
-        return seed, 0.0, False
+        return story, tell(seed, with_disks=with_disks).loop.elapsed / 3600, ""
+    except AssertionError as error:
+        return story, 0.0, str(error).partition("\n")[0]
 
 
-def replay(seed: int, faults: int) -> int:
+def shortest_of(story: Story) -> str:
+    """See ``story.shortest``."""
+    return shortest(*story)
+
+
+def replay(seed: int, faults: int, with_disks: bool) -> int:
     """Tell one seed's story; the exit code."""
     try:
-        world = tell(seed, faults)
+        world = tell(seed, faults, with_disks)
     except AssertionError as error:
         print(error)
         return 1
@@ -32,13 +45,13 @@ def replay(seed: int, faults: int) -> int:
 def explore(count: int) -> int:
     """Tell the stories of so many new seeds; the exit code."""
     began_at, hours, failed = time.monotonic(), 0.0, []
-    seeds = [int.from_bytes(os.urandom(4)) for _ in range(count)]
+    stories = [(int.from_bytes(os.urandom(4)), number % 2 == 1 or "DISKS" in os.environ) for number in range(count)]
     with ProcessPoolExecutor(PROCESSES) as processes:
-        for seed, simulated_hours, is_well in processes.map(outcome_of, seeds):
-            print(f"SEED={seed} {'ok' if is_well else 'FAILED'}", flush=True)
+        for story, simulated_hours, problem in processes.map(outcome_of, stories):
+            print(f"SEED={story[0]}{' DISKS=1' if story[1] else ''} {problem or 'ok'}", flush=True)
             hours += simulated_hours
-            failed += [] if is_well else [seed]
-        for text in processes.map(shortest, failed):
+            failed += [story] if problem else []
+        for text in processes.map(shortest_of, failed):
             print(text)
     seconds = time.monotonic() - began_at
     print(f"{count} seeds, {hours:.1f} simulated hours, {count / seconds:.1f} seeds/s, {len(failed)} failed: {failed}")
@@ -47,5 +60,5 @@ def explore(count: int) -> int:
 
 if __name__ == "__main__":
     if "SEED" in os.environ:
-        sys.exit(replay(int(os.environ["SEED"]), int(os.environ.get("FAULTS", FAULTS))))
+        sys.exit(replay(int(os.environ["SEED"]), int(os.environ.get("FAULTS", FAULTS)), "DISKS" in os.environ))
     sys.exit(explore(int(os.environ.get("SEEDS", "100"))))

@@ -16,12 +16,14 @@ from colocation.agent.question import Question, UnknownQuestion
 from colocation.model.agent import (
     AgentReport,
     CloneProgress,
+    DiskReport,
     InventoryRequest,
     RecycledSchema,
     Removed,
     TableReference,
     TableReport,
 )
+from colocation.model.conditions import Reason
 from colocation.model.names import AGENT_PORT
 from colocation.model.table import Column
 from colocation.storage.paths import TablePath
@@ -52,6 +54,7 @@ class _NodePart:
     """All of a report but its tables. ``folders``: '<namespace>/<directory>' of those in their places."""
 
     gib_free: int
+    disk: DiskReport | None
     folders: tuple[str, ...]
     recycled: tuple[str, ...]
     clones: tuple[CloneProgress, ...]
@@ -141,6 +144,7 @@ class AgentProcess:
             term=self.conversation.term,
             capacity_bytes=CAPACITY_BYTES,
             free_bytes=self.disk.free_bytes,
+            disk=part.disk,
             is_full=is_full,
             tables=tuple(one.report for one in self._known.values() if is_full or one.changed_at > (since or 0)),
             unknown_directories=unknown,
@@ -157,10 +161,22 @@ class AgentProcess:
         disk = self.disk
         return _NodePart(
             disk.free_bytes >> 30,
+            self._disk_report(),
             tuple(sorted("/".join(key) for key in disk.folders)),
             tuple(sorted("/".join(key) for key in disk.bin)),
             self._world.kubelet.progress_on(self.node),
         )
+
+    def _disk_report(self) -> DiskReport | None:
+        """As `colocation.agent.answers`; a disk on which nothing more fits is full."""
+        disk = self.disk
+        if not disk.id:
+            return None
+        fault = disk.fault or (Reason.DISK_FULL if not disk.free_bytes else None)
+        if fault is None:
+            return DiskReport(id=disk.id)
+        since_seconds = self.conversation.uptime_at(disk.fault_since)
+        return DiskReport(id=disk.id, reason=fault, message="so it is", since_uptime_seconds=since_seconds)
 
     # Orders
 
@@ -212,6 +228,8 @@ class AgentProcess:
 
     def purge(self) -> None:
         """What has waited in the bin for long enough goes."""
+        if not self.disk.takes_writes:
+            return
         for key, recycled in sorted(self.disk.bin.items()):
             if self._world.loop.elapsed >= recycled.purge_at:
                 self._world.checks.before_purge(self.disk, key)

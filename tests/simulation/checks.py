@@ -73,7 +73,10 @@ class Checks:
         return None
 
     def _keep_as_many_as_wanted(self, disk: Disk, file: File, table: dict[str, Any], row: tuple[str, ...]) -> None:
-        others = [node for node in row if node in self._others(disk, file)]
+        """Strict balancing writes a map ahead of its data: an order of a moment before rests on other whole copies."""
+        group = self._world.group_of(table) or {"spec": {}}
+        is_strict = group["spec"].get("balancing", {}).get("strict")
+        others = [node for node in self._others(disk, file) if node in row or is_strict]
         wanted = len(row) - self._is_news(file)
         self.require(
             (others and len(others) >= wanted) or not row,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
+from colocation.model.conditions import Reason
 
 GIB = 1 << 30
 CAPACITY_BYTES = 100 * GIB
@@ -59,8 +60,14 @@ class Recycled:
     purge_at: float
 
 
+class DiskFailed(Exception):
+    """A write did not come to the disk."""
+
+
 class Disk:
     """One node's data root.
+
+    ``id``: of its marker, empty where disks are not told apart. ``fault``: what is wrong, since ``fault_since``.
 
     Args:
         node: its name.
@@ -80,6 +87,9 @@ class Disk:
         self.folders: dict[TableKey, Folder] = {}
         self.bin: dict[TableKey, Recycled] = {}
         self.damaged: set[File] = set()
+        self.id = ""
+        self.fault: Reason | None = None
+        self.fault_since = 0.0
         self.foreign_bytes = 10 * GIB
         self.is_full_for_ever = False
         self.versions: dict[TableKey, int] = {}
@@ -93,6 +103,25 @@ class Disk:
         used = sum(file.size_bytes for folder in self.folders.values() for file in folder.files)
         used += sum(file.size_bytes for one in self.bin.values() for file in one.folder.files)
         return max(0, CAPACITY_BYTES - self.foreign_bytes - used)
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether what is written comes to the disk, room or not."""
+        return self.fault in (None, Reason.DISK_FULL)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether what lies here can be read now."""
+        return self.fault is not Reason.DISK_MISSING
+
+    def set_fault(self, fault: Reason | None, now: float) -> None:
+        """It becomes sick, or well again."""
+        self.fault, self.fault_since = fault, now
+        self._changed()
+
+    def _check_writable(self) -> None:
+        if not self.takes_writes:
+            raise DiskFailed(str(self.fault))
 
     def holds(self, file: File) -> bool:
         """Whether the file is here and whole."""
@@ -111,7 +140,9 @@ class Disk:
         return list(folder.files) if folder else []
 
     def put(self, file: File) -> bool:
-        """Whether there was room; a damaged file is replaced."""
+        """Whether there was room on a disk that takes it; a damaged file is replaced."""
+        if not self.takes_writes:
+            return False
         folder = self._folder(file.key)
         if file not in folder.files and file.size_bytes > self.free_bytes:
             return False
@@ -120,21 +151,27 @@ class Disk:
         self._touch(file.key)
         return True
 
-    def put_manifest(self, key: TableKey, digest: str) -> None:
+    def put_manifest(self, key: TableKey, digest: str) -> bool:
+        """Whether the disk takes it."""
+        if not self.takes_writes:
+            return False
         self._folder(key).manifests.setdefault(digest, self.seconds())
         self._touch(key)
+        return True
 
     def damage(self, file: File) -> None:
         self.damaged.add(file)
         self._touch(file.key)
 
     def remove(self, files: Iterable[File]) -> None:
+        self._check_writable()
         for file in files:
             del self.folders[file.key].files[file]
             self.damaged.discard(file)
             self._touch(file.key)
 
     def remove_manifests(self, key: TableKey, digests: Iterable[str]) -> None:
+        self._check_writable()
         for digest in digests:
             del self.folders[key].manifests[digest]
             self._touch(key)
@@ -150,6 +187,7 @@ class Disk:
 
     def recycle(self, key: TableKey, purge_at: float) -> None:
         """Into the bin; nothing there is no error."""
+        self._check_writable()
         folder = self.folders.pop(key, None)
         if folder is not None:
             self.bin[key] = Recycled(folder, purge_at)
@@ -157,6 +195,7 @@ class Disk:
 
     def restore(self, key: TableKey, successor: str) -> None:
         """Out of the bin, or from its place, under another name; nothing there is no error."""
+        self._check_writable()
         target = (key[0], successor)
         if target in self.folders:
             return

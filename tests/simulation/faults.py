@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from colocation.kube.api import GROUPS, NODES
+from colocation.model.conditions import Reason
 from colocation.model.names import LABEL_DRAIN, LABEL_WEIGHT
 
+from .disk_faults import SICK, DiskFaults
 from .disks import GIB, File
 from .world import World
 
@@ -23,7 +25,9 @@ Fault = Callable[[], object]
 
 
 class Faults:
-    """Each method lets one thing go wrong, or puts it right. ``kinds``: those of the random runs."""
+    """Each method lets one thing go wrong, or puts it right. ``kinds``: those of the random runs; with those of
+    ``disks`` where agents tell disks apart.
+    """
 
     def __init__(self, world: World, users: "Users", operators: "list[SimulatedOperator]") -> None:
         self._world = world
@@ -40,6 +44,9 @@ class Faults:
             users.recover, users.recover, users.change_replicas, users.change_group, users.mark, users.weigh,
             users.drain, users.attack, users.make_late_table,
         ]  # fmt: skip
+        self.disks = DiskFaults(world, self._is_last, self._is_needed)
+        if world.tells_disks_apart:
+            self.kinds += [*self.disks.kinds, *self.disks.kinds]
 
     def one(self) -> None:
         """Any of them."""
@@ -190,7 +197,10 @@ class Faults:
         """One node takes no clones for ever, whatever else heals; its name."""
         node = self._any_node()
         machine = self._world.machines[node]
-        self.staying = self._random.choice(["sick", "full", "holds_jobs", "cordoned"])
+        diseases: list[str] = [*SICK] if self._world.tells_disks_apart else []
+        if diseases and self._is_needed(node):
+            diseases.remove(Reason.DISK_MISSING)
+        self.staying = self._random.choice(["sick", "full", "holds_jobs", "cordoned", *diseases])
         self._world.note(f"{node} stays {self.staying} for ever")
         machine.sick = self.staying == "sick"
         machine.holds_jobs = self.staying == "holds_jobs"
@@ -198,6 +208,8 @@ class Faults:
         if machine.disk.is_full_for_ever:
             machine.disk.foreign_bytes += machine.disk.free_bytes
             machine.agent.ring()
+        if self.staying in diseases:
+            self.disks.set_fault(node, Reason(self.staying))
         if self.staying == "cordoned":
             self._world.api.merge(NODES, "", node, {"spec": {"unschedulable": True}})
         return node
@@ -210,6 +222,8 @@ class Faults:
         self.reconnect()
         self.empty_disks()
         world.api.refused.clear()
+        if world.tells_disks_apart:
+            self.disks.heal()
         for name, machine in list(world.machines.items()):
             machine.sick = machine.holds_jobs = False
             world.bring_up(name)

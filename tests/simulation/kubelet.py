@@ -56,6 +56,8 @@ class Kubelet:
 
     def _go_on(self, body: JsonObject, spec: CloneSpec, machine: "Machine") -> None:
         world, disk = self._world, machine.disk
+        if spec.disk_id and spec.disk_id != disk.id:
+            return self._end(body, "Failed", "another disk lies there")
         required, optional = set[File](), set[File]()
         for table in spec.tables:
             for digest in table.live_manifests:
@@ -73,7 +75,8 @@ class Kubelet:
         if len(missing) <= self.files_per_look:
             for table in spec.tables:
                 for digest in table.live_manifests:
-                    disk.put_manifest((table.namespace, table.directory), digest)
+                    if not disk.put_manifest((table.namespace, table.directory), digest):
+                        return self._end(body, "Failed", "the disk does not take it")
             self._end(body, "Complete", "")
         return None
 
@@ -97,7 +100,7 @@ class Kubelet:
 
     def _readable(self, spec: CloneSpec, file: File) -> bool:
         sources = (self._world.network.agent_for(spec.target, source.url) for source in spec.sources)
-        return any(source is not None and source.disk.holds(file) for source in sources)
+        return any(source is not None and source.disk.is_readable and source.disk.holds(file) for source in sources)
 
     def _spec(self, body: JsonObject) -> CloneSpec:
         uid = body["metadata"]["uid"]

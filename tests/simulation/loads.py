@@ -163,8 +163,8 @@ class Load:
         holders = set()
         for node in sorted({node for row in rows for node in row}):
             agent = self._world.network.agent_on(node)
-            if agent is not None and self._random.random() >= self._world.kubelet.fail_rate:
-                agent.disk.put_manifest(key, digest)
+            is_sent = agent is not None and self._random.random() >= self._world.kubelet.fail_rate
+            if agent is not None and is_sent and agent.disk.put_manifest(key, digest):
                 holders.add(node)
         for bucket, row in enumerate(rows):
             mine = [file for file in new if file.bucket == bucket]

@@ -19,6 +19,7 @@ from colocation.model.agent import AgentReport, DeletionProof, InventoryRequest,
 from colocation.storage.paths import TablePath
 
 from .agents import AgentDied, AgentProcess, ManifestAway
+from .disks import DiskFailed
 
 if TYPE_CHECKING:
     from .api import ApiFaults
@@ -344,6 +345,9 @@ def _converse(work: Callable[[], Answer]) -> Answer:
     """Errors as the agent's HTTP server tells them."""
     try:
         return work()
+    except DiskFailed as error:
+        body = json.dumps({"error": str(error), "message": "use another node"}).encode()
+        raise error_of_response(507, body) from error
     except (StaleTerm, StaleOrder, UnknownQuestion, ManifestAway) as error:
         raise _answer_of(error) from error
 

@@ -6,6 +6,7 @@ what the agent knows when it obeys.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from .world import World
 
 ObjectKey = tuple[Resource, str, str]
+MOST_REMEMBERED = 20
+"""Answers of one agent to one operator: a group is read, and an order sent, within fewer."""
+
 
 class OrderChecks:
     """Follows what each process of an operator reads and hears.
@@ -36,6 +40,7 @@ class OrderChecks:
         self._read: dict[str, dict[ObjectKey, JsonObject | None]] = {}
         self._read_at: dict[tuple[str, str], float] = {}
         self._heard: dict[str, dict[str, tuple[float, Question]]] = {}
+        self._heard_before: dict[tuple[str, str], deque[tuple[float, Question]]] = {}
         self._maps: dict[tuple[str, int], tuple[float, list[list[str]]]] = {}
         self._terms: dict[str, int] = {}
         self._members: dict[tuple[str, str], tuple[bool, float]] = {}
@@ -97,6 +102,8 @@ class OrderChecks:
     def after_answer(self, operator: str, agent: "AgentProcess", question: Question, asked_at: float) -> None:
         """An operator hears an agent's answer to its question."""
         self._heard.setdefault(operator, {})[agent.node] = asked_at, question
+        before = self._heard_before.setdefault((operator, agent.node), deque(maxlen=MOST_REMEMBERED))
+        before.append((asked_at, question))
 
     def after_term(self, agent: "AgentProcess", term: int) -> None:
         """An agent obeys or answers an operator of this term."""
@@ -130,16 +137,7 @@ class OrderChecks:
         self._require(version == proof.map_version, f"{operator} drops {key} by map {proof.map_version} of {version}")
         leaving = {one["uid"] for one in status.get("members", ()) if one.get("leaving")}
         self._require(proof.table_uid not in leaving, f"{operator} drops {key}, which leaves the group")
-        asked_here = self._asked_of(operator, url, order)
-        epoch = (asked_here.group_uid, asked_here.map_version) if asked_here else None
-        agent = self._world.network.agent_at(url)
-        asked_at = self._heard.get(operator, {}).get(agent.node, (0.0, None))[0] if agent else math.inf
-        # An order that waited for its agent may be overtaken by the next question; the agent refuses it then.
-        is_overtaken = asked_at > self._read_at.get((operator, proof.group_uid or ""), math.inf)
-        self._require(
-            epoch == (proof.group_uid, proof.map_version) or agent is None or is_overtaken,
-            f"{operator} drops {key} by map {proof.map_version}, and its agent was asked for {epoch}",
-        )
+        self._check_what_the_agent_was_asked(operator, url, order)
         since, rows = self._maps[proof.group_uid or "", proof.map_version]
         since = max(since, self._member_since(proof.group_uid, proof.table_uid, leaving=False))
         heard = self._heard.get(operator, {})
@@ -151,6 +149,25 @@ class OrderChecks:
                 asked is not None and asked.reference.manifest == order.manifests[0],
                 f"{operator} drops {key}, and {node} was not asked about that snapshot",
             )
+
+    def _check_what_the_agent_was_asked(self, operator: str, url: str, order: Order) -> None:
+        """The map of the order, by the newest question that it heard the answer of.
+
+        While the order waits for its agent the next question may overtake it: the agent refuses it then. Even so it was
+        right when the group was read.
+        """
+        agent, proof, table = self._world.network.agent_at(url), order.proof, str(order.table)
+        if agent is None:
+            return
+        known = self._heard_before.get((operator, agent.node), ())
+        read_at = self._read_at.get((operator, proof.group_uid or ""), -math.inf)
+        counting = [question for asked_at, question in known if asked_at <= read_at][-1:] or [None]
+        asked = [one.tables.get(table) if one else None for one in (*counting, known[-1][1] if known else None)]
+        epochs = [(one.group_uid, one.map_version) if one else None for one in asked]
+        self._require(
+            (proof.group_uid, proof.map_version) in epochs,
+            f"{operator} drops {table} by map {proof.map_version}, and its agent was asked for {epochs}",
+        )
 
     def before_recycle_is_sent(self, operator: str, order: Order) -> None:
         """The table was looked for, and is not there."""

@@ -1,5 +1,6 @@
-"""Seeds that found something, and what. A seed means another story once the generator changes: what matters most has a
-scene of its own in ``test_findings.py``.
+"""Seeds that found something, and what; ``WITH_DISKS``: in stories in which disks get sick, too.
+
+A seed means another story once the generator changes: what matters most has a scene of its own in ``test_findings.py``.
 """
 
 REGRESSIONS: dict[int, str] = {
@@ -15,4 +16,9 @@ REGRESSIONS: dict[int, str] = {
     2059: "the simulation emptied bins by the node's clock, which steps; agents count the time that they saw pass",
     509605303: "as 1098, after a first commit",
     2959572445: "an answer that was long on its way told an old uptime, and every order was refused from then on",
+}
+
+WITH_DISKS: dict[int, str] = {
+    16: "the simulation judged a drop by a map that strict balancing had written ahead of its data since",
+    3122100587: "a quiet group was called stable beside a failing disk: the planner's quick look did not see it",
 }

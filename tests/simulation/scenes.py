@@ -98,9 +98,14 @@ class Scene:
         await self.until_well()
 
 
-def play(story: Story, nodes: int = 3, operators: int = 1, limits: Limits | None = None) -> World:
-    """Play it on so many nodes; ``limits``: what operators are told, if not the usual."""
+def play(
+    story: Story, nodes: int = 3, operators: int = 1, limits: Limits | None = None, with_disks: bool = False
+) -> World:
+    """Play it on so many nodes; ``limits``: what operators are told, if not the usual. ``with_disks``: agents report
+    which disk they have, and how it is.
+    """
     cluster = new_cluster(SEED, operators)
+    cluster.world.tells_disks_apart = with_disks
     cluster.world.limits = limits or cluster.world.limits
     scene = Scene(cluster)
     for _ in range(nodes):

@@ -92,17 +92,18 @@ def new_cluster(seed: int, operators: int = 1) -> Cluster:
     return cluster
 
 
-def tell(seed: int, faults: int = FAULTS) -> World:
-    """The story of a seed, with so many faults: with fewer it begins alike.
+def tell(seed: int, faults: int = FAULTS, with_disks: bool = False) -> World:
+    """The story of a seed, with so many faults: with fewer it begins alike. ``with_disks``: disks get sick, too.
 
     Raises:
         AssertionError: what must never happen did, or all did not become well; with the timeline.
     """
     cluster = new_cluster(seed, operators=Random(seed).choice([1, 1, 2]))
+    cluster.world.tells_disks_apart = with_disks
     try:
         cluster.run(_story(cluster, faults))
     except AssertionError as error:
-        command = f"SEED={seed} FAULTS={faults} make simulate"
+        command = f"SEED={seed} FAULTS={faults}{' DISKS=1' if with_disks else ''} make simulate"
         lines = [f"SEED={seed}: {error}", *map(str, cluster.world.timeline), f"replay: {command}"]
         raise AssertionError("\n".join(lines)) from error
     finally:
@@ -110,11 +111,11 @@ def tell(seed: int, faults: int = FAULTS) -> World:
     return cluster.world
 
 
-def shortest(seed: int) -> str:
+def shortest(seed: int, with_disks: bool = False) -> str:
     """What goes wrong with a seed that fails, with as few faults as it takes."""
     for faults in range(FAULTS + 1):
         try:
-            tell(seed, faults)
+            tell(seed, faults, with_disks)
         except AssertionError as error:
             return str(error)
     return f"SEED={seed} does not fail"

@@ -8,10 +8,11 @@ import os
 
 import pytest
 
-from .regressions import REGRESSIONS
+from .regressions import REGRESSIONS, WITH_DISKS
 from .story import tell
 
 DEFAULT_SEEDS = "0-119"
+SEEDS_WITH_DISKS = range(40)
 
 
 def seeds() -> list[int]:
@@ -30,3 +31,15 @@ def test_no_harm_and_all_well_in_the_end(seed: int) -> None:
 def test_what_was_found_once_stays_mended(seed: int) -> None:
     """Every seed that ever found something."""
     tell(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS_WITH_DISKS)
+def test_no_harm_and_all_well_in_the_end_with_sick_disks(seed: int) -> None:
+    """Also disks that are read-only, failing, pulled out, swapped, put back, or sick and well by turns."""
+    tell(seed, with_disks=True)
+
+
+@pytest.mark.parametrize("seed", WITH_DISKS)
+def test_what_sick_disks_found_once_stays_mended(seed: int) -> None:
+    """Every seed that ever found something."""
+    tell(seed, with_disks=True)

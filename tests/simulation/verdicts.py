@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colocation.kube.api import GROUPS, NODES
+from colocation.model.conditions import Reason
 from colocation.model.names import ANNOTATION_MARKED_UNSTABLE, LEASE_DURATION_SECONDS
 
 from .disks import File
@@ -171,6 +172,10 @@ class Verdicts:
             return f"{node} is gone"
         if not machine.is_up:
             return f"{node} is down"
+        if machine.disk.fault in (Reason.DISK_MISSING, Reason.DISK_FAILING):
+            return f"the disk of {node} is sick: {machine.disk.fault}"
+        if self._world.has_other_disk(node):
+            return f"{node} has another disk"
         shown = self._world.api.find(NODES, "", node)
         if shown is None or shown["status"]["conditions"][0]["status"] != "True":
             return f"{node} is not ready"

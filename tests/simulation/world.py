@@ -9,6 +9,7 @@ from typing import Any
 
 from colocation.kube.api import GROUPS, NAMESPACES, NODES, PODS, TABLES
 from colocation.model.names import (
+    ANNOTATION_ACCEPTED_DISK,
     ANNOTATION_RECOVERS,
     APP_NAME,
     LABEL_COMPONENT,
@@ -40,6 +41,7 @@ GroupKey = tuple[str, str]
 class Machine:
     """A node. ``down_since``: by virtual time, None while it runs. ``sick``: every clone to it fails.
 
+    ``shelf``: the disk that lay here before somebody put in another one.
     ``holds_jobs``: no Job starts there: its image cannot be pulled, or no room is left for the pod.
     """
 
@@ -50,6 +52,7 @@ class Machine:
     down_since: float | None = None
     sick: bool = False
     holds_jobs: bool = False
+    shelf: Disk | None = None
 
     @property
     def is_up(self) -> bool:
@@ -79,9 +82,13 @@ class Limits:
 
 
 class World:
-    """Everything but operators, loaders and users."""
+    """Everything but operators, loaders and users.
+
+    ``tells_disks_apart``: agents report which disk they have, and how it is; set before there are nodes.
+    """
 
     def __init__(self, loop: VirtualLoop, random: Random) -> None:
+        self.tells_disks_apart = False
         self.loop = loop
         self.random = random
         self.limits = Limits()
@@ -119,12 +126,44 @@ class World:
         name = f"node-{self.number()}"
         wall = WallClock(self.loop)
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(self.api_wall.now())}
-        disk = Disk(name, self.manifests, wall.seconds, lambda: self._ring(name))
+        disk = self.new_disk(name, wall)
         labels = {LABEL_ZONE: zone, "kubernetes.io/hostname": name, **(labels or {})}
         self.machines[name] = Machine(name, disk, wall, AgentProcess(self, disk, "", 0))
         self.api.add(NODES, "", {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [ready]}})
         self.start_agent_pod(name)
         return name
+
+    def new_disk(self, node: str, wall: WallClock) -> Disk:
+        """An empty one for a node."""
+        disk = Disk(node, self.manifests, wall.seconds, lambda: self._ring(node))
+        disk.id = f"{self.number():016x}" if self.tells_disks_apart else ""
+        return disk
+
+    def put_in(self, node: str, disk: Disk) -> None:
+        """Another disk, on which the agent starts again; the copies on the one before are away."""
+        machine = self.machines[node]
+        self.lose(file for file in machine.disk.files() if machine.disk.holds(file) and not disk.holds(file))
+        machine.shelf, machine.disk = machine.disk, disk
+        self._start_process(machine, machine.agent.address)
+
+    def has_other_disk(self, node: str) -> bool:
+        """Whether groups know another disk of the node than lies there, and nobody has accepted that one."""
+        body, disk_id = self.api.find(NODES, "", node), self.machines[node].disk.id
+        if body is None or not disk_id:
+            return False
+        uid, accepted = body["metadata"]["uid"], body["metadata"].get("annotations", {}).get(ANNOTATION_ACCEPTED_DISK)
+        known = {
+            one["disk"]
+            for group in self.api.peek(GROUPS)
+            for one in group.get("status", {}).get("disks", ())
+            if one["node"] == node and uid.startswith(one["nodeUid"])
+        }
+        return bool(known) and disk_id not in known and disk_id != accepted
+
+    def accept_disk(self, node: str) -> None:
+        """`colocation accept-disk`: the disk that lies there is to stay."""
+        patch = {"metadata": {"annotations": {ANNOTATION_ACCEPTED_DISK: self.machines[node].disk.id}}}
+        self.api.merge(NODES, "", node, patch)
 
     def start_agent_pod(self, node: str) -> None:
         """A new pod of the node's agent, at a new address."""

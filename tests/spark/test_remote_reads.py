@@ -1,5 +1,6 @@
 """Executors without a local replica read from other nodes' agents, as long as one live replica is left."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from colocation.agent.read_requests import ReadRequests
 from colocation.model.names import table_directory
 from colocation.spark import count_exchanges, read_metrics, register
 from tests.spark.conftest import add_table
@@ -47,6 +49,26 @@ def test_one_live_replica_is_enough(away: SparkSession, agents: LoopbackAgents) 
     """With a node down each of its buckets is read from the other one."""
     agents.stop("node-1")
     assert tuple(away.sql(JOIN).collect()[0]) == (600, 0)
+
+
+def test_files_that_are_shortened_while_they_are_sent_change_no_answer(
+    away: SparkSession, agents: LoopbackAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file of one node loses its half once its agent has allowed to send it: the other replica gives the rest."""
+    allowed, shortened = ReadRequests._allowed, set()
+
+    def shortening(requests: ReadRequests, request: object, user: str, known: object, place: str) -> bytes:
+        answer = allowed(requests, request, user, known, place)  # type: ignore[arg-type]
+        file = requests._node.root.path / known.path  # type: ignore[attr-defined]
+        if requests._node.settings.node == "node-1" and "/data/" in str(file) and file not in shortened:
+            os.truncate(file, file.stat().st_size // 2)
+            shortened.add(file)
+        return answer
+
+    monkeypatch.setattr(ReadRequests, "_allowed", shortening)
+    for _ in range(3):
+        assert tuple(away.sql(JOIN).collect()[0]) == (600, 0)
+    assert shortened
 
 
 def test_without_a_replica_the_error_names_what_was_tried(away: SparkSession, agents: LoopbackAgents) -> None:

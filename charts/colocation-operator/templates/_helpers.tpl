@@ -71,6 +71,11 @@ prometheus.io/path: /metrics
 {{- end }}
 {{- end }}
 
+{{/* A whole number, or nothing for null: as programs read it from a variable. */}}
+{{- define "colocation.optionalInteger" -}}
+{{- if not (kindIs "invalid" .) }}{{ int64 . }}{{ end }}
+{{- end }}
+
 {{/* cert-manager puts the CA into webhook configurations that have this annotation. */}}
 {{- define "colocation.webhookAnnotations" -}}
 {{- if .Values.webhooks.certificate.certManager.enabled -}}

@@ -6,7 +6,7 @@ removed, hashed, found damaged or announced by a clone, when a look at its folde
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from colocation.model.agent import AgentReport, CloneProgress, DiskReport, TableReference, TableReport
@@ -42,11 +42,14 @@ class _Known:
 
 @dataclass(frozen=True)
 class NodePart:
-    """All of a report but its tables. ``unknown``: '<namespace>/<directory>' of folders that are not asked about."""
+    """All of a report but its tables.
+
+    ``unknown``: '<namespace>/<directory>' of folders that are not asked about -> bytes.
+    """
 
     disk: Disk
     health: DiskReport
-    unknown: tuple[str, ...]
+    unknown: Mapping[str, int]
     recycled: tuple[str, ...]
     clones: tuple[CloneProgress, ...]
 
@@ -114,7 +117,7 @@ class Answers:
         self._notice_announcements()
         part = self._node_part({key_of(reference) for reference in tables})
         report = self._report(part, self._inventory.report(tables), uptime_seconds)
-        return report if with_tables else report.model_copy(update={"unknown_directories": ()})
+        return report if with_tables else report.model_copy(update={"unknown_directories": (), "unknown_bytes": {}})
 
     def _notice_announcements(self) -> None:
         for table in take_announced(self._root):
@@ -141,7 +144,7 @@ class Answers:
         placed = set(self._root.tables())
         recycled = {one.table for one in recycled_tables(self._root)}
         placed |= set(self._root.tables())
-        unknown = tuple(name for name in map(str, sorted(placed)) if name not in named)
+        unknown = {str(one): self._inventory.table(one).size_bytes() for one in sorted(placed) if str(one) not in named}
         bin_names = tuple(map(str, sorted(recycled)))
         return NodePart(self._root.disk(), self._disk_report(), unknown, bin_names, read_progress(self._root))
 
@@ -176,7 +179,8 @@ class Answers:
             free_bytes=part.disk.free_bytes,
             disk=part.health,
             tables=tables,
-            unknown_directories=part.unknown,
+            unknown_directories=tuple(part.unknown),
+            unknown_bytes=dict(part.unknown),
             recycled_directories=part.recycled,
             clones=part.clones,
         )

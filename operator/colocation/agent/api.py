@@ -117,11 +117,12 @@ class AgentApi:
             self._gate.check_clone(identity, table, paths)
 
         check()
+        pace = node.clone_pace.wait if self._gate.is_clone(identity) else None
         match (request.method, *action):
             case "GET", "manifests":
                 return Access("list"), lambda: tables.manifests(node, table)
             case "POST", "files":
-                return _on(table, "get"), lambda: files.get_files(node, request, user, table, check)
+                return _on(table, "get"), lambda: files.get_files(node, request, user, table, check, pace)
             case "POST", "verify":
                 return _on(table, "get"), lambda: tables.verify(node, request, user, table)
             case "POST", "damage":

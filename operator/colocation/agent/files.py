@@ -1,7 +1,7 @@
 """A file that is known to be right, opened; and several small files in one answer."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
@@ -30,10 +30,12 @@ async def get_files(
     user: str,
     table: TablePath,
     check: Callable[[Iterable[str]], None],
+    pace: Callable[[int], Awaitable[None]] | None = None,
 ) -> web.StreamResponse:
     """Several small files in one answer. One that cannot be given is said so in its place.
 
-    ``check`` refuses files that the caller may not have although they may have the table.
+    ``check`` refuses files that the caller may not have although they may have the table; ``pace`` waits until so many
+    bytes may be sent.
     """
     asked = await parsed_body(request, FilesRequest)
     check(asked.paths)
@@ -41,17 +43,23 @@ async def get_files(
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
     async with node.batches.turn(user):
         with node.transfer():
-            await _send_frames(node, request, response, targets)
+            await _send_frames(node, request, response, targets, pace)
     await response.write_eof()
     return response
 
 
 async def _send_frames(
-    node: NodeState, request: web.Request, response: web.StreamResponse, targets: list[FileTarget]
+    node: NodeState,
+    request: web.Request,
+    response: web.StreamResponse,
+    targets: list[FileTarget],
+    pace: Callable[[int], Awaitable[None]] | None,
 ) -> None:
     await response.prepare(request)
     while targets:
         block = await node.run(_frames, node, targets)
+        if pace is not None:
+            await pace(len(block))
         await response.write(block)
         node.metrics.served_bytes.inc(len(block))
 

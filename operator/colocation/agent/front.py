@@ -117,6 +117,8 @@ async def running_front(settings: Settings, folder: Path, sent: Lines, errors: L
             health_addresses=[_address_of(one) for one in health_sockets],
             workers=min(os.cpu_count() or 1, MAX_WORKERS),
             descriptors=min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], MAX_DESCRIPTORS),
+            max_requests=settings.max_requests,
+            max_requests_per_address=settings.max_requests_per_address,
             is_root=os.geteuid() == 0,
         )
         process = _started(configuration, [*sockets, *health_sockets])

@@ -26,10 +26,6 @@ RELOAD_SECONDS = 3600
 """After a renewal of the certificate, running requests may take so long to end."""
 MAX_CONNECTIONS = 16384
 """Per worker. Those that have sent nothing yet give way to new ones when there are more."""
-MAX_REQUESTS = 2048
-"""Being served at once."""
-MAX_REQUESTS_OF_ADDRESS = 512
-"""Of one client address: behind a host port that may be a whole node."""
 MAX_PROBES = 64
 MAX_PROBES_PER_SECOND = 50
 """Of one address, on the health port, which asks for no token."""
@@ -200,7 +196,11 @@ _STATUSES = {494: 431, 497: 400, 403: 404, 502: 503, 504: 503}
 
 @dataclass(frozen=True)
 class FrontConfiguration:
-    """``addresses`` and ``health_addresses`` as ``listen`` takes them. ``folder`` holds the agent's unix sockets."""
+    """``addresses`` and ``health_addresses`` as ``listen`` takes them. ``folder`` holds the agent's unix sockets.
+
+    ``max_requests`` are served at once, ``max_requests_per_address`` of one client address: behind a host port that may
+    be a whole node.
+    """
 
     folder: Path
     data_root: Path
@@ -210,6 +210,8 @@ class FrontConfiguration:
     health_addresses: Sequence[str]
     workers: int
     descriptors: int
+    max_requests: int
+    max_requests_per_address: int
     is_root: bool = False
 
     def text(self) -> str:
@@ -232,8 +234,8 @@ class FrontConfiguration:
             work_seconds=WORK_SECONDS,
             probe_rate=MAX_PROBES_PER_SECOND,
             probes=MAX_PROBES,
-            requests=MAX_REQUESTS,
-            address_requests=MAX_REQUESTS_OF_ADDRESS,
+            requests=self.max_requests,
+            address_requests=self.max_requests_per_address,
             body_bytes=MAX_BODY_BYTES,
             request_header=REQUEST_HEADER,
             peer_header=PEER_HEADER,

@@ -1,10 +1,13 @@
-"""What the front's error log tells: the disk failed under a file, a worker was killed; all else is only logged."""
+"""What the front's error log tells: a file could not be read, or ended too early; a worker was killed; all else is only
+logged.
+"""
 
 import asyncio
 import logging
 import re
 
 from colocation.storage.errors import InvalidPath, StorageError
+from colocation.storage.folders import UNREADABLE_MEDIUM
 
 from .damage import DamageChecks
 from .errors import Refusal
@@ -15,12 +18,16 @@ MAX_LOGGED_AT_ONCE = 20
 """Of the lines that come together: a flood of requests makes no flood of lines."""
 
 _LINE = re.compile(r"\S+ \S+ \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?(?P<message>.*)")
-_UNREADABLE = re.compile(
-    r"""(?:sendfile\(\)|pread\(\)|preadv\(\)|read\(\)|open\(\)|openat\(\))[ ](?:"[^"]*"[ ])?failed[ ]
-    \((?:5|117):[^,]*\).*,[ ]request:[ ]"GET[ ](?P<target>/v1/files/[^ "]+)[ ]HTTP/""",
+_NUMBERS = "|".join(str(number) for number in sorted(UNREADABLE_MEDIUM))
+_SUSPICIOUS = re.compile(
+    rf"""(?:
+        (?:sendfile|pread|preadv|read|open|openat|fstat|fstatat)\(\)[ ](?:"[^"]*"[ ])?failed[ ]\((?:{_NUMBERS}):[^,]*\)
+        |(?:pread|preadv|read)\(\)[ ]read[ ]only[ ]-?\d+[ ]of[ ]\d+[ ]from[ ]"[^"]*"
+        |sendfile\(\)[ ]reported[ ]that[ ]"[^"]*"[ ]was[ ]truncated[ ]at[ ]\d+
+    ).*,[ ]request:[ ]"GET[ ](?P<target>/v1/files/[^ "]+)[ ]HTTP/""",
     re.VERBOSE,
 )
-"""EIO and EUCLEAN, as ``folders.UNREADABLE_MEDIUM``."""
+"""The disk fails at this place, or the file is shorter than when it was opened."""
 _LEVELS = {"info": logging.INFO, "notice": logging.INFO, "warn": logging.WARNING}
 _KILLED = re.compile(r"worker process \d+ exited on signal")
 
@@ -50,9 +57,9 @@ class FrontErrors:
     def _act_on(self, message: str) -> None:
         if _KILLED.match(message):
             self._reads.forget()
-        unreadable = _UNREADABLE.match(message)
-        if unreadable is not None:
-            check = asyncio.create_task(self._check(unreadable["target"]))
+        suspicious = _SUSPICIOUS.match(message)
+        if suspicious is not None:
+            check = asyncio.create_task(self._check(suspicious["target"]))
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)
 

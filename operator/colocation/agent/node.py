@@ -13,6 +13,7 @@ from colocation.storage.root import DataRoot
 
 from .answers import Answers
 from .bell import Bell
+from .clone_pace import ClonePace
 from .conversation import Conversation
 from .folders import NamespaceFolders
 from .metrics import Metrics
@@ -57,6 +58,7 @@ class NodeState:
         self._idle.set()
         self._other_transfers = 0
         self.reads = RunningReads(metrics, self._note_running)
+        self.clone_pace = ClonePace(settings.clone_mib_per_second)
         self._read_threads = ThreadPoolExecutor(READ_THREADS, "read")
         self._write_threads = ThreadPoolExecutor(WRITE_THREADS, "write")
         self._work_threads = ThreadPoolExecutor(WORK_THREADS, "work")

@@ -116,7 +116,9 @@ class ReadRequests:
             self._node.reads.check(identity.user)
             entry, in_memory = await self._node.run(self._looked_up, target)
             known = self._remembered(request, target, entry)
-            if not self._gate.is_clone(identity):  # what it may read differs from file to file
+            if self._gate.is_clone(identity):
+                await self._node.clone_pace.wait(_sent_bytes(request, known))
+            else:  # what a clone may read differs from file to file
                 grant = (time.monotonic() + GRANT_SECONDS, identity.user)
                 _remember(self._grants, _grant_key(request, target.table), grant, MAX_GRANTS)
             place = known.place if in_memory else COLD_PREFIX + known.place.removeprefix(DISK_PREFIX)
@@ -237,6 +239,17 @@ class _Connection(asyncio.Protocol):
         if request is not None and request.method == "HEAD" and b"X-Accel-Redirect" not in answer:
             answer = answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
         self._transport.write(answer)
+
+
+def _sent_bytes(request: ReadRequest, known: _KnownFile) -> int:
+    """What the answer will hold.
+
+    Raises:
+        Refusal: a range that is not allowed.
+    """
+    file_bytes = known.identity.bytes
+    start, end = byte_range(request.headers.get("Range"), file_bytes) or (0, file_bytes)
+    return 0 if request.method == "HEAD" else end - start
 
 
 def _grant_key(request: ReadRequest, table: TablePath) -> tuple[bytes, str, str]:

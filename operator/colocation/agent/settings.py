@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colocation.logs import LOG_FORMATS
+from colocation.model.clone_bandwidth import MIN_CLONE_MIB_PER_SECOND
 from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, DEFAULT_DATA_ROOT
 
 GIB = 1 << 30
@@ -21,6 +22,10 @@ class Settings:
     ``disk_headroom_fraction``: the share of the disk that uploads leave free.
 
     ``clone_account``: user name of the account of clone Jobs, which reads what its Job is for and nothing else.
+
+    ``clone_mib_per_second``: what all clones together may read of this node; None = no limit.
+
+    ``max_requests``: served at once; ``max_requests_per_address`` of them for one client address.
 
     ``require_mount_point``: the data root has to be a whole file system, not a folder of one.
     """
@@ -41,6 +46,9 @@ class Settings:
     log_format: str = "text"
     require_mount_point: bool = False
     clone_account: str = ""
+    clone_mib_per_second: float | None = None
+    max_requests: int = 2048
+    max_requests_per_address: int = 512
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,9 @@ _OPTIONS = (
     _Option("shutdown-seconds", "how long running requests may end at a stop", str(Settings.shutdown_seconds)),
     _Option("require-mount-point", "true: the data root must be the mount point of a disk of its own", "false"),
     _Option("clone-account", "user name of clone Jobs, system:serviceaccount:…", Settings.clone_account),
+    _Option("clone-mib-per-second", "what clones may read of this node; empty = no limit", ""),
+    _Option("max-requests", "served at once", str(Settings.max_requests)),
+    _Option("max-requests-per-address", "of one client address", str(Settings.max_requests_per_address)),
     _Option("log-format", f"how log lines look: {' or '.join(LOG_FORMATS)}", Settings.log_format),
 )
 
@@ -101,6 +112,16 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
         parser.error(f"disk-headroom-fraction {settings.disk_headroom_fraction} is not allowed; allowed: 0 to below 1")
     if min(settings.scrub_mib_per_second, settings.scrub_interval_seconds, settings.sweep_interval_seconds) <= 0:
         parser.error("scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0")
+    if settings.clone_mib_per_second is not None and not settings.clone_mib_per_second >= MIN_CLONE_MIB_PER_SECOND:
+        parser.error(
+            f"clone-mib-per-second {settings.clone_mib_per_second:g} is not allowed; allowed: "
+            f"{MIN_CLONE_MIB_PER_SECOND:g} or more, or nothing for no limit"
+        )
+    if not 1 <= settings.max_requests_per_address <= settings.max_requests:
+        parser.error(
+            f"max-requests-per-address {settings.max_requests_per_address} is not allowed; allowed: 1 to max-requests, "
+            f"{settings.max_requests}"
+        )
     if given["require_mount_point"] not in ("true", "false"):
         parser.error(f"require-mount-point {given['require_mount_point']!r} is not allowed; allowed: true, false")
     if settings.log_format not in LOG_FORMATS:
@@ -126,4 +147,7 @@ def _settings(given: Mapping[str, str]) -> Settings:
         log_format=given["log_format"],
         require_mount_point=given["require_mount_point"] == "true",
         clone_account=given["clone_account"],
+        clone_mib_per_second=float(given["clone_mib_per_second"]) if given["clone_mib_per_second"] else None,
+        max_requests=int(given["max_requests"]),
+        max_requests_per_address=int(given["max_requests_per_address"]),
     )

@@ -18,7 +18,7 @@ from .errors import (
     Unreachable,
     error_of_response,
 )
-from .stream import FileStream
+from .stream import FileStream, check_digest
 from .transport import Timeouts
 
 __all__ = [
@@ -41,5 +41,6 @@ __all__ = [
     "Unauthorized",
     "UnknownQuestion",
     "Unreachable",
+    "check_digest",
     "error_of_response",
 ]

@@ -75,7 +75,7 @@ class RangeNotSatisfiable(AgentError):
 
 
 class DigestMismatch(AgentError):
-    """422: the content that arrived does not have the digest that was announced."""
+    """422: the content that arrived does not have the digest that was announced; ``status`` 0: it arrived here."""
 
 
 class InsufficientStorage(AgentError):

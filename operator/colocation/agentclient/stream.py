@@ -1,12 +1,13 @@
 """The body of a GET as it arrives: large files never lie in memory as a whole."""
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
 from types import TracebackType
 
 import urllib3
 
-from .errors import Unreachable
+from .errors import DigestMismatch, Unreachable
 
 CHUNK_BYTES = 1 << 20
 
@@ -27,7 +28,7 @@ class FileStream(contextlib.AbstractContextManager["FileStream"]):
         self.sha256 = sha256
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
-        """The content in pieces of at most ``chunk_bytes``.
+        """The content in pieces of at most ``chunk_bytes``. Whoever takes them for the whole file checks its digest.
 
         Raises:
             Unreachable: the connection was cut before the end; the pieces so far are good, ask for the rest by range.
@@ -45,8 +46,12 @@ class FileStream(contextlib.AbstractContextManager["FileStream"]):
 
         Raises:
             Unreachable: the connection was cut before the end.
+            DigestMismatch: a whole file became another one after the agent had looked at it.
         """
-        return b"".join(self.chunks())
+        content = b"".join(self.chunks())
+        if self.sha256 is not None:
+            check_digest(hashlib.sha256(content).hexdigest(), self.sha256)
+        return content
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -58,3 +63,13 @@ class FileStream(contextlib.AbstractContextManager["FileStream"]):
         if self._response.length_remaining:
             self._response.close()
         self._response.release_conn()
+
+
+def check_digest(sha256: str, wanted: str) -> None:
+    """Whether what arrived is the file that was wanted.
+
+    Raises:
+        DigestMismatch: it is not; another attempt, or another replica, may give it.
+    """
+    if sha256 != wanted:
+        raise DigestMismatch(0, "DigestMismatch", f"the content that arrived is {sha256} instead of {wanted}")

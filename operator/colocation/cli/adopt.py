@@ -18,17 +18,22 @@ from .options import Target, cluster_options, operator_namespace_option, output_
 from .output import Format, columns, size, write
 
 MAX_NAME_LENGTH = 63
+USUAL_COPIES = 2
 
 
 @dataclass
 class Adopted:
-    """One folder and what becomes of it. ``passed_over``: newer snapshots, and why each is not taken."""
+    """One folder and what becomes of it. ``passed_over``: newer snapshots, and why each is not taken.
+
+    ``is_recycled``: only a recycle bin may have all of it.
+    """
 
     folder: OrphanFolder
     chosen: OrphanSnapshot | None
     group: str = ""
     refusal: str = ""
     passed_over: list[str] = field(default_factory=list)
+    is_recycled: bool = False
 
     def to_json_dict(self) -> dict[str, object]:
         """For programs."""
@@ -37,6 +42,7 @@ class Adopted:
             "table": self.folder.table,
             "directory": self.folder.directory,
             "nodes": list(self.folder.nodes),
+            "recycledNodes": list(self.folder.recycled_nodes),
             "group": self.group,
             "adopted": not self.refusal,
             "reason": self.refusal,
@@ -49,6 +55,7 @@ class Adopted:
 @click.option("-A", "--all-namespaces", is_flag=True, help="Folders of all namespaces.")
 @click.option("--table", default=None, help="Only the folders of this table.")
 @click.option("--group", default=None, help="The group to make the tables in; default: one for each bucket key.")
+@click.option("--recycled", is_flag=True, help="Also folders that lie in the recycle bins and that no group remembers.")
 @click.option("--dry-run", is_flag=True, help="Say what would be made, and make nothing.")
 @cluster_options
 @operator_namespace_option
@@ -57,6 +64,7 @@ def adopt(
     all_namespaces: bool,
     table: str | None,
     group: str | None,
+    recycled: bool,
     dry_run: bool,
     target: Target,
     operator_namespace: str,
@@ -66,49 +74,68 @@ def adopt(
 
     Each folder that no table has becomes a table of its name, with the newest snapshot of which every bucket is whole
     on some node. The operator then brings the files in. Nothing is copied or deleted by this command.
+
+    A folder in the recycle bins was dropped by somebody, or recycled before the objects were missed. It is listed; with
+    --recycled it is adopted with its newest snapshot, which is committed once the operator finds every bucket whole.
     """
     cluster = target.open()
     found = fetch_orphans(cluster.connection, operator_namespace).folders
     wanted = [one for one in found if all_namespaces or one.namespace == cluster.namespace]
     wanted = [one for one in wanted if table in (None, one.table)]
-    plans = _plans(wanted, group)
+    plans = _plans(wanted, group, recycled)
     for plan in plans:
         if not plan.refusal and not dry_run:
             plan.refusal = _refused(cluster, plan, _replicas(plan, plans))
     write([one.to_json_dict() for one in plans], _text(plans, dry_run), output)
-    if plans and all(one.refusal for one in plans):
+    if any(not one.is_recycled for one in plans) and all(one.refusal for one in plans):
         raise CommandFailed("no table was adopted")
 
 
-def _plans(folders: Iterable[OrphanFolder], group: str | None) -> list[Adopted]:
-    """One per folder. Of several folders of one table's name, the newest snapshot wins; the others stay as they are."""
-    plans = [_plan(folder, group) for folder in folders]
+def _plans(folders: Iterable[OrphanFolder], group: str | None, recycled: bool) -> list[Adopted]:
+    """One per folder. Of several folders of one table's name, the newest snapshot wins; the others stay as they are.
+
+    One that is whole in its place wins over one that lies in the bins.
+    """
+    plans = [_plan(folder, group, recycled) for folder in folders]
     best: dict[tuple[str, str], Adopted] = {}
     for plan in plans:
         key = (plan.folder.namespace, plan.folder.table)
         other = best.get(key)
-        if plan.chosen and (other is None or _age(plan) > _age(other)):
+        if plan.chosen and (other is None or _rank(plan) > _rank(other)):
             best[key] = plan
     for plan in plans:
         winner = best.get((plan.folder.namespace, plan.folder.table))
         if not plan.refusal and plan is not winner and winner is not None:
-            plan.refusal = f"folder {winner.folder.directory} has a newer snapshot of the same table"
+            how = "has a newer snapshot" if winner.is_recycled == plan.is_recycled else "that is in its place has one"
+            plan.refusal = f"folder {winner.folder.directory} {how} of the same table"
     return plans
 
 
-def _age(plan: Adopted) -> tuple[str, int]:
+def _rank(plan: Adopted) -> tuple[bool, str, int]:
     assert plan.chosen is not None
-    return plan.chosen.snapshot.committed_at, plan.chosen.snapshot.id
+    return not plan.is_recycled, plan.chosen.snapshot.committed_at, plan.chosen.snapshot.id
 
 
-def _plan(folder: OrphanFolder, group: str | None) -> Adopted:
+def _plan(folder: OrphanFolder, group: str | None, recycled: bool) -> Adopted:
     chosen = folder.chosen
+    if chosen is None and folder.recycled_nodes and folder.snapshots:
+        return _plan_of_recycled(folder, folder.snapshots[0], group, recycled)
     newer = [one for one in folder.snapshots if chosen is None or one.snapshot.id > chosen.snapshot.id]
     passed_over = [f"snapshot {one.snapshot.id}: {_why_not(one)}" for one in newer if one is not chosen]
     if chosen is None:
         problem = folder.problem or "no snapshot is whole; nodes that are away may have the rest"
         return Adopted(folder, None, refusal=problem, passed_over=passed_over)
     return Adopted(folder, chosen, group or group_name(chosen.table_schema), passed_over=passed_over)
+
+
+def _plan_of_recycled(folder: OrphanFolder, newest: OrphanSnapshot, group: str | None, recycled: bool) -> Adopted:
+    """Nobody can say what of it is whole before it is back in its place."""
+    listed = ", ".join(folder.recycled_nodes)
+    if not recycled:
+        refusal = f"it lies in the recycle bin of {listed}; unless somebody dropped it for good: --recycled"
+        return Adopted(folder, None, refusal=refusal, is_recycled=True)
+    note = f"snapshot {newest.snapshot.id} comes from the recycle bin of {listed}; nobody has looked at its files yet"
+    return Adopted(folder, newest, group or group_name(newest.table_schema), passed_over=[note], is_recycled=True)
 
 
 def _why_not(snapshot: OrphanSnapshot) -> str:
@@ -131,9 +158,13 @@ def group_name(schema: RecycledSchema) -> str:
 
 
 def _replicas(plan: Adopted, plans: Sequence[Adopted]) -> int:
-    """As many as the tables of the group have copies."""
+    """As many as the tables of the group have copies; of one in the recycle bins nobody has counted them."""
     key = (plan.folder.namespace, plan.group)
-    copies = [one.chosen.copies for one in plans if one.chosen and (one.folder.namespace, one.group) == key]
+    copies = [
+        min(USUAL_COPIES, len(one.folder.nodes)) if one.is_recycled else one.chosen.copies
+        for one in plans
+        if one.chosen and (one.folder.namespace, one.group) == key
+    ]
     return min(MAX_REPLICAS, max([1, *copies]))
 
 

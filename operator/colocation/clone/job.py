@@ -20,12 +20,12 @@ from colocation.storage.errors import ManifestMissing, NoRoom
 from colocation.storage.held_files import unheld_files
 from colocation.storage.incoming import remove_clone
 from colocation.storage.inventory import Inventory
-from colocation.storage.pace import MIB, Pace
 from colocation.storage.paths import TablePath, table_path
 from colocation.storage.root import DataRoot
 from colocation.storage.wanted import WantedFile
 
 from .errors import CloneFailed
+from .pace import ClonePace
 from .progress import Progress
 from .pull import PulledFile, Puller
 from .pull_small import SmallFilesPuller
@@ -60,9 +60,8 @@ class CloneJob:
         self._root = root
         self._inventory = Inventory(root)
         self._folder = clone_directory(spec.namespace, spec.group, spec.bucket).split("/")
-        rate = spec.max_bandwidth_mib_per_second
         self._stop = threading.Event()
-        self._pace = Pace(None if rate is None else rate * MIB, self._stop)
+        self._pace = ClonePace(spec, root, self._stop)
         self._sources = Sources(spec.sources, connect)
         self._snapshots = _snapshots(spec)
 
@@ -73,9 +72,10 @@ class CloneJob:
             CloneFailed: it is not complete; the next run goes on where this one ended.
         """
         try:
-            self._pull_manifests()
-            missing = self._missing()
-            pulled = self._pull_files(missing)
+            with self._pace:
+                self._pull_manifests()
+                missing = self._missing()
+                pulled = self._pull_files(missing)
             still_missing = self._unheld([file for file in missing if file.required])
         except NoRoom as error:
             raise CloneFailed(Reason.INSUFFICIENT_SPACE, str(error)) from error
@@ -93,8 +93,11 @@ class CloneJob:
         remove_clone(self._root, self._spec.namespace, self._spec.group, self._spec.bucket)
         return pulled
 
+    def _puller(self, advance: Callable[[int], None]) -> Puller:
+        return Puller(self._root, self._folder, self._sources, self._pace, advance, self._pace.piece_bytes)
+
     def _pull_manifests(self) -> None:
-        puller = Puller(self._root, self._folder, self._sources, self._pace, lambda _bytes: None)
+        puller = self._puller(lambda _bytes: None)
         for table, sha256, required in self._snapshots:
             if self._inventory.table(table).wanted(sha256) is None:
                 pull_one(puller, PulledFile(table, manifest_path(sha256), sha256, None, required))
@@ -133,7 +136,7 @@ class CloneJob:
         """Pull the files; how many."""
         bytes_total = sum(file.bytes or 0 for file in missing)
         progress = Progress(self._root, self._spec, bytes_total)
-        puller = Puller(self._root, self._folder, self._sources, self._pace, progress.add)
+        puller = self._puller(progress.add)
         resumed_bytes = sum(puller.received_bytes(file) for file in missing)
         free_bytes = self._root.disk().free_bytes
         if bytes_total - resumed_bytes > free_bytes:

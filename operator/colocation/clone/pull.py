@@ -46,6 +46,7 @@ class Puller:
         sources: where to pull from.
         pace: called with the number of bytes received; may wait or raise.
         advance: called with the change of the number of bytes that are done.
+        piece_bytes: so much of a file is asked for at a time; None = all that is left of it.
     """
 
     def __init__(
@@ -55,12 +56,14 @@ class Puller:
         sources: Sources,
         pace: Callable[[int], None],
         advance: Callable[[int], None],
+        piece_bytes: int | None = None,
     ) -> None:
         self._root = root
         self._folder = (*folder, "files")
         self._sources = sources
         self._pace = pace
         self._advance = advance
+        self._piece_bytes = piece_bytes
 
     def pull(self, file: PulledFile, turn: int = 0) -> None:
         """Publish the file, over a damaged one if need be.
@@ -111,9 +114,19 @@ class Puller:
             return f"the content that arrived is {entry.sha256} instead of {file.sha256}"
 
     def _receive(self, file: PulledFile, source: Source, incoming: IncomingFile) -> None:
+        if self._piece_bytes is None or file.bytes is None:
+            self._receive_piece(file, source, incoming, None)
+            return
+        start = -1
+        while start < incoming.received_bytes < file.bytes:  # a source that gives nothing gets no second chance here
+            start = incoming.received_bytes
+            self._receive_piece(file, source, incoming, min(start + self._piece_bytes, file.bytes))
+
+    def _receive_piece(self, file: PulledFile, source: Source, incoming: IncomingFile, end: int | None) -> None:
+        """Go on after what is there, up to but without ``end``; None = to the end of the file."""
         namespace, directory = file.table
         start = incoming.received_bytes or None
-        with source.client.get_file(namespace, directory, file.path, start) as stream:
+        with source.client.get_file(namespace, directory, file.path, start, end) as stream:
             for chunk in stream.chunks(CHUNK_BYTES):
                 self._pace(len(chunk))
                 incoming.write(chunk)

@@ -59,10 +59,11 @@ class SmallFilesPuller:
                     failure = frame.failure or self._take(batch, left, frame.path, frame.content)
                     if failure:
                         _log.warning("%s of %s from %s: %s", frame.path, table, source.node, failure)
+                    else:
+                        self._advance(len(frame.content))
             except AgentError as error:
                 _log.warning("%d files of %s from %s: %s", len(left), table, source.node, error)
             batch.publish(self._syncs)
-        self._advance(sum(file.bytes or 0 for file in files if file.path not in left))
         return list(left.values())
 
     def _take(self, batch: IncomingBatch, left: dict[str, PulledFile], path: str, content: bytes) -> str:

@@ -28,7 +28,8 @@ async def orphans_of(observation: Observation, connect: Callable[[str], AgentCli
 
     async def look(path: str, agents: Mapping[str, str]) -> OrphanFolder:
         async with limit:
-            return await asyncio.to_thread(_looked_at, path, agents, connect)
+            folder = await asyncio.to_thread(_looked_at, path, agents, connect)
+        return folder.model_copy(update={"recycled_nodes": recycled_nodes(observation, path)})
 
     found = orphan_paths(observation)
     return Orphans(folders=tuple(await asyncio.gather(*(look(path, found[path]) for path in sorted(found)))))
@@ -48,6 +49,16 @@ def orphan_paths(observation: Observation) -> dict[str, dict[str, str]]:
             if path not in known:
                 found.setdefault(path, {})[node] = url
     return found
+
+
+def recycled_nodes(observation: Observation, path: str) -> tuple[str, ...]:
+    """The nodes that have this folder in their recycle bin, and not in its place."""
+    reports = {node: view.report for node, view in observation.agent_views.items() if view.report}
+    return tuple(
+        node
+        for node, report in sorted(reports.items())
+        if path in report.recycled_directories and path not in report.unknown_directories
+    )
 
 
 def _looked_at(path: str, agents: Mapping[str, str], connect: Callable[[str], AgentClient]) -> OrphanFolder:

@@ -157,7 +157,8 @@ class Reconciler:
         decision = await self._strategy.decide(
             partial(decide, observation, self._evidence, self._settings.policy, collect, self._memo)
         )
-        if decision.withheld and (last is None or last.decision.withheld != decision.withheld):
+        known = last.decision.withheld.message if last and last.decision.withheld else ""
+        if decision.withheld and decision.withheld.message != known:
             logger.warning("%s: %s", Reason.TOO_MANY_DELETIONS, decision.withheld.message)
         self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
         self._evidence = self._evidence.after(observation, _all_actions(decision))

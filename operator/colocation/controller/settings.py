@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 from ..logs import LogFormat
 from ..manifests.clone_job import CloneJobSettings
 from ..model.base import Frozen
+from ..model.clone_bandwidth import MIN_CLONE_MIB_PER_SECOND, CloneBandwidth
 from ..model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from ..model.snapshot import Limits
 from ..reconcile.policy import Policy
@@ -40,6 +41,12 @@ class Settings(Frozen):
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
     clone_deadline_seconds: int = Field(180, ge=1)
+    clone_mib_per_second_per_node: float | None = Field(
+        None, ge=MIN_CLONE_MIB_PER_SECOND, description="What clones may write to a node, and read from it."
+    )
+    clone_mib_per_second_per_cluster: float | None = Field(
+        None, ge=MIN_CLONE_MIB_PER_SECOND, description="What all clones may copy."
+    )
     disk_headroom_fraction: float = Field(0.10, ge=0, lt=1)
     agent_grace_seconds: float = Field(30, ge=0)
     inventory_seconds: float = Field(5, gt=0, description="The longest time between two passes.")
@@ -72,6 +79,10 @@ class Settings(Frozen):
             max_concurrent_clones_per_node=self.max_concurrent_clones_per_node,
             disk_headroom_fraction=self.disk_headroom_fraction,
             clone_deadline_seconds=self.clone_deadline_seconds,
+            clone_bandwidth=CloneBandwidth(
+                per_node_mib_per_second=self.clone_mib_per_second_per_node,
+                per_cluster_mib_per_second=self.clone_mib_per_second_per_cluster,
+            ),
         )
 
     @property

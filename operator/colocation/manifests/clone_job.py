@@ -32,6 +32,8 @@ ANNOTATION_FAILURES = "colocation.dev/failures"
 """Failed attempts before this one: the Job carries it, so that a restarted operator goes on counting."""
 
 ACTIVE_DEADLINE_SECONDS = 6 * 3600
+PACED_DEADLINE_SECONDS = 30 * 86400
+"""Of a clone with a limited bandwidth: it may take long. One that does not advance is ended within minutes anyway."""
 TTL_AFTER_FINISHED_SECONDS = 3600
 """Longer than every back-off, as a failed Job is the memory of its failures."""
 TOKEN_LIFETIME_SECONDS = 3600
@@ -73,6 +75,7 @@ def clone_job(name: str, spec: CloneSpec, source: str | None, failures: int, set
         ANNOTATION_FAILURES: str(failures),
         **({ANNOTATION_SOURCE: source} if source else {}),
     }
+    is_paced = spec.max_bandwidth_mib_per_second is not None or spec.max_node_bandwidth_mib_per_second is not None
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -81,7 +84,7 @@ def clone_job(name: str, spec: CloneSpec, source: str | None, failures: int, set
         },
         "spec": {
             "backoffLimit": 0,
-            "activeDeadlineSeconds": ACTIVE_DEADLINE_SECONDS,
+            "activeDeadlineSeconds": PACED_DEADLINE_SECONDS if is_paced else ACTIVE_DEADLINE_SECONDS,
             "ttlSecondsAfterFinished": TTL_AFTER_FINISHED_SECONDS,
             "template": {"metadata": {"labels": labels}, "spec": _pod_spec(spec, settings)},
         },

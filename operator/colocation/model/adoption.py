@@ -45,6 +45,7 @@ class OrphanSnapshot(Observed):
 class OrphanFolder(Observed):
     """A table's folder that no table has. ``nodes``: where it lies; ``snapshots``: the newest first.
 
+    ``recycled_nodes``: those of the nodes where it lies in the recycle bin; nobody looks at the files there.
     ``problem``: why nothing can be made of it, or of a node's part of it; empty = nothing is in the way.
     """
 
@@ -52,6 +53,7 @@ class OrphanFolder(Observed):
     directory: str
     table: str
     nodes: tuple[str, ...]
+    recycled_nodes: tuple[str, ...] = ()
     snapshots: tuple[OrphanSnapshot, ...] = ()
     problem: str = ""
 

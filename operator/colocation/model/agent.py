@@ -168,6 +168,9 @@ class AgentReport(Observed):
     unknown_directories: tuple[str, ...] = Field(
         (), description="'<namespace>/<table>-<uid8>' that lie here and that the question does not name."
     )
+    unknown_bytes: dict[str, int] = Field(
+        default_factory=dict, description="Of each unknown directory the bytes of its data files, as of the last look."
+    )
     recycled_directories: tuple[str, ...] = Field((), description="'<namespace>/<directory>' in the recycle bin.")
     clones: tuple[CloneProgress, ...] = ()
 

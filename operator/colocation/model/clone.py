@@ -26,7 +26,10 @@ class CloneSpec(Frozen):
     target: str = Field(description="The node on which the Job runs.")
     tables: tuple[TableReference, ...]
     sources: tuple[CloneSource, ...] = Field(min_length=1)
-    max_bandwidth_mib_per_second: float | None = Field(None, gt=0)
+    max_bandwidth_mib_per_second: float | None = Field(None, gt=0, description="Of this Job; null = no limit.")
+    max_node_bandwidth_mib_per_second: float | None = Field(
+        None, gt=0, description="Of all clones that write to the target; they share it. Null = no limit."
+    )
     disk_id: str = Field("", description="Of the target's data root; nothing is written to another disk. Empty = any.")
 
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from .agent import ReplicaState
 from .base import Frozen
+from .clone_bandwidth import CloneBandwidth
 from .conditions import Reason
 from .group import BucketSequence, ColocationGroupSpec
 
@@ -32,6 +33,7 @@ class Limits(Frozen):
     clone_deadline_seconds: int = Field(
         180, ge=1, description="A clone that does not advance for so long is ended, and tried again."
     )
+    clone_bandwidth: CloneBandwidth = CloneBandwidth()
 
 
 class Node(Frozen):

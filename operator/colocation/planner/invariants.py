@@ -158,7 +158,7 @@ def _start_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
 
 
 def _limit_violations(cluster: Cluster, plan: Plan) -> Iterator[Violation]:
-    """Clones per group, clones per node and the headroom of disks hold, clones in flight counted."""
+    """Clones per group, per node and in the cluster, and the headroom of disks hold, clones in flight counted."""
     per_group: Counter[GroupKey] = Counter()
     per_node: Counter[str] = Counter()
     for clone in cluster.snapshot.clones:
@@ -180,8 +180,11 @@ def _limit_violations(cluster: Cluster, plan: Plan) -> Iterator[Violation]:
             if per_group[key] > limit:
                 yield Violation(key, move.bucket, f"{per_group[key]} clones at one time, {limit} allowed")
     limit = cluster.limits.max_concurrent_clones_per_node
+    most, total = cluster.limits.clone_bandwidth.max_clones, per_node.total()
     for node, started in starts.items():
         messages = []
+        if most is not None and total > most:
+            messages.append(f"{total} clones in the cluster at one time, {most} allowed")
         if per_node[node] > limit:
             messages.append(f"{per_node[node]} clones to node {node} at one time, {limit} allowed")
         if started_bytes[node] > max(0, cluster.room.available_bytes(node)):

@@ -255,6 +255,8 @@ def needs_nothing(cluster: Cluster, group: GroupState) -> bool:
         return False
     if len(group.map) != spec.buckets or cluster.clones.get((group.namespace, group.name)):
         return False
+    if cluster.sick_disks and not cluster.sick_disks.isdisjoint(chain.from_iterable(group.map)):
+        return False
     pool = cluster.pool(spec)
     if not _all_complete(group, pool):
         return False

@@ -1,9 +1,9 @@
 """Which moves may start now: repairs before balance, fewest live replicas first, within all limits.
 
-Limits: clones per group, clones per node (as a target, and separately as a source), room on the target's disk. Clones
-in flight count and are not started twice; a failed one waits for its time. A node on which a group's clones failed
-again and again takes none before its time, and then one at a time. A cordoned or tainted node takes only what makes its
-own replicas whole.
+Limits: clones per group, clones per node (as a target, and separately as a source), clones in the cluster (as many as
+its bandwidth allows; one of them is kept for repairs), room on the target's disk. Clones in flight count and are not
+started twice; a failed one waits for its time. A node on which a group's clones failed again and again takes none
+before its time, and then one at a time. A cordoned or tainted node takes only what makes its own replicas whole.
 """
 
 from collections import Counter
@@ -98,7 +98,8 @@ class Starter:
             move_plan.stall(move.bucket, Reason.NO_LIVE_REPLICA, f"no live node holds the bucket; node {move.to} waits")
             return False
         full = (
-            self.per_group[view.key] >= view.spec.balancing.max_concurrent_clones
+            not self.cluster.limits.clone_bandwidth.allows_another(self.receiving.total(), move.kind == "repair")
+            or self.per_group[view.key] >= view.spec.balancing.max_concurrent_clones
             or self.receiving[move.to] >= self.per_node
             or self.sending[source] >= self.per_node
         )

@@ -150,7 +150,7 @@ class DropBucket:
 class RecycleTable:
     """Move a dropped table's folder on one node into the recycle bin, unless the table turns out to exist.
 
-    ``is_explained``: a group remembers that the table was dropped.
+    ``is_explained``: a group remembers that the table was dropped. ``size_bytes``: of its files, as the agent says.
     """
 
     node: str
@@ -160,6 +160,7 @@ class RecycleTable:
     keep_seconds: int
     proof: DeletionProof
     is_explained: bool = True
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def _start(
     sources = _sources(index.observation, snapshot, facts, move, failures)
     if not sources:
         return  # the sources' agents have no address at the moment
-    limit = facts.spec.balancing.max_bandwidth_mib_per_second
+    bandwidth = snapshot.limits.clone_bandwidth
     spec = CloneSpec(
         namespace=facts.group.identity.namespace,
         group=facts.group.identity.name,
@@ -81,14 +81,17 @@ def _start(
         target=move.to,
         tables=_tables(index, facts, move),
         sources=sources,
-        max_bandwidth_mib_per_second=limit / facts.spec.balancing.max_concurrent_clones if limit else None,
+        max_bandwidth_mib_per_second=bandwidth.of_clone(facts.spec.balancing),
+        max_node_bandwidth_mib_per_second=bandwidth.per_node_mib_per_second,
         disk_id=next((node.disk_id for node in snapshot.nodes if node.name == move.to), ""),
     )
     name = clone_job_name(facts.group.identity.uid, move.bucket, move.to)
     spec = fitting(spec)
     yield StartClone(name, spec, move.source, failures, last.identity if last else None)
     attempt = f", attempt {failures + 1}" if failures else ""
-    message = f"bucket {move.bucket} to node {move.to} ({move.kind}: {move.reason}, {move.bytes} bytes){attempt}"
+    rate = spec.max_bandwidth_mib_per_second
+    pace = f", at most {rate:g} MiB/s" if rate is not None else ""
+    message = f"bucket {move.bucket} to node {move.to} ({move.kind}: {move.reason}, {move.bytes} bytes{pace}){attempt}"
     yield PostEvent(GROUP_KIND, facts.group.identity, "Normal", "CloneStarted", message)
 
 

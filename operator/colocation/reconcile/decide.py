@@ -104,6 +104,9 @@ class _Pass:
         self.jobs = self._jobs_by_group()
         self.nodes = {node.name: node for node in self.snapshot.nodes}
         self.ready = frozenset(name for name, node in self.nodes.items() if node.ready)
+        self.disk_missing = frozenset(
+            name for name, node in self.nodes.items() if node.not_ready_reason == Reason.DISK_MISSING
+        )
         self.recycled = {group.key: self._recycled(group) for group in observation.groups}
         records = chain.from_iterable(self.recycled.values())
         self.recycling = recycling(self.index, records, evidence, policy)
@@ -229,8 +232,7 @@ class _Pass:
 
     def _disks_of(self, group: ObservedGroup, rows: BucketSequence) -> tuple[RememberedDisk, ...]:
         placed = {node for row in rows for node in row}
-        missing = {name for name, node in self.nodes.items() if node.not_ready_reason == Reason.DISK_MISSING}
-        return next_disks(group.status.disks, placed, self.observation, missing)
+        return next_disks(group.status.disks, placed, self.observation, self.disk_missing)
 
     def _members_of(self, group: ObservedGroup) -> tuple[GroupMember, ...]:
         index, tables = self.index, self.index.membership.members[group.key]

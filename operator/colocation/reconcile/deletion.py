@@ -76,14 +76,19 @@ def leftovers(index: TableIndex) -> Mapping[GroupKey, list[Leftover]]:
 def leftover_drops(
     index: TableIndex, facts: GroupFacts, found: Iterable[Leftover], ready: Collection[str], grace_seconds: int
 ) -> Iterator[DropBucket]:
-    """Delete what lies on nodes that the map does not name any more, of buckets that the map's nodes have whole."""
+    """Delete what lies on nodes that the map does not name any more, of buckets that the map's nodes have whole.
+
+    Not of a table that is being brought back: its files lie where the dropped table's map had them.
+    """
     rows, map_version = facts.group.status.backends_per_bucket_seq or (), facts.group.status.map_version
     named = {node for row in rows for node in row} | {move.to for move in facts.plan.moves}
     named |= {job.target for job in facts.jobs}
     leaving = {member.uid for member in (*facts.members, *facts.group.status.members) if member.leaving}
     for node, table in found:
         url = index.observation.agent_urls.get(node)
-        if map_version is None or url is None or node in named or table.identity.uid in leaving or table.recovers:
+        if map_version is None or url is None or node in named or table.identity.uid in leaving:
+            continue
+        if table.is_recovering:
             continue
         drops = tuple(_table_drops(index, facts.group, (table,), node))
         for bucket, row in enumerate(rows):

@@ -52,7 +52,7 @@ class Evidence:
     ordered to be deleted -> until when the order may run. ``clones_seen``: Job uid -> (phase and bytes, when they were
     first seen). ``future_seen``: name of a time that lies in the future, as another's clock is ahead -> when it was
     first seen. ``unknown_seen``: folder without a table -> when it was first seen. ``unexplained``: folder that was
-    ordered into the bin lately although no group knows that its table was dropped -> when.
+    ordered into the bin lately although no group knows that its table was dropped -> when, and its bytes.
     """
 
     maps_seen: Mapping[str, tuple[Fence, datetime]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Evidence:
     clones_seen: Mapping[str, tuple[Progress, datetime]] = field(default_factory=dict)
     future_seen: Mapping[str, datetime] = field(default_factory=dict)
     unknown_seen: Mapping[Folder, datetime] = field(default_factory=dict)
-    unexplained: Mapping[Folder, datetime] = field(default_factory=dict)
+    unexplained: Mapping[Folder, tuple[datetime, int]] = field(default_factory=dict)
 
     def after(self, observation: Observation, attempted: Iterable[Action]) -> "Evidence":
         """What to remember after a pass that attempts these actions.
@@ -77,7 +77,7 @@ class Evidence:
         attempted = tuple(attempted)
         ordered = dict.fromkeys(_deletions(attempted), observation.now + UNCERTAIN)
         unexplained = {
-            (one.node, f"{one.namespace}/{one.directory}"): observation.now
+            (one.node, f"{one.namespace}/{one.directory}"): (observation.now, one.size_bytes)
             for one in attempted
             if isinstance(one, RecycleTable) and not one.is_explained
         }
@@ -95,13 +95,15 @@ class Evidence:
         seen_at = self.unknown_seen.get((action.node, f"{action.namespace}/{action.directory}"))
         return seen_at is not None and (now - seen_at).total_seconds() >= seconds
 
-    def unexplained_in_window(self, observation: Observation) -> int:
-        """Folders that were ordered into the bins lately, unexplained, and lie there no more."""
+    def unexplained_in_window(self, observation: Observation) -> tuple[int, ...]:
+        """The bytes of each folder that was ordered into the bins lately, unexplained, and lies there no more."""
         lying = set(_unknown_folders(observation))
-        return sum(folder not in lying for folder in self._in_window(observation.now))
+        return tuple(
+            size_bytes for folder, (_, size_bytes) in self._in_window(observation.now).items() if folder not in lying
+        )
 
-    def _in_window(self, now: datetime) -> dict[Folder, datetime]:
-        return {folder: moment for folder, moment in self.unexplained.items() if now - moment < BRAKE_WINDOW}
+    def _in_window(self, now: datetime) -> dict[Folder, tuple[datetime, int]]:
+        return {folder: one for folder, one in self.unexplained.items() if now - one[0] < BRAKE_WINDOW}
 
     def ended(self, performed: Iterable[Action], now: datetime) -> "Evidence":
         """What to remember when these actions were done by ``now``: only reports from before that are doubtful."""

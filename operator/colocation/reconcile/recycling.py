@@ -2,13 +2,15 @@
 
 A folder is explained when a group remembers its table as dropped: a user wanted that. Any other folder without a table
 may be the sign of something worse: objects that an etcd restore or CRDs applied anew took away. Such folders wait for a
-while; and when they are more than a small share of all, none goes until somebody says that they may (the brake). A
-few folders may always go, unless they are most of what there is: a small cluster that lost its objects is small, too.
+while; and when they are more than a small share of all, or hold more than a small share of all bytes, none goes until
+somebody says that they may (the brake). A few may always go, unless they are most of what there is: a small cluster
+that lost its objects is small, too.
 
-Safety invariant: within ``BRAKE_WINDOW`` no more unexplained folders go than the brake lets through.
+Safety invariant: within ``BRAKE_WINDOW`` no more unexplained folders go than the brake lets through, and no more bytes
+as far as agents tell them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..model.members import RecycledTable
@@ -24,21 +26,63 @@ from .proofs import proof_of_folder
 DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
 """Of folders of which no group knows how long they are to be kept."""
 FEW_FOLDERS = 10
+FEW_BYTES = 1 << 30
 MAX_UNEXPLAINED_SHARE = 0.05
-"""Of all table folders on all nodes."""
+"""Of all table folders on all nodes, and of the bytes in them."""
+
+
+@dataclass(frozen=True)
+class Brake:
+    """What wants to go, and what there is: table folders on all nodes, and bytes as far as agents tell them."""
+
+    folders: int
+    known: int
+    size_bytes: int
+    known_bytes: int
+
+    @property
+    def allowed(self) -> int:
+        """So many folders may go at once."""
+        return _small_share(self.folders, self.known, FEW_FOLDERS)
+
+    @property
+    def allowed_bytes(self) -> int:
+        """So many bytes may go at once."""
+        return _small_share(self.size_bytes, self.known_bytes, FEW_BYTES)
+
+    @property
+    def holds_by_bytes(self) -> bool:
+        """Whether the folders are few, and their bytes are not."""
+        return self.folders <= self.allowed and self.size_bytes > self.allowed_bytes
+
+    def holds(self, policy: Policy) -> bool:
+        """Whether nothing of it may go. A number of folders that somebody allows counts whatever lies in them."""
+        if policy.max_unexplained_folders is not None:
+            return self.folders > policy.max_unexplained_folders
+        return self.folders > self.allowed or self.holds_by_bytes
+
+
+def _small_share(wanted: int, known: int, few: int) -> int:
+    """How much may go, of so much that wants to, where so much is known."""
+    return max(few if 2 * wanted <= known else 0, int(known * MAX_UNEXPLAINED_SHARE))
 
 
 @dataclass(frozen=True)
 class Withheld:
-    """Unexplained folders of which none goes, as they are too many. ``known``: all table folders on all nodes.
+    """Unexplained folders of which none goes, as they are too many. ``allowed``: so many may go.
 
-    ``tables``: '<namespace>/<directory>' of them, each once.
+    ``tables``: '<namespace>/<directory>' of them, each once. ``by_bytes``: they are few, and too much lies in them.
     """
 
-    folders: int
-    known: int
+    brake: Brake
     allowed: int
     tables: tuple[str, ...]
+    by_bytes: bool = False
+
+    @property
+    def folders(self) -> int:
+        """How many they are."""
+        return self.brake.folders
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -49,9 +93,13 @@ class Withheld:
     def message(self) -> str:
         """What is withheld and what to do, for people."""
         listed = ", ".join(self.tables[:5]) + (", …" if len(self.tables) > 5 else "")
+        brake, share, allowed = self.brake, "", str(self.allowed)
+        if self.by_bytes:
+            share = f", with {100 * brake.size_bytes // brake.known_bytes} % of all bytes,"
+            allowed = f"{100 * MAX_UNEXPLAINED_SHARE:g} % of the bytes"
         return (
-            f"{self.folders} of {self.known} table folders on the nodes belong to no table, and no group remembers "
-            f"that they were dropped ({len(self.tables)} tables: {listed}); at most {self.allowed} go at once, "
+            f"{brake.folders} of {brake.known} table folders on the nodes{share} belong to no table, and no group "
+            f"remembers that they were dropped ({len(self.tables)} tables: {listed}); at most {allowed} go at once, "
             "so none does. If the objects were lost, `colocation adopt` makes them again; to let the files go, set "
             f"limits.maxUnexplainedFolders of the chart to {self.folders} or more"
         )
@@ -77,28 +125,41 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
     unexplained: list[RecycleTable] = []
     for action in _unknown_folders(index, records):
         (explained if action.is_explained else unexplained).append(action)
-    known = sum(_folders(view) for view in index.observation.agent_views.values())
-    folders = len(unexplained) + evidence.unexplained_in_window(index.observation)
-    allowed = _allowed(folders, known, policy)
-    if folders > allowed:
+    brake = _brake(index, unexplained, evidence)
+    if brake.holds(policy):
         paths = sorted({f"{action.namespace}/{action.directory}" for action in unexplained})
-        withheld = Withheld(folders, known, allowed, tuple(paths)) if paths else None
-        return Recycling(tuple(explained), withheld)
+        by_number = policy.max_unexplained_folders
+        allowed = brake.allowed if by_number is None else by_number
+        withheld = Withheld(brake, allowed, tuple(paths), by_number is None and brake.holds_by_bytes)
+        return Recycling(tuple(explained), withheld if paths else None)
     now = index.observation.now
     due = [one for one in unexplained if evidence.is_unknown_for(one, now, policy.unknown_folder_seconds)]
     return Recycling((*explained, *due), None, len(due) < len(unexplained))
 
 
-def _allowed(folders: int, known: int, policy: Policy) -> int:
-    """How many unexplained folders may go, of so many that want to, where so many are known."""
-    if policy.max_unexplained_folders is not None:
-        return policy.max_unexplained_folders
-    few = FEW_FOLDERS if 2 * folders <= known else 0
-    return max(few, int(known * MAX_UNEXPLAINED_SHARE))
+def _brake(index: TableIndex, unexplained: Collection[RecycleTable], evidence: Evidence) -> Brake:
+    """Bytes are only added up where some want to go: there are many."""
+    views = index.observation.agent_views.values()
+    gone = evidence.unexplained_in_window(index.observation)
+    size_bytes = sum(one.size_bytes for one in unexplained) + sum(gone)
+    return Brake(
+        folders=len(unexplained) + len(gone),
+        known=sum(map(_folders, views)),
+        size_bytes=size_bytes,
+        known_bytes=sum(map(_bytes, views)) if size_bytes else 0,
+    )
 
 
 def _folders(view: AgentView) -> int:
     return len(view.tables) + (len(view.report.unknown_directories) if view.report else 0)
+
+
+def _bytes(view: AgentView) -> int:
+    held = sum(
+        report.surplus_bytes + sum(bucket.bytes_held for bucket in report.buckets.values())
+        for report in view.tables.values()
+    )
+    return held + (sum(view.report.unknown_bytes.values()) if view.report else 0)
 
 
 def _unknown_folders(index: TableIndex, records: dict[str, RecycledTable]) -> Iterator[RecycleTable]:
@@ -114,7 +175,8 @@ def _unknown_folders(index: TableIndex, records: dict[str, RecycledTable]) -> It
             proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
             if proof and key not in view.asked and key not in index.by_folder and not _returns(index, record):
                 keep_seconds = keep_seconds_of(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS
-                yield RecycleTable(node, url, *key, keep_seconds, proof, is_explained=record is not None)
+                size_bytes = max(0, view.report.unknown_bytes.get(path, 0))
+                yield RecycleTable(node, url, *key, keep_seconds, proof, record is not None, size_bytes)
 
 
 def _returns(index: TableIndex, record: RecycledTable | None) -> bool:

@@ -239,6 +239,8 @@ class TransferClones:
             again_at = retry_at(last)
             if again_at is None or again_at > self._observation.now:
                 return False
+        if not self._limits.clone_bandwidth.allows_another(self._receiving.total(), is_repair=False):
+            return False
         found = self._nodes.get(node)
         return found is not None and found.ready and self._receiving[node] < self._limits.max_concurrent_clones_per_node
 
@@ -250,7 +252,7 @@ class TransferClones:
         if not sources or transfer.target.spec is None:
             return None
         balancing, uid = transfer.target.spec.balancing, transfer.table.identity.uid
-        limit = balancing.max_bandwidth_mib_per_second
+        bandwidth = self._limits.clone_bandwidth
         spec = CloneSpec(
             namespace=transfer.table.identity.namespace,
             group=transfer_name(uid),
@@ -258,7 +260,8 @@ class TransferClones:
             target=node,
             tables=(self._index.reference(transfer.table),),
             sources=sources,
-            max_bandwidth_mib_per_second=limit / balancing.max_concurrent_clones if limit else None,
+            max_bandwidth_mib_per_second=bandwidth.of_clone(balancing),
+            max_node_bandwidth_mib_per_second=bandwidth.per_node_mib_per_second,
             disk_id=self._nodes[node].disk_id if node in self._nodes else "",
         )
         return StartClone(name, spec, None, failures, last.identity if last else None)

@@ -1,12 +1,13 @@
 """What must be on the nodes before a load may be committed: files on their buckets' nodes, the manifest everywhere."""
 
+import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from colocation.agentclient import AgentClient, AgentError
+from colocation.agentclient import AgentClient, AgentError, check_digest
 from colocation.model.agent import TableReport
 from colocation.model.group import BucketSequence
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
@@ -177,8 +178,12 @@ def _copy(
         content = Path(folder) / "file"
 
         def fetch(client: AgentClient) -> None:
+            digest = hashlib.sha256()
             with client.get_file(*place, file.path) as stream, content.open("wb") as target:
-                target.writelines(stream.chunks())
+                for chunk in stream.chunks():
+                    digest.update(chunk)
+                    target.write(chunk)
+            check_digest(digest.hexdigest(), file.sha256)
 
         agents.first_answer(file.path, [node for node in sources if node in agents.nodes], fetch)
         return put_on(agents, *place, nodes, file, content)

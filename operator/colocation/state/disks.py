@@ -5,7 +5,7 @@ agent that reports another one has lost it: the mount failed, or somebody put in
 until the disk is back, an admin accepts the new one (an annotation of the Node), or the Node itself is made anew.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ def disk_fault(remembered: Remembered, node: ObservedNode, view: AgentView, now:
 
 
 def next_disks(
-    before: Iterable[RememberedDisk], placed: Collection[str], observation: Observation, faulty: Collection[str]
+    before: Iterable[RememberedDisk], placed: Set[str], observation: Observation, faulty: Collection[str]
 ) -> tuple[RememberedDisk, ...]:
     """What a group is to remember after this pass.
 
@@ -71,19 +71,20 @@ def next_disks(
     """
     known = {one.node: one for one in before}
     found = []
-    for node in observation.nodes:
-        if node.name not in known and node.name not in placed:
+    for name in sorted(known.keys() | placed):
+        node = observation.nodes_by_name.get(name)
+        if node is None:
             continue
-        last = known.get(node.name)
+        last = known.get(name)
         if last is not None and not _is_same_node(last.node_uid, node):
             last = None
-        report = observation.agent_views.get(node.name, AgentView()).report
+        report = observation.agent_views.get(name, AgentView()).report
         disk_id = report.disk.id if report and report.disk else ""
-        if disk_id and (node.accepted_disk == disk_id or (last is None and node.name not in faulty)):
-            last = RememberedDisk(node=node.name, node_uid=node.uid[:UID_CHARACTERS], disk=disk_id)
+        if disk_id and (node.accepted_disk == disk_id or (last is None and name not in faulty)):
+            last = RememberedDisk(node=name, node_uid=node.uid[:UID_CHARACTERS], disk=disk_id)
         if last is not None:
             found.append(last)
-    return tuple(sorted(found, key=lambda one: one.node))
+    return tuple(found)
 
 
 def _other_disk(remembered: Remembered, node: ObservedNode, disk_id: str) -> str | None:

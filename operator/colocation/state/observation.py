@@ -338,6 +338,11 @@ class Observation:
         return f"{table.identity.namespace}/{table.directory}" not in view.report.unknown_directories
 
     @cached_property
+    def nodes_by_name(self) -> Mapping[str, ObservedNode]:
+        """Of all Nodes."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
     def silent_nodes(self) -> frozenset[str]:
         """Nodes whose agent does not answer."""
         return frozenset(node for node, view in self.agent_views.items() if view.silent_since is not None)

@@ -76,6 +76,7 @@ class TableInventory:
         self._shelf = ManifestShelf(root, table)
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
+        self._size_bytes: tuple[int, int] = (0, 0)
         self._distrusted = False
         self._live: frozenset[str] = frozenset()
         self._quarantined: tuple[int | None, frozenset[str]] = (None, frozenset())
@@ -152,6 +153,15 @@ class TableInventory:
         """Look at every file, and read the manifests, when next asked: one was found with another content."""
         self._distrusted = True
         self._root.note_change(self.table)
+
+    def size_bytes(self) -> int:
+        """Of all data files, wanted or not, as of the last look."""
+        with self._lock:
+            generation, total = self._size_bytes
+            if generation != self._contents.generation:
+                total = sum(file.identity.bytes for file in self._contents.files().values())
+                self._size_bytes = (self._contents.generation, total)
+            return total
 
     def unverified(self) -> tuple[str, ...]:
         """The data files whose content was not hashed yet, as of the last look."""

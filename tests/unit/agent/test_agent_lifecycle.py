@@ -182,6 +182,9 @@ def test_the_scrub_runs_in_the_background(tmp_path: Path, pki: Pki) -> None:
         pytest.param(["--node-name", "n", "--disk-headroom-fraction", "1.5"], "0 to below 1", id="fraction"),
         pytest.param(["--node-name", "n", "--log-format", "xml"], "allowed: text, json", id="log format"),
         pytest.param(["--node-name", "n", "--scrub-mib-per-second", "0"], "must be above 0", id="pace"),
+        pytest.param(["--node-name", "n", "--clone-mib-per-second", "0"], "allowed: 1 or more", id="standstill"),
+        pytest.param(["--node-name", "n", "--clone-mib-per-second", "nan"], "allowed: 1 or more", id="no number"),
+        pytest.param(["--node-name", "n", "--max-requests-per-address", "3000"], "1 to max-requests, 2048", id="most"),
         pytest.param(["--node-name", "n", "--require-mount-point", "yes"], "allowed: true, false", id="mount point"),
     ],
 )
@@ -208,9 +211,16 @@ def test_settings_from_the_environment(pki: Pki, tmp_path: Path) -> None:
         "COLOCATION_TLS_CERTIFICATE": str(pki.certificate),
         "COLOCATION_TLS_KEY": str(pki.key),
         "COLOCATION_PORT": "1234",
+        "COLOCATION_CLONE_MIB_PER_SECOND": "",
+        "COLOCATION_MAX_REQUESTS_PER_ADDRESS": "1000",
     }
     settings = settings_from(["--port", "4321"], environment)
     assert (settings.node, settings.data_root, settings.port) == ("node-1", tmp_path, 4321)
+    assert (settings.clone_mib_per_second, settings.max_requests, settings.max_requests_per_address) == (
+        None, 2048, 1000
+    )  # fmt: skip
+    environment["COLOCATION_CLONE_MIB_PER_SECOND"] = "250"
+    assert settings_from([], environment).clone_mib_per_second == 250.0
 
 
 def test_the_process_serves_until_it_is_told_to_stop(tmp_path: Path, pki: Pki) -> None:

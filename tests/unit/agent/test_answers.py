@@ -221,3 +221,15 @@ def test_an_answer_is_as_old_as_it_says(quiet: Node, monkeypatch: pytest.MonkeyP
         quiet.root, "tables", lambda: (uptimes.append(quiet.conversation.uptime_seconds), tables())[1]
     )
     assert quiet.in_full().uptime_seconds <= uptimes[0]
+
+
+def test_folders_that_are_not_asked_about_are_told_with_their_bytes(tmp_path: Path) -> None:
+    """The operator's brake counts them; those of tables that are asked about are in their reports."""
+    node = Node(tmp_path)
+    for name in ("orders", "lines"):
+        publish_table(node.root, TABLES[name][0])
+    upkeep.sweep(node.inventory)
+    node.asked[key_of(TABLES["lines"][0].asked.reference)] = TABLES["lines"][0].asked
+    report = node.ask()
+    assert report is not None
+    assert report.unknown_bytes == {str(TABLES["orders"][0].path): sum(map(len, TABLES["orders"][0].contents.values()))}

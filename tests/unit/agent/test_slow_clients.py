@@ -220,10 +220,18 @@ def test_a_request_in_a_body_is_no_request(agent: AgentThread) -> None:
     assert (response.status, response.reason) == (400, "InvalidRequest")
 
 
+def test_the_front_is_told_how_many_requests_it_may_serve(tmp_path: Path) -> None:
+    """In all, and of one address: behind masquerading that is a whole node."""
+    text = FrontConfiguration(
+        tmp_path, tmp_path, tmp_path, tmp_path, ["127.0.0.1:1"], ["127.0.0.1:2"], 1, 1024, 4000, 1000
+    ).text()
+    assert "limit_conn addresses 1000;" in text and "limit_conn servers 4000;" in text
+
+
 def test_the_front_is_told_no_path_that_it_would_read_otherwise(tmp_path: Path) -> None:
     """A data root with a variable or a quote in its name is refused at the start."""
     configuration = FrontConfiguration(
-        tmp_path, Path("/data/$host"), tmp_path, tmp_path, ["127.0.0.1:1"], ["127.0.0.1:2"], 1, 1024
+        tmp_path, Path("/data/$host"), tmp_path, tmp_path, ["127.0.0.1:1"], ["127.0.0.1:2"], 1, 1024, 10, 10
     )
     with pytest.raises(ValueError, match="not allowed"):
         configuration.text()

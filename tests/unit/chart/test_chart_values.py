@@ -61,6 +61,9 @@ def test_every_described_value_has_a_default() -> None:
         pytest.param({"disableColocateBalance": "yes"}, id="a word for a switch"),
         pytest.param({"limits": {"diskHeadroomFraction": 1}}, id="no disk left"),
         pytest.param({"limits": {"maxConcurrentClonesPerNode": 0}}, id="no clones"),
+        pytest.param({"limits": {"cloneBandwidth": {"perNodeMiBPerSecond": 0}}}, id="clones that stand still"),
+        pytest.param({"limits": {"cloneBandwidth": {"perClusterMiBPerSecond": "fast"}}}, id="a word for a speed"),
+        pytest.param({"agent": {"maxRequests": {"perAddress": 0}}}, id="no requests"),
         pytest.param({"operator": {"logLevel": "debug"}}, id="log level in small letters"),
         pytest.param({"image": {"repository": "x", "pullPolicy": "Sometimes"}}, id="unknown pull policy"),
         pytest.param({"image": {"repository": "x", "digest": "sha256:0123"}}, id="digest cut short"),
@@ -75,6 +78,12 @@ def test_helm_names_the_wrong_value(render: Render) -> None:
     """The refusal reaches the user of helm."""
     with pytest.raises(ChartRefused, match="dataroot"):
         render(dataroot="/disk")
+
+
+def test_more_requests_of_an_address_than_of_all_are_refused(render: Render) -> None:
+    """At once, and not by agents that do not start."""
+    with pytest.raises(ChartRefused, match=r"perAddress is 4096, and agent\.maxRequests\.total is 2048"):
+        render(**{"agent.maxRequests.perAddress": 4096})
 
 
 def test_an_existing_secret_that_is_not_there_is_explained(render: Render) -> None:

@@ -191,6 +191,10 @@ def test_agents_are_marked_as_those_that_take_tokens_of_their_node(render: Rende
         ("disableColocateBalance", "true", "COLOCATION_DISABLE_COLOCATE_BALANCE", "true"),
         ("limits.maxConcurrentClonesPerNode", "5", "COLOCATION_MAX_CONCURRENT_CLONES_PER_NODE", "5"),
         ("limits.diskHeadroomFraction", "0.25", "COLOCATION_DISK_HEADROOM_FRACTION", "0.25"),
+        ("limits.cloneBandwidth.perNodeMiBPerSecond", "null", "COLOCATION_CLONE_MIB_PER_SECOND_PER_NODE", ""),
+        ("limits.cloneBandwidth.perNodeMiBPerSecond", "9000000", "COLOCATION_CLONE_MIB_PER_SECOND_PER_NODE", "9000000"),
+        ("limits.cloneBandwidth.perClusterMiBPerSecond", "5", "COLOCATION_CLONE_MIB_PER_SECOND_PER_CLUSTER", "5"),
+        ("limits.maxUnexplainedFolders", "9000000", "COLOCATION_MAX_UNEXPLAINED_FOLDERS", "9000000"),
         ("limits.cloneDeadlineSeconds", "60", "COLOCATION_CLONE_DEADLINE_SECONDS", "60"),
         ("operator.agentGraceSeconds", "3", "COLOCATION_AGENT_GRACE_SECONDS", "3"),
         ("operator.inventorySeconds", "2", "COLOCATION_INVENTORY_SECONDS", "2"),
@@ -217,6 +221,9 @@ def test_values_reach_the_operator(render: Render, value: str, given: str, varia
         ("agent.scrub.intervalSeconds", "86400000", "COLOCATION_SCRUB_INTERVAL_SECONDS"),
         ("agent.scrub.mibPerSecond", "2.5", "COLOCATION_SCRUB_MIB_PER_SECOND"),
         ("agent.diskHeadroomFraction", "0.2", "COLOCATION_DISK_HEADROOM_FRACTION"),
+        ("limits.cloneBandwidth.perNodeMiBPerSecond", "250", "COLOCATION_CLONE_MIB_PER_SECOND"),
+        ("agent.maxRequests.total", "4096", "COLOCATION_MAX_REQUESTS"),
+        ("agent.maxRequests.perAddress", "1024", "COLOCATION_MAX_REQUESTS_PER_ADDRESS"),
     ],
 )
 def test_values_reach_the_agents(render: Render, value: str, given: str, variable: str) -> None:

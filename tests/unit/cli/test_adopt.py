@@ -132,3 +132,44 @@ def test_nothing_to_adopt(run: Run, made: list[dict[str, Any]], monkeypatch: pyt
     found(monkeypatch)
     done = run("adopt", "--all-namespaces")
     assert done.exit_code == 0 and "nothing to adopt" in done.stdout
+
+
+def binned(table: str, *snapshots: OrphanSnapshot, **where: str) -> OrphanFolder:
+    return folder(table, *snapshots, **where).model_copy(update={"recycled_nodes": ("node-1", "node-2")})
+
+
+def test_folders_in_the_recycle_bins_are_listed_and_left_alone(
+    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may have dropped the table for good; that is no failure."""
+    found(monkeypatch, binned("orders", snapshot(3, missing=None)))
+    done = run("adopt")
+    assert done.exit_code == 0 and made == []
+    assert "it lies in the recycle bin of node-1, node-2; unless somebody dropped it for good" in done.stdout
+
+
+def test_a_folder_in_the_recycle_bins_is_adopted_when_that_is_asked_for(
+    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its newest snapshot, and two replicas: nobody has looked at its files."""
+    found(monkeypatch, binned("orders", snapshot(3, missing=None, copies=0), snapshot(2, missing=None, copies=0)))
+    done = run("adopt", "--recycled")
+    assert done.exit_code == 0
+    assert "snapshot 3 comes from the recycle bin of node-1, node-2; nobody has looked" in done.stdout
+    [group, table] = made
+    assert group["spec"]["replicas"] == 2
+    adoption = adoption_from(table["metadata"]["annotations"]["colocation.dev/adopts"])
+    assert adoption is not None and adoption.snapshot.id == 3
+
+
+def test_a_folder_in_its_place_is_preferred_to_one_in_the_bins(
+    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one in the bin is of a table of the same name that was dropped, however new its snapshot is."""
+    found(monkeypatch, binned("orders", snapshot(9, missing=None), uid="11111111"), folder("orders", snapshot(3)))
+    results = json.loads(run("adopt", "--recycled", "-o", "json").stdout)
+    assert [(one["directory"], one["adopted"]) for one in results] == [
+        ("orders-11111111", False),
+        ("orders-0a1b2c3d", True),
+    ]
+    assert results[0]["reason"] == "folder orders-0a1b2c3d that is in its place has one of the same table"

@@ -38,9 +38,11 @@ def clone_spec(tables: list[Table], agents: list[AgentThread], bandwidth: float 
     )
 
 
-def clone_environment(spec: CloneSpec | str, root: Path, pki: Pki) -> dict[str, str]:
+def clone_environment(
+    spec: CloneSpec | str, root: Path, pki: Pki, token: str = ADMIN_TOKEN
+) -> dict[str, str]:
     """The environment of a clone's process."""
-    (pki.ca.parent / "token").write_text(ADMIN_TOKEN)
+    (pki.ca.parent / "token").write_text(token)
     root.mkdir(exist_ok=True)
     return os.environ | {
         "CLONE_SPEC": spec if isinstance(spec, str) else json.dumps(spec.to_json_dict()),

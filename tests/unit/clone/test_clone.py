@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from colocation.agent.errors import Refusal
+from colocation.agent.read_requests import ReadRequests
 from colocation.model.agent import InventoryRequest
 from colocation.model.clone import CloneSource
 from colocation.model.table import Column
@@ -302,3 +303,23 @@ def test_nothing_is_copied_onto_another_disk(agents: list[AgentThread], pki: Pki
     assert list(root.iterdir()) == []
     spec = spec.model_copy(update={"disk_id": agents[1].running.node.health.disk_id})
     assert run_clone(clone_environment(spec, agents[1].settings.data_root, pki))[0] == 0
+
+
+def test_a_source_whose_file_is_shortened_gives_no_replica(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Just before its front sends the file: what came is another content, and the next source gives the file."""
+    for agent in agents:
+        put(agent, BIG)
+    path = data_path(BUCKET)
+    allowed, shortened = ReadRequests._allowed, on_disk(agents[0].settings.data_root, BIG.path, path)
+
+    def shortening(requests: ReadRequests, *arguments: object) -> bytes:
+        answer = allowed(requests, *arguments)  # type: ignore[arg-type]
+        os.truncate(shortened, len(BIG.contents[path]) // 2)
+        return answer
+
+    monkeypatch.setattr(ReadRequests, "_allowed", shortening)
+    code, errors = run_clone(clone_environment(clone_spec([BIG], agents), tmp_path / "node-3", pki))
+    assert code == 0 and "node-1: the content that arrived is" in errors
+    assert on_disk(tmp_path / "node-3", BIG.path, path).read_bytes() == BIG.contents[path]

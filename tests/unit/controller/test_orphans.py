@@ -102,3 +102,16 @@ async def test_manifest_of_another_table_is_not_taken() -> None:
     agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(9, "f", uid="ffffffff-0")) for number in (1, 2, 3)}
     [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
     assert folder.snapshots == () and "no manifest in it can be read" in folder.problem
+
+
+async def test_it_says_on_which_nodes_a_folder_lies_in_the_bin() -> None:
+    """Not those that have it in its place too."""
+    seen = observation()
+    report = seen.agent_views["node-3"].report
+    assert report is not None
+    moved = report.model_copy(update={"unknown_directories": (), "recycled_directories": (FOLDER,)})
+    views = {**seen.agent_views, "node-3": replace(seen.agent_views["node-3"], report=moved)}
+    agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(1, "a")) for number in (1, 2, 3)}
+    seen = replace(seen, agent_views=views)
+    [folder] = (await orphans_of(seen, agents.__getitem__)).folders  # type: ignore[arg-type]
+    assert (folder.nodes, folder.recycled_nodes) == (NODES, ("node-3",))

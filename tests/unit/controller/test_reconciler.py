@@ -121,6 +121,24 @@ async def test_replicas_are_cloned_after_the_tolerance() -> None:
     assert cluster.events().count("CloneSucceeded") == status.clones.succeeded
 
 
+async def test_clones_are_told_their_budgets() -> None:
+    """The Job's own share, and what all that write to its node share; the cluster's says how many start."""
+    cluster = cluster_of(4)
+    cluster.add_group("sales", buckets=8, balancing={"maxConcurrentClones": 8, "maxBandwidthMiBPerSecond": 80})
+    cluster.add_table("orders")
+    await passes(cluster)
+    cluster.load("orders")
+    cluster.remove_node("node-1")
+    settings = SETTINGS.model_copy(
+        update={"clone_mib_per_second_per_node": 50.0, "clone_mib_per_second_per_cluster": 6.0,
+                "max_concurrent_clones_per_node": 8}
+    )  # fmt: skip
+    await Reconciler(cluster, cluster, settings).reconcile_once()
+    specs = [action.spec for action in cluster.performed if isinstance(action, StartClone)]
+    assert len(specs) == 4
+    assert {(one.max_bandwidth_mib_per_second, one.max_node_bandwidth_mib_per_second) for one in specs} == {(1.5, 50.0)}
+
+
 async def test_failed_clone_is_tried_again_from_another_replica() -> None:
     """A failure is counted, waits for its back-off, and the next attempt begins with another source."""
     cluster = cluster_of(4)

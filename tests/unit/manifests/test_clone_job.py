@@ -38,6 +38,14 @@ def test_name_follows_from_group_bucket_and_target(uid: str, bucket: int, target
     assert (name == clone_job_name(uid, bucket, other)) is (target == other)
 
 
+def test_a_slow_clone_has_the_time_that_it_takes() -> None:
+    """A limited one may run for days; the operator ends what does not advance."""
+    limits = [{}, {"max_bandwidth_mib_per_second": 0.25}, {"max_node_bandwidth_mib_per_second": 1.0}]
+    jobs = [clone_job("clone-x", SPEC.model_copy(update=limit), None, 0, SETTINGS) for limit in limits]
+    hours = [job["spec"]["activeDeadlineSeconds"] / 3600 for job in jobs]
+    assert hours == [6, 720, 720]
+
+
 def test_job_runs_on_its_target_with_least_rights() -> None:
     """Pinned by node name; no API token but one for agents; no capability; failures are ours to repeat."""
     job = clone_job("clone-x", SPEC, "node-1", 2, SETTINGS)

@@ -105,6 +105,29 @@ def test_limits_and_switches(limits: dict[str, object], spec: dict[str, object],
     assert len(group.start_now) == started
 
 
+CLUSTER_OF_4 = {"clone_bandwidth": {"perClusterMiBPerSecond": 1}, "max_concurrent_clones_per_node": 9}
+ELSEWHERE = tuple(
+    Clone(namespace="other", group="one", bucket=number, source=None, to=f"node-{number + 3}", since=NOW)
+    for number in range(3)
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "clones", "started"),
+    [
+        pytest.param(nodes_of(1, 3, 4, 5), ELSEWHERE[:0], 4, id="repairs: as many as its bandwidth allows"),
+        pytest.param(nodes_of(1, 3, 4, 5), ELSEWHERE, 1, id="repairs: what runs elsewhere counts"),
+        pytest.param([*nodes_of(1, 3, 4, 5), *nodes_of(2, drain=True)], ELSEWHERE[:0], 3, id="others leave one"),
+        pytest.param([*nodes_of(1, 3, 4, 5), *nodes_of(2, drain=True)], ELSEWHERE, 0, id="others wait"),
+    ],
+)
+def test_clones_of_the_cluster(nodes: list[Node], clones: tuple[Clone, ...], started: int) -> None:
+    """A budget of the cluster is so many shares; one is kept for repairs."""
+    limits = Limits.model_validate(CLUSTER_OF_4)
+    group = planned(nodes, limits, clones, spec={"balancing": {"maxConcurrentClones": 9}})
+    assert len(group.start_now) == started
+
+
 def test_balance_is_off_by_either_switch() -> None:
     """A new node takes nothing when balancing is off for the group or for all."""
     assert planned(nodes_of(1, 2, 3, 4)).moves

@@ -41,6 +41,15 @@ def test_a_short_sickness_moves_nothing(reason: Reason) -> None:
     assert "node-2" not in {move.to for move in group.moves}
 
 
+@pytest.mark.parametrize(
+    ("reason", "stable"), [(Reason.DISK_READ_ONLY, True), (Reason.DISK_FAILING, False)], ids=["read-only", "failing"]
+)
+def test_a_quiet_group_is_unstable_as_soon_as_a_disk_fails(reason: Reason, stable: bool) -> None:
+    """Also while nothing is to be done: it is complete and even, and the tolerance is not over."""
+    group = planned([*nodes_of(1, 3), *nodes_of(2, **sick(reason, 1))], spec=TOLERANCE)
+    assert (group.stable, group.moves) == (stable, ())
+
+
 def test_a_full_disk_keeps_what_it_has() -> None:
     """However long: only nothing new goes there."""
     nodes = [*nodes_of(1, 3), *nodes_of(2, **sick(Reason.DISK_FULL, 10**6))]

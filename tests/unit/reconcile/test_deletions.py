@@ -220,9 +220,10 @@ def left_behind(
     return observe(group, (table,), {node: agent_view(group, (table,), [told[node]]) for node in NODES})
 
 
-def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped() -> None:
+@pytest.mark.parametrize("recovers", [None, "88888888-old"], ids=["never dropped", "brought back once"])
+def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped(recovers: str | None) -> None:
     """It lacks the manifest, so a collection would be refused for ever; the map's nodes have everything."""
-    actions = decided(left_behind())
+    actions = decided(left_behind(replace(ORDERS, recovers=recovers)))
     assert actions_of(actions, CollectGarbage) == []
     assert {(drop.node, drop.bucket) for drop in actions_of(actions, DropBucket)} == {("node-3", 0), ("node-3", 1)}
 

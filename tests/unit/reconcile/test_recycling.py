@@ -9,6 +9,7 @@ from colocation.reconcile.actions import PostEvent, RecycleTable, WriteGroupStat
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import BRAKE_WINDOW, Evidence
 from colocation.reconcile.policy import Policy
+from colocation.reconcile.recycling import Brake
 from colocation.state.observation import Observation
 
 from ..state.objects import NOW, seconds
@@ -112,6 +113,64 @@ def test_brake_can_be_released() -> None:
     """By the number of folders that the message tells."""
     observation = lying(4)
     assert len(recycled(observation, seen(observation), replace(POLICY, max_unexplained_folders=12))) == 12
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("brake", "holds"),
+    [
+        pytest.param(Brake(3, 300, 0, 0), False, id="agents of the release before tell no bytes"),
+        pytest.param(Brake(16, 300, 0, 0), True, id="more than 5 % of the folders"),
+        pytest.param(Brake(3, 300, 5 * GIB, 100 * GIB), False, id="5 % of the bytes"),
+        pytest.param(Brake(3, 300, 6 * GIB, 100 * GIB), True, id="more than 5 % of the bytes"),
+        pytest.param(Brake(3, 300, 90 * GIB, 100 * GIB), True, id="one huge table among many small ones"),
+        pytest.param(Brake(3, 300, GIB, 2 * GIB), False, id="few bytes, in few folders"),
+        pytest.param(Brake(3, 300, GIB, 2 * GIB - 1), True, id="few bytes, and most of what there is"),
+        pytest.param(Brake(16, 300, 16, 100 * GIB), True, id="many folders with next to nothing in them"),
+    ],
+)
+def test_share_is_of_folders_and_of_bytes(brake: Brake, holds: bool) -> None:
+    """Either is enough to withhold all; a number that somebody allows counts folders only."""
+    assert brake.holds(POLICY) == holds
+    assert not brake.holds(replace(POLICY, max_unexplained_folders=brake.folders))
+
+
+def weighing(observation: Observation, sizes_bytes: dict[str, int]) -> Observation:
+    """With agents that tell how much lies in the folders."""
+    views = {}
+    for name, view in observation.agent_views.items():
+        assert view.report is not None
+        views[name] = replace(view, report=view.report.model_copy(update={"unknown_bytes": sizes_bytes}))
+    return replace(observation, agent_views=views)
+
+
+def test_one_huge_table_among_many_small_ones_does_not_go() -> None:
+    """3 of 303 folders are few, and most of all bytes lie in them: the message says so."""
+    observation = weighing(lying(1, tables=100), {"shop/lost0-00000000": 40 * GIB})
+    decision = decide(observation, seen(observation), POLICY, False)
+    assert actions_of(decision, RecycleTable) == []
+    reason, message = stalled(decision)
+    assert reason == "TooManyDeletions"
+    assert message.startswith("3 of 303 table folders on the nodes, with 99 % of all bytes, belong to no table")
+    assert "at most 5 % of the bytes go at once" in message
+    allowed = replace(POLICY, max_unexplained_folders=3)
+    assert {one.size_bytes for one in recycled(observation, seen(observation), allowed)} == {40 * GIB}
+
+
+def test_bytes_do_not_go_in_small_steps_either() -> None:
+    """What went within an hour counts too."""
+    ghosts = {"shop/lost0-00000000": GIB // 3, "shop/lost1-00000001": GIB // 3, "shop/large-00000002": 2 * GIB}
+    first = weighing(lying(1, tables=5), ghosts)
+    evidence = seen(first)
+    gone = recycled(first, evidence)
+    assert len(gone) == 3
+    evidence = evidence.after(first, gone)
+    second = replace(weighing(lying(1, tables=5, first=1), ghosts), now=NOW + LONG)
+    later = replace(lying(0, tables=5), now=NOW + seconds(1))
+    withheld = decide(second, seen(second, evidence.after(later, ())), POLICY, False).withheld
+    assert withheld is not None and withheld.brake.size_bytes == 2 * GIB - 2
 
 
 def test_brake_is_not_passed_in_small_steps() -> None:

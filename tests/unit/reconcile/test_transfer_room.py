@@ -1,10 +1,11 @@
 """Tables that move to nodes without room for them: nothing is copied, and what is short is said everywhere alike."""
 
+from colocation.controller.reconciler import Reconciler
 from colocation.model.agent import CloneProgress
 from colocation.reconcile.actions import PostEvent, StartClone
 
 from ..controller.fake_cluster import DISK_BYTES, FakeCluster
-from ..controller.story import Story, two_groups
+from ..controller.story import SETTINGS, Story, two_groups
 
 BUCKETS, BUCKET_BYTES = 4, 100
 HEADROOM_BYTES = DISK_BYTES // 10 + 1
@@ -45,6 +46,21 @@ async def test_move_without_room_starts_nothing_and_says_what_is_short() -> None
     await story.passes(12)
     assert story.cluster.table("orders").status.group == "stock"
     assert story.condition("orders", "Stalled") == ("", "", "")
+
+
+async def test_tables_that_move_keep_to_the_clusters_budget() -> None:
+    """They leave a share of it to repairs, and know theirs; the table arrives all the same."""
+    story = await two_groups()
+    settings = SETTINGS.model_copy(
+        update={"clone_mib_per_second_per_cluster": 8.0, "max_concurrent_clones_per_node": 9}
+    )
+    story.operator = Reconciler(story.cluster, story.cluster, settings)
+    story.cluster.performed.clear()
+    story.cluster.edit_table("orders", colocateWith="stock")
+    await story.operator.reconcile_once()
+    assert [one.spec.max_bandwidth_mib_per_second for one in clones(story.cluster)] == [2.0] * 3
+    await story.passes(12)
+    assert story.cluster.table("orders").status.group == "stock"
 
 
 async def test_every_node_that_is_short_is_named() -> None:

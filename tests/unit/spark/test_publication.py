@@ -1,6 +1,7 @@
 """What must be on the nodes before a commit, against the real agents."""
 
 import hashlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colocation.agent.read_requests import ReadRequests
 from colocation.agentclient import NotFound
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest
@@ -138,6 +140,25 @@ def test_new_files_follow_a_bucket_that_moved(agents: Agents, destination: Desti
     assert sha256_on(agents, "node-3", moved) == moved.sha256
     with pytest.raises(NotFound):
         sha256_on(agents, "node-3", stays)
+
+
+def test_a_file_that_is_shortened_while_it_is_copied_comes_from_another_node(
+    agents: Agents, destination: Destination, running: LoopbackAgents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first node gives is not the file that was written: it is not sent on."""
+    file, content = make_file(tmp_path, "0000000a")
+    two = replace(destination, buckets=(NODES[:2], NODES[:2]))
+    sent = send_file(agents, two, file, content)
+    allowed, first = ReadRequests._allowed, running.roots["node-1"] / "shop" / DIRECTORY / file.path
+
+    def shortening(requests: ReadRequests, *arguments: object) -> bytes:
+        answer = allowed(requests, *arguments)  # type: ignore[arg-type]
+        os.truncate(first, file.bytes // 2)
+        return answer
+
+    monkeypatch.setattr(ReadRequests, "_allowed", shortening)
+    follow_map(agents, two, [sent], (NODES[1:], NODES[:2]))
+    assert sha256_on(agents, "node-3", file) == file.sha256
 
 
 PAIRS = (("node-1", "node-2"), ("node-2", "node-3"))

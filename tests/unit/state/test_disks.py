@@ -113,8 +113,8 @@ def test_what_a_group_remembers(
 def test_it_is_remembered_after_the_map_has_left() -> None:
     """Else the empty folder of a disk that is not mounted would be filled as soon as the replicas are elsewhere."""
     observation = Observation(NOW, nodes=(NODE,), agent_views={"node-1": telling(NEW)})
-    assert next_disks(remembering().status.disks, (), observation, {"node-1"}) == remembering().status.disks
-    assert next_disks(remembering().status.disks, (), replace(observation, nodes=()), ()) == ()
+    assert next_disks(remembering().status.disks, frozenset(), observation, {"node-1"}) == remembering().status.disks
+    assert next_disks(remembering().status.disks, frozenset(), replace(observation, nodes=()), ()) == ()
 
 
 def test_a_new_group_does_not_take_a_missing_disk_for_its_own() -> None:

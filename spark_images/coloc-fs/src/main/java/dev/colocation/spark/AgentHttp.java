@@ -67,7 +67,7 @@ final class AgentHttp {
    * @param target file below {@code /v1/files/}, see {@link #fileTarget}
    * @return bytes read, at least 1; fewer than asked for when the answer was cut off
    * @throws AgentRefused when the agent answered with another status
-   * @throws IOException when no byte arrived in time
+   * @throws IOException when no byte arrived in time, or none at all: the agent's file is shorter than it was
    */
   int readRange(String node, String url, String target, long position, RangeTarget range, Duration timeout)
       throws IOException {
@@ -88,7 +88,11 @@ final class AgentHttp {
         throw error;
       }
     }
-    return range.received();
+    int received = range.received();
+    if (received == 0) {
+      throw new IOException("the answer is empty; the file ends before position " + position);
+    }
+    return received;
   }
 
   /** Reads a whole small file, such as a manifest. */

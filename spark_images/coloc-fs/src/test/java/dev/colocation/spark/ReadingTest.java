@@ -3,12 +3,14 @@ package dev.colocation.spark;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Arrays;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.junit.jupiter.api.AfterEach;
@@ -140,6 +142,16 @@ class ReadingTest {
     hold(first, TestTable.FIRST);
     first.cutAfterBytes = 700_000;
     assertArrayEquals(content, readAll(TestTable.FIRST));
+  }
+
+  /** A replica that ends too early is no end of the file: the next one gives the rest. */
+  @Test
+  void changesReplicaWhereAFileWasShortened() {
+    first.files.put(TestTable.target(TestTable.FIRST), Arrays.copyOf(content, 700_000));
+    hold(second, TestTable.FIRST);
+    for (int time = 0; time < 10; time++) {
+      assertArrayEquals(content, assertTimeoutPreemptively(Duration.ofSeconds(30), () -> readAll(TestTable.FIRST)));
+    }
   }
 
   /** When the replica being read is lost in the middle, the next one gives the rest. */

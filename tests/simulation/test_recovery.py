@@ -1,0 +1,97 @@
+"""Tables that come back, and what is left behind when they do."""
+
+import pytest
+
+from colocation.kube.api import GROUPS, TABLES
+from colocation.manifests.recovered_table import adopted_table, adopting_group
+from colocation.model.adoption import OrphanFolder, OrphanSnapshot
+from colocation.model.agent import RecycledSchema
+from colocation.model.table import Column, TableSnapshot
+
+from .loads import OVERWRITE
+from .scenes import MINUTE, Scene, play
+from .users import SHOP
+from .world import directory_of
+
+
+@pytest.mark.parametrize("came_back", [False, True])
+def test_leftovers_go_from_a_node_that_left_the_map_while_it_was_away(came_back: bool) -> None:
+    """Also those of a table that was dropped and brought back once."""
+
+    async def story(scene: Scene) -> None:
+        replaceable = {"seconds": 0, "snapshots": 0}
+        await scene.make(relocation={"downToleranceSeconds": 0}, balancing={"enabled": False}, retention=replaceable)
+        if came_back:
+            scene.users.drop_table(scene.table())
+            await scene.until(lambda: scene.status().get("recycled"), MINUTE)
+            scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
+            await scene.until(scene.is_loaded, 5 * MINUTE)
+            await scene.until_well()
+        away = scene.rows()[0][0]
+        disk, key = scene.world.machines[away].disk, (SHOP, directory_of(scene.table()))
+        assert disk.files_of(key)
+        scene.world.take_down(away)
+        await scene.until(lambda: not any(away in row for row in scene.rows()), 5 * MINUTE)
+        await scene.load(OVERWRITE)
+        await scene.until(scene.is_stable, MINUTE)
+        scene.world.bring_up(away)
+        await scene.until(lambda: not disk.files_of(key), scene.world.limits.garbage_grace + 10 * MINUTE)
+        await scene.until_well()
+
+    play(story, nodes=4)
+
+
+def lose_objects(scene: Scene) -> None:
+    """As CRDs that are applied anew; the folders were recycled before anybody noticed."""
+    scene.operator.kill()
+    for machine in scene.world.machines.values():
+        for key in list(machine.disk.folders):
+            machine.disk.recycle(key, scene.world.loop.elapsed + 86400)
+    scene.world.api.remove(TABLES, SHOP, "orders")
+    scene.world.api.remove(GROUPS, SHOP, "sales")
+    scene.operator.start()
+
+
+def test_a_folder_in_the_recycle_bins_is_adopted() -> None:
+    """`colocation adopt --recycled`: the operator brings it back, looks at its files, and then commits the snapshot."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        table, files = scene.table(), scene.world.committed(scene.table())
+        lose_objects(scene)
+        await scene.sleep(MINUTE)
+        schema = RecycledSchema(columns=(Column(name="key", type="bigint"),), bucketed_by=("key",), buckets=2)
+        snapshot = OrphanSnapshot(
+            uid=table["metadata"]["uid"],
+            snapshot=TableSnapshot.model_validate(table["status"]["snapshot"]),
+            table_schema=schema,
+            nodes=tuple(scene.world.machines),
+        )
+        folder = OrphanFolder(
+            namespace=SHOP, directory=directory_of(table), table="orders", nodes=tuple(scene.world.machines)
+        )
+        scene.world.api.add(GROUPS, SHOP, adopting_group(SHOP, "adopted", schema, 2))
+        scene.world.api.add(TABLES, SHOP, adopted_table(folder, snapshot, "adopted"))
+        await scene.until(scene.is_loaded, 5 * MINUTE)
+        assert {file.load for file in scene.world.committed(scene.table())} == {file.load for file in files}
+        await scene.until_well()
+
+    play(story)
+
+
+def test_a_table_whose_object_came_back_is_recovered_from_the_bins() -> None:
+    """etcd's older state has the table, and its folders lie in the bins: dropped once more, it comes back."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        for machine in scene.world.machines.values():
+            for key in list(machine.disk.folders):
+                machine.disk.recycle(key, scene.world.loop.elapsed + 86400)
+        await scene.sleep(30)
+        scene.users.drop_table(scene.table())
+        await scene.until(lambda: scene.status().get("recycled"), MINUTE)
+        scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
+        await scene.until(scene.is_loaded, 5 * MINUTE)
+        await scene.until_well()
+
+    play(story)

@@ -1,0 +1,106 @@
+"""How a clone asks a source whose budget is limited, and what it counts as progress; the source is made up."""
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from colocation.clone.errors import CloneFailed
+from colocation.clone.pull import PulledFile, Puller
+from colocation.clone.pull_small import SmallFilesPuller
+from colocation.clone.sources import Source
+from colocation.model.file_frames import FileFrame
+from colocation.storage.paths import TablePath
+from colocation.storage.root import DataRoot
+from tests.unit.storage.tables import data_path, on_disk, sha256_hex
+
+TABLE = TablePath("shop", "orders-0a1b2c3d")
+CONTENT = bytes(range(100))
+FOLDER = ("one",)
+
+
+class MadeUpSource:
+    """Gives the first ``held_bytes`` of every file's content; remembers which ranges it was asked for."""
+
+    def __init__(self, held_bytes: int = len(CONTENT)) -> None:
+        self._held = CONTENT[:held_bytes]
+        self.ranges: list[tuple[int | None, int | None]] = []
+
+    @contextlib.contextmanager
+    def get_file(
+        self, _namespace: str, _directory: str, _path: str, start: int | None, end: int | None
+    ) -> Iterator["MadeUpSource"]:
+        """As ``AgentClient.get_file``."""
+        self.ranges.append((start, end))
+        yield self
+
+    def chunks(self, _chunk_bytes: int) -> Iterator[bytes]:
+        """As ``FileStream.chunks``: of the range that was asked for last."""
+        start, end = self.ranges[-1]
+        if content := self._held[start:end]:
+            yield content
+
+    def get_files(self, _namespace: str, _directory: str, paths: tuple[str, ...]) -> Iterator[FileFrame]:
+        """As ``AgentClient.get_files``."""
+        yield from (FileFrame(path, self._held, "") for path in paths)
+
+    def order(self, _turn: int) -> tuple[Source, ...]:
+        """As ``Sources.order``."""
+        return (Source("node-1", self),)
+
+    def demote(self, _source: Source) -> None:
+        """As ``Sources.demote``."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[DataRoot]:
+    """The target's data root."""
+    opened = DataRoot(tmp_path, owns_ledger=False)
+    yield opened
+    opened.close()
+
+
+def wanted(path: str, file_bytes: int | None = len(CONTENT)) -> PulledFile:
+    return PulledFile(TABLE, path, sha256_hex(CONTENT), file_bytes, required=True)
+
+
+@pytest.mark.parametrize(
+    ("piece_bytes", "file_bytes", "ranges"),
+    [
+        pytest.param(None, 100, [(None, None)], id="no budget: all at once"),
+        pytest.param(40, 100, [(None, 40), (40, 80), (80, 100)], id="one piece after the other"),
+        pytest.param(1000, 100, [(None, 100)], id="smaller than a piece"),
+        pytest.param(40, None, [(None, None)], id="of unknown size: all at once"),
+    ],
+)
+def test_pieces(
+    root: DataRoot, piece_bytes: int | None, file_bytes: int | None, ranges: list[tuple[int | None, int | None]]
+) -> None:
+    """A file comes whole, whatever the pieces."""
+    source = MadeUpSource()
+    path = data_path(1)
+    Puller(root, FOLDER, source, lambda _: None, lambda _: None, piece_bytes).pull(wanted(path, file_bytes))
+    assert source.ranges == ranges
+    assert on_disk(root, TABLE, path).read_bytes() == CONTENT
+
+
+def test_a_source_that_gives_less_than_it_should_is_not_asked_for_ever(root: DataRoot) -> None:
+    """Its file is too short: the clone says so, and publishes nothing."""
+    puller = Puller(root, FOLDER, MadeUpSource(held_bytes=50), lambda _: None, lambda _: None, 40)
+    with pytest.raises(CloneFailed, match="no source gave"):
+        puller.pull(wanted(data_path(1)))
+    assert not on_disk(root, TABLE, data_path(1)).exists()
+
+
+def test_every_small_file_is_progress(root: DataRoot) -> None:
+    """Else many batches at a small budget would look like a clone that stands still."""
+    events: list[int] = []
+    paths = [data_path(1, load=str(number)) for number in range(3)]
+    with ThreadPoolExecutor(1) as syncs:
+        source = MadeUpSource()
+        puller = SmallFilesPuller(root, FOLDER, source, syncs, lambda count: events.append(-count), events.append)
+        assert puller.pull([wanted(path) for path in paths], 0) == []
+    assert events == [-100, 100] * 3
+    assert all(on_disk(root, TABLE, path).read_bytes() == CONTENT for path in paths)
