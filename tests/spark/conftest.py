@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import LoadResult, configure, load
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import running_plane
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 from tests.spark.standalone import NODE_VARIABLE, QUICK_JAVA, standalone_cluster
 from tests.unit.spark.fake_catalog import GROUP, NAMESPACE, FakeCatalog
@@ -60,6 +62,13 @@ def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory
         session = builder.getOrCreate()
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """A real API server with our kinds, for the catalog in Java."""
+    with running_plane() as running:
+        yield running
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ Everything is read from the executed plan: which tables the rows come from, whet
 and what redistributes them on the way.
 """
 
+import functools
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -206,12 +208,22 @@ def _cause_at(node: PlanNode) -> str:
 
 
 def _known(scan: Scan | None, tables: Tables) -> KnownTable | None:
-    """The registered table of a scan: ``coloc://<namespace>/<directory>/…``."""
+    """The table of a scan: the catalog's, or the registered one of ``coloc://<namespace>/<directory>/…``."""
+    if scan and scan.note:
+        return _noted(scan.note)
     scheme, _, rest = scan.location.partition("://") if scan else ("", "", "")
     if scheme != "coloc":
         return None
     namespace, directory, manifest = rest.split("/")[:3]
     return tables.get(f"{namespace}/{directory}/{manifest}") or tables.get(f"{namespace}/{directory}")
+
+
+@functools.lru_cache(maxsize=256)
+def _noted(note: str) -> KnownTable:
+    noted = json.loads(note)
+    return KnownTable(
+        noted["name"], noted["group"], noted["bucketed"], noted["reason"], bucketed_by=tuple(noted["bucketedBy"])
+    )
 
 
 def _name(scan: Scan, tables: Tables) -> str:

@@ -12,6 +12,8 @@ from .plan_tree import Expression, Grouping, Join, PlanNode, Scan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+TABLE_NOTE = "colocation.table"
+"""Option of the relations that the catalog in Java plans."""
 _WRAPPERS = {
     "AdaptiveSparkPlanExec": "executedPlan",
     "ShuffleQueryStageExec": "plan",
@@ -126,11 +128,13 @@ class _Reader:
 def _scan(node: JavaObject) -> Scan:
     location = next(_elements(node.relation().location().rootPaths()), None)
     identifier = node.tableIdentifier()
+    note = node.relation().options().get(TABLE_NOTE)
     return Scan(
         location="" if location is None else location.toString(),
         table=identifier.get().unquotedString() if identifier.isDefined() else "",
         bucketed=bool(node.bucketedScan()),
         columns={_id(attribute): attribute.name() for attribute in _elements(node.output())},
+        note=str(note.get()) if note.isDefined() else "",
     )
 
 

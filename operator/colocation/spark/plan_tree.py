@@ -19,12 +19,16 @@ class Expression:
 
 @dataclass(frozen=True)
 class Scan:
-    """A file scan. ``columns`` are its output columns' names by attribute id."""
+    """A file scan. ``columns`` are its output columns' names by attribute id.
+
+    ``note``: what the catalog in Java decided of the table, as JSON; empty for tables that it did not plan.
+    """
 
     location: str
     table: str
     bucketed: bool
     columns: dict[int, str]
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """``explain``'s verdicts on hand-made plans: true only where the plan shows it, otherwise the reason."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -33,6 +34,15 @@ OTHER = scan("other-3", {21: "x_key"})
 DOWN = scan("down-4", {31: "d_key"}, bucketed=False)
 PLAIN = PlanNode("FileSourceScan", scan=Scan("file:/tmp/x", "", False, {41: "k"}))
 RANGE = PlanNode("Range")
+
+
+def noted(name: str, columns: dict[int, str], **note: object) -> PlanNode:
+    """A scan that the catalog in Java planned."""
+    told = {"name": f"lake.shop.{name}", "group": "shop/sales", "bucketed": True, "reason": "", **note}
+    location = f"coloc://shop/{name}-9/abc/data"
+    return PlanNode(
+        "FileSourceScan", scan=Scan(location, f"lake.shop.{name}", bool(told["bucketed"]), columns, json.dumps(told))
+    )
 
 
 def shuffled(child: PlanNode) -> PlanNode:
@@ -326,3 +336,14 @@ def test_a_scalar_subquery_is_no_input_of_a_join() -> None:
     """The shuffle of a subquery in a filter below a join moves none of the join's rows."""
     left = PlanNode("Filter", (ORDERS,), subqueries=(shuffled(LINES),))
     assert count_exchanges(on_key(left, LINES)) == 0
+
+
+def test_tables_of_the_catalog() -> None:
+    """What the catalog decided of a table travels in its scan; nothing is registered."""
+    orders = noted("orders", {1: "o_key"}, bucketedBy=["o_key"])
+    lines = noted("lines", {11: "l_key"}, bucketedBy=["l_key"])
+    [report] = report_joins(on_key(orders, lines), {})
+    assert (report.colocate, report.tables) == (True, ("lake.shop.orders", "lake.shop.lines"))
+    down = noted("lines", {11: "l_key"}, bucketedBy=["l_key"], bucketed=False, reason="group is not stable: NodeGone")
+    [report] = report_joins(on_key(shuffled(orders), shuffled(down)), {})
+    assert (report.colocate, report.reason) == (False, "group is not stable: NodeGone")

@@ -14,13 +14,13 @@ import scala.collection.immutable.Seq;
  *
  * @param namespace the Kubernetes namespace
  * @param directory the table's folder, {@code <table>-<uid8>}
- * @param manifest the manifest's SHA-256, 64 hex digits
+ * @param manifest the manifest's SHA-256, 64 hex digits, or {@link Manifest#NOTHING}
  * @param relative what follows, without a leading slash: empty, {@code data} or {@code data/…}
  */
 record ColocPath(String namespace, String directory, String manifest, String relative) {
   static final String SCHEME = "coloc";
 
-  private static final Pattern SHA256 = Pattern.compile("[0-9a-f]{64}");
+  private static final Pattern SHA256 = Pattern.compile("[0-9a-f]{64}|" + Manifest.NOTHING);
 
   /**
    * Takes a location apart.

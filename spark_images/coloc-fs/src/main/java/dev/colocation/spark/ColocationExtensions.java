@@ -1,5 +1,6 @@
 package dev.colocation.spark;
 
+import dev.colocation.spark.catalog.ReadAsFiles;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
@@ -9,7 +10,8 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * PartitionColumnsFirst} when a query is optimized, {@link TrustSortedFiles} when its plan is to be executed.
+ * ReadAsFiles} when a query is analyzed, {@link PartitionColumnsFirst} when it is optimized, {@link TrustSortedFiles} when its plan is to be
+ * executed.
  *
  * <p>The latter is a columnar rule, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -17,6 +19,7 @@ import scala.runtime.BoxedUnit;
 public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
+    extensions.injectResolutionRule(session -> new ReadAsFiles());
     extensions.injectPreCBORule(session -> new PartitionColumnsFirst());
     extensions.injectColumnar(session -> new SortedFilesRule());
     return BoxedUnit.UNIT;

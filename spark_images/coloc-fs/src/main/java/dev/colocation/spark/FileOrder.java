@@ -140,7 +140,11 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
   private static List<String> sortColumns(FileSourceScanExec scan, List<String> partitions) {
     List<String> registered = lowerCase(
         CollectionConverters.asJava(scan.relation().bucketSpec().get().sortColumnNames()), partitions);
-    List<String> written = lowerCase(manifest(scan).sortedBy(), partitions);
+    Manifest manifest = manifest(scan);
+    if (manifest == Manifest.EMPTY) {
+      return registered;
+    }
+    List<String> written = lowerCase(manifest.sortedBy(), partitions);
     int common = 0;
     while (common < Math.min(registered.size(), written.size()) && registered.get(common).equals(written.get(common))) {
       common++;
@@ -150,7 +154,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
 
   private static Manifest manifest(FileSourceScanExec scan) {
     Path root = scan.relation().location().rootPaths().head();
-    Configuration configuration = scan.session().sessionState().newHadoopConf();
+    Configuration configuration =
+        scan.session().sessionState().newHadoopConfWithOptions(scan.relation().options());
     try {
       return ManifestStore.get(ColocPath.parse(root), new Settings(configuration));
     } catch (IOException error) {

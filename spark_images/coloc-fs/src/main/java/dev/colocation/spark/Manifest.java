@@ -21,9 +21,22 @@ import java.util.regex.Pattern;
  * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
  * in joins without a word.
  */
-final class Manifest {
+public final class Manifest {
   /** One immutable file: its length in bytes and its bucket. */
-  record File(long bytes, int bucket) {}
+  public record File(long bytes, int bucket) {}
+
+  /** A column; {@code storedAs}: of a renamed one its first name, which files keep; empty = name. */
+  public record Column(String name, String type, boolean nullable, String storedAs) {
+    /** The column's name in the files. */
+    public String storedName() {
+      return storedAs.isEmpty() ? name : storedAs;
+    }
+  }
+
+  /** In locations, in the place of the digest: of a table into which nothing was loaded yet. */
+  public static final String NOTHING = "nothing";
+
+  static final Manifest EMPTY = new Manifest(new TreeMap<>(), 0, List.of(), List.of(), List.of(), List.of(), 0);
 
   static final int FORMAT_VERSION = 1;
 
@@ -33,20 +46,55 @@ final class Manifest {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final NavigableMap<String, File> files;
+  private final long snapshotId;
+  private final List<Column> columns;
+  private final List<String> bucketedBy;
+  private final List<String> partitionedBy;
   private final List<String> sortedBy;
+  private final int buckets;
 
-  private Manifest(NavigableMap<String, File> files, List<String> sortedBy) {
+  private Manifest(
+      NavigableMap<String, File> files, long snapshotId, List<Column> columns, List<String> bucketedBy,
+      List<String> partitionedBy, List<String> sortedBy, int buckets) {
     this.files = files;
+    this.snapshotId = snapshotId;
+    this.columns = columns;
+    this.bucketedBy = bucketedBy;
+    this.partitionedBy = partitionedBy;
     this.sortedBy = sortedBy;
+    this.buckets = buckets;
+  }
+
+  /** 0 = nothing was loaded yet. */
+  public long snapshotId() {
+    return snapshotId;
+  }
+
+  /** The columns as the files have them. */
+  public List<Column> columns() {
+    return columns;
+  }
+
+  public List<String> bucketedBy() {
+    return bucketedBy;
+  }
+
+  public List<String> partitionedBy() {
+    return partitionedBy;
+  }
+
+  /** How many buckets the files have. */
+  public int buckets() {
+    return buckets;
   }
 
   /** The columns by which the rows of each file are sorted, ascending with NULL first; empty when that is not known. */
-  List<String> sortedBy() {
+  public List<String> sortedBy() {
     return sortedBy;
   }
 
   /** All files by their path below the table's folder, {@code data/…}. */
-  NavigableMap<String, File> files() {
+  public NavigableMap<String, File> files() {
     return files;
   }
 
@@ -60,10 +108,7 @@ final class Manifest {
     if (!actual.equals(sha256)) {
       throw new IOException("manifest " + sha256 + " has the content of " + actual);
     }
-    JsonNode root;
-    try (ZstdInputStream text = new ZstdInputStream(new ByteArrayInputStream(stored))) {
-      root = JSON.readTree(text);
-    }
+    JsonNode root = text(stored);
     int version = root.path("formatVersion").asInt();
     if (version > FORMAT_VERSION) {
       throw new IOException(
@@ -77,9 +122,33 @@ final class Manifest {
       checkBucket(path, file.bucket(), buckets);
       files.put(path, file);
     }
-    List<String> sortedBy = new ArrayList<>();
-    root.path("sortedBy").forEach(column -> sortedBy.add(column.asText()));
-    return new Manifest(files, List.copyOf(sortedBy));
+    return new Manifest(
+        files, root.path("snapshotId").asLong(), columns(root.path("columns")), texts(root.path("bucketedBy")),
+        texts(root.path("partitionedBy")), texts(root.path("sortedBy")), buckets);
+  }
+
+  /** A manifest's JSON; its digest was checked before. */
+  static JsonNode text(byte[] stored) throws IOException {
+    try (ZstdInputStream text = new ZstdInputStream(new ByteArrayInputStream(stored))) {
+      return JSON.readTree(text);
+    }
+  }
+
+  /** Columns as manifests and specs of tables have them. */
+  public static List<Column> columns(JsonNode array) {
+    List<Column> found = new ArrayList<>();
+    for (JsonNode node : array) {
+      found.add(new Column(
+          node.path("name").asText(), node.path("type").asText(), node.path("nullable").asBoolean(true),
+          node.path("storedAs").asText("")));
+    }
+    return List.copyOf(found);
+  }
+
+  private static List<String> texts(JsonNode array) {
+    List<String> found = new ArrayList<>();
+    array.forEach(item -> found.add(item.asText()));
+    return List.copyOf(found);
   }
 
   private static void checkBucket(String path, int bucket, int buckets) throws IOException {

@@ -1,5 +1,7 @@
 package dev.colocation.spark;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.MissingNode;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.file.Files;
@@ -10,12 +12,13 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.conf.Configuration;
 
 /**
  * Finds manifests by their digest: in the driver's folder, on this node's disk, or at an agent. What was read once stays in
  * memory, since a manifest never changes.
  */
-final class ManifestStore {
+public final class ManifestStore {
   private static final int MAX_CACHED = 64;
 
   private static final Map<String, Object> LOCKS = new ConcurrentHashMap<>();
@@ -37,6 +40,9 @@ final class ManifestStore {
    * @throws IOException when no place has it, naming the places that were tried
    */
   static Manifest get(ColocPath path, Settings settings) throws IOException {
+    if (path.manifest().equals(Manifest.NOTHING)) {
+      return Manifest.EMPTY;
+    }
     // One lock per manifest: the tasks of an executor start together and want the same one.
     synchronized (LOCKS.computeIfAbsent(path.manifest(), name -> new Object())) {
       Manifest cached = CACHE.get(path.manifest());
@@ -47,6 +53,27 @@ final class ManifestStore {
       }
       return cached;
     }
+  }
+
+  /**
+   * The manifest of a {@code coloc://} location.
+   *
+   * @throws IOException when no place has it
+   */
+  public static Manifest get(org.apache.hadoop.fs.Path location, Configuration configuration) throws IOException {
+    return get(ColocPath.parse(location), new Settings(configuration));
+  }
+
+  /** The same as JSON, with what only people want to know of each file; never kept in memory. */
+  public static JsonNode text(org.apache.hadoop.fs.Path location, Configuration configuration) throws IOException {
+    ColocPath path = ColocPath.parse(location);
+    Settings settings = new Settings(configuration);
+    if (get(path, settings) == Manifest.EMPTY) {
+      return MissingNode.getInstance();
+    }
+    byte[] stored = read(path, settings);
+    Manifest.decode(stored, path.manifest());
+    return Manifest.text(stored);
   }
 
   private static byte[] read(ColocPath path, Settings settings) throws IOException {

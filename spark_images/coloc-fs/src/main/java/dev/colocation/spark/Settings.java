@@ -18,16 +18,16 @@ import org.apache.hadoop.conf.Configuration;
  * The {@code fs.coloc.*} configuration. Spark sends the session's values with each plan, so executors see what the driver
  * registered, without asking anyone.
  */
-final class Settings {
-  static final String DATA_ROOT = "fs.coloc.data.root";
-  static final String TOKEN_FILE = "fs.coloc.token.file";
-  static final String AUTHORITY_FILE = "fs.coloc.ca.file";
+public final class Settings {
+  public static final String DATA_ROOT = "fs.coloc.data.root";
+  public static final String TOKEN_FILE = "fs.coloc.token.file";
+  public static final String AUTHORITY_FILE = "fs.coloc.ca.file";
   static final String MANIFEST_DIRECTORY = "fs.coloc.manifest.directory";
   static final String REQUEST_TIMEOUT = "fs.coloc.request.timeout.seconds";
-  static final String READ_DEADLINE = "fs.coloc.read.deadline.seconds";
+  public static final String READ_DEADLINE = "fs.coloc.read.deadline.seconds";
   static final String NODE = "fs.coloc.node";
-  static final String TABLE_PREFIX = "fs.coloc.table.";
-  static final String GROUP_PREFIX = "fs.coloc.group.";
+  public static final String TABLE_PREFIX = "fs.coloc.table.";
+  public static final String GROUP_PREFIX = "fs.coloc.group.";
 
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int MAX_CACHED_GROUPS = 256;

@@ -1,0 +1,227 @@
+package dev.colocation.spark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * ColocatedTables as {@code <catalog>.<namespace>.<table>} ({@code spark.sql.catalog.<catalog>=
+ * dev.colocation.spark.catalog.ColocationCatalog}). Every query asks the API server, so it sees what was committed before it;
+ * nothing is kept in the session, in Hive, or in the session catalog.
+ *
+ * <p>Options, each {@code spark.sql.catalog.<catalog>.<option>}: {@code namespace}, the one that {@code USE <catalog>} means
+ * (default: {@code spark.colocation.namespace}); {@code kubeconfig} and {@code context}, outside of pods; {@code
+ * acceptSeconds}, how long CREATE and ALTER TABLE wait for the operator.
+ */
+public final class ColocationCatalog implements TableCatalog, SupportsNamespaces {
+  private static final int DEFAULT_ACCEPT_SECONDS = 60;
+
+  private final FileIndexes indexes = new FileIndexes();
+  private String name;
+  private String defaultNamespace;
+  private KubernetesApi.Access access;
+  private int acceptSeconds;
+  private ClusterTables cluster;
+  private TableLoader loader;
+  private Moments moments;
+
+  @Override
+  public void initialize(String catalog, CaseInsensitiveStringMap options) {
+    name = catalog;
+    defaultNamespace = options.getOrDefault("namespace", "");
+    access = new KubernetesApi.Access(options.getOrDefault("kubeconfig", ""), options.getOrDefault("context", ""));
+    acceptSeconds = options.getInt("acceptSeconds", DEFAULT_ACCEPT_SECONDS);
+    loader = new TableLoader(catalog);
+  }
+
+  /** The API server is asked for when a table is, so that a session may have catalogs that it does not use. */
+  private synchronized ClusterTables cluster() {
+    if (cluster == null) {
+      KubernetesApi api = KubernetesApi.shared(access);
+      cluster = new ClusterTables(api);
+      moments = new Moments(api);
+    }
+    return cluster;
+  }
+
+  private Moment moment() {
+    cluster();
+    return moments.current();
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  @Override
+  public String[] defaultNamespace() {
+    String configured = defaultNamespace.isEmpty()
+        ? SQLConf.get().getConfString("spark.colocation.namespace", "") : defaultNamespace;
+    return configured.isEmpty() ? new String[0] : new String[] {configured};
+  }
+
+  // Tables
+
+  @Override
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    String one = existing(namespace);
+    return cluster().tables(one).stream().map(table -> Identifier.of(namespace, table)).toArray(Identifier[]::new);
+  }
+
+  @Override
+  public boolean tableExists(Identifier identifier) {
+    return identifier.namespace().length == 1 && moment().table(
+        Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name())).isPresent();
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier) throws NoSuchTableException {
+    return load(identifier, loader::newest);
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
+    return load(identifier, (moment, table) -> loader.older(moment, table, table.ofVersion(version)));
+  }
+
+  @Override
+  public Table loadTable(Identifier identifier, long microseconds) throws NoSuchTableException {
+    Instant time = Instant.EPOCH.plus(microseconds, ChronoUnit.MICROS);
+    return load(identifier, (moment, table) -> loader.older(moment, table, table.ofTime(time)));
+  }
+
+  /** {@code <namespace>.<table>}, or {@code <namespace>.<table>.snapshots} and the like. */
+  private Table load(Identifier identifier, BiFunction<Moment, TableObject, LoadedTable> choose)
+      throws NoSuchTableException {
+    String[] parts = Arrays.copyOf(identifier.namespace(), identifier.namespace().length + 1);
+    parts[parts.length - 1] = identifier.name();
+    if (parts.length != 2 && parts.length != 3) {
+      throw new NoSuchTableException(identifier);
+    }
+    Moment moment = moment();
+    Optional<LoadedTable> table = moment.table(Names.lowerCase(parts[0]), Names.lowerCase(parts[1]))
+        .map(object -> choose.apply(moment, object));
+    Optional<? extends Table> found = parts.length == 2
+        ? table.map(loaded -> new ColocationTable(loaded, indexes))
+        : table.flatMap(loaded -> MetadataTables.find(loaded, Names.lowerCase(parts[2])));
+    if (found.isEmpty()) {
+      throw new NoSuchTableException(identifier);
+    }
+    return found.get();
+  }
+
+  @Override
+  @SuppressWarnings("deprecation") // its successor in Spark 4.1, which calls this one, is not in 4.0
+  public Table createTable(
+      Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    String namespace = existing(identifier.namespace());
+    ObjectNode spec = TableDefinition.spec(columns, partitions, properties);
+    if (!writer().create(namespace, Names.lowerCase(identifier.name()), spec)) {
+      throw new TableAlreadyExistsException(identifier);
+    }
+    try {
+      return loadTable(identifier);
+    } catch (NoSuchTableException error) {
+      throw new ColocationException(Names.quoted(name, identifier) + " was dropped by someone else", error).unchecked();
+    }
+  }
+
+  @Override
+  public Table alterTable(Identifier identifier, TableChange... changes) throws NoSuchTableException {
+    JsonNode object = identifier.namespace().length != 1 ? null
+        : writer().read(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name())).orElse(null);
+    if (object == null) {
+      throw new NoSuchTableException(identifier);
+    }
+    ObjectNode patch = TableChanges.patch(object.path("spec"), changes);
+    JsonNode metadata = object.path("metadata");
+    writer().change(metadata.path("namespace").asText(), metadata.path("name").asText(), object, patch);
+    return loadTable(identifier);
+  }
+
+  /** Its files wait in the recycle bin. */
+  @Override
+  public boolean dropTable(Identifier identifier) {
+    return tableExists(identifier)
+        && writer().delete(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name()), "");
+  }
+
+  @Override
+  public void renameTable(Identifier from, Identifier to) {
+    throw new ColocationException(Names.quoted(name, from) + " cannot be renamed: its files lie in folders of its name")
+        .unchecked();
+  }
+
+  private TableWriter writer() {
+    return new TableWriter(KubernetesApi.shared(access), acceptSeconds);
+  }
+
+  // Namespaces
+
+  @Override
+  public String[][] listNamespaces() {
+    return cluster().namespaces(defaultNamespace()).stream().map(one -> new String[] {one}).toArray(String[][]::new);
+  }
+
+  @Override
+  public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 0) {
+      return listNamespaces();
+    }
+    existing(namespace);
+    return new String[0][];
+  }
+
+  @Override
+  public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    existing(namespace);
+    return Map.of();
+  }
+
+  private String existing(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length != 1 || !cluster().hasNamespace(Names.lowerCase(namespace[0]))) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    return Names.lowerCase(namespace[0]);
+  }
+
+  @Override
+  public void createNamespace(String[] namespace, Map<String, String> metadata) {
+    throw clustersOwn();
+  }
+
+  @Override
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    throw clustersOwn();
+  }
+
+  @Override
+  public boolean dropNamespace(String[] namespace, boolean cascade) {
+    throw clustersOwn();
+  }
+
+  private RuntimeException clustersOwn() {
+    return new ColocationException("namespaces of catalog " + name + " are Kubernetes namespaces: make, change and delete "
+        + "them with kubectl").unchecked();
+  }
+}

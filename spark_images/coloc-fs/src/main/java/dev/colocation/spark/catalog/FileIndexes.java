@@ -1,0 +1,41 @@
+package dev.colocation.spark.catalog;
+
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+
+/**
+ * The file listings of a session's last tables. A listing follows from its key, which names the manifest, so none is ever
+ * stale; a table of a hundred thousand files need not be listed for each query.
+ */
+final class FileIndexes {
+  private static final int MAX_LISTINGS = 16;
+
+  /** The time zone tells what a partition column of timestamps means. */
+  private record Key(String location, StructType schema, Map<String, String> options, String timeZone) {}
+
+  private final Map<Key, InMemoryFileIndex> listings = new LinkedHashMap<>(MAX_LISTINGS, 0.75f, true) {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    protected boolean removeEldestEntry(Map.Entry<Key, InMemoryFileIndex> eldest) {
+      return size() > MAX_LISTINGS;
+    }
+  };
+
+  /** The files of a table's snapshot, with the columns by the names that files have. */
+  synchronized InMemoryFileIndex of(SparkSession session, LoadedTable table, StructType schema) {
+    String zone = session.sessionState().conf().sessionLocalTimeZone();
+    return listings.computeIfAbsent(
+        new Key(table.location(), schema, table.fileSystem(), zone),
+        key -> new InMemoryFileIndex(
+            session, FilesRelation.sequence(List.of(new Path(key.location()))), FilesRelation.scalaMap(key.options()),
+            Option.apply(schema), NoopCache$.MODULE$, Option.empty(), Option.empty()));
+  }
+}

@@ -1,0 +1,131 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.Manifest;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.catalog.BucketSpec;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * A table's files as Spark's own file tables have them: {@code CREATE TABLE … USING parquet PARTITIONED BY … CLUSTERED BY …
+ * SORTED BY … INTO n BUCKETS} at the snapshot's location, without a table that anyone else could see.
+ */
+final class FilesRelation {
+  private FilesRelation() {}
+
+  /** What to read in the place of the catalog's table: the same columns, by the same ids. */
+  static LogicalPlan plan(LoadedTable table, FileIndexes indexes, DataSourceV2Relation replaced) {
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(files(table, indexes), PlannedTable.of(table, storedSchema(table)));
+    List<AttributeReference> wanted = CollectionConverters.asJava(replaced.output());
+    List<AttributeReference> found = CollectionConverters.asJava(stored.output());
+    Map<ExprId, ExprId> ids = new HashMap<>();
+    boolean renamed = false;
+    for (int position = 0; position < found.size(); position++) {
+      if (found.get(position).name().equals(wanted.get(position).name())) {
+        ids.put(found.get(position).exprId(), wanted.get(position).exprId());
+      } else {
+        renamed = true;
+      }
+    }
+    LogicalPlan relation = stored.mapExpressions(new Renumbered(ids));
+    return renamed ? renamed(relation, wanted) : relation;
+  }
+
+  /** Columns that were renamed after files were written: a projection, as a view would have it. */
+  private static LogicalPlan renamed(LogicalPlan relation, List<AttributeReference> wanted) {
+    List<NamedExpression> shown = new ArrayList<>();
+    List<Attribute> stored = CollectionConverters.asJava(relation.output());
+    for (int position = 0; position < wanted.size(); position++) {
+      AttributeReference name = wanted.get(position);
+      Attribute column = stored.get(position);
+      shown.add(column.exprId().equals(name.exprId()) ? column
+          : new Alias(column, name.name(), name.exprId(), sequence(List.of()), Option.empty(), sequence(List.of())));
+    }
+    return new Project(sequence(shown), relation);
+  }
+
+  private static final class Renumbered extends AbstractFunction1<Expression, Expression> {
+    private final Map<ExprId, ExprId> ids;
+
+    Renumbered(Map<ExprId, ExprId> ids) {
+      this.ids = ids;
+    }
+
+    @Override
+    public Expression apply(Expression expression) {
+      return expression instanceof AttributeReference column && ids.containsKey(column.exprId())
+          ? column.withExprId(ids.get(column.exprId()))
+          : expression;
+    }
+  }
+
+  private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes) {
+    SparkSession session = SparkSession.active();
+    StructType schema = storedSchema(table);
+    int partitions = table.shape().partitionedBy().size();
+    List<StructField> fields = List.of(schema.fields());
+    StructType data = struct(fields.subList(0, fields.size() - partitions));
+    StructType partition = struct(fields.subList(fields.size() - partitions, fields.size()));
+    var options = scalaMap(table.options());
+    InMemoryFileIndex index = indexes.of(session, table, schema);
+    return new HadoopFsRelation(index, partition, data, bucketSpec(table), new ParquetFileFormat(), options, session);
+  }
+
+  /** The columns by the names that files have, those of partitions last. */
+  private static StructType storedSchema(LoadedTable table) {
+    StructType schema = new StructType();
+    for (Manifest.Column column
+        : TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy()).toList()) {
+      schema = schema.add(column.storedName(), Types.parse(column.type()), true);
+    }
+    return schema;
+  }
+
+  static Option<BucketSpec> bucketSpec(LoadedTable table) {
+    LoadedTable.Shape shape = table.shape();
+    if (!table.decision().bucketed()) {
+      return Option.empty();
+    }
+    List<String> order = shape.sortedBy().stream()
+        .filter(name -> shape.partitionedBy().stream().noneMatch(name::equalsIgnoreCase)).toList();
+    return Option.apply(new BucketSpec(shape.buckets(), sequence(shape.bucketedBy()), sequence(order)));
+  }
+
+  private static StructType struct(List<StructField> fields) {
+    return new StructType(fields.toArray(StructField[]::new));
+  }
+
+  static <T> Seq<T> sequence(List<T> list) {
+    return CollectionConverters.asScala(list).toSeq();
+  }
+
+  static scala.collection.immutable.Map<String, String> scalaMap(Map<String, String> map) {
+    List<Tuple2<String, String>> pairs = new ArrayList<>();
+    map.forEach((key, value) -> pairs.add(new Tuple2<>(key, value)));
+    return Map$.MODULE$.from(sequence(pairs));
+  }
+}

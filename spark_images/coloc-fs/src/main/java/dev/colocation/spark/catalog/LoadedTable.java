@@ -1,0 +1,98 @@
+package dev.colocation.spark.catalog;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.ColocFileSystem;
+import dev.colocation.spark.Manifest;
+import dev.colocation.spark.Settings;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * One snapshot of a table as one query reads it: how its files are, where they lie, and whether Spark is told of its buckets.
+ *
+ * @param name as people name it: {@code <catalog>.<namespace>.<table>}
+ * @param snapshot empty before the first load
+ * @param group empty when the table is in no group
+ */
+record LoadedTable(
+    String name,
+    TableObject object,
+    Optional<TableObject.Snapshot> snapshot,
+    Shape shape,
+    Optional<Moment.Group> group,
+    ReadDecision decision,
+    Map<String, String> fileSystem) {
+
+  /** Option of the relation: what {@code colocation.spark.explain} tells of the table, as JSON. */
+  static final String NOTE = "colocation.table";
+
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /** How files are, and how their columns are shown. */
+  record Shape(
+      List<Manifest.Column> columns, List<String> bucketedBy, List<String> partitionedBy, List<String> sortedBy,
+      int buckets) {}
+
+  /** The folder of the snapshot's files. It names the manifest, which pins them, whatever is committed later. */
+  String location() {
+    return location(object, snapshot);
+  }
+
+  static String location(TableObject object, Optional<TableObject.Snapshot> snapshot) {
+    String manifest = snapshot.map(TableObject.Snapshot::manifest).orElse(Manifest.NOTHING);
+    return "coloc://" + object.namespace() + "/" + object.directory() + "/" + manifest + "/data";
+  }
+
+  /** Options of the relation: all that drivers and executors need to find the files. Nothing is left in the session. */
+  Map<String, String> options() {
+    ObjectNode note = JSON.createObjectNode()
+        .put("name", name)
+        .put("group", group.map(found -> found.object().key().toString()).orElse(""))
+        .put("bucketed", decision.bucketed())
+        .put("reason", decision.reason() + decision.note());
+    shape.bucketedBy().forEach(note.putArray("bucketedBy")::add);
+    Map<String, String> options = new TreeMap<>(fileSystem);
+    options.put(NOTE, note.toString());
+    return options;
+  }
+
+  /**
+   * What the {@code coloc://} file system is told of a table.
+   *
+   * @param placing the group whose nodes hold the files; empty while nobody knows
+   */
+  static Map<String, String> fileSystem(TableObject object, Optional<Moment.Group> placing, SQLConf conf) {
+    Map<String, String> options = new TreeMap<>();
+    options.put("fs.coloc.impl", ColocFileSystem.class.getName());
+    options.put("fs.coloc.impl.disable.cache", "true");
+    options.put("parquet.page.verify-checksum.enabled", "true");
+    setting(conf, "spark.colocation.dataRoot", Settings.DATA_ROOT, options);
+    setting(conf, "spark.colocation.tokenFile", Settings.TOKEN_FILE, options);
+    setting(conf, "spark.colocation.caFile", Settings.AUTHORITY_FILE, options);
+    setting(conf, "spark.colocation.retrySeconds", Settings.READ_DEADLINE, options);
+    placing.ifPresent(group -> {
+      String reference = object.group().referenceFrom(object.namespace());
+      options.put(Settings.TABLE_PREFIX + object.namespace() + "." + object.directory(), reference);
+      options.put(Settings.GROUP_PREFIX + object.namespace() + "." + reference, told(reference, group));
+    });
+    return options;
+  }
+
+  private static void setting(SQLConf conf, String key, String option, Map<String, String> options) {
+    String value = conf.getConfString(key, "");
+    if (!value.isEmpty()) {
+      options.put(option, value);
+    }
+  }
+
+  private static String told(String reference, Moment.Group group) {
+    ObjectNode told = JSON.createObjectNode().put("name", reference);
+    told.set("agents", JSON.valueToTree(group.agents()));
+    told.set("buckets", JSON.valueToTree(group.object().buckets()));
+    return told.toString();
+  }
+}

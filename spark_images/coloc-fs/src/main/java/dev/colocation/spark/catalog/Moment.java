@@ -1,0 +1,91 @@
+package dev.colocation.spark.catalog;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+/**
+ * The cluster as one query sees it. The first object is read as it is now; all others as they were at that moment, by the API
+ * server's own version of its store. Not safe to share between threads.
+ */
+final class Moment {
+  private static final int GONE = 410;
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /**
+   * A group, its agents' URLs by node, and why the operator's verdict on it does not hold (empty when it does).
+   */
+  record Group(GroupObject object, Map<String, String> agents, String silence) {}
+
+  private final KubernetesApi api;
+  private final Map<List<Object>, Optional<Group>> groups = new HashMap<>();
+  private String version = "";
+
+  Moment(KubernetesApi api) {
+    this.api = api;
+  }
+
+  /** A table; empty when there was none. */
+  Optional<TableObject> table(String namespace, String name) {
+    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(TableObject::parse);
+  }
+
+  /** The group that places a namespace's tables; empty while the group, or its ConfigMap there, is missing. */
+  Optional<Group> group(String namespace, Names.GroupKey key) {
+    Optional<Group> known = groups.get(List.of(namespace, key));
+    if (known == null) {
+      known = find("ColocationGroup", KubernetesApi.GROUPS, key.namespace(), key.name())
+          .flatMap(object -> withAgents(namespace, key, object));
+      groups.put(List.of(namespace, key), known);
+    }
+    return known;
+  }
+
+  private Optional<Group> withAgents(String namespace, Names.GroupKey key, JsonNode object) {
+    String name = key.configMapIn(namespace);
+    return api.get("ConfigMap " + namespace + "/" + name, "/api/v1/namespaces/" + namespace + "/configmaps/" + name)
+        .map(configMap -> configMap.path("data"))
+        .map(data -> new Group(GroupObject.parse(object), agents(data), api.operatorLife().silence(data)));
+  }
+
+  private static Map<String, String> agents(JsonNode data) {
+    Map<String, String> found = new TreeMap<>();
+    try {
+      JSON.readTree(data.path("agents.json").asText("{}")).properties()
+          .forEach(agent -> found.put(agent.getKey(), agent.getValue().asText()));
+    } catch (JsonProcessingException error) {
+      throw new ColocationException("agents.json of the group's ConfigMap cannot be read: " + error.getMessage(), error)
+          .unchecked();
+    }
+    return found;
+  }
+
+  /** A list of one object rather than the object: only lists can be read as they were at a moment. */
+  private Optional<JsonNode> find(String kind, String plural, String namespace, String name) {
+    if (!Names.isObject(namespace) || !Names.isObject(name)) {
+      return Optional.empty();
+    }
+    String what = kind + " " + namespace + "/" + name;
+    String path = KubernetesApi.collection(namespace, plural) + "?fieldSelector=metadata.name%3D" + name;
+    KubernetesApi.Answer answer = api.send(what, "GET", path + atThisMoment(), null);
+    if (answer.status() == GONE) {
+      // The API server has forgotten the moment, minutes ago: the query goes on with the present.
+      version = "";
+      answer = api.send(what, "GET", path, null);
+    }
+    JsonNode list = KubernetesApi.checked(what, answer);
+    if (version.isEmpty()) {
+      version = list.path("metadata").path("resourceVersion").asText();
+    }
+    return Optional.ofNullable(list.path("items").get(0));
+  }
+
+  private String atThisMoment() {
+    return version.isEmpty() ? "" : "&resourceVersionMatch=Exact&resourceVersion=" + version;
+  }
+}

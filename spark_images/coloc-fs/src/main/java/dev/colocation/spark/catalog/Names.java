@@ -1,0 +1,79 @@
+package dev.colocation.spark.catalog;
+
+import java.util.Locale;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.connector.catalog.Identifier;
+
+/** Names of objects, as {@code model/names.py} defines them. */
+final class Names {
+  /** Of a Kubernetes object. Nothing else gets into a request's path. */
+  private static final Pattern OBJECT = Pattern.compile("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?");
+
+  private static final int UID_DIGITS = 8;
+  private static final int PRIVATE_GROUP_CHARACTERS = 54;
+
+  private Names() {}
+
+  /** A group's namespace and name. */
+  record GroupKey(String namespace, String name) {
+    @Override
+    public String toString() {
+      return namespace + "/" + name;
+    }
+
+    /** What a table in {@code table} writes into {@code colocateWith} for the group. */
+    String referenceFrom(String table) {
+      return namespace.equals(table) ? name : toString();
+    }
+
+    /** The ConfigMap {@code <group>-spark} where pods of a namespace can mount it. */
+    String configMapIn(String other) {
+      return namespace.equals(other) ? name + "-spark" : name + "." + namespace + "-spark-shared";
+    }
+  }
+
+  /** Spark's names have no case, Kubernetes' names are in lower case. */
+  static String lowerCase(String name) {
+    return name.toLowerCase(Locale.ROOT);
+  }
+
+  static boolean isObject(String name) {
+    return OBJECT.matcher(name).matches();
+  }
+
+  /** The group that a table in {@code namespace} names: {@code sales}, or {@code accounts/sales} of another namespace. */
+  static GroupKey group(String namespace, String reference) {
+    int slash = reference.indexOf('/');
+    return slash < 0
+        ? new GroupKey(namespace, reference)
+        : new GroupKey(reference.substring(0, slash), reference.substring(slash + 1));
+  }
+
+  /** The group of one table that is in no group. */
+  static String privateGroup(String table, String uid) {
+    String start = table.substring(0, Math.min(table.length(), PRIVATE_GROUP_CHARACTERS)).replaceAll("[-.]+$", "");
+    return start + "-" + shortUid(uid);
+  }
+
+  /** A table's folder below its namespace's. */
+  static String directory(String table, String uid) {
+    return table + "-" + shortUid(uid);
+  }
+
+  private static String shortUid(String uid) {
+    return uid.substring(0, Math.min(uid.length(), UID_DIGITS));
+  }
+
+  /** {@code a.b.c} with back quotes where SQL needs them. */
+  static String quoted(String catalog, Identifier table) {
+    StringBuilder text = new StringBuilder(quoted(catalog));
+    for (String part : table.namespace()) {
+      text.append('.').append(quoted(part));
+    }
+    return text.append('.').append(quoted(table.name())).toString();
+  }
+
+  private static String quoted(String part) {
+    return part.matches("[A-Za-z0-9_]+") ? part : "`" + part.replace("`", "``") + "`";
+  }
+}

@@ -1,0 +1,65 @@
+package dev.colocation.spark.catalog;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
+import java.util.List;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
+import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable$;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
+import scala.math.BigInt;
+
+/** What a plan says of a table: its name, which EXPLAIN and Spark's UI show, and how many rows it has. */
+final class PlannedTable {
+  /** Times the bytes of a row this is still a number of Java's; whoever loads tables may write any into their status. */
+  private static final long MAX_ROWS = 1_000_000_000_000L;
+
+  private static final int STATISTICS_PARAMETER = 12;
+
+  private PlannedTable() {}
+
+  static CatalogTable of(LoadedTable table, StructType schema) {
+    TableObject object = table.object();
+    String catalog = table.name().substring(0, table.name().length() - object.fullName().length() - 1);
+    long rows = Math.min(table.snapshot().map(TableObject.Snapshot::rows).orElse(0L), MAX_ROWS);
+    Map<String, CatalogColumnStat> columns = Map$.MODULE$.empty();
+    CatalogStatistics statistics = new CatalogStatistics(
+        BigInt.apply(rows * schema.defaultSize()), Option.apply(BigInt.apply(rows)), columns);
+    List<Object> known = List.of(
+        new TableIdentifier(object.name(), Option.apply(object.namespace()), Option.apply(catalog)),
+        CatalogTableType.EXTERNAL(),
+        CatalogStorageFormat.empty(),
+        schema,
+        Option.apply("parquet"),
+        FilesRelation.sequence(table.shape().partitionedBy()),
+        FilesRelation.bucketSpec(table));
+    return make(known, Option.apply(statistics));
+  }
+
+  /** Versions of Spark add parameters at the end; all but the first ones have defaults, which Scala alone can leave out. */
+  private static CatalogTable make(List<Object> known, Option<CatalogStatistics> statistics) {
+    Constructor<?> constructor = CatalogTable.class.getConstructors()[0];
+    Object[] values = new Object[constructor.getParameterCount()];
+    try {
+      for (int index = 0; index < values.length; index++) {
+        if (index < known.size()) {
+          values[index] = known.get(index);
+        } else if (index == STATISTICS_PARAMETER) {
+          values[index] = statistics;
+        } else {
+          values[index] = CatalogTable$.class.getMethod("apply$default$" + (index + 1)).invoke(CatalogTable$.MODULE$);
+        }
+      }
+      return (CatalogTable) constructor.newInstance(values);
+    } catch (NoSuchMethodException | IllegalAccessException | InstantiationException | InvocationTargetException error) {
+      throw new ColocationException("this Spark has another CatalogTable than those known: " + error, error).unchecked();
+    }
+  }
+}

@@ -1,0 +1,97 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.Manifest;
+import dev.colocation.spark.ManifestStore;
+import java.io.IOException;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Function;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.internal.SQLConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Finds out all that a query needs of a table; the same as {@code colocation/spark/registrar.py} does for a session. */
+final class TableLoader {
+  private static final Logger LOG = LoggerFactory.getLogger(TableLoader.class);
+
+  private final String catalog;
+
+  TableLoader(String catalog) {
+    this.catalog = catalog;
+  }
+
+  /** The table as its newest snapshot is, with the columns that its spec says by now. */
+  LoadedTable newest(Moment moment, TableObject object) {
+    return load(moment, object, object.newest(), object::shownColumns);
+  }
+
+  /** The table as an older snapshot was, its columns too. */
+  LoadedTable older(Moment moment, TableObject object, TableObject.Snapshot snapshot) {
+    return load(moment, object, Optional.of(snapshot), Function.identity());
+  }
+
+  private LoadedTable load(
+      Moment moment, TableObject object, Optional<TableObject.Snapshot> snapshot,
+      Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
+    SQLConf conf = SQLConf.get();
+    Optional<Moment.Group> placing = moment.group(object.namespace(), object.group());
+    if (placing.isEmpty() && snapshot.isPresent()) {
+      throw new ColocationException("table " + object.fullName() + " has rows, but its ColocationGroup '"
+          + object.group().referenceFrom(object.namespace()) + "', which says which nodes hold them, does not exist or has "
+          + "no ConfigMap yet; restore it, or leave the table out").unchecked();
+    }
+    Map<String, String> fileSystem = LoadedTable.fileSystem(object, placing, conf);
+    LoadedTable.Shape shape = snapshot.isPresent()
+        ? shape(manifest(LoadedTable.location(object, snapshot), fileSystem), shown)
+        : emptyShape(object, placing);
+    Optional<Moment.Group> group = object.colocateWith().isEmpty() ? Optional.empty() : placing;
+    ReadDecision decision = ReadDecision.decide(
+        ReadDecision.Switches.of(conf),
+        group.map(Moment.Group::object),
+        group.map(found -> refusal(object, found.object())).orElse(object.refusal()),
+        group.map(found -> TableObject.inconsistency(shape.columns(), shape.bucketedBy(), shape.buckets(), found.object()))
+            .orElse(""),
+        group.map(Moment.Group::silence).orElse(""));
+    String name = catalog + "." + object.fullName();
+    if (!decision.bucketed()) {
+      LOG.warn("table {} is read without its buckets: {}", name, decision.reason());
+    }
+    return new LoadedTable(name, object, snapshot, shape, group, decision, fileSystem);
+  }
+
+  private static String refusal(TableObject object, GroupObject group) {
+    return object.refusal().isEmpty() ? group.refusal(object.namespace()) : object.refusal();
+  }
+
+  private static LoadedTable.Shape shape(
+      Manifest manifest, Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
+    return new LoadedTable.Shape(
+        shown.apply(manifest.columns()), manifest.bucketedBy(), manifest.partitionedBy(), manifest.sortedBy(),
+        manifest.buckets());
+  }
+
+  private static LoadedTable.Shape emptyShape(TableObject object, Optional<Moment.Group> placing) {
+    int buckets = placing.map(found -> found.object().bucketCount()).orElse(Math.max(object.buckets(), 1));
+    return new LoadedTable.Shape(
+        object.columns(), object.bucketedBy(), object.partitionedBy(), object.sortedBy(), buckets);
+  }
+
+  private static Manifest manifest(String location, Map<String, String> fileSystem) {
+    try {
+      return ManifestStore.get(new Path(location), configuration(fileSystem));
+    } catch (IOException error) {
+      throw new ColocationException(error.getMessage(), error).unchecked();
+    }
+  }
+
+  /** The session's, with what the file system is told of a table. */
+  static Configuration configuration(Map<String, String> fileSystem) {
+    Configuration configuration = SparkSession.active().sessionState().newHadoopConf();
+    fileSystem.forEach(configuration::set);
+    return configuration;
+  }
+}

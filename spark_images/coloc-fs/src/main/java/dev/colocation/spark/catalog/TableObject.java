@@ -1,0 +1,217 @@
+package dev.colocation.spark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.Manifest;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * A ColocatedTable as it was read, as far as readers need it. Whoever loads tables may write their status: nothing of it is
+ * believed before it was checked.
+ *
+ * @param colocateWith as the spec says; empty = in no group
+ * @param placingGroup as the status says; empty = as the spec says
+ * @param buckets of the spec; 0 = as the group says
+ * @param snapshots those that can be read, the newest first; empty before the first load
+ */
+record TableObject(
+    String namespace,
+    String name,
+    String uid,
+    String resourceVersion,
+    String colocateWith,
+    String placingGroup,
+    List<Manifest.Column> columns,
+    List<String> bucketedBy,
+    List<String> partitionedBy,
+    List<String> sortedBy,
+    int buckets,
+    boolean accepted,
+    String refusal,
+    List<Snapshot> snapshots) {
+
+  private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
+
+  /** A committed state of a table; {@code manifest} is the digest, 64 hex digits; counts are of one replica. */
+  record Snapshot(
+      long id, String manifest, String committedAt, long partitions, long files, long rows, long bytes) {
+    Instant time() {
+      return OperatorLife.time(committedAt).orElseThrow();
+    }
+
+    @Override
+    public String toString() {
+      return id + " (" + committedAt + ")";
+    }
+  }
+
+  /**
+   * Reads an object of the API server.
+   *
+   * @throws ColocationException (unchecked) when its spec, or what loads write into its status, cannot be understood
+   */
+  static TableObject parse(JsonNode object) {
+    JsonNode metadata = object.path("metadata");
+    JsonNode spec = object.path("spec");
+    JsonNode status = object.path("status");
+    String namespace = metadata.path("namespace").asText();
+    String name = metadata.path("name").asText();
+    List<String> bucketedBy = GroupObject.texts(spec.path("bucketedBy"));
+    List<String> sortedBy = GroupObject.texts(spec.path("sortedBy"));
+    return new TableObject(
+        namespace,
+        name,
+        metadata.path("uid").asText(),
+        metadata.path("resourceVersion").asText(),
+        spec.path("colocateWith").asText(""),
+        text(status.path("group")),
+        Manifest.columns(spec.path("columns")),
+        bucketedBy,
+        GroupObject.texts(spec.path("partitionedBy")),
+        sortedBy.isEmpty() ? bucketedBy : sortedBy,
+        spec.path("buckets").asInt(),
+        status.path("accepted").asBoolean(),
+        refusal(status),
+        snapshots(namespace + "." + name, status));
+  }
+
+  private static String text(JsonNode node) {
+    return node.isTextual() ? node.asText() : "";
+  }
+
+  private static List<Snapshot> snapshots(String table, JsonNode status) {
+    List<Snapshot> found = new ArrayList<>();
+    if (!GroupObject.isAbsent(status.path("snapshot"))) {
+      found.add(snapshot(table, "status.snapshot", status.path("snapshot")));
+    }
+    int index = 0;
+    for (JsonNode replaced : status.path("history")) {
+      found.add(snapshot(table, "status.history[" + index++ + "]", replaced));
+    }
+    return List.copyOf(found);
+  }
+
+  private static Snapshot snapshot(String table, String where, JsonNode node) {
+    String manifest = node.path("manifest").asText();
+    String committedAt = node.path("committedAt").asText();
+    require(node.path("id").isIntegralNumber() && node.path("id").asLong() >= 0, table, where + ".id", node.path("id"));
+    require(MANIFEST.matcher(manifest).matches(), table, where + ".manifest", node.path("manifest"));
+    require(OperatorLife.time(committedAt).isPresent(), table, where + ".committedAt", node.path("committedAt"));
+    return new Snapshot(
+        node.path("id").asLong(), manifest.substring(manifest.indexOf(':') + 1), committedAt,
+        node.path("partitions").asLong(), node.path("files").asLong(), node.path("rows").asLong(),
+        node.path("bytes").asLong());
+  }
+
+  private static void require(boolean isTrue, String table, String field, JsonNode given) {
+    if (!isTrue) {
+      throw new ColocationException("InvalidStatus: the status of table " + table + " cannot be understood: " + field
+          + " is " + given + "; restore it, or load all of the table anew with mode overwrite").unchecked();
+    }
+  }
+
+  /** Why the operator refused it, or that it has not judged it yet; empty when it is accepted, or its status was spoilt. */
+  static String refusal(JsonNode status) {
+    if (status.path("accepted").asBoolean()) {
+      return "";
+    }
+    for (JsonNode condition : status.path("conditions")) {
+      if (condition.path("type").asText().equals("Accepted")) {
+        String reason = condition.path("reason").asText();
+        return reason.equals("InvalidStatus") ? "" : reason + ": " + condition.path("message").asText();
+      }
+    }
+    return "the operator has not accepted it yet";
+  }
+
+  /** {@code <namespace>.<table>}. */
+  String fullName() {
+    return namespace + "." + name;
+  }
+
+  /** Its folder below the namespace's. */
+  String directory() {
+    return Names.directory(name, uid);
+  }
+
+  /** The group whose map says where its rows lie; its own when it is in no group. */
+  Names.GroupKey group() {
+    Names.GroupKey named = Names.group(namespace, placingGroup.isEmpty() ? colocateWith : placingGroup);
+    return named.name().isEmpty() ? new Names.GroupKey(namespace, Names.privateGroup(name, uid)) : named;
+  }
+
+  Optional<Snapshot> newest() {
+    return snapshots.stream().findFirst();
+  }
+
+  /** The snapshot of {@code VERSION AS OF}. */
+  Snapshot ofVersion(String version) {
+    return snapshots.stream()
+        .filter(snapshot -> String.valueOf(snapshot.id()).equals(version.trim()))
+        .findFirst()
+        .orElseThrow(() -> notKept("snapshot " + version));
+  }
+
+  /** The snapshot of {@code TIMESTAMP AS OF}: what a query at that time would have read. */
+  Snapshot ofTime(Instant time) {
+    return snapshots.stream()
+        .filter(snapshot -> !snapshot.time().isAfter(time))
+        .findFirst()
+        .orElseThrow(() -> notKept("snapshot of " + time + " or before"));
+  }
+
+  private RuntimeException notKept(String what) {
+    String kept = snapshots.stream().map(Snapshot::toString).collect(Collectors.joining(", "));
+    return new ColocationException("table " + fullName() + " keeps no " + what + "; it keeps: "
+        + (kept.isEmpty() ? "none, nothing was loaded yet" : kept) + ". How long is said by spec.retention").unchecked();
+  }
+
+  /** How the stored files may be shown: the spec's columns when files with the manifest's fit them, else the manifest's. */
+  List<Manifest.Column> shownColumns(List<Manifest.Column> stored) {
+    List<Manifest.Column> left = new ArrayList<>(columns);
+    for (Manifest.Column column : stored) {
+      Optional<Manifest.Column> successor = left.stream()
+          .filter(wanted -> wanted.storedName().equalsIgnoreCase(column.storedName())).findFirst();
+      boolean fits = successor.isPresent()
+          && TypeNames.areEqual(successor.get().type(), column.type())
+          && (successor.get().nullable() || !column.nullable());
+      if (!fits) {
+        return stored;
+      }
+      left.remove(successor.get());
+    }
+    return left.stream().allMatch(Manifest.Column::nullable) ? columns : stored;
+  }
+
+  /** How the files differ from the group's schema; empty when they do not. */
+  static String inconsistency(
+      List<Manifest.Column> columns, List<String> bucketedBy, int buckets, GroupObject group) {
+    if (buckets != group.bucketCount()) {
+      return "the files have " + buckets + " buckets, the group has " + group.bucketCount();
+    }
+    List<String> key = bucketedBy.stream().map(name -> keyType(columns, name)).toList();
+    if (!key.equals(group.bucketKey())) {
+      return "the files are bucketed by (" + String.join(", ", key) + "), the group by ("
+          + String.join(", ", group.bucketKey()) + ")";
+    }
+    return "";
+  }
+
+  private static String keyType(List<Manifest.Column> columns, String name) {
+    return columns.stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
+        .map(column -> TypeNames.canonical(column.type())).orElse("no column " + name);
+  }
+
+  /** Names of all columns, those of partitions last, as Spark has them. */
+  static Stream<Manifest.Column> partitionsLast(List<Manifest.Column> columns, List<String> partitionedBy) {
+    return Stream.concat(
+        columns.stream().filter(column -> partitionedBy.stream().noneMatch(column.name()::equalsIgnoreCase)),
+        partitionedBy.stream().flatMap(
+            name -> columns.stream().filter(column -> column.name().equalsIgnoreCase(name))));
+  }
+}

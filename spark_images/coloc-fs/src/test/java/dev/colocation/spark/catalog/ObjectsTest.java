@@ -1,0 +1,125 @@
+package dev.colocation.spark.catalog;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.colocation.spark.Manifest;
+import java.time.Instant;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+/** What is read of the API server's objects, which others have written. */
+final class ObjectsTest {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final String DIGEST = "ab".repeat(32);
+
+  private static JsonNode json(String text) throws JsonProcessingException {
+    return JSON.readTree(text.replace('\'', '"'));
+  }
+
+  private static TableObject table(String spec, String status) throws JsonProcessingException {
+    return TableObject.parse(json("{'metadata': {'namespace': 'shop', 'name': 'orders', 'uid': '0123456789', "
+        + "'resourceVersion': '7'}, 'spec': {'columns': [{'name': 'k', 'type': 'LONG'}], 'bucketedBy': ['k']" + spec
+        + "}, 'status': {" + status + "}}"));
+  }
+
+  private static String snapshot(int id, String time) {
+    return "{'id': " + id + ", 'manifest': 'sha256:" + DIGEST + "', 'committedAt': '" + time + "', 'rows': 5}";
+  }
+
+  @Test
+  void snapshotsAreFoundByNumberAndByTime() throws JsonProcessingException {
+    TableObject table = table("", "'snapshot': " + snapshot(3, "2026-11-21T03:00:00Z") + ", 'history': ["
+        + snapshot(2, "2026-11-21T02:00:00Z") + "]");
+    assertEquals(3, table.newest().orElseThrow().id());
+    assertEquals(2, table.ofVersion("2").id());
+    assertEquals(2, table.ofTime(Instant.parse("2026-11-21T02:59:59Z")).id());
+    assertEquals(3, table.ofTime(Instant.parse("2026-11-21T03:00:00Z")).id());
+    Exception missing = assertThrows(ColocationException.class, () -> table.ofVersion("7"));
+    assertEquals("table shop.orders keeps no snapshot 7; it keeps: 3 (2026-11-21T03:00:00Z), 2 (2026-11-21T02:00:00Z). "
+        + "How long is said by spec.retention", missing.getMessage());
+    assertThrows(ColocationException.class, () -> table.ofTime(Instant.parse("2026-11-21T01:00:00Z")));
+  }
+
+  @Test
+  void aSpoiltStatusIsRefusedInWords() {
+    for (String spoilt : List.of(
+        "'snapshot': {'id': 1, 'manifest': 'x', 'committedAt': '2026-11-21T03:00:00Z'}",
+        "'snapshot': {'id': 'one', 'manifest': 'sha256:" + DIGEST + "', 'committedAt': '2026-11-21T03:00:00Z'}",
+        "'snapshot': " + snapshot(1, "soon"),
+        "'history': [" + snapshot(1, "2026-11-21T03:00:00") + "]",
+        "'snapshot': 5")) {
+      Exception error = assertThrows(ColocationException.class, () -> table("", spoilt));
+      assertTrue(error.getMessage().startsWith("InvalidStatus: the status of table shop.orders cannot be understood: "));
+    }
+  }
+
+  @Test
+  void theOperatorsWordsAreKept() throws JsonProcessingException {
+    assertEquals("the operator has not accepted it yet", table("", "").refusal());
+    assertEquals("", table("", "'accepted': true").refusal());
+    assertEquals("SchemaMismatch: 10 should be 8", table("", "'accepted': false, 'conditions': [{'type': 'Accepted', "
+        + "'reason': 'SchemaMismatch', 'message': '10 should be 8'}]").refusal());
+  }
+
+  @Test
+  void whichGroupPlacesATable() throws JsonProcessingException {
+    assertEquals(new Names.GroupKey("shop", "sales"), table(", 'colocateWith': 'sales'", "").group());
+    assertEquals(new Names.GroupKey("shop", "old"), table(", 'colocateWith': 'sales'", "'group': 'old'").group());
+    assertEquals(new Names.GroupKey("shop", "orders-01234567"), table("", "").group());
+    Names.GroupKey other = table(", 'colocateWith': 'accounts/sales'", "").group();
+    assertEquals(new Names.GroupKey("accounts", "sales"), other);
+    assertEquals("sales.accounts-spark-shared", other.configMapIn("shop"));
+    assertEquals("sales-spark", other.configMapIn("accounts"));
+    assertEquals("accounts/sales", other.referenceFrom("shop"));
+  }
+
+  @Test
+  void columnsAreShownAsTheSpecSaysWhenFilesFit() throws JsonProcessingException {
+    List<Manifest.Column> stored = List.of(new Manifest.Column("k", "bigint", true, ""), new Manifest.Column("v", "int", true, ""));
+    TableObject renamed = table(", 'columns': [{'name': 'k', 'type': 'LONG'}, {'name': 'w', 'type': 'int', 'storedAs': 'v'}, "
+        + "{'name': 'added', 'type': 'string'}]", "");
+    assertEquals(renamed.columns(), renamed.shownColumns(stored));
+    assertEquals(stored, table("", "").shownColumns(stored));
+    TableObject strict = table(", 'columns': [{'name': 'k', 'type': 'LONG'}, {'name': 'v', 'type': 'int', 'nullable': false}]", "");
+    assertEquals(stored, strict.shownColumns(stored));
+  }
+
+  @Test
+  void filesAreComparedWithTheGroup() throws JsonProcessingException {
+    GroupObject group = GroupObject.parse(json("{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': "
+        + "{'bucketKey': ['LONG'], 'buckets': 8, 'replicas': 2, 'allowedNamespaces': ['lake']}}"));
+    List<Manifest.Column> columns = List.of(new Manifest.Column("K", "bigint", true, ""), new Manifest.Column("s", "varchar(9)", true, ""));
+    assertEquals("", TableObject.inconsistency(columns, List.of("k"), 8, group));
+    assertEquals("the files have 4 buckets, the group has 8", TableObject.inconsistency(columns, List.of("k"), 4, group));
+    assertEquals("the files are bucketed by (string), the group by (bigint)",
+        TableObject.inconsistency(columns, List.of("s"), 8, group));
+    assertEquals("", group.refusal("lake"));
+    assertEquals("NamespaceNotAllowed: group shop/sales allows namespaces [lake], and this is namespace hut; add it to "
+        + "allowedNamespaces of the group", group.refusal("hut"));
+  }
+
+  @Test
+  void aReplicasStateIsSaidOnlyWhereItIsKnown() throws JsonProcessingException {
+    String group = "{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': {'bucketKey': ['bigint'], 'buckets': 8}, "
+        + "'status': {'stable': false, 'unstableBuckets': [{'bucket': 1, 'replicas': {'a': 'missing'}}], "
+        + "'unstableBucketCount': COUNT}}";
+    assertEquals(Optional.of("missing"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(1, "a"));
+    assertEquals(Optional.of("complete"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(2, "a"));
+    assertEquals(Optional.empty(), GroupObject.parse(json(group.replace("COUNT", "30"))).state(2, "a"));
+  }
+
+  @Test
+  void onlyNamesOfObjectsGetIntoRequests() {
+    assertTrue(Names.isObject("line-items.v2"));
+    for (String name : List.of("", "a/b", "..", "a?b", "A", "a b", "-a", "a%2f")) {
+      assertFalse(Names.isObject(name), name);
+    }
+  }
+}

@@ -1,0 +1,106 @@
+"""Groups and tables on a real API server, as an operator would keep them, for the catalog in Java."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import kubernetes
+from pyspark.sql import DataFrame, SparkSession
+
+from colocation.model.names import config_map_of
+from colocation.spark import load
+from colocation.spark.catalog import KubernetesCatalog
+from tests.integration.control_plane import ControlPlane, running_control_plane
+from tests.integration.objects import as_json
+from tests.spark.loopback import LoopbackAgents
+
+CATALOG = "lake"
+CATALOG_KEY = f"spark.sql.catalog.{CATALOG}"
+CATALOG_CLASS = "dev.colocation.spark.catalog.ColocationCatalog"
+STABLE = {"stable": True, "reason": "AllReplicasComplete", "unstableBuckets": None, "unstableBucketCount": None}
+UNSTABLE = {
+    "stable": False,
+    "reason": "NodeNotReady",
+    "unstableBuckets": [{"bucket": 3, "reason": "NodeNotReady", "message": "node-2 is not ready"}],
+    "unstableBucketCount": 1,
+}
+WHY_UNSTABLE = "group is not stable: NodeNotReady; bucket 3 NodeNotReady: node-2 is not ready"
+
+
+class ClusterTables:
+    """Objects of one namespace; ``rows`` are loaded by ``colocation.spark.load``."""
+
+    def __init__(self, plane: ControlPlane, agents: LoopbackAgents, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.catalog = _catalog_of(plane)
+        self._agents = agents
+        self._kubectl("create", "namespace", namespace)
+
+    def add_group(self, name: str, key: list[str], buckets: tuple[tuple[str, ...], ...]) -> None:
+        """A stable group with this map, and its ConfigMap."""
+        spec = {"bucketKey": key, "buckets": len(buckets), "replicas": 2}
+        self._make("ColocationGroup", name, spec)
+        self.change("cg", name, **STABLE, backendsPerBucketSeq=buckets)
+        agents = f"--from-literal=agents.json={json.dumps(self._agents.urls)}"
+        self._kubectl("create", "configmap", config_map_of(self.namespace, (self.namespace, name)), agents)
+
+    def add_table(
+        self, name: str, rows: DataFrame, key: list[str], partitions: tuple[str, ...] = (), group: str = "sales"
+    ) -> None:
+        """An accepted table of a DataFrame's schema; the DataFrame's rows are loaded, if it has any."""
+        columns = [{"name": field.name, "type": field.dataType.simpleString()} for field in rows.schema.fields]
+        spec = {"colocateWith": group, "columns": columns, "bucketedBy": key, "partitionedBy": list(partitions)}
+        self._make("ColocatedTable", name, spec)
+        self.change("ct", name, accepted=True)
+        if not rows.isEmpty():
+            self.load(rows, name)
+
+    def load(self, rows: DataFrame, name: str, **options: Any) -> None:
+        """Another snapshot."""
+        load(rows, name, namespace=self.namespace, catalog=self.catalog, **options)
+
+    def change(self, kind: str, name: str, **status: Any) -> None:
+        """Change an object's status, as its writers do."""
+        self._kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", as_json({"status": status}))
+
+    def change_spec(self, kind: str, name: str, **spec: Any) -> None:
+        """Change an object's spec, as users do."""
+        self._kubectl("patch", kind, name, "--type=merge", "-p", as_json({"spec": spec}))
+
+    def delete(self, kind: str, name: str) -> None:
+        """Delete an object."""
+        self._kubectl("delete", kind, name)
+
+    def configure(self, session: SparkSession) -> SparkSession:
+        """The session with the catalog."""
+        session.conf.set(CATALOG_KEY, CATALOG_CLASS)
+        session.conf.set(f"{CATALOG_KEY}.kubeconfig", str(self.plane.kubeconfig))
+        return session
+
+    def _make(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        body = {"apiVersion": "colocation.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self._kubectl("create", "-f", "-", stdin=as_json(body))
+
+    def _kubectl(self, *arguments: str, stdin: str | None = None) -> None:
+        where = () if arguments[:2] == ("create", "namespace") else ("-n", self.namespace)
+        done = self.plane.kubectl(*arguments, *where, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+
+
+def _catalog_of(plane: ControlPlane) -> KubernetesCatalog:
+    def load_config() -> None:
+        kubernetes.config.load_kube_config(str(plane.kubeconfig))
+
+    with mock.patch.object(kubernetes.config, "load_config", load_config):
+        return KubernetesCatalog()
+
+
+@contextmanager
+def running_plane() -> Iterator[ControlPlane]:
+    """A control plane that serves our kinds."""
+    with running_control_plane() as plane:
+        plane.serve_crds()
+        yield plane

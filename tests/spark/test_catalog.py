@@ -1,0 +1,227 @@
+"""The catalog in Java, as users meet it in SQL: what it lists and reads, older snapshots, and what it tells."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from colocation.spark import explain, explain_json
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, STABLE, UNSTABLE, WHY_UNSTABLE, ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.loopback import LoopbackAgents
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "my-shop"
+SHOP = f"{CATALOG}.`{NAMESPACE}`"
+JOIN = f"SELECT count(*) FROM {SHOP}.orders a JOIN {SHOP}.lines b ON a.k = b.k"
+
+
+def keys(start: int, end: int) -> str:
+    return f"SELECT id AS k, id * 2 AS v FROM range({start}, {end})"
+
+
+@pytest.fixture(scope="module")
+def tables(application: SparkSession, agents: LoopbackAgents, plane: ControlPlane) -> ClusterTables:
+    """``orders`` with two snapshots of 100 and 150 rows, ``lines``, and ``line-items``, which was never loaded."""
+    made = ClusterTables(plane, agents, NAMESPACE)
+    made.add_group("sales", ["bigint"], MAP)
+    made.add_table("orders", application.sql(keys(0, 100)), ["k"])
+    made.load(application.sql(keys(100, 150)), "orders")
+    made.add_table("lines", application.sql(keys(0, 120)), ["k"])
+    made.add_table("line-items", application.sql(keys(0, 0)), ["k"])
+    return made
+
+
+@pytest.fixture
+def session(application: SparkSession, tables: ClusterTables) -> Iterator[SparkSession]:
+    """A session of its own; the group is stable again afterwards."""
+    yield tables.configure(application.newSession())
+    tables.change("cg", "sales", **STABLE)
+
+
+def value(session: SparkSession, statement: str) -> object:
+    return session.sql(statement).collect()[0][0]
+
+
+def test_names(session: SparkSession) -> None:
+    """Namespaces and tables are called as in the cluster; there is nothing of them in the session catalog."""
+    assert f"`{NAMESPACE}`" in [row[0] for row in session.sql(f"SHOW NAMESPACES IN {CATALOG}").collect()]
+    shown = session.sql(f"SHOW TABLES IN {SHOP}").collect()
+    assert {"line-items", "lines", "orders"} <= {row["tableName"] for row in shown}
+    session.sql(f"USE {SHOP}")
+    assert value(session, "SELECT count(*) FROM Orders") == 150
+    assert value(session, "SELECT count(*) FROM `line-items`") == 0
+    assert session.catalog.tableExists(f"{SHOP}.orders")
+    assert not session.catalog.tableExists(f"{SHOP}.nothing")
+    assert [row[0] for row in session.sql("SHOW NAMESPACES IN spark_catalog").collect()] == ["default"]
+    for missing in (f"{SHOP}.nothing", f"{CATALOG}.nowhere.orders", f"{CATALOG}.`a/b`.orders", f"{CATALOG}.orders"):
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            session.table(missing)
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
+        session.sql(f"USE {CATALOG}.nowhere")
+
+
+def test_joins_have_no_shuffle(session: SparkSession) -> None:
+    """The verdict is the executed plan's, as for registered tables."""
+    query = session.sql(JOIN)
+    assert query.collect()[0][0] == 120
+    assert "hashpartitioning" not in explain(query)
+    [join] = explain_json(query)["joins"]
+    assert join["colocate"] and join["tables"] == (f"{CATALOG}.{NAMESPACE}.orders", f"{CATALOG}.{NAMESPACE}.lines")
+
+
+def test_a_group_that_is_not_stable(session: SparkSession, tables: ClusterTables) -> None:
+    """The next query is planned in the ordinary way and says why; the session may ask for its buckets all the same."""
+    tables.change("cg", "sales", **UNSTABLE)
+    query = session.sql(JOIN)
+    assert query.collect()[0][0] == 120
+    [join] = explain_json(query)["joins"]
+    assert (join["colocate"], join["reason"]) == (False, WHY_UNSTABLE)
+    described = {row[0]: row[1] for row in session.sql(f"DESCRIBE TABLE EXTENDED {SHOP}.orders").collect()}
+    for fact in ("colocate=false", "group=my-shop/sales", f"reason={WHY_UNSTABLE}", "stable=false", "buckets=6"):
+        assert fact in described["Table Properties"]
+    session.conf.set("spark.colocation.whenUnstable", "colocated")
+    [join] = explain_json(JOIN, session)["joins"]
+    assert (join["colocate"], join["note"]) == (True, f"{WHY_UNSTABLE}; buckets are read from live replicas")
+    session.conf.set("spark.colocation.disableColocateJoin", "true")
+    [join] = explain_json(JOIN, session)["joins"]
+    assert (join["colocate"], join["reason"]) == (False, "Session disabled")
+    session.conf.set("spark.colocation.whenUnstable", "maybe")
+    with pytest.raises(AnalysisException, match=r"whenUnstable='maybe'; allowed: shuffle, colocated"):
+        session.table(f"{SHOP}.orders")
+
+
+def test_every_query_sees_what_was_committed_before(
+    session: SparkSession, tables: ClusterTables, application: SparkSession
+) -> None:
+    """Without a refresh; a query that was planned before keeps its own snapshot."""
+    tables.add_table("visits", application.sql(keys(0, 10)), ["k"])
+    planned = session.table(f"{SHOP}.visits")
+    tables.load(application.sql(keys(10, 15)), "visits")
+    assert value(session, f"SELECT count(*) FROM {SHOP}.visits") == 15
+    assert planned.count() == 10
+    tables.delete("ct", "visits")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        session.table(f"{SHOP}.visits")
+
+
+def test_all_tables_of_a_query_are_of_one_moment(
+    session: SparkSession, tables: ClusterTables, application: SparkSession
+) -> None:
+    """Commits go to ``first``, then to ``second``, without end: no query sees the second one ahead."""
+    for name in ("first", "second"):
+        tables.add_table(name, application.sql(keys(0, 3)), ["k"])
+    ended = threading.Event()
+
+    def commit() -> None:
+        while not ended.is_set():
+            for name in ("first", "second"):
+                table = tables.catalog.get_table(NAMESPACE, name)
+                assert table.status.snapshot
+                newer = table.status.snapshot.model_copy(update={"id": table.last_id + 1})
+                tables.catalog.commit(table, newer, ())
+
+    writer = threading.Thread(target=commit)
+    writer.start()
+    newest = [f"SELECT snapshot_id AS {name} FROM {SHOP}.{name}.snapshots" for name in ("first", "second")]
+    try:
+        seen = [tuple(session.sql(f"SELECT * FROM ({newest[0]}) CROSS JOIN ({newest[1]})").collect()[0])
+                for _ in range(25)]  # fmt: skip
+    finally:
+        ended.set()
+        writer.join()
+    assert {first - second for first, second in seen} <= {0, 1}
+    assert sorted(seen) == seen and len(set(seen)) > 5
+
+
+def test_older_snapshots(session: SparkSession) -> None:
+    """By number and by time; they join with the present without a shuffle."""
+    assert value(session, f"SELECT count(*) FROM {SHOP}.orders VERSION AS OF 1") == 100
+    [first, second] = session.sql(
+        f"SELECT snapshot_id, committed_at, is_current, rows FROM {SHOP}.orders.snapshots ORDER BY 1"
+    ).collect()
+    assert (first["rows"], first["is_current"], second["rows"], second["is_current"]) == (100, False, 150, True)
+    at_first = f"SELECT count(*) FROM {SHOP}.orders TIMESTAMP AS OF '{first['committed_at']}'"
+    assert value(session, at_first) == 100
+    query = f"SELECT count(*) FROM {SHOP}.orders a JOIN {SHOP}.orders VERSION AS OF 1 b ON a.k = b.k"
+    assert value(session, query) == 100
+    assert [join["colocate"] for join in explain_json(query, session)["joins"]] == [True]
+    with pytest.raises(AnalysisException, match=r"my-shop.orders keeps no snapshot 7; it keeps: 2 \(.*\), 1 \(.*\)\."):
+        session.sql(f"SELECT * FROM {SHOP}.orders VERSION AS OF 7")
+    with pytest.raises(AnalysisException, match=r"keeps no snapshot of 2020-.* or before; it keeps: 2 "):
+        session.sql(f"SELECT * FROM {SHOP}.orders TIMESTAMP AS OF '2020-01-01'")
+
+
+def test_metadata_tables(session: SparkSession) -> None:
+    """Files are the manifest's, replicas the map's."""
+    assert value(session, f"SELECT sum(rows) FROM {SHOP}.orders.files") == 150
+    assert value(session, f"SELECT sum(rows) FROM {SHOP}.orders.files VERSION AS OF 1") == 100
+    rows = session.sql(f"SELECT bucket, node, state, files FROM {SHOP}.orders.replicas ORDER BY 1, 2").collect()
+    expected = [(bucket, node) for bucket, nodes in enumerate(MAP) for node in sorted(nodes)]
+    assert [(row["bucket"], row["node"]) for row in rows] == expected
+    assert {row["state"] for row in rows} == {"complete"}
+    assert value(session, f"SELECT count(*) FROM {SHOP}.`line-items`.files") == 0
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        session.table(f"{SHOP}.orders.nothing")
+
+
+def test_columns_that_were_added_and_renamed(
+    session: SparkSession, tables: ClusterTables, application: SparkSession
+) -> None:
+    """Files keep their names; queries see the present ones, and an older snapshot has its own."""
+    tables.add_table("changing", application.sql(keys(0, 50)), ["k"])
+    columns = [
+        {"name": "doubled", "type": "bigint", "storedAs": "v"}, {"name": "k", "type": "bigint"},
+        {"name": "note", "type": "string"},
+    ]
+    tables.change_spec("ct", "changing", columns=columns)
+    assert session.table(f"{SHOP}.changing").columns == ["doubled", "k", "note"]
+    query = f"SELECT sum(doubled), count(note) FROM {SHOP}.changing a JOIN {SHOP}.lines b ON a.k = b.k"
+    assert tuple(session.sql(query).collect()[0]) == (50 * 49, 0)
+    assert [join["colocate"] for join in explain_json(query, session)["joins"]] == [True]
+    assert session.sql(f"SELECT * FROM {SHOP}.changing VERSION AS OF 1").columns == ["k", "v"]
+
+
+def test_sessions_do_not_change_each_other(session: SparkSession, application: SparkSession) -> None:
+    """Switches and catalogs of one are none of another's, and no query leaves anything in its session."""
+    other = application.newSession()
+    session.conf.set("spark.colocation.disableColocateJoin", "true")
+    other.conf.set(CATALOG_KEY, session.conf.get(CATALOG_KEY))
+    other.conf.set(f"{CATALOG_KEY}.kubeconfig", session.conf.get(f"{CATALOG_KEY}.kubeconfig"))
+    before = dict(other.conf.getAll)
+    assert [join["colocate"] for join in explain_json(JOIN, other)["joins"]] == [True]
+    assert [join["colocate"] for join in explain_json(JOIN, session)["joins"]] == [False]
+    assert value(other, JOIN) == value(session, JOIN) == 120
+    assert dict(other.conf.getAll) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"INSERT INTO {SHOP}.orders VALUES (1, 2)",
+        f"INSERT OVERWRITE {SHOP}.orders SELECT * FROM {SHOP}.lines",
+        f"DELETE FROM {SHOP}.orders WHERE k = 1",
+        f"UPDATE {SHOP}.orders SET v = 1",
+        f"CREATE TABLE {SHOP}.copy AS SELECT * FROM {SHOP}.orders",
+    ],
+)
+def test_writes_say_what_to_use_instead(session: SparkSession, statement: str) -> None:
+    """Nothing is changed, and there is no stack trace to read."""
+    with pytest.raises(AnalysisException, match=r"does not take .*: load rows with colocation\.spark\.load"):
+        session.sql(statement)
+    with pytest.raises(AnalysisException, match=r"load rows with colocation\.spark\.load"):
+        session.sql("SELECT 1L AS k, 2L AS v").writeTo(f"{SHOP}.orders").append()
+
+
+def test_a_spoilt_status_is_told(session: SparkSession, tables: ClusterTables) -> None:
+    """Whoever loads may write it: such a table is an error of its own."""
+    tables.change("ct", "line-items", snapshot={"id": 1, "manifest": "sha256:" + "1" * 64,
+                                                "committedAt": "2026-11-21T04:00:00Z"})  # fmt: skip
+    with pytest.raises(AnalysisException, match=r"manifest 1+ of table my-shop\.line-items-\w+ is neither in"):
+        session.table(f"{SHOP}.`line-items`")
+    tables.change("ct", "line-items", snapshot=None)
+    assert value(session, f"SELECT count(*) FROM {SHOP}.`line-items`") == 0
