@@ -36,10 +36,8 @@ def write_sboms() -> list[Path]:
 
 def start(nodes: int) -> None:
     """A fresh cluster with all images in it. Whatever an earlier run left is removed first."""
-    names = build_images()
-    cluster.up(nodes, reuse=False)
+    cluster.up(nodes, images=[images.export(name) for name in build_images()])
     use_embedded_cluster()
-    images.load(names)
 
 
 def install_operators(job_namespace: str, values: dict[str, str]) -> None:

@@ -2,13 +2,26 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from devcluster import binaries, cgroups, controlplane, network, node, oci, packages, paths, processes, shell, sysctls
+from devcluster import (
+    binaries,
+    cgroups,
+    controlplane,
+    image_store,
+    network,
+    node,
+    oci,
+    packages,
+    paths,
+    processes,
+    shell,
+    sysctls,
+)
 from devcluster.errors import DevclusterError
 from devcluster.locks import exclusive
 from devcluster.node import Node
@@ -28,8 +41,8 @@ def users_kubeconfig() -> str | None:
     return given if given and Path(given).resolve() != paths.KUBECONFIG else None
 
 
-def up(node_count: int, reuse: bool = False) -> None:
-    """Start a fresh cluster; with `reuse`, keep one that is healthy and has at least that many nodes."""
+def up(node_count: int, reuse: bool = False, images: Sequence[oci.Image] = ()) -> None:
+    """Start a fresh cluster with these images; with `reuse`, keep one that is healthy and has as many nodes."""
     packages.ensure(packages.CLUSTER)
     binaries.ensure()
     with lock():
@@ -43,6 +56,7 @@ def up(node_count: int, reuse: bool = False) -> None:
         sysctls.save()
         network.create_bridge()
         controlplane.start()
+        _remember_images(images)
         with timed(f"{node_count} nodes"):
             _start_nodes([Node(number) for number in range(1, node_count + 1)])
 
@@ -71,7 +85,8 @@ def _down() -> None:
 
 def _start_nodes(nodes: list[Node]) -> None:
     images = loaded_images()
-    _for_each(nodes, lambda member: node.start(member, images))
+    store = image_store.ensure(images) if images else None
+    _for_each(nodes, lambda member: node.start(member, images, store))
     network.route_pods(running_nodes())
     _for_each(nodes, node.wait_ready)
 
@@ -154,8 +169,12 @@ def load_images(images: list[oci.Image]) -> None:
         for image in images:
             with timed(f"loading {image.name} into {len(members)} nodes"):
                 _for_each(members, partial(node.load_image, image))
-        names = {image.name for image in (*loaded_images(), *images)}
-        paths.LOADED_IMAGES.write_text(json.dumps(sorted(names)))
+        _remember_images(images)
+
+
+def _remember_images(images: Iterable[oci.Image]) -> None:
+    names = {image.name for image in (*loaded_images(), *images)}
+    paths.LOADED_IMAGES.write_text(json.dumps(sorted(names)))
 
 
 def loaded_images() -> list[oci.Image]:

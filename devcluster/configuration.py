@@ -80,22 +80,26 @@ def kube_proxy(kubeconfig_file: Path, address: str, node: str) -> str:
     })  # fmt: skip
 
 
-def containerd(sandbox_image: str) -> str:
+CONTAINERD_ROOT = Path("/var/lib/containerd")
+CONTAINERD_STATE = Path("/run/containerd")
+
+
+def containerd(sandbox_image: str, root: Path = CONTAINERD_ROOT, state: Path = CONTAINERD_STATE) -> str:
     """Everything, the pods' network namespaces included, stays in the node's own folders: none shows up on the host."""
     return f"""\
 version = 2
-root = "/var/lib/containerd"
-state = "/run/containerd"
+root = "{root}"
+state = "{state}"
 disabled_plugins = [
   "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
   "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
 ]
 
 [plugins."io.containerd.internal.v1.opt"]
-  path = "/var/lib/containerd/opt"
+  path = "{root}/opt"
 
 [grpc]
-  address = "/run/containerd/containerd.sock"
+  address = "{state}/containerd.sock"
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{sandbox_image}"

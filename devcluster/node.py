@@ -10,20 +10,19 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster import cgroups, configuration, controlplane, network, oci, paths, pki, processes, shell
+from devcluster import cgroups, configuration, controlplane, image_store, network, oci, paths, pki, processes, shell
 from devcluster.binaries import KUBERNETES, PAUSE
 from devcluster.errors import DevclusterError
 
 START_DEADLINE_SECONDS = 60.0
 READY_DEADLINE_SECONDS = 90.0
-PAUSE_IMAGE = f"localhost/colocation-pause:{PAUSE.version}"
 
 PROGRAMS = ("namespaces", "containerd", "kubelet", "kube-proxy")
 
 # Folder in the node's own folder -> where the node's programs see it.
 MOUNTS = {
-    "containerd": Path("/var/lib/containerd"),
-    "run-containerd": Path("/run/containerd"),
+    "containerd": configuration.CONTAINERD_ROOT,
+    "run-containerd": configuration.CONTAINERD_STATE,
     "kubelet": Path("/var/lib/kubelet"),
     "cni-configuration": Path("/etc/cni/net.d"),
     "cni-state": Path("/var/lib/cni"),
@@ -53,6 +52,11 @@ class Node:
     def group(self) -> str:
         """Its control group."""
         return cgroups.node_group(self.name)
+
+    @property
+    def images(self) -> Path:
+        """containerd's folder as the host sees it."""
+        return self.folder / "containerd"
 
     @property
     def socket(self) -> Path:
@@ -91,13 +95,18 @@ def require_running(node: Node) -> int:
     return pid
 
 
-def start(node: Node, images: list[oci.Image]) -> None:
-    """Start a node, new or stopped, and put images into it before the kubelet can ask for them."""
+def start(node: Node, images: list[oci.Image], store: Path | None) -> None:
+    """Start a node, new or stopped, and put images into it before the kubelet can ask for them.
+
+    ``store``: where a new node's come from; None = each is imported.
+    """
     _write_configuration(node)
+    if store is not None and not any(node.images.iterdir()):
+        image_store.copy_to(store, node.images)
     pid = _start_namespaces(node)
     network.connect_node(node.number, pid)
     _start_containerd(node, pid)
-    oci.import_archive(node.socket, oci.pause_archive(PAUSE.program("pause"), PAUSE_IMAGE))
+    oci.import_archive(node.socket, oci.pause_archive(PAUSE.program("pause"), image_store.PAUSE_IMAGE))
     for image in images:
         load_image(image, node)
     _start_in(node, pid, "kubelet", kubelet_command(node))
@@ -106,7 +115,7 @@ def start(node: Node, images: list[oci.Image]) -> None:
 
 def load_image(image: oci.Image, node: Node) -> None:
     """Bring an image into a running node, unless it holds it."""
-    oci.import_image(node.socket, node.folder, image)
+    oci.import_image(node.socket, node.images, image)
 
 
 def stop(node: Node) -> None:
@@ -158,7 +167,7 @@ def _write_configuration(node: Node) -> None:
         "kubelet.kubeconfig": configuration.kubeconfig(authority, pair),
         "kubelet.yaml": configuration.kubelet(authority, pair, address, node.group, resolver),
         "kube-proxy.yaml": configuration.kube_proxy(paths.CONFIG / "kube-proxy.kubeconfig", address, node.name),
-        "containerd.toml": configuration.containerd(PAUSE_IMAGE),
+        "containerd.toml": configuration.containerd(image_store.PAUSE_IMAGE),
         "cni-configuration/10-devcluster.conflist": configuration.pod_network(network.pod_range(node.number)),
     }
     for name, text in files.items():

@@ -9,6 +9,7 @@ import io
 import json
 import subprocess
 import tarfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -18,7 +19,7 @@ from devcluster.errors import DevclusterError
 
 NAMESPACE = "k8s.io"
 REFERENCE_NAME = "org.opencontainers.image.ref.name"
-CONTENT_STORE = Path("containerd/io.containerd.content.v1.content/blobs")
+CONTENT_STORE = Path("io.containerd.content.v1.content/blobs")
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,11 @@ def _remove_unused_blobs(images: list[Image]) -> None:
             path.unlink()
 
 
-def import_image(socket: Path, node_folder: Path, image: Image) -> bool:
-    """Bring an image into a node's containerd; False when it already holds that very image under that name."""
+def import_image(socket: Path, root: Path, image: Image) -> bool:
+    """Bring an image into a containerd over the folder ``root``; False when it holds that very image already."""
     if node_digest(socket, image.name) == image.digest:
         return False
-    held = node_folder / CONTENT_STORE
+    held = root / CONTENT_STORE
     missing = [digest for digest in blobs_of(image.digest) if not (held / digest.replace(":", "/")).exists()]
     command = [*_ctr(socket), "images", "import", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
@@ -120,6 +121,13 @@ def write_archive(stream: IO[bytes], image: Image, digests: list[str]) -> None:
         _add_file(archive, "index.json", _index([image]))
         for digest in digests:
             archive.add(blob(digest), arcname=f"blobs/{digest.replace(':', '/')}")
+
+
+def remove_others(socket: Path, names: Collection[str]) -> None:
+    """Remove all images but these from a containerd."""
+    found = shell.run(*_ctr(socket), "images", "list", "--quiet").split()
+    if others := sorted(set(found) - set(names)):
+        shell.run(*_ctr(socket), "images", "remove", "--sync", *others)
 
 
 def node_digest(socket: Path, name: str) -> str | None:
