@@ -62,9 +62,11 @@ class OtherNode:
         return 0
 
     @contextlib.contextmanager
-    def get_file(self, namespace: str, directory: str, path: str, start: int | None) -> Iterator["OtherNode"]:
+    def get_file(
+        self, namespace: str, directory: str, path: str, start: int | None, end: int | None
+    ) -> Iterator["OtherNode"]:
         assert (namespace, directory) == tuple(TABLE.path)
-        self._rest = WANTED[path][start or 0 :]
+        self._rest = WANTED[path][start or 0 : end]
         yield self
 
     def chunks(self, _: int) -> Iterator[bytes]:

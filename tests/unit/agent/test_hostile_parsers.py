@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from colocation.agent.bodies import validated
 from colocation.agent.errors import Refusal
-from colocation.agent.front_errors import _LINE, _UNREADABLE
+from colocation.agent.front_errors import _LINE, _SUSPICIOUS
 from colocation.agent.inventory_requests import _asked, _revision_of
 from colocation.agent.read_requests import request_of
 from colocation.agent.targets import byte_range, decoded_segments, file_target
@@ -191,7 +191,7 @@ def test_lines_of_the_front(line: str) -> None:
     """Its log quotes what clients send."""
     match = _LINE.fullmatch(line)
     if match is not None:
-        _UNREADABLE.match(match["message"])
+        _SUSPICIOUS.match(match["message"])
 
 
 @given(st.binary(max_size=100).filter(lambda value: b"\r" not in value and b"\n" not in value))

@@ -15,7 +15,7 @@ import pytest
 
 from colocation.agent import bodies, room, uploads
 from colocation.agent import front_configuration as front
-from colocation.agent.front_configuration import FrontConfiguration
+from colocation.agent.front_configuration import FrontConfiguration, ServedCertificate
 from colocation.agentclient import AgentError
 from colocation.agentclient.calls import file_target
 from colocation.model.content_digest import content_digest
@@ -220,21 +220,23 @@ def test_a_request_in_a_body_is_no_request(agent: AgentThread) -> None:
     assert (response.status, response.reason) == (400, "InvalidRequest")
 
 
+def front_configuration(folder: Path, data_root: Path, total: int, per_address: int) -> FrontConfiguration:
+    """Of a front that never starts."""
+    certificates = [ServedCertificate(folder / "certificate", folder / "key")]
+    ports = (["127.0.0.1:1"], ["127.0.0.1:2"])
+    return FrontConfiguration(folder, data_root, certificates, *ports, 1, 1024, total, per_address)
+
+
 def test_the_front_is_told_how_many_requests_it_may_serve(tmp_path: Path) -> None:
     """In all, and of one address: behind masquerading that is a whole node."""
-    text = FrontConfiguration(
-        tmp_path, tmp_path, tmp_path, tmp_path, ["127.0.0.1:1"], ["127.0.0.1:2"], 1, 1024, 4000, 1000
-    ).text()
+    text = front_configuration(tmp_path, tmp_path, 4000, 1000).text()
     assert "limit_conn addresses 1000;" in text and "limit_conn servers 4000;" in text
 
 
 def test_the_front_is_told_no_path_that_it_would_read_otherwise(tmp_path: Path) -> None:
     """A data root with a variable or a quote in its name is refused at the start."""
-    configuration = FrontConfiguration(
-        tmp_path, Path("/data/$host"), tmp_path, tmp_path, ["127.0.0.1:1"], ["127.0.0.1:2"], 1, 1024, 10, 10
-    )
     with pytest.raises(ValueError, match="not allowed"):
-        configuration.text()
+        front_configuration(tmp_path, Path("/data/$host"), 10, 10).text()
 
 
 def test_published_content_is_what_is_sent(agent: AgentThread) -> None:
