@@ -52,7 +52,7 @@ WAITING_INTERVAL_SECONDS = 1.0
 COALESCING_SECONDS = 0.05
 """Events come in bursts; a pass waits this long for the rest of its burst."""
 MAX_COALESCING_SECONDS = 2.0
-"""Long passes wait half as long as the last one took, at most so long: a third of the time is others'."""
+"""Long passes wait a quarter as long as the last one took, at most so long: a fifth of the time is others'."""
 MAX_UNSUCCESSFUL_SECONDS = 300.0
 """A leader that has made no pass for so long ends: its Lease must not keep an old verdict alive."""
 MAX_STILL_SECONDS = 120.0
@@ -290,7 +290,7 @@ class Operator:
     async def _sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), timeout=seconds)
-        await asyncio.sleep(max(COALESCING_SECONDS, min(self._pass_seconds / 2, MAX_COALESCING_SECONDS)))
+        await asyncio.sleep(max(COALESCING_SECONDS, min(self._pass_seconds / 4, MAX_COALESCING_SECONDS)))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
