@@ -1,6 +1,7 @@
 """Tasks run where their buckets lie, also while executors die and are replaced."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -8,12 +9,12 @@ import yaml
 from demo import workload
 from demo.shell import COLOCATION, run
 
+from .applications import application
 from .conftest import Loaded
 from .event_log import input_tasks
 
 pytestmark = pytest.mark.e2e
 
-PROGRAMS = Path(__file__).parent / "programs"
 ROUNDS = 4
 LEAST_LOCAL = 0.99
 
@@ -23,7 +24,7 @@ def test_tasks_run_where_their_bucket_lies(loaded: Loaded, tmp_path: Path) -> No
     tmp_path.chmod(0o777)  # the driver runs as another user
     for parent in tmp_path.parents[:3]:
         parent.chmod(parent.stat().st_mode | 0o011)
-    output = run([COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application(tmp_path))).stdout
+    output = run([COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(with_events(tmp_path))).stdout
     result = workload.result_of(output)
     assert (result["exchanges"], result["remoteBytes"], len(result["lost"])) == (0, 0, ROUNDS - 1)
     assert result["localBytes"] > 0
@@ -33,18 +34,14 @@ def test_tasks_run_where_their_bucket_lies(loaded: Loaded, tmp_path: Path) -> No
     assert at_home >= LEAST_LOCAL * len(tasks)
 
 
-def application(log_folder: Path) -> dict[str, object]:
-    """The example's join application with another program and an event log on this machine."""
-    base = yaml.safe_load((workload.EXAMPLES / "applications" / "join.yaml").read_text())
-    base["metadata"]["name"] = "tpch-locality"
+def with_events(log_folder: Path) -> dict[str, Any]:
+    """Joins while executors die, with an event log on this machine."""
+    base = application("tpch-locality", "join_while_executors_die.py")
     spec = base["spec"]
-    spec["mainApplicationFile"] = "local:///opt/programs/join_while_executors_die.py"
     spec["arguments"] = [str(ROUNDS)]
     spec["sparkConf"] |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": "file:///opt/events",
                           "spark.eventLog.compress": "false"}  # fmt: skip
     pod = spec["driver"]["template"]["spec"]
-    pod["containers"][0]["volumeMounts"] = [{"name": "programs", "mountPath": "/opt/programs", "readOnly": True},
-                                            {"name": "events", "mountPath": "/opt/events"}]  # fmt: skip
-    pod["volumes"] = [{"name": "programs", "hostPath": {"path": str(PROGRAMS), "type": "Directory"}},
-                      {"name": "events", "hostPath": {"path": str(log_folder), "type": "Directory"}}]  # fmt: skip
-    return dict(base)
+    pod["containers"][0]["volumeMounts"].append({"name": "events", "mountPath": "/opt/events"})
+    pod["volumes"].append({"name": "events", "hostPath": {"path": str(log_folder), "type": "Directory"}})
+    return base

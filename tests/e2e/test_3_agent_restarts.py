@@ -1,7 +1,6 @@
 """Agents are restarted, as an upgrade does it, under a session of joins and a load: no error, right answers."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,11 @@ from demo import cluster, story, workload
 from demo.shell import COLOCATION, kubectl, kubectl_json, run
 
 from . import agents
+from .applications import application
 from .conftest import Loaded
 
 pytestmark = pytest.mark.e2e
 
-PROGRAMS = Path(__file__).parent / "programs"
 JOINS_SECONDS = 60
 DAEMON_SET = ("daemonset/colocation-agent", "-n", cluster.OPERATOR_NAMESPACE)
 
@@ -38,7 +37,7 @@ def test_joins_and_a_load_go_on_while_all_agents_restart(loaded: Loaded) -> None
     rows = loaded.oracle.row_count("lineitem")
     rollouts = 0
     with ThreadPoolExecutor(2) as pool:
-        joins = pool.submit(run, [COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application()))
+        joins = pool.submit(run, [COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(restarts()))
         load = pool.submit(workload.load, "orders", loaded.folder)
         while rollouts == 0 or not (joins.done() and load.done()):
             kubectl("rollout", "restart", *DAEMON_SET)
@@ -52,14 +51,8 @@ def test_joins_and_a_load_go_on_while_all_agents_restart(loaded: Loaded) -> None
     story.wait_for_stable(120)
 
 
-def application() -> dict[str, Any]:
-    """The example's join application with another program."""
-    base: dict[str, Any] = yaml.safe_load((workload.EXAMPLES / "applications" / "join.yaml").read_text())
-    base["metadata"]["name"] = "tpch-restarts"
-    spec = base["spec"]
-    spec["mainApplicationFile"] = "local:///opt/programs/join_while_agents_restart.py"
-    spec["arguments"] = [str(JOINS_SECONDS), "/nowhere"]
-    pod = spec["driver"]["template"]["spec"]
-    pod["containers"][0]["volumeMounts"] = [{"name": "programs", "mountPath": "/opt/programs", "readOnly": True}]
-    pod["volumes"] = [{"name": "programs", "hostPath": {"path": str(PROGRAMS), "type": "Directory"}}]
+def restarts() -> dict[str, Any]:
+    """Joins for some time, in a session that finds no replica on its own disks."""
+    base = application("tpch-restarts", "join_while_agents_restart.py")
+    base["spec"]["arguments"] = [str(JOINS_SECONDS), "/nowhere"]
     return base

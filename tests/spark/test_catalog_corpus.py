@@ -15,29 +15,19 @@ from tests.spark.conftest import MAP
 from tests.spark.corpus import CASES, Case
 from tests.spark.loopback import LoopbackAgents
 from tests.spark.test_corpus import (
-    EVENTS,
     HERE,
-    MARKS,
-    PAIRS,
     PLAIN,
+    TABLES,
     assert_verdicts,
     executed_plan,
     in_duckdb,
     sorted_rows,
 )
-from tests.spark.test_joins import LINES, ORDERS
 
 pytestmark = pytest.mark.spark
 
 NAMESPACE = "corpus"
-TABLES = {
-    "orders": (ORDERS, ["o_key"], ("o_part",), "sales"),
-    "lines": (LINES, ["l_key"], (), "sales"),
-    "events": (EVENTS, ["e_user"], (), "audience"),
-    "pairs": (PAIRS, ["a1", "a2"], (), "paired"),
-    "marks": (MARKS, ["b1", "b2"], (), "paired"),
-    "nothing": ("SELECT CAST(1 AS BIGINT) AS n_key WHERE false", ["n_key"], (), "sales"),
-}
+NOTHING = ("SELECT CAST(1 AS BIGINT) AS n_key WHERE false", ["n_key"], (), "sales")
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,7 @@ def sessions(
     plain = tmp_path_factory.mktemp("plain")
     application.sql(PLAIN).write.mode("overwrite").parquet(str(plain))
     with duckdb.connect() as database:
-        for name, (statement, key, partitions, group) in TABLES.items():
+        for name, (statement, key, partitions, group) in {**TABLES, "nothing": NOTHING}.items():
             rows = application.sql(statement)
             tables.add_table(name, rows, key, partitions, group)
             database.register(name, rows.toArrow())

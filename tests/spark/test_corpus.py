@@ -26,6 +26,14 @@ PAIRS = "SELECT if(id % 9 = 0, NULL, id % 40) AS a1, CAST(id % 3 AS STRING) AS a
 MARKS = "SELECT id % 50 AS b1, if(id % 8 = 0, NULL, CAST(id % 3 AS STRING)) AS b2, id AS bv FROM range(120)"
 PLAIN = "SELECT id AS p_key, CONCAT('p', id) AS p_text FROM range(0, 400, 3)"
 HERE = "SELECT id * 7 AS h_key, CONCAT('h', id) AS h_text FROM range(30)"
+TABLES: dict[str, tuple[str, list[str], tuple[str, ...], str]] = {
+    "orders": (ORDERS, ["o_key"], ("o_part",), "sales"),
+    "lines": (LINES, ["l_key"], (), "sales"),
+    "events": (EVENTS, ["e_user"], (), "audience"),
+    "pairs": (PAIRS, ["a1", "a2"], (), "paired"),
+    "marks": (MARKS, ["b1", "b2"], (), "paired"),
+}
+"""Name -> rows, bucketed by, partitioned by, group; beside them an empty one, ``nothing``."""
 UNSTABLE = {
     "stable": False,
     "reason": "NodeNotReady",
@@ -55,15 +63,8 @@ def corpus(
     catalog.add_group(ColocationGroupSpec(bucket_key=("bigint",), buckets=BUCKETS, replicas=2), status, "audience")
     composite = ColocationGroupSpec(bucket_key=("bigint", "string"), buckets=4, replicas=2)
     catalog.add_group(composite, ColocationGroupStatus(stable=True, backends_per_bucket_seq=MAP[1:5]), "paired")
-    tables = {
-        "orders": (ORDERS, ["o_key"], ("o_part",), "sales"),
-        "lines": (LINES, ["l_key"], (), "sales"),
-        "events": (EVENTS, ["e_user"], (), "audience"),
-        "pairs": (PAIRS, ["a1", "a2"], (), "paired"),
-        "marks": (MARKS, ["b1", "b2"], (), "paired"),
-    }
     with duckdb.connect() as database:
-        for name, (statement, key, partitions, group) in tables.items():
+        for name, (statement, key, partitions, group) in TABLES.items():
             rows = application.sql(statement)
             add_table(catalog, name, rows, key, partitions, group)
             database.register(name, rows.toArrow())
