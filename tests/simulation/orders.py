@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colocation.agent.orders import Order
 from colocation.agent.question import Question
-from colocation.kube.api import GROUPS, TABLES, Resource
+from colocation.kube.api import TABLES, Resource
 from colocation.model.agent import AskedTable
 from colocation.reconcile.proofs import ORDER_VALIDITY_SECONDS
 
@@ -39,6 +39,7 @@ class OrderChecks:
         self._require = require
         self._read: dict[str, dict[ObjectKey, JsonObject | None]] = {}
         self._read_at: dict[tuple[str, str], float] = {}
+        self._statuses: dict[tuple[str, str, int | None], tuple[float, JsonObject]] = {}
         self._heard: dict[str, dict[str, tuple[float, Question]]] = {}
         self._heard_before: dict[tuple[str, str], deque[tuple[float, Question]]] = {}
         self._maps: dict[tuple[str, int], tuple[float, list[list[str]]]] = {}
@@ -97,7 +98,9 @@ class OrderChecks:
         """An operator has looked at an object; None: there is none."""
         self._read.setdefault(operator, {})[resource, *key] = body
         if body is not None:
-            self._read_at[operator, body["metadata"]["uid"]] = self._world.loop.elapsed
+            uid, status = body["metadata"]["uid"], body.get("status", {})
+            self._read_at[operator, uid] = self._world.loop.elapsed
+            self._statuses[operator, uid, status.get("mapVersion")] = self._world.loop.elapsed, status
 
     def after_answer(self, operator: str, agent: "AgentProcess", question: Question, asked_at: float) -> None:
         """An operator hears an agent's answer to its question."""
@@ -128,13 +131,18 @@ class OrderChecks:
         return question.tables.get(str(order.table)) if question else None
 
     def before_drop_is_sent(self, operator: str, url: str, order: Order) -> None:
-        """The map was read anew, and is the order's; all its nodes were heard since, of just this snapshot."""
+        """The order's map was read anew; all its nodes were heard since, of just this snapshot.
+
+        While the order is on its way the operator may write the next map: the node enters none as long as the order
+        may be carried out (``before_entry``).
+        """
         key, proof = (order.table.namespace, order.table.directory), order.proof
-        found = self._group_that_was_read(operator, proof.group_uid)
-        self._require(found, f"{operator} drops {key} without having looked at its group")
-        status = (found or {}).get("status", {})
-        version = status.get("mapVersion")
-        self._require(version == proof.map_version, f"{operator} drops {key} by map {proof.map_version} of {version}")
+        read_at, status = self._statuses.get((operator, proof.group_uid or "", proof.map_version), (-math.inf, {}))
+        age = self._world.loop.elapsed - read_at
+        self._require(
+            age <= ORDER_VALIDITY_SECONDS,
+            f"{operator} drops {key} by map {proof.map_version}, and has read it {age:.0f} s ago",
+        )
         leaving = {one["uid"] for one in status.get("members", ()) if one.get("leaving")}
         self._require(proof.table_uid not in leaving, f"{operator} drops {key}, which leaves the group")
         self._check_what_the_agent_was_asked(operator, url, order)
@@ -178,12 +186,6 @@ class OrderChecks:
         body = read.get(name)
         is_there = body is not None and key[1].endswith(body["metadata"]["uid"].replace("-", "")[:8])
         self._require(not is_there, f"{operator} recycles {key}, and has read that the table exists")
-
-    def _group_that_was_read(self, operator: str, uid: str | None) -> "JsonObject | None":
-        for (resource, _, _), body in self._read.get(operator, {}).items():
-            if resource == GROUPS and body is not None and body["metadata"]["uid"] == uid:
-                return body
-        return None
 
     # Before an order is carried out
 
