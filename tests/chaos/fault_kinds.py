@@ -1,0 +1,238 @@
+"""The one table of faults: what the runner does, what users may see, for how long, what they should do.
+
+The runner takes its faults from here, the checker the errors that each allows, and ``tests/chaos/failure_modes.py`` makes
+docs/explanation/failure-modes.md of it. An error that no fault in force allows is a failure of the run.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """An error that users may meet. ``pattern``: found in its text; ``meaning``: what it says, for the documentation."""
+
+    name: str
+    pattern: re.Pattern[str]
+    meaning: str
+
+
+def _error(name: str, pattern: str, meaning: str) -> ErrorKind:
+    return ErrorKind(name, re.compile(pattern, re.DOTALL), meaning)
+
+
+ERRORS = {
+    one.name: one
+    for one in (
+        _error("NoReplica", r"no replica of|NoAgentAnswers|no agent of",
+               "no live node holds a file (or the table's manifest), or none could be reached in `spark.colocation.retrySeconds`"),
+        _error("ReplicasMissing", r"ReplicasMissing",
+               "a load found too few nodes for its copies; nothing was committed"),
+        _error("ApiUnavailable", r"(?i)connection refused|timed out|timeout|NoAnswer|connection reset|RequestRefused|"
+               r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too old|InternalError|"
+               r"KubernetesClientException|the server was unable|not ready",
+               "the API server did not answer; a command, a query that begins or a commit fails after its retries"),
+        _error("CommitUnknown", r"CommitUnknown",
+               "the API server did not say whether a load was committed; the message names the manifest to look for"),
+        _error("SessionLost", r"SessionLost",
+               "the Spark driver is gone, and what ran in it"),
+        _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|job cancelled|"
+               r"stage cancelled|heartbeat",
+               "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times"),
+        _error("NotReady", r"NotReady|not accepted|NoMap|no map",
+               "the table is not accepted, or its group has no map yet"),
+        _error("LoadConflict", r"LoadConflict|WriteConflict",
+               "another commit was first; the load changed nothing"),
+        _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable",
+               "there is no such table at this moment"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """A kind of fault.
+
+    Attributes:
+        name: as in ``FAULTS=…``.
+        how: what the runner does.
+        users_see: in one sentence.
+        for_how_long: until when.
+        what_to_do: by users or administrators.
+        errors: names of the errors that queries, loads and commands may end with while it is in force.
+        hold_seconds: the runner heals it after so long (least, most); 0 = it is over at once.
+        aftermath_seconds: errors and verdicts may still come from it so long after it was healed.
+        unstable: whether groups may say that they are not stable.
+        one_of: of the faults with the same word only one is in force at a time: those that take ``COPIES`` of rows away,
+            and those of the ``CONTROL_PLANE``.
+        rolls_back: whether commits of the last minutes may be gone.
+        share: how often it is chosen, compared with others.
+    """
+
+    name: str
+    how: str
+    users_see: str
+    for_how_long: str
+    what_to_do: str
+    errors: tuple[str, ...] = ()
+    hold_seconds: tuple[int, int] = (0, 0)
+    aftermath_seconds: int = 60
+    unstable: bool = False
+    one_of: str = ""
+    rolls_back: bool = False
+    share: float = 1.0
+
+
+COPIES, CONTROL_PLANE = "copies", "control plane"
+AWAY = ("JobAborted", "SessionLost", "NoReplica", "ReplicasMissing")
+"""When a node is away: the driver or executors may have been there; with one replica, so was the only copy."""
+API = ("ApiUnavailable", "CommitUnknown", "NotReady")
+TOLERANCE = "`relocation.downToleranceSeconds` and the time of the copies"
+
+KINDS: tuple[FaultKind, ...] = (
+    FaultKind(
+        "node-killed", "SIGKILL for the node's kubelet, containerd and all containers; it is started again with its disk",
+        "The group is not stable (`NodeNotReady`), joins are shuffled and right; drivers and executors on the node are lost.",
+        f"Until the node is back, else {TOLERANCE}",
+        "Nothing. Applications whose driver was there are started again by their operator.",
+        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady"), (20, 60), 120, unstable=True, one_of=COPIES, share=2,
+    ),
+    FaultKind(
+        "node-deleted", "the same, and the Node object is deleted; the node registers again when it is started",
+        "The group is not stable (`NodeGone`); the replicas are made anew at once, without a tolerance.",
+        "The time of the copies", "Nothing. A node that comes back is used again.",
+        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady"), (20, 60), 150, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
+        "node-added", "one node more is started",
+        "Nothing: replicas move to it while the old ones serve.", "", "Nothing.", share=0.5,
+    ),
+    FaultKind(
+        "partition", "the node's link is cut in both directions; its programs run on",
+        "As when a node dies. A driver on the node cannot commit.",
+        f"Until the network is back, else {TOLERANCE}", "Nothing.",
+        (*AWAY, *API), (10, 60), 120, unstable=True, one_of=COPIES, share=2,
+    ),
+    FaultKind(
+        "partition-one-way", "packets to the node are dropped, those from it arrive",
+        "As when a node dies.", f"Until the network is back, else {TOLERANCE}", "Nothing.",
+        (*AWAY, *API), (10, 45), 120, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
+        "slow-link", "the node's link is limited to 8 Mbit per second",
+        "Queries and loads that use the node take longer.", "Until the network is well", "Nothing.",
+        (), (20, 60), 30,
+    ),
+    FaultKind(
+        "agent-killed", "the node's agent pod is deleted without grace",
+        "Nothing: reads take another replica or wait, writes wait.", "Until its pod is ready, some seconds",
+        "Nothing. Beyond 30 s the group says `AgentNotReady`.", (), (0, 0), 90, unstable=True, share=2,
+    ),
+    FaultKind(
+        "operator-killed", "the operator's pod is deleted without grace",
+        "Nothing; beyond the Lease's 40 s verdicts are unknown (`OperatorSilent`), and joins are shuffled.",
+        "Until its pod leads, some seconds", "Nothing. `operator.replicas=2` makes it shorter.",
+        ("NotReady",), (0, 0), 60, share=2,
+    ),
+    FaultKind(
+        "driver-killed", "the pod of the session's driver is deleted",
+        "The session and what runs in it are gone. Loads are committed whole or not at all.", "Until it is started again",
+        "Start it again. Look at the table's snapshot before a load is repeated.",
+        ("SessionLost",), (0, 0), 90,
+    ),
+    FaultKind(
+        "executor-killed", "a pod of one of the session's executors is deleted without grace",
+        "Nothing: Spark repeats the tasks.", "Until another executor is there", "Nothing.", ("JobAborted",), (0, 0), 60,
+    ),
+    FaultKind(
+        "clone-killed", "the pod of a clone Job is deleted without grace, if one runs",
+        "Nothing: the clone is tried again.", "", "Nothing.", (), (0, 0), 60, unstable=True,
+    ),
+    FaultKind(
+        "upgrade", "`helm upgrade` to the same build under another tag: operator and agents are replaced one by one",
+        "Nothing, or a short `OperatorSilent`.", "While pods are replaced", "Nothing.", ("NotReady",), (0, 0), 150,
+        unstable=True, one_of=CONTROL_PLANE,
+    ),
+    FaultKind(
+        "api-server-stopped", "SIGKILL for the API server; it is started again",
+        "Queries that begin, commands and commits wait, then fail; queries that run go on.", "Until it answers",
+        "Repeat what failed; for `CommitUnknown` do as the message says.", (*API, "JobAborted", "SessionLost"), (5, 60), 90,
+        unstable=True, share=2, one_of=CONTROL_PLANE,
+    ),
+    FaultKind(
+        "watches-cut", "SIGKILL for the API server, which is started again at once: all watches end",
+        "As when the API server is stopped, for some seconds.", "Until it answers", "Nothing.",
+        (*API, "JobAborted", "SessionLost"), (0, 0), 60, unstable=True, one_of=CONTROL_PLANE,
+    ),
+    FaultKind(
+        "etcd-stopped", "SIGKILL for etcd; it is started again with its data",
+        "As when the API server is stopped.", "Until it answers", "As when the API server is stopped.",
+        (*API, "JobAborted", "SessionLost"), (5, 45), 90, unstable=True, one_of=CONTROL_PLANE,
+    ),
+    FaultKind(
+        "etcd-restored", "API server and etcd are stopped, etcd's data is replaced by a copy that was taken some time before, "
+        "and all programs of the control plane are started again",
+        "Commits since the copy are gone, also ones that were acknowledged; tables and groups are as they were then. Nothing "
+        "that the copy names is lost.", "For good",
+        "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks.",
+        (*API, "JobAborted", "SessionLost", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240, unstable=True,
+        rolls_back=True, share=0.5, one_of=CONTROL_PLANE,
+    ),
+    FaultKind(
+        "disk-gone", "all that is in the node's data root is moved away, as if another disk were mounted there; it comes back",
+        "The group is not stable (`DiskMissing`).", f"Until the disk is back, else {TOLERANCE}",
+        "Mount the disk and restart the agent; a new one: `colocation accept-disk`.",
+        ("JobAborted", "NoReplica", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
+        "disk-read-only", "the data root is mounted read-only for the node's agent",
+        "Nothing, or loads that put the node's copies elsewhere; the node says `DiskReadOnly`.",
+        f"Until it is writable, else {TOLERANCE}", "Look at the kernel's log; mend or replace the disk.",
+        ("JobAborted", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
+        "file-flipped", "a byte in the middle of a committed data file is changed on one node",
+        "Nothing, or a task that is repeated; the group says `ReplicaCorrupt` once it is found.",
+        "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0), 240, unstable=True,
+        one_of=COPIES, share=2,
+    ),
+    FaultKind(
+        "file-cut", "a committed data file is cut to half its length on one node",
+        "As a changed byte.", "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0),
+        180, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
+        "file-gone", "a committed data file is removed on one node",
+        "Nothing; the group says `ReplicaIncomplete` once it is found.", "Until the file is copied again", "Nothing.",
+        ("JobAborted",), (0, 0), 180, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
+        "file-foreign", "files that are none of ours are put into a table's folder and into the data root of one node",
+        "Nothing.", "", "Nothing.", (), (0, 0), 60,
+    ),
+    FaultKind(
+        "image-missing", "the operator's image is taken from one node, which cannot pull it; it comes back",
+        "Nothing, or a clone that goes to another node later (`CloneFailed`, `TargetFailing`); an agent that restarts there "
+        "stays away.", "Until the image is there", "Bring the image to the node.", (), (30, 90), 120, unstable=True, share=0.5,
+    ),
+)  # fmt: skip
+
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+LEFT_OUT = (
+    ("clock stepped on one node", "Linux has no namespace for the wall clock, and libfaketime is not among our packages; the "
+     "simulation steps clocks (`tests/simulation`)"),
+    ("disk full, disk failing", "the dev cluster's nodes share the machine's disk; `tests/faults` fills real file systems, the "
+     "simulation lets disks fail"),
+)  # fmt: skip
+"""What the runner does not do, and why."""
+
+
+def error_name(text: str) -> str | None:
+    """The kind of an error by its text; None: of no kind."""
+    return next((error.name for error in ERRORS.values() if error.pattern.search(text)), None)
+
+
+def matches(name: str, text: str) -> bool:
+    """Whether an error is of this kind, by its text."""
+    return bool(ERRORS[name].pattern.search(text))

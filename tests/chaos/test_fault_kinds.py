@@ -1,0 +1,40 @@
+"""The table of faults is whole, and its page is up to date."""
+
+import pytest
+
+from .failure_modes import PAGE, render
+from .fault_kinds import BY_NAME, ERRORS, KINDS, FaultKind, error_name, matches
+
+
+def test_the_page_is_up_to_date() -> None:
+    """Else run ``python -m tests.chaos.failure_modes``."""
+    assert PAGE.read_text() == render()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_kind_is_told_in_full(kind: FaultKind) -> None:
+    """Its errors are known, its times make sense, its sentences fit a cell of a table."""
+    assert set(kind.errors) <= set(ERRORS)
+    assert 0 <= kind.hold_seconds[0] <= kind.hold_seconds[1] < 600 and kind.aftermath_seconds > 0
+    assert not any("|" in text or "\n" in text for text in (kind.how, kind.users_see, kind.for_how_long, kind.what_to_do))
+
+
+def test_names_are_different() -> None:
+    """Each names one kind."""
+    assert len(BY_NAME) == len(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("ReplicasMissing: bucket 3: 1 of 2 nodes took its files", "ReplicasMissing"),
+        ("LoadConflict: table demo.t: overwrite lost: …. Nothing was changed; start it again", "LoadConflict"),
+        ("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] the table", "TableNotFound"),
+        ("Unable to connect to the server: dial tcp 172.30.0.1:6443: connect: connection refused", "ApiUnavailable"),
+        ("KeyError: 'x'", None),
+    ],
+)
+def test_errors_are_known_by_their_text(text: str, name: str | None) -> None:
+    """The words of the product, of kubectl and of Spark."""
+    assert error_name(text) == name
+    assert name is None or matches(name, text)

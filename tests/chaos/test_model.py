@@ -1,0 +1,104 @@
+"""The model: what a table may hold after writes with known and unknown outcomes."""
+
+import pytest
+
+from .model import Branch, TableModel, Write
+from .rows import Content, cells
+
+ONE, TWO, THREE = cells([0, 1], 1), cells([1, 2], 2), cells([1], 3)
+
+
+def table(*writes: Write) -> TableModel:
+    """A table to which these writes happened, one after the other."""
+    model = TableModel()
+    for number, write in enumerate((Write("create", "t"), *writes), 1000):
+        model.begin(number, write)
+        model.happened(number)
+    return model
+
+
+def append(content: Content, batch: int) -> Write:
+    return Write("append", "t", tuple(part for part, _ in content), batch)
+
+
+@pytest.mark.parametrize(
+    ("write", "content"),
+    [
+        pytest.param(append(TWO, 2), ONE | TWO, id="append"),
+        pytest.param(Write("overwrite", "t", (1, 2), 2), TWO, id="overwrite"),
+        pytest.param(Write("overwrite-partitions", "t", (1, 2), 2), cells([0], 1) | TWO, id="overwrite-partitions"),
+        pytest.param(Write("drop-partitions", "t", (1,)), cells([0], 1), id="drop-partitions"),
+        pytest.param(Write("compact", "t"), ONE, id="compact"),
+        pytest.param(Write("drop", "t"), None, id="drop"),
+    ],
+)
+def test_a_write_changes_what_its_name_says(write: Write, content: Content | None) -> None:
+    """Each kind of write, on a table with two partitions of one batch."""
+    assert table(append(ONE, 1), write).contents() == {content}
+
+
+def test_a_dropped_table_comes_back_with_its_rows() -> None:
+    """Recovered from the bin; a load into no table changes nothing."""
+    model = table(append(ONE, 1), Write("drop", "t"), append(TWO, 2), Write("recover", "t"))
+    assert model.contents() == {ONE}
+
+
+def test_an_unknown_write_may_land_at_any_time_until_it_is_settled() -> None:
+    """Both states are possible; after a read that shows the old one it may still land; settled, it may not."""
+    model = table(append(ONE, 1))
+    model.begin(1, append(TWO, 2))
+    assert model.contents() == {ONE, ONE | TWO}
+    model.narrow(ONE)
+    assert model.contents() == {ONE, ONE | TWO}
+    model.settle(1)
+    model.narrow(ONE)
+    assert model.contents() == {ONE}
+
+
+def test_a_read_that_shows_an_unknown_write_settles_it() -> None:
+    """Once seen, its rows may not go again."""
+    model = table(append(ONE, 1))
+    model.begin(1, append(TWO, 2))
+    model.narrow(ONE | TWO)
+    assert (model.contents(), model.open) == ({ONE | TWO}, {})
+
+
+def test_two_open_writes_happen_in_any_order() -> None:
+    """An overwrite and an append, both unknown: four states."""
+    model = table(append(ONE, 1))
+    model.begin(1, Write("overwrite", "t", (1, 2), 2))
+    model.begin(2, append(THREE, 3))
+    assert model.contents() == {ONE, TWO, ONE | THREE, TWO | THREE}
+    model.happened(2)
+    assert model.contents() == {ONE | THREE, TWO | THREE, TWO}
+    model.did_not_happen(1)
+    assert model.contents() == {ONE | THREE}
+
+
+def test_a_read_sees_any_state_of_its_time() -> None:
+    """Of before, of after, and it says whether it can be taken for the present."""
+    model = table(append(ONE, 1))
+    model.begin_read(9)
+    model.begin(1, append(TWO, 2))
+    model.happened(1)
+    model.begin_read(10)
+    assert model.end_read(9) == ({ONE, ONE | TWO}, False)
+    assert model.end_read(10) == ({ONE | TWO}, True)
+
+
+def test_a_restored_cluster_has_the_states_of_its_copy() -> None:
+    """Rows committed since are gone; a write that is still under way may land on top."""
+    model = table(append(ONE, 1))
+    saved = model.saved()
+    model.begin(1, append(TWO, 2))
+    model.happened(1)
+    model.begin(2, append(THREE, 3))
+    model.restore(saved)
+    assert model.contents() == {ONE, ONE | THREE}
+
+
+def test_a_table_that_is_made_after_the_copy_is_gone() -> None:
+    """A copy knows nothing of it."""
+    model = table(append(ONE, 1))
+    model.restore(())
+    assert model.branches == {Branch()}

@@ -1,0 +1,30 @@
+"""The rows that the oracle makes are those that the session loads."""
+
+import duckdb
+import pytest
+
+from .rows import CONTENT, KEYS, PARTS, QUERIES, ROWS_PER_PART, TABLES_OF, Oracle, as_rows, cells
+
+
+def test_a_content_has_a_row_for_each_cell() -> None:
+    """All rows of each batch, in each partition."""
+    content = cells(range(PARTS), 3) | cells([1], 4)
+    rows = Oracle().answer("content", (content,))
+    assert {(part, batch) for part, batch, *_ in rows} == content
+    assert {row[2] for row in rows} == {ROWS_PER_PART}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_query_tells_contents_apart(query: str) -> None:
+    """One batch more, one partition less, or no rows at all: another answer."""
+    oracle, tables = Oracle(), TABLES_OF[query]
+    contents = [cells([0, 1], 5), cells([0, 1], 5) | cells([2], 6), cells([0], 5), frozenset()]
+    answers = [oracle.answer(query, (content,) * tables) for content in contents]
+    assert len(set(answers)) == len(contents)
+
+
+def test_rows_are_compared_without_order_and_width() -> None:
+    """Decimal sums of one engine are integers of the other."""
+    wide = duckdb.sql("SELECT * FROM (VALUES (2, 'b', NULL), (1, 'a', CAST(7 AS HUGEINT)))").fetchall()
+    assert as_rows(wide) == as_rows([[1, "a", 7], [2, "b", None]])
+    assert CONTENT.format("x").count("x") and KEYS > PARTS
