@@ -24,6 +24,8 @@ def _error(name: str, pattern: str, meaning: str) -> ErrorKind:
 ERRORS = {
     one.name: one
     for one in (
+        _error("TooSlow", r"NoAnswerInTime",
+               "a query or a load took longer than four minutes"),
         _error("NoReplica", r"no replica of|NoAgentAnswers|no agent of",
                "no live node holds a file (or the table's manifest), or none could be reached in `spark.colocation.retrySeconds`"),
         _error("ReplicasMissing", r"ReplicasMissing",
@@ -84,9 +86,9 @@ class FaultKind:
 
 
 COPIES, CONTROL_PLANE = "copies", "control plane"
-AWAY = ("JobAborted", "SessionLost", "NoReplica", "ReplicasMissing")
+AWAY = ("JobAborted", "SessionLost", "NoReplica", "ReplicasMissing", "TooSlow")
 """When a node is away: the driver or executors may have been there; with one replica, so was the only copy."""
-API = ("ApiUnavailable", "CommitUnknown", "NotReady")
+API = ("ApiUnavailable", "CommitUnknown", "NotReady", "TooSlow")
 TOLERANCE = "`relocation.downToleranceSeconds` and the time of the copies"
 
 KINDS: tuple[FaultKind, ...] = (
@@ -121,7 +123,7 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "slow-link", "the node's link is limited to 8 Mbit per second",
         "Queries and loads that use the node take longer.", "Until the network is well", "Nothing.",
-        (), (20, 60), 30,
+        ("TooSlow",), (20, 60), 30,
     ),
     FaultKind(
         "agent-killed", "the node's agent pod is deleted without grace",

@@ -83,6 +83,9 @@ class TableModel:
     branches: set[Branch] = field(default_factory=lambda: {Branch()})
     open: dict[int, Write] = field(default_factory=dict)
     _reads: dict[int, _Read] = field(default_factory=dict)
+    _saving: set[Branch] | None = None
+    _doubtful: set[int] = field(default_factory=set)
+    _proved: set[int] = field(default_factory=set)
 
     def contents(self) -> Seen:
         """What a read of this moment may see."""
@@ -96,11 +99,16 @@ class TableModel:
         self._close()
 
     def happened(self, number: int) -> None:
-        """The write was acknowledged."""
-        self._decide(number, {branch for branch in self.branches if number in branch.landed})
+        """The write was acknowledged. One that was open when the cluster was restored may have been before it."""
+        if number in self._proved:
+            return
+        landed = {branch for branch in self.branches if number in branch.landed}
+        self._decide(number, self.branches if number in self._doubtful else landed)
 
     def did_not_happen(self, number: int) -> None:
-        """The write said that it changed nothing, and will not."""
+        """The write said that it changed nothing, and will not. No state is left when a read has shown its rows."""
+        if number in self._proved:
+            self.branches = set()
         self._decide(number, {branch for branch in self.branches if number not in branch.landed})
 
     def settle(self, number: int) -> None:
@@ -127,6 +135,8 @@ class TableModel:
                         todo.append(after)
         for read in self._reads.values():
             read.seen |= self.contents()
+        if self._saving is not None:
+            self._saving |= self.branches
 
     # Reads
 
@@ -148,16 +158,23 @@ class TableModel:
         for number in list(self.open):
             if all(number in branch.landed for branch in self.branches):
                 self.settle(number)
+                self._proved.add(number)
 
     # Copies of the cluster's state (etcd)
 
-    def saved(self) -> frozenset[Branch]:
-        """The states of this moment, for ``restore``."""
-        return frozenset(self.branches)
+    def begin_save(self) -> None:
+        """A copy is taken, of any moment from now on."""
+        self._saving = set(self.branches)
+
+    def end_save(self) -> frozenset[Branch]:
+        """The copy is there: the states that it may hold."""
+        saved, self._saving = frozenset(self._saving or ()), None
+        return saved
 
     def restore(self, saved: Iterable[Branch]) -> None:
-        """The cluster's state is that of an earlier moment again."""
+        """The cluster's state is that of the copy again."""
         still_open = frozenset(self.open)
+        self._doubtful |= still_open
         self.branches = {replace(branch, landed=branch.landed & still_open) for branch in saved} or {Branch()}
         for read in self._reads.values():
             read.is_quiet = False

@@ -87,14 +87,28 @@ def test_a_read_sees_any_state_of_its_time() -> None:
 
 
 def test_a_restored_cluster_has_the_states_of_its_copy() -> None:
-    """Rows committed since are gone; a write that is still under way may land on top."""
+    """Rows committed since are gone; a write that is still under way may land on top, or had landed before."""
     model = table(append(ONE, 1))
-    saved = model.saved()
+    model.begin_save()
+    saved = model.end_save()
     model.begin(1, append(TWO, 2))
     model.happened(1)
     model.begin(2, append(THREE, 3))
     model.restore(saved)
     assert model.contents() == {ONE, ONE | THREE}
+    model.happened(2)
+    assert model.contents() == {ONE, ONE | THREE}
+
+
+def test_a_copy_is_of_any_moment_while_it_is_taken() -> None:
+    """What was committed meanwhile is in it or not."""
+    model = table(append(ONE, 1))
+    model.begin_save()
+    model.begin(1, append(TWO, 2))
+    model.happened(1)
+    saved = model.end_save()
+    model.restore(saved)
+    assert model.contents() == {ONE, ONE | TWO}
 
 
 def test_a_table_that_is_made_after_the_copy_is_gone() -> None:

@@ -1,0 +1,75 @@
+"""Judges a history: what must hold, whatever the faults. See docs/decisions/0055-chaos.md."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .history import INVOKE, Event
+from .judge_rows import QUERY, RowsJudge
+from .judge_state import EndJudge, ErrorsJudge, LimitsJudge, StabilityJudge
+from .violations import FaultsInForce, Violation
+
+END_NAMES = ("healed", "unwell", "well", "leftovers")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checker says of a run; ``violations`` in the order of time."""
+
+    violations: tuple[Violation, ...]
+    queries: int
+    false_stable_seconds: float
+    errors_allowed: dict[str, int]
+    leftovers: tuple[str, ...]
+
+    def count(self, *checks: str) -> int:
+        """How many violations of these checks there are."""
+        return sum(one.check in checks for one in self.violations)
+
+
+def judge(events: Sequence[Event], is_whole: bool = True) -> Verdict:
+    """The verdict on a history. ``is_whole``: False = of a run that still goes on: its end is not judged."""
+    faults = FaultsInForce()
+    rows, limits, end = RowsJudge(), LimitsJudge(), EndJudge()
+    errors, stability = ErrorsJudge(faults), StabilityJudge(faults)
+    for event in events:
+        if event.process == "faults":
+            faults.take(event)
+        if ended := rows.take(event):
+            errors.take(ended)
+            if event.name == QUERY and event.kind != INVOKE:
+                limits.take_query(ended)
+        if event.name == "groups":
+            stability.take(event)
+        elif event.name == "clones":
+            limits.take_clones(event)
+        elif event.name == "memory":
+            limits.take_memory(event)
+        elif event.name in END_NAMES:
+            end.take(event)
+    if is_whole and events:
+        end.finish(events[-1].at_seconds)
+    found = [one for part in (rows, errors, stability, limits, end) for one in part.violations]
+    return Verdict(
+        tuple(sorted(found, key=lambda one: one.at_seconds)), rows.queries, round(stability.false_stable_seconds, 1),
+        dict(errors.allowed), tuple(end.leftovers),
+    )  # fmt: skip
+
+
+def timeline(events: Sequence[Event], violation: Violation) -> list[str]:
+    """What led to a violation, as short as it gets: faults, what was done to the tables concerned, and the end itself."""
+    about = set(violation.about)
+
+    def concerns(event: Event) -> bool:
+        if event.process == "faults" or event.number and event.number == violation.number:
+            return True
+        if event.process == "work":
+            return event.kind != INVOKE or event.detail.get("table") in about
+        return False
+
+    tables = {event.number: event.detail.get("table") for event in events if event.kind == INVOKE}
+    chosen = [
+        event for event in events
+        if event.at_seconds <= violation.at_seconds and concerns(event)
+        and (event.process != "work" or tables.get(event.number) in about or event.number == violation.number)
+    ]  # fmt: skip
+    return [*(str(event)[:400] for event in chosen), str(violation)]

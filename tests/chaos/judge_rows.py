@@ -1,0 +1,194 @@
+"""Judges rows: no committed row is lost, every answer is the model's on the snapshot that the session says it read."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import islice, product
+
+from .history import FAIL, INVOKE, OK, Event
+from .model import Branch, Seen, TableModel, Write
+from .rows import Content, Oracle, Row, as_rows, oracle
+from .violations import Violation
+
+MOST_COMBINATIONS = 256
+"""Of possible contents of a query's tables: writes with unknown outcome are few, so that these are few."""
+SAVE, RESTORED, SETTLED, QUERY = "save-etcd", "restored", "settled", "query"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An operation that is over. ``excuses``: errors that it may end with because of other work."""
+
+    began: Event
+    event: Event
+    excuses: frozenset[str]
+
+
+@dataclass
+class RowsJudge:
+    """Follows the history event by event."""
+
+    violations: list[Violation] = field(default_factory=list)
+    queries: int = 0
+    _tables: dict[str, TableModel] = field(default_factory=lambda: defaultdict(TableModel))
+    _oracle: Oracle = field(default_factory=oracle)
+    _pinned: dict[str, Content] = field(default_factory=dict)
+    _running: dict[int, Event] = field(default_factory=dict)
+    _crowded: set[int] = field(default_factory=set)
+    _saved: dict[str, frozenset[Branch]] = field(default_factory=dict)
+
+    def take(self, event: Event) -> Ended | None:
+        """An event; when an operation ends with it, what that was."""
+        if event.name == SAVE:
+            self._take_save(event)
+        elif event.name == RESTORED:
+            for name, table in self._tables.items():
+                table.restore(self._saved.get(name, ()))
+        elif event.name == SETTLED:
+            self._settle(event)
+        elif event.process in ("work", "queries"):
+            return self._take_operation(event)
+        return None
+
+    def _take_save(self, event: Event) -> None:
+        if event.kind == INVOKE:
+            for table in self._tables.values():
+                table.begin_save()
+        elif event.kind == OK:
+            self._saved = {name: table.end_save() for name, table in self._tables.items()}
+
+    def _settle(self, event: Event) -> None:
+        for table in self._tables.values():
+            for number in set(event.detail["numbers"]) & set(table.open):
+                table.settle(number)
+
+    def _take_operation(self, event: Event) -> Ended | None:
+        if event.kind == INVOKE:
+            self._running[event.number] = event
+            self._begin(event)
+            return None
+        began = self._running.pop(event.number)
+        return self._end_query(began, event) if event.name == QUERY else self._end_write(began, event)
+
+    def _begin(self, event: Event) -> None:
+        if event.name == QUERY:
+            for name in set(event.detail["tables"]):
+                self._tables[name].begin_read(event.number)
+        elif "table" in event.detail:
+            table = self._tables[event.detail["table"]]
+            if table.open:
+                self._crowded |= {event.number, *table.open}
+            parts = tuple(event.detail.get("parts", ()))
+            write = Write(event.name, event.detail["table"], parts, event.detail.get("batch", 0))
+            table.begin(event.number, write)
+
+    # Writes
+
+    def _end_write(self, began: Event, event: Event) -> Ended:
+        excuses = set()
+        if "table" in began.detail:
+            table = self._tables[began.detail["table"]]
+            if None in table.contents():
+                excuses |= {"TableNotFound", "NotReady"}
+            if event.number in self._crowded:
+                excuses |= {"LoadConflict", "NotReady"}
+            if event.kind == OK:
+                table.happened(event.number)
+            elif event.kind == FAIL:
+                table.did_not_happen(event.number)
+            if not table.branches:
+                self._contradiction(began, event, table)
+        return Ended(began, event, frozenset(excuses))
+
+    def _contradiction(self, began: Event, event: Event, table: TableModel) -> None:
+        """Earlier reads and this outcome cannot both be."""
+        said = "succeeded, and its rows were not seen" if event.kind == OK else "failed, and its rows were seen"
+        self._say("RowsLost" if event.kind == OK else "FailedWriteHappened", event, f"{began.name} {said}", began)
+        table.branches, table.open = {Branch()}, {}
+
+    # Queries
+
+    def _end_query(self, began: Event, event: Event) -> Ended:
+        names = list(began.detail["tables"])
+        reads = {name: self._tables[name].end_read(event.number) for name in names}
+        excuses = frozenset({"TableNotFound", "NotReady"} if any(None in seen for seen, _ in reads.values()) else ())
+        if event.kind == OK:
+            self.queries += 1
+            known = self._check_answer(began, event, names, {name: seen for name, (seen, _) in reads.items()})
+            for name, content in known.items():
+                if reads[name][1] and not began.detail.get("older"):
+                    self._narrow(name, content)
+        return Ended(began, event, excuses)
+
+    def _narrow(self, name: str, content: Content) -> None:
+        """Only where it is possible: else it has been said already."""
+        if content in self._tables[name].contents():
+            self._tables[name].narrow(content)
+
+    def _check_answer(
+        self, began: Event, event: Event, names: list[str], seen: dict[str, Seen]
+    ) -> dict[str, Content]:
+        """What the tables held, as far as the answer tells."""
+        rows, manifests = as_rows(event.detail["rows"]), event.detail["manifests"]
+        candidates = {name: self._candidates(began, event, name, seen[name]) for name in names}
+        if not all(candidates.values()):
+            return {}
+        combinations = product(*(sorted(contents, key=sorted) for contents in candidates.values()))
+        chosen = [dict(zip(candidates, one, strict=True)) for one in islice(combinations, MOST_COMBINATIONS)]
+        query = began.detail["query"]
+        fits = [one for one in chosen if self._oracle.answer(query, tuple(one[name] for name in names)) == rows]
+        if not fits:
+            self._wrong_answer(began, event, rows, candidates)
+            return {}
+        known = {name: fits[0][name] for name in candidates if len({one[name] for one in fits}) == 1}
+        for name, content in known.items():
+            if manifests.get(name):
+                self._pinned.setdefault(manifests[name], content)
+        return known
+
+    def _candidates(self, began: Event, event: Event, name: str, seen: Seen) -> set[Content]:
+        """The contents that the table may have had for this query; empty: nothing to check, or it was said why not."""
+        possible = {content for content in seen if content is not None}
+        pinned = self._pinned.get(event.detail["manifests"].get(name) or "")
+        if began.detail.get("older"):
+            return {pinned} if pinned is not None else set()
+        if pinned is not None and pinned not in possible:
+            self._say_lost(event, began, name, pinned, possible)
+            return set()
+        if not possible:
+            self._say("WrongAnswer", event, f"a query of {name} was answered, but there is no such table", began)
+        return {pinned} if pinned is not None else possible
+
+    def _wrong_answer(
+        self, began: Event, event: Event, rows: tuple[Row, ...], candidates: dict[str, set[Content]]
+    ) -> None:
+        [name, *others] = candidates
+        if began.detail["query"] == "content" and not others:
+            found = frozenset((int(row[0]), int(row[1])) for row in rows)
+            if all(found != content for content in candidates[name]):
+                self._say_lost(event, began, name, found, candidates[name])
+                return
+        said = f"{began.detail['query']} over {', '.join(candidates)}: {len(rows)} rows are no answer of the model's"
+        self._say("WrongAnswer", event, said, began)
+
+    def _say_lost(self, event: Event, began: Event, name: str, found: Content, possible: set[Content]) -> None:
+        """Which cells every possible content has and this one lacks; or it has some that none should have."""
+        lost = frozenset.intersection(*possible) - found if possible else frozenset[tuple[int, int]]()
+        alien = found - frozenset().union(*possible)
+        if lost:
+            self._say("RowsLost", event, f"{name} lacks (partition, batch) {_named(lost)}", began)
+        elif alien:
+            said = f"{name} has (partition, batch) {_named(alien)}, which it should not have (any more)"
+            self._say("RowsFromNowhere", event, said, began)
+        else:
+            said = f"{name} has {_named(found)}; possible: {'; or '.join(_named(one) for one in list(possible)[:4])}"
+            self._say("WrongAnswer", event, said, began)
+
+    def _say(self, check: str, event: Event, message: str, began: Event) -> None:
+        about = began.detail.get("tables") or [began.detail.get("table", "")]
+        self.violations.append(Violation(check, event.at_seconds, message, tuple(about), event.number))
+
+
+def _named(content: Content) -> str:
+    return ", ".join(map(str, sorted(content)[:12])) + (" …" if len(content) > 12 else "") or "no rows"
+
+

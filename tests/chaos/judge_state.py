@@ -1,0 +1,195 @@
+"""Judges what is seen beside rows: verdicts on stability, limits, errors, memory, and the end."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from .fault_kinds import error_name, matches
+from .history import FAIL, INFO, Event
+from .judge_rows import Ended
+from .violations import FaultsInForce, Violation
+
+FALSE_STABLE_GRACE_SECONDS = 60.0
+"""So long may a group be called stable while a wanted replica is missing: an agent's sweep (5 s here), a file that has to
+be hashed again (the scrub: 30 s here), the operator's grace for silent agents (30 s), and a pass."""
+NO_CAUSE_GRACE_SECONDS = 45.0
+"""So long may a group say that it is not stable without any cause that we see."""
+YOUNG_SECONDS = 90.0
+"""A group gets its first map in this time."""
+GAP_SECONDS = 15.0
+"""Two looks further apart tell nothing of the time between them."""
+STABLE_AGAIN_SECONDS = 420.0
+"""After the last fault was healed, everything is well within this time."""
+MOST_CLONES_PER_NODE = 2
+MEMORY_GROWTH_BYTES = 256 << 20
+
+
+@dataclass
+class ErrorsJudge:
+    """Operations fail only with errors that a fault in force, or other work, allows."""
+
+    faults: FaultsInForce
+    violations: list[Violation] = field(default_factory=list)
+    allowed: Counter[str] = field(default_factory=Counter)
+
+    def take(self, ended: Ended) -> None:
+        """An operation that is over."""
+        event, began = ended.event, ended.began
+        if event.kind not in (FAIL, INFO):
+            return
+        text = str(event.detail.get("error", ""))
+        in_force = self.faults.during(began.at_seconds, event.at_seconds)
+        names = ended.excuses.union(*(kind.errors for kind in in_force))
+        for name in sorted(names):
+            if matches(name, text):
+                self.allowed[name] += 1
+                return
+        faults = ", ".join(self.faults.names(began.at_seconds, event.at_seconds)) or "none"
+        said = f"{began.name} ended with {error_name(text) or 'an unknown error'}; faults in force: {faults}. It said: {text[:600]}"
+        about = began.detail.get("tables") or [began.detail.get("table", "")]
+        self.violations.append(Violation("ErrorNotAllowed", event.at_seconds, said, tuple(about), event.number))
+
+
+@dataclass
+class _Spell:
+    """Something that holds at each look since ``began``. ``is_said``: of each spell we complain once."""
+
+    began: float
+    last: float
+    is_said: bool = False
+
+
+@dataclass
+class StabilityJudge:
+    """``stable`` is never true while a wanted replica is missing beyond the grace, and never false without a cause."""
+
+    faults: FaultsInForce
+    violations: list[Violation] = field(default_factory=list)
+    false_stable_seconds: float = 0.0
+    _spells: dict[tuple[str, str], _Spell] = field(default_factory=dict)
+    _first_seen: dict[str, float] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        """A look at all groups: ``{"fresh": bool, "groups": {name: {stable, reason, message, missing: [text]}}}``.
+
+        ``fresh``: whether the operator's Lease is; readers call older verdicts unknown. ``missing``: wanted replicas that
+        are not whole on a disk that can be reached, by our own look at the disks.
+        """
+        for name, group in event.detail["groups"].items():
+            self._first_seen.setdefault(name, event.at_seconds)
+            claims = group["stable"] and event.detail["fresh"]
+            self._false_stable(event, name, group, bool(claims and group["missing"]))
+            self._no_cause(event, name, group, not group["stable"] and not self._has_cause(event, name, group))
+
+    def _has_cause(self, event: Event, name: str, group: dict[str, Any]) -> bool:
+        is_young = event.at_seconds - self._first_seen[name] < YOUNG_SECONDS
+        faults = self.faults.during(event.at_seconds, event.at_seconds)
+        return bool(group["missing"]) or is_young or any(kind.unstable for kind in faults)
+
+    def _false_stable(self, event: Event, name: str, group: dict[str, Any], holds: bool) -> None:
+        lasts = self._follow(("false", name), event, holds)
+        if lasts is not None and lasts.last - lasts.began > FALSE_STABLE_GRACE_SECONDS and not lasts.is_said:
+            lasts.is_said = True
+            self.violations.append(Violation(
+                "FalseStable", event.at_seconds,
+                f"group {name} has been called stable for {lasts.last - lasts.began:.0f} s, and there is missing: "
+                f"{'; '.join(group['missing'][:5])}", (name,),
+            ))  # fmt: skip
+
+    def _no_cause(self, event: Event, name: str, group: dict[str, Any], holds: bool) -> None:
+        lasts = self._follow(("no cause", name), event, holds)
+        if lasts is not None and lasts.last - lasts.began > NO_CAUSE_GRACE_SECONDS and not lasts.is_said:
+            lasts.is_said = True
+            self.violations.append(Violation(
+                "UnstableWithoutCause", event.at_seconds,
+                f"group {name} has not been stable for {lasts.last - lasts.began:.0f} s, and nothing is missing: "
+                f"{group['reason']}: {group['message']}", (name,),
+            ))  # fmt: skip
+
+    def _follow(self, key: tuple[str, str], event: Event, holds: bool) -> _Spell | None:
+        before = self._spells.get(key)
+        if not holds:
+            self._spells.pop(key, None)
+            return None
+        if before is None or event.at_seconds - before.last > GAP_SECONDS:
+            self._spells[key] = _Spell(event.at_seconds, event.at_seconds)
+        else:
+            if key[0] == "false":
+                self.false_stable_seconds += event.at_seconds - before.last
+            before.last = event.at_seconds
+        return self._spells[key]
+
+
+@dataclass
+class LimitsJudge:
+    """No node takes more clones at once than the limit, no process grows, no file is read in another's name."""
+
+    violations: list[Violation] = field(default_factory=list)
+    _memory: dict[str, list[int]] = field(default_factory=dict)
+    _over: dict[str, float] = field(default_factory=dict)
+
+    def take_clones(self, event: Event) -> None:
+        """``{"nodes": {node: clone Jobs that are not over}}``. Two looks in a row: a Job ends between two requests."""
+        nodes = {node for node, count in event.detail["nodes"].items() if count > MOST_CLONES_PER_NODE}
+        for node in nodes & set(self._over):
+            count = event.detail["nodes"][node]
+            said = f"{count} clones on {node}, {MOST_CLONES_PER_NODE} allowed"
+            self.violations.append(Violation("LimitExceeded", event.at_seconds, said, (node,)))
+        self._over = dict.fromkeys(nodes, event.at_seconds)
+
+    def take_memory(self, event: Event) -> None:
+        """``{"bytes": {process: resident bytes}}``."""
+        for process, size in event.detail["bytes"].items():
+            seen = self._memory.setdefault(process, [])
+            seen.append(int(size))
+            warm = sorted(seen[2:6])
+            if len(seen) > 6 and int(size) > warm[len(warm) // 2] + MEMORY_GROWTH_BYTES:
+                said = f"{process} grew from {warm[len(warm) // 2] >> 20} to {int(size) >> 20} MiB"
+                self.violations.append(Violation("MemoryGrows", event.at_seconds, said, (process,)))
+                seen.clear()
+
+    def take_query(self, ended: Ended) -> None:
+        """Locations of the files that a query read: ``{table: [namespace, …]}`` must be the table's own."""
+        for table, namespaces in ended.event.detail.get("namespaces", {}).items():
+            wrong = [one for one in namespaces if one != ended.event.detail.get("namespace", one)]
+            if wrong:
+                said = f"a query of {table} read files of namespace {wrong[0]}"
+                self.violations.append(Violation("ForeignFiles", ended.event.at_seconds, said, (table,)))
+
+
+@dataclass
+class EndJudge:
+    """After the last fault is healed everything is well within the bound, and nothing is left over."""
+
+    violations: list[Violation] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
+    _healed_at: float | None = None
+    _well_at: float | None = None
+    _last_word: str = ""
+    _ended_at: float | None = None
+
+    def take(self, event: Event) -> None:
+        """``healed``; ``unwell`` (``{"why": [text]}``); ``well``; ``leftovers`` (``{"found": [text]}``)."""
+        if event.name == "healed":
+            self._healed_at = event.at_seconds
+        elif event.name == "unwell":
+            self._last_word = "; ".join(event.detail["why"][:5])
+        elif event.name == "well":
+            self._well_at = event.at_seconds
+        elif event.name == "leftovers":
+            self.leftovers = list(event.detail["found"])
+            self._ended_at = event.at_seconds
+
+    def finish(self, at_seconds: float) -> None:
+        """The history is over."""
+        if self._healed_at is None:
+            self.violations.append(Violation("NotHealed", at_seconds, "the run ended before its faults were healed"))
+        elif self._well_at is None:
+            said = f"not well {at_seconds - self._healed_at:.0f} s after all faults were healed: {self._last_word}"
+            self.violations.append(Violation("NotStableAgain", at_seconds, said))
+        elif self._well_at - self._healed_at > STABLE_AGAIN_SECONDS:
+            said = f"well only {self._well_at - self._healed_at:.0f} s after all faults were healed: {self._last_word}"
+            self.violations.append(Violation("NotStableAgain", self._well_at, said))
+        if self.leftovers:
+            said = "; ".join(self.leftovers[:10])
+            self.violations.append(Violation("Leftovers", self._ended_at or at_seconds, said))
