@@ -1,5 +1,7 @@
 """etcd, the API server, the controllers, the scheduler and DNS: plain processes on the host."""
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,20 +12,45 @@ from devcluster.progress import timed
 GROUP = f"{cgroups.ROOT}/control-plane"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns")
 READY_DEADLINE_SECONDS = 90.0
+KILL_DEADLINE_SECONDS = 10.0
+ETCD_DATA = paths.STATE / "etcd"
 
 
 def start() -> None:
     """Start everything in the order in which one needs the other."""
     with timed("control plane"):
         _write_configuration()
-        _start("etcd", etcd_command())
-        _start("kube-apiserver", apiserver_command())
+        commands = _commands()
+        _start("etcd", commands["etcd"])
+        _start("kube-apiserver", commands["kube-apiserver"])
         _wait_ready("kube-apiserver", api_is_ready)
         kubectl("apply", "-f", "-", stdin=configuration.DNS_ACCESS)
-        _start("kube-controller-manager", controller_manager_command())
-        _start("kube-scheduler", scheduler_command())
-        _start("coredns", [str(COREDNS.program("coredns")), "-conf", str(paths.CONFIG / "Corefile")])
+        _start("kube-controller-manager", commands["kube-controller-manager"])
+        _start("kube-scheduler", commands["kube-scheduler"])
+        _start("coredns", commands["coredns"])
         _wait_ready("kube-controller-manager", lambda: succeeds("get", "serviceaccount", "default"))
+
+
+def kill(program: str) -> None:
+    """End one of `PROGRAMS` as a crash would."""
+    os.kill(processes.require_running(program).pid, signal.SIGKILL)
+    shell.wait_until(f"{program} is dead", lambda: not processes.running(program), KILL_DEADLINE_SECONDS)
+
+
+def start_again(program: str) -> None:
+    """Start a program that was killed, with the state that it left. Does not wait until it serves."""
+    if not processes.running(program):
+        _start(program, _commands()[program])
+
+
+def _commands() -> dict[str, list[str]]:
+    return {
+        "etcd": etcd_command(),
+        "kube-apiserver": apiserver_command(),
+        "kube-controller-manager": controller_manager_command(),
+        "kube-scheduler": scheduler_command(),
+        "coredns": [str(COREDNS.program("coredns")), "-conf", str(paths.CONFIG / "Corefile")],
+    }
 
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
@@ -79,7 +106,7 @@ def etcd_command() -> list[str]:
     """Does not wait for the disk: a cluster for tests does not outlive the machine."""
     return [
         str(ETCD.program("etcd")),
-        f"--data-dir={paths.STATE / 'etcd'}",
+        f"--data-dir={ETCD_DATA}",
         "--unsafe-no-fsync",
         "--listen-client-urls=https://127.0.0.1:12379",
         "--advertise-client-urls=https://127.0.0.1:12379",

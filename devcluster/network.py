@@ -101,6 +101,18 @@ def link_is_up(number: int) -> bool:
     return "UP" in device["flags"]
 
 
+def set_deaf(pid: int, deaf: bool) -> None:
+    """Drop whatever arrives over the link of a node (a process in its namespace is given), or let it in again. What the
+    node sends still goes out.
+    """
+    inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "iptables", "-w", "-t", "raw")
+    rule = ("PREROUTING", "-i", "eth0", "-j", "DROP")
+    while shell.succeeds(*inside, "-D", *rule):
+        pass
+    if deaf:
+        shell.run(*inside, "-I", *rule)
+
+
 def route_pods(pids: dict[int, int]) -> None:
     """Teach every running node (number -> pid in its namespace) the way to the others' pods."""
     for number, pid in pids.items():

@@ -1,0 +1,110 @@
+"""A Spark session that does what it is asked over HTTP, so that a query does not cost the start of a driver.
+
+``POST /`` with ``{"do": …}`` answers ``{"ok": …}`` or ``{"error": "<type>: <text>"}``. Requests run side by side.
+"""
+
+import json
+import os
+import threading
+from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from colocation.spark import compact, drop_partitions, load
+
+PORT = 8765
+MAX_ERROR_CHARACTERS = 3000
+CATALOG = {"spark.sql.catalog.lake": "dev.colocation.spark.catalog.ColocationCatalog"}
+
+
+class Session:
+    """What can be asked for; each method's parameters are the request's fields."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._namespace = spark.conf.get("spark.colocation.namespace")
+        spark.sql("USE lake")
+
+    def query(self, statement: str) -> dict[str, Any]:
+        """The rows, and where its files lie: ``coloc://<namespace>/<folder>/<manifest>``, each once."""
+        frame = self._spark.sql(statement)
+        rows = [list(row) for row in frame.collect()]
+        return {"rows": rows, "locations": locations(frame)}
+
+    def execute(self, statement: str) -> dict[str, Any]:
+        """A statement that writes."""
+        self._spark.sql(statement)
+        return {}
+
+    def load(self, table: str, select: str, mode: str) -> dict[str, Any]:
+        """Rows of a SELECT into a table. Columns that were added to the table since are NULL."""
+        rows = self._spark.sql(select)
+        for name in self._spark.table(f"`{table}`").columns:
+            if name not in rows.columns:
+                rows = rows.selectExpr("*", f"CAST(NULL AS STRING) AS `{name}`")
+        return asdict(load(rows, table, namespace=self._namespace, mode=mode))
+
+    def compact(self, table: str) -> dict[str, Any]:
+        return asdict(compact(self._spark, table, namespace=self._namespace))
+
+    def drop_partitions(self, table: str, parts: list[int]) -> dict[str, Any]:
+        chosen = [{"part": str(part)} for part in parts]
+        return asdict(drop_partitions(self._spark, table, chosen, namespace=self._namespace))
+
+    def memory(self) -> dict[str, Any]:
+        """Resident bytes of this process and of its JVM."""
+        jvm = int(self._spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+        return {"python": resident_bytes(os.getpid()), "jvm": resident_bytes(jvm)}
+
+
+def locations(frame: DataFrame) -> list[str]:
+    """The snapshots that a query has read."""
+    return sorted({"/".join(file.split("/")[:5]) for file in frame.inputFiles() if file.startswith("coloc://")})
+
+
+def resident_bytes(pid: int) -> int:
+    with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    session: Session
+
+    def do_GET(self) -> None:  # noqa: N802
+        self._answer({"ok": True})
+
+    def do_POST(self) -> None:  # noqa: N802
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            answer = {"ok": getattr(self.session, asked.pop("do"))(**asked)}
+        except Exception as error:  # noqa: BLE001 (whatever went wrong is the answer)
+            answer = {"error": f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]}
+        self._answer(answer)
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer, default=str).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Spark's log is enough."""
+
+
+def main() -> None:
+    spark = SparkSession.builder.appName("chaos").config(map=CATALOG).getOrCreate()
+    Handler.session = Session(spark)
+    server = ThreadingHTTPServer(("", PORT), Handler)
+    print(f"serving on port {PORT}", flush=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

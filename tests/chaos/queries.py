@@ -1,0 +1,62 @@
+"""The session's queries, one after the other, as long as the run goes on."""
+
+import threading
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from .history import FAIL, INFO, OK, History
+from .rows import QUERIES, TABLES_OF
+from .scene import NAMESPACE
+from .session import NoAnswer, Session, SessionError
+from .work import Work
+
+QUERY_SECONDS = 240
+PAUSE_SECONDS = (0.2, 2.0)
+
+
+class Queries:
+    """Mixed queries over the tables that may be there."""
+
+    def __init__(self, history: History, session: Session, work: Work) -> None:
+        self._history, self._session, self._work = history, session, work
+        self._random = Random(f"queries {work.seed}")
+
+    def run(self, stop: threading.Event) -> None:
+        """Until ``stop``. A lost session is replaced."""
+        while not stop.wait(self._random.uniform(*PAUSE_SECONDS)):
+            tables = list(self._work.tables)
+            query = self._random.choice([*QUERIES, "content"])
+            if tables and not self.one(query, [self._random.choice(tables) for _ in range(TABLES_OF[query])]):
+                self._session.revive(stop)
+
+    def one(self, query: str, tables: Sequence[str]) -> bool:
+        """Ask one query; whether the session answered, be it with an error."""
+        number = self._history.invoke("queries", "query", query=query, tables=list(tables))
+        statement = QUERIES[query].format(*(f"`{table}`" for table in tables))
+        try:
+            answer = self._session.ask(number, QUERY_SECONDS, do="query", statement=statement)
+        except NoAnswer as error:
+            self._history.note("queries", INFO, "query", number, error=str(error))
+            return False
+        except SessionError as error:
+            self._history.note("queries", FAIL, "query", number, error=str(error))
+            return True
+        self._history.note("queries", OK, "query", number, rows=answer["rows"], **read_from(answer["locations"], tables))
+        return True
+
+
+def read_from(locations: Sequence[str], tables: Sequence[str]) -> dict[str, Any]:
+    """Of each table the manifest that was read, and the namespaces that its files are of.
+
+    A location is ``coloc://<namespace>/<table>-<uid8>/<manifest>``.
+    """
+    manifests: dict[str, str] = {}
+    namespaces: dict[str, list[str]] = {}
+    for location in locations:
+        namespace, folder, manifest = location.removeprefix("coloc://").split("/")[:3]
+        table = folder.rpartition("-")[0]
+        if table in tables:
+            manifests[table] = manifest
+        namespaces.setdefault(table, []).append(namespace)
+    return {"manifests": manifests, "namespaces": namespaces, "namespace": NAMESPACE}

@@ -1,0 +1,160 @@
+"""The long-lived session: a driver pod with ``programs/session_server.py``, and a client of it.
+
+Whoever asks gets an answer, an error of the session (`SessionError`), or `NoAnswer`: what was asked may have been done.
+"""
+
+import contextlib
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import yaml
+
+from demo import cluster
+from demo.shell import CommandFailed, kubectl, kubectl_json
+
+from .history import History
+from .scene import NAMESPACE, spark_config_map
+
+PORT = 8765
+START_SECONDS = 150
+ATTEMPTS = 6
+PROGRAMS, RECIPE = "/opt/programs", "/opt/recipe"
+EXECUTORS = 2
+CONF = {
+    "spark.master": "k8s://https://kubernetes.default.svc",
+    "spark.submit.deployMode": "client",
+    "spark.kubernetes.namespace": NAMESPACE,
+    "spark.kubernetes.authenticate.executor.serviceAccountName": "spark",
+    "spark.kubernetes.executor.podTemplateFile": f"{RECIPE}/executor-pod-template.yaml",
+    "spark.kubernetes.executor.request.cores": "200m",
+    "spark.executor.instances": str(EXECUTORS),
+    "spark.executor.memory": "1g",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.ui.enabled": "false",
+}
+
+
+class SessionError(Exception):
+    """The session said that it failed; the text begins with the error's type."""
+
+
+class NoAnswer(Exception):
+    """Nobody knows what the session did."""
+
+
+class Session:
+    """One driver after the other: when one is lost, ``revive`` starts the next."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._lock = threading.Lock()
+        self._number = 0
+        self._address = ""
+        self._asked: dict[int, set[int]] = {}
+
+    @property
+    def pod(self) -> str:
+        """The present driver's."""
+        return f"session-{self._number}"
+
+    def ask(self, operation: int, seconds: float, /, **request: Any) -> Any:
+        """The answer to a request of an operation.
+
+        Raises:
+            SessionError, NoAnswer: see there.
+        """
+        self._asked.setdefault(self._number, set()).add(operation)
+        body = json.dumps(request).encode()
+        try:
+            with urllib.request.urlopen(f"http://{self._address}:{PORT}/", data=body, timeout=seconds) as response:
+                answer = json.loads(response.read())
+        except TimeoutError as error:
+            raise NoAnswer(f"NoAnswerInTime: none of {self.pod} after {seconds:.0f} s") from error
+        except (OSError, ValueError) as error:  # also half an answer
+            raise NoAnswer(f"SessionLost: {self.pod}: {type(error).__name__}: {error}") from error
+        if "error" in answer:
+            raise SessionError(answer["error"])
+        return answer["ok"]
+
+    def is_alive(self) -> bool:
+        """Whether the driver answers at all."""
+        try:
+            with urllib.request.urlopen(f"http://{self._address}:{PORT}/", timeout=10) as response:
+                return bool(response.status == 200)
+        except (OSError, ValueError):
+            return False
+
+    def revive(self, stop: threading.Event) -> None:
+        """Start another driver unless the present one lives; tries until ``stop``. One thread at a time."""
+        with self._lock:
+            while not stop.is_set() and not self.is_alive():
+                with contextlib.suppress(CommandFailed, TimeoutError):
+                    self._replace(stop)
+                    self._history.note("runner", "seen", "session", 0, pod=self.pod)
+                stop.wait(2)
+
+    def _replace(self, stop: threading.Event) -> None:
+        self._end_all(stop)
+        recipe = spark_config_map()
+        if recipe is None:
+            raise TimeoutError("the group has no ConfigMap")
+        self._number += 1
+        kubectl("apply", "-f", "-", "--request-timeout=30s", stdin=yaml.safe_dump(driver_pod(self.pod, recipe)))
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and not stop.is_set():
+            status = kubectl_json("get", "pod", self.pod, "-n", NAMESPACE, "--request-timeout=20s")["status"]
+            self._address = status.get("podIP", "")
+            if self._address and self.is_alive():
+                return
+            if status.get("phase") in ("Failed", "Succeeded"):
+                break
+            stop.wait(1)
+        raise TimeoutError(f"{self.pod} does not serve")
+
+    def _end_all(self, stop: threading.Event) -> None:
+        """Delete what is left of earlier drivers. What they were asked is settled once they are really gone."""
+        kubectl("delete", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--wait=false", "--grace-period=1",
+                "--request-timeout=30s")  # fmt: skip
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and not stop.is_set():
+            found = kubectl_json("get", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--request-timeout=20s")["items"]
+            left = {int(pod["metadata"]["name"].removeprefix("session-")) for pod in found}
+            self._settle(left)
+            if not left:
+                return
+            stop.wait(1)
+
+    def _settle(self, left: set[int]) -> None:
+        """Operations of drivers whose pods are gone can do nothing any more; their last requests have had a second."""
+        for number in [one for one in self._asked if one not in left and one <= self._number]:
+            operations = self._asked.pop(number)
+            self._history.note("runner", "seen", "settled", 0, numbers=sorted(operations))
+
+
+def driver_pod(name: str, recipe: dict[str, str]) -> dict[str, Any]:
+    """The operator's template for drivers, with our program in it."""
+    pod: dict[str, Any] = yaml.safe_load(recipe["driver-pod-template.yaml"])
+    pod["metadata"] |= {"name": name, "namespace": NAMESPACE}
+    pod["metadata"]["labels"]["chaos"] = "session"
+    conf = {**CONF, "spark.kubernetes.driver.pod.name": name, "spark.kubernetes.container.image": cluster.SPARK_IMAGE}
+    settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    where = ["--conf", "spark.driver.host=$(POD_IP)", "--conf", "spark.driver.bindAddress=$(POD_IP)"]
+    container = pod["spec"]["containers"][0]
+    container |= {
+        "image": cluster.SPARK_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["spark-submit", "--properties-file", f"{RECIPE}/spark-defaults.conf", *settings, *where,
+                 f"{PROGRAMS}/session_server.py"],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+    }  # fmt: skip
+    container["volumeMounts"] += [{"name": "program", "mountPath": PROGRAMS}, {"name": "recipe", "mountPath": RECIPE}]
+    pod["spec"]["volumes"] += [{"name": "program", "configMap": {"name": "session-program"}},
+                               {"name": "recipe", "configMap": {"name": "base-spark"}}]  # fmt: skip
+    return pod | {"spec": {**pod["spec"], "serviceAccountName": "spark", "restartPolicy": "Never"}}

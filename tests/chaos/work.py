@@ -1,0 +1,229 @@
+"""What users do: loads, compactions, drops and recoveries, new tables and groups, moves, replicas, columns, drains.
+
+Each step ends within its bound, and its outcome is in the history: done, refused, or unknown. A command that fails says
+``fail`` only where it is certain that nothing will come of it.
+"""
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from demo.shell import COLOCATION, CommandFailed, kubectl, run
+
+from . import scene
+from .history import FAIL, INFO, OK, History
+from .plan import Step
+from .rows import CONTENT, PARTS, select_rows
+from .session import NoAnswer, Session, SessionError
+
+LOAD_SECONDS = 240
+COMMAND_SECONDS = 120
+RECOVER_SECONDS = 90
+SUBMIT_SECONDS = 300
+FIRST_TABLES = ("orders", "items")
+MOST_TABLES = 5
+CERTAIN = ("NotFound", "already exists", "there is nothing to recover", "no dropped table", "was never loaded", "Invalid")
+"""Words of commands that have changed nothing and will not."""
+
+SMALL_PODS = """\
+apiVersion: sparkoperator.k8s.io/v1beta2
+kind: SparkApplication
+spec:
+  driver: {cores: 1, coreRequest: 200m, memory: 1g, serviceAccount: spark}
+  executor: {instances: 2, cores: 1, coreRequest: 200m, memory: 1g}
+"""
+
+
+@dataclass
+class Work:
+    """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped."""
+
+    history: History
+    session: Session
+    seed: int
+    tables: list[str] = field(default_factory=list)
+    binned: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=lambda: [scene.GROUP])
+    columns: dict[str, int] = field(default_factory=dict)
+    drained: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _batch: int = 0
+
+    def do(self, step: Step) -> None:
+        """Take a step; one that makes no sense now (nothing was dropped that could be recovered) is left out."""
+        action: Callable[[Random], None] = getattr(self, "_" + step.name.replace("-", "_"))
+        action(Random(f"step {self.seed} {step.number} {step.die}"))
+
+    def set_the_scene(self) -> None:
+        """The first two tables, with rows in every partition."""
+        for table in FIRST_TABLES:
+            self.make_table(table, scene.GROUP)
+            self.load("append", table, list(range(PARTS)))
+
+    # Rows
+
+    def _append(self, random: Random) -> None:
+        self._load_any("append", random)
+
+    def _overwrite(self, random: Random) -> None:
+        self._load_any("overwrite", random)
+
+    def _overwrite_partitions(self, random: Random) -> None:
+        self._load_any("overwrite-partitions", random)
+
+    def _load_any(self, mode: str, random: Random) -> None:
+        if self.tables:
+            self.load(mode, random.choice(self.tables), sorted(random.sample(range(PARTS), random.randint(1, PARTS))))
+
+    def load(self, mode: str, table: str, parts: list[int]) -> bool:
+        """Load one batch; whether it was committed."""
+        with self._lock:
+            self._batch += 1
+            batch = self._batch
+        number = self.history.invoke("work", mode, table=table, parts=parts, batch=batch)
+        return self._ask(mode, number, do="load", table=table, mode=mode, select=select_rows(parts, batch))
+
+    def _drop_partitions(self, random: Random) -> None:
+        if self.tables:
+            table, parts = random.choice(self.tables), [random.randrange(PARTS)]
+            number = self.history.invoke("work", "drop-partitions", table=table, parts=parts)
+            self._ask("drop-partitions", number, do="drop_partitions", table=table, parts=parts)
+
+    def _compact(self, random: Random) -> None:
+        if self.tables:
+            table = random.choice(self.tables)
+            number = self.history.invoke("work", "compact", table=table)
+            self._ask("compact", number, do="compact", table=table)
+
+    def _ask(self, name: str, number: int, **request: Any) -> bool:
+        try:
+            answer = self.session.ask(number, LOAD_SECONDS, **request)
+        except NoAnswer as error:
+            self.history.note("work", INFO, name, number, error=str(error))
+        except SessionError as error:
+            kind = INFO if "CommitUnknown" in str(error) else FAIL
+            self.history.note("work", kind, name, number, error=str(error))
+        else:
+            self.history.note("work", OK, name, number, snapshot=answer.get("snapshot_id"))
+            return True
+        return False
+
+    # Tables and groups
+
+    def make_table(self, name: str, group: str) -> None:
+        """A table in a group; a group that is not there comes with it."""
+        spec = scene.table_spec(group)
+        if self._command("create", lambda: scene.apply("ColocatedTable", name, spec), table=name, group=group):
+            with self._lock:
+                self.tables.append(name)
+
+    def _create(self, random: Random) -> None:
+        with self._lock:
+            number = len(self.tables) + len(self.binned) + 1
+            if number > MOST_TABLES:
+                return
+            group = random.choice([*self.groups, f"group-{number}", f"group-{number}"])
+            if group not in self.groups:
+                self.groups.append(group)
+        self.make_table(f"table-{number}", group)
+
+    def _drop(self, random: Random) -> None:
+        """Any but the first one, so that something is always there to be queried."""
+        with self._lock:
+            if len(self.tables) < 2:
+                return
+            table = random.choice(self.tables[1:])
+            self.tables.remove(table)
+            self.binned.append(table)
+        self._command("drop", lambda: kubectl("delete", "ct", table, "-n", scene.NAMESPACE, "--timeout=60s"), table=table)
+
+    def _recover(self, random: Random) -> None:
+        with self._lock:
+            if not self.binned:
+                return
+            table = random.choice(self.binned)
+        command = [COLOCATION, "recover", table, "-n", scene.NAMESPACE, "--wait-seconds", str(RECOVER_SECONDS)]
+        if self._command("recover", lambda: run(command, timeout_seconds=COMMAND_SECONDS), table=table):
+            with self._lock:
+                self.binned.remove(table)
+                self.tables.append(table)
+
+    def _move(self, random: Random) -> None:
+        if self.tables:
+            table, group = random.choice(self.tables), random.choice([*self.groups, ""])
+            self._command("move", lambda: scene.patch("ct", table, {"colocateWith": group}), table=table, group=group)
+
+    def _columns(self, random: Random) -> None:
+        if self.tables:
+            table = random.choice(self.tables)
+            self.columns[table] = self.columns.get(table, 0) + 1
+            columns = scene.table_spec("", self.columns[table])["columns"]
+            self._command("columns", lambda: scene.patch("ct", table, {"columns": columns}), table=table)
+
+    def _replicas(self, random: Random) -> None:
+        """More replicas only while there are nodes for them."""
+        group, wanted = random.choice(self.groups), random.choice([2, 3])
+        if wanted <= len(scene.running()) - bool(self.drained):
+            self._command("replicas", lambda: scene.patch("cg", group, {"replicas": wanted}), group=group, replicas=wanted)
+
+    # Nodes and applications
+
+    def _drain(self, random: Random) -> None:
+        nodes = [member.name for member in scene.running()]
+        if not self.drained and len(nodes) > scene.REPLICAS:
+            self.drained = random.choice(nodes)
+            self._on_node("drain", self.drained)
+
+    def _undrain(self, _: Random) -> None:
+        if self.drained and self._on_node("undrain", self.drained):
+            self.drained = ""
+
+    def _on_node(self, name: str, node: str) -> bool:
+        return self._command(name, lambda: run([COLOCATION, name, node], timeout_seconds=COMMAND_SECONDS), node=node)
+
+    def _submit(self, random: Random) -> None:
+        """A short application of its own, without a Spark operator."""
+        if not self.tables:
+            return
+        table = random.choice(self.tables)
+        statement = CONTENT.format(f"`{table}`").replace("\n", " ")
+        number = self.history.invoke("queries", "query", query="content", tables=[table], submitted=True)
+        command = [COLOCATION, "sql", statement, "-n", scene.NAMESPACE, "--group", scene.GROUP, "--direct", "-o", "json",
+                   "--application", "-"]  # fmt: skip
+        try:
+            output = run(command, stdin=SMALL_PODS, timeout_seconds=SUBMIT_SECONDS).stdout
+        except (CommandFailed, subprocess.TimeoutExpired) as error:
+            self.history.note("queries", INFO, "query", number, error=f"SessionLost: submitted: {error}"[:2000])
+            return
+        self.history.note("queries", OK, "query", number, rows=rows_of(output), manifests={})
+
+    def undo(self) -> None:
+        """What must not stay when all is to be well: a drained node, more replicas than nodes."""
+        if self.drained:
+            self._on_node("undrain", self.drained)
+            self.drained = ""
+
+    def _command(self, name: str, action: Callable[[], object], **detail: Any) -> bool:
+        """Run a command of a user; whether it was done."""
+        number = self.history.invoke("work", name, **detail)
+        try:
+            action()
+        except subprocess.TimeoutExpired as error:
+            self.history.note("work", INFO, name, number, error=f"ApiUnavailable: timed out: {error}"[:1000])
+        except CommandFailed as error:
+            kind = FAIL if any(word in str(error) for word in CERTAIN) else INFO
+            self.history.note("work", kind, name, number, error=str(error)[-1500:])
+        else:
+            self.history.note("work", OK, name, number)
+            return True
+        return False
+
+
+def rows_of(output: str) -> list[list[Any]]:
+    """The rows of ``colocation sql -o json``."""
+    rows: list[list[Any]] = json.loads(output[output.index("{"):])["rows"]
+    return rows
