@@ -56,20 +56,13 @@ def judge(events: Sequence[Event], is_whole: bool = True) -> Verdict:
 
 
 def timeline(events: Sequence[Event], violation: Violation) -> list[str]:
-    """What led to a violation, as short as it gets: faults, what was done to the tables concerned, and the end itself."""
-    about = set(violation.about)
+    """What led to a violation, as short as it gets: faults, what was done to its tables, and the violation itself."""
+    tables = {event.number: event.detail.get("table") for event in events if event.kind == INVOKE}
 
     def concerns(event: Event) -> bool:
-        if event.process == "faults" or event.number and event.number == violation.number:
+        if event.process == "faults" or (event.number and event.number == violation.number):
             return True
-        if event.process == "work":
-            return event.kind != INVOKE or event.detail.get("table") in about
-        return False
+        return event.process == "work" and tables.get(event.number) in violation.about
 
-    tables = {event.number: event.detail.get("table") for event in events if event.kind == INVOKE}
-    chosen = [
-        event for event in events
-        if event.at_seconds <= violation.at_seconds and concerns(event)
-        and (event.process != "work" or tables.get(event.number) in about or event.number == violation.number)
-    ]  # fmt: skip
+    chosen = [event for event in events if event.at_seconds <= violation.at_seconds and concerns(event)]
     return [*(str(event)[:400] for event in chosen), str(violation)]

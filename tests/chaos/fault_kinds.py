@@ -1,7 +1,7 @@
 """The one table of faults: what the runner does, what users may see, for how long, what they should do.
 
-The runner takes its faults from here, the checker the errors that each allows, and ``tests/chaos/failure_modes.py`` makes
-docs/explanation/failure-modes.md of it. An error that no fault in force allows is a failure of the run.
+The runner takes its faults from here, the checker the errors that each allows, and ``tests/chaos/failure_modes.py``
+makes docs/explanation/failure-modes.md of it. An error that no fault in force allows is a failure of the run.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """An error that users may meet. ``pattern``: found in its text; ``meaning``: what it says, for the documentation."""
+    """An error that users may meet. ``pattern``: found in its text; ``meaning``: for the documentation."""
 
     name: str
     pattern: re.Pattern[str]
@@ -27,25 +27,29 @@ ERRORS = {
         _error("TooSlow", r"NoAnswerInTime",
                "a query or a load took longer than four minutes"),
         _error("NoReplica", r"no replica of|NoAgentAnswers|no agent of",
-               "no live node holds a file (or the table's manifest), or none could be reached in `spark.colocation.retrySeconds`"),
+               "no live node holds a file (or the table's manifest), or none could be reached in "
+               "`spark.colocation.retrySeconds`"),
         _error("ReplicasMissing", r"ReplicasMissing",
                "a load found too few nodes for its copies; nothing was committed"),
         _error("ApiUnavailable", r"(?i)connection refused|timed out|timeout|NoAnswer|connection reset|RequestRefused|"
-               r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too old|InternalError|"
+               r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too "
+               "old|InternalError|"
                r"KubernetesClientException|the server was unable|not ready",
                "the API server did not answer; a command, a query that begins or a commit fails after its retries"),
         _error("CommitUnknown", r"CommitUnknown",
                "the API server did not say whether a load was committed; the message names the manifest to look for"),
         _error("SessionLost", r"SessionLost",
                "the Spark driver is gone, and what ran in it"),
-        _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|job cancelled|"
+        _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|job "
+        "cancelled|"
                r"stage cancelled|heartbeat",
                "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times"),
-        _error("NotReady", r"NotReady|not accepted|NoMap|no map",
+        _error("NotReady", r"NotReady|not accepted|NoMap|no map|is not back",
                "the table is not accepted, or its group has no map yet"),
         _error("LoadConflict", r"LoadConflict|WriteConflict",
                "another commit was first; the load changed nothing"),
-        _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable",
+        _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|"
+               r"TableNotRegistered",
                "there is no such table at this moment"),
     )
 }  # fmt: skip
@@ -65,7 +69,8 @@ class FaultKind:
         hold_seconds: the runner heals it after so long (least, most); 0 = it is over at once.
         aftermath_seconds: errors and verdicts may still come from it so long after it was healed.
         unstable: whether groups may say that they are not stable.
-        one_of: of the faults with the same word only one is in force at a time: those that take ``COPIES`` of rows away,
+        one_of: of the faults with the same word only one is in force at a time: those that take ``COPIES`` of
+        rows away,
             and those of the ``CONTROL_PLANE``.
         rolls_back: whether commits of the last minutes may be gone.
         share: how often it is chosen, compared with others.
@@ -93,8 +98,10 @@ TOLERANCE = "`relocation.downToleranceSeconds` and the time of the copies"
 
 KINDS: tuple[FaultKind, ...] = (
     FaultKind(
-        "node-killed", "SIGKILL for the node's kubelet, containerd and all containers; it is started again with its disk",
-        "The group is not stable (`NodeNotReady`), joins are shuffled and right; drivers and executors on the node are lost.",
+        "node-killed", "SIGKILL for the node's kubelet, containerd and all containers; it is started again with "
+        "its disk",
+        "The group is not stable (`NodeNotReady`), joins are shuffled and right; drivers and executors on the "
+        "node are lost.",
         f"Until the node is back, else {TOLERANCE}",
         "Nothing. Applications whose driver was there are started again by their operator.",
         (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady"), (20, 60), 120, unstable=True, one_of=COPIES, share=2,
@@ -138,7 +145,8 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "driver-killed", "the pod of the session's driver is deleted",
-        "The session and what runs in it are gone. Loads are committed whole or not at all.", "Until it is started again",
+        "The session and what runs in it are gone. Loads are committed whole or not at all.", "Until it is "
+        "started again",
         "Start it again. Look at the table's snapshot before a load is repeated.",
         ("SessionLost",), (0, 0), 90,
     ),
@@ -158,7 +166,8 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "api-server-stopped", "SIGKILL for the API server; it is started again",
         "Queries that begin, commands and commits wait, then fail; queries that run go on.", "Until it answers",
-        "Repeat what failed; for `CommitUnknown` do as the message says.", (*API, "JobAborted", "SessionLost"), (5, 60), 90,
+        "Repeat what failed; for `CommitUnknown` do as the message says.", (*API, "JobAborted", "SessionLost"),
+        (5, 60), 90,
         unstable=True, share=2, one_of=CONTROL_PLANE,
     ),
     FaultKind(
@@ -172,16 +181,19 @@ KINDS: tuple[FaultKind, ...] = (
         (*API, "JobAborted", "SessionLost"), (5, 45), 90, unstable=True, one_of=CONTROL_PLANE,
     ),
     FaultKind(
-        "etcd-restored", "API server and etcd are stopped, etcd's data is replaced by a copy that was taken some time before, "
+        "etcd-restored", "API server and etcd are stopped, etcd's data is replaced by a copy that was taken "
+        "some time before, "
         "and all programs of the control plane are started again",
-        "Commits since the copy are gone, also ones that were acknowledged; tables and groups are as they were then. Nothing "
+        "Commits since the copy are gone, also ones that were acknowledged; tables and groups are as they were "
+        "then. Nothing "
         "that the copy names is lost.", "For good",
         "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks.",
         (*API, "JobAborted", "SessionLost", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240, unstable=True,
         rolls_back=True, share=0.5, one_of=CONTROL_PLANE,
     ),
     FaultKind(
-        "disk-gone", "all that is in the node's data root is moved away, as if another disk were mounted there; it comes back",
+        "disk-gone", "all that is in the node's data root is moved away, as if another disk were mounted there; "
+        "it comes back",
         "The group is not stable (`DiskMissing`).", f"Until the disk is back, else {TOLERANCE}",
         "Mount the disk and restart the agent; a new one: `colocation accept-disk`.",
         ("JobAborted", "NoReplica", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
@@ -195,12 +207,14 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "file-flipped", "a byte in the middle of a committed data file is changed on one node",
         "Nothing, or a task that is repeated; the group says `ReplicaCorrupt` once it is found.",
-        "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0), 240, unstable=True,
+        "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0), 240,
+        unstable=True,
         one_of=COPIES, share=2,
     ),
     FaultKind(
         "file-cut", "a committed data file is cut to half its length on one node",
-        "As a changed byte.", "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0),
+        "As a changed byte.", "Until the file is copied again", "Nothing; look at the node's disk.",
+        ("JobAborted",), (0, 0),
         180, unstable=True, one_of=COPIES,
     ),
     FaultKind(
@@ -214,17 +228,21 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "image-missing", "the operator's image is taken from one node, which cannot pull it; it comes back",
-        "Nothing, or a clone that goes to another node later (`CloneFailed`, `TargetFailing`); an agent that restarts there "
-        "stays away.", "Until the image is there", "Bring the image to the node.", (), (30, 90), 120, unstable=True, share=0.5,
+        "Nothing, or a clone that goes to another node later (`CloneFailed`, `TargetFailing`); an agent that "
+        "restarts there "
+        "stays away.", "Until the image is there", "Bring the image to the node.", (), (30, 90), 120,
+        unstable=True, share=0.5,
     ),
 )  # fmt: skip
 
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 LEFT_OUT = (
-    ("clock stepped on one node", "Linux has no namespace for the wall clock, and libfaketime is not among our packages; the "
+    ("clock stepped on one node", "Linux has no namespace for the wall clock, and libfaketime is not among our "
+    "packages; the "
      "simulation steps clocks (`tests/simulation`)"),
-    ("disk full, disk failing", "the dev cluster's nodes share the machine's disk; `tests/faults` fills real file systems, the "
+    ("disk full, disk failing", "the dev cluster's nodes share the machine's disk; `tests/faults` fills real "
+    "file systems, the "
      "simulation lets disks fail"),
 )  # fmt: skip
 """What the runner does not do, and why."""

@@ -10,8 +10,8 @@ from .judge_rows import Ended
 from .violations import FaultsInForce, Violation
 
 FALSE_STABLE_GRACE_SECONDS = 60.0
-"""So long may a group be called stable while a wanted replica is missing: an agent's sweep (5 s here), a file that has to
-be hashed again (the scrub: 30 s here), the operator's grace for silent agents (30 s), and a pass."""
+"""So long may a group be called stable while a wanted replica is missing: an agent's sweep (5 s here), a file that has
+to be hashed again (the scrub: 30 s here), the operator's grace for silent agents (30 s), and a pass."""
 NO_CAUSE_GRACE_SECONDS = 45.0
 """So long may a group say that it is not stable without any cause that we see."""
 YOUNG_SECONDS = 90.0
@@ -45,7 +45,8 @@ class ErrorsJudge:
                 self.allowed[name] += 1
                 return
         faults = ", ".join(self.faults.names(began.at_seconds, event.at_seconds)) or "none"
-        said = f"{began.name} ended with {error_name(text) or 'an unknown error'}; faults in force: {faults}. It said: {text[:600]}"
+        kind = error_name(text) or "an unknown error"
+        said = f"{began.name} ended with {kind}; faults in force: {faults}. It said: {text[:600]}"
         about = began.detail.get("tables") or [began.detail.get("table", "")]
         self.violations.append(Violation("ErrorNotAllowed", event.at_seconds, said, tuple(about), event.number))
 
@@ -72,8 +73,8 @@ class StabilityJudge:
     def take(self, event: Event) -> None:
         """A look at all groups: ``{"fresh": bool, "groups": {name: {stable, reason, message, missing: [text]}}}``.
 
-        ``fresh``: whether the operator's Lease is; readers call older verdicts unknown. ``missing``: wanted replicas that
-        are not whole on a disk that can be reached, by our own look at the disks.
+        ``fresh``: whether the operator's Lease is; readers call older verdicts unknown. ``missing``: wanted replicas
+        that are not whole on a disk that can be reached, by our own look at the disks.
         """
         for name, group in event.detail["groups"].items():
             self._first_seen.setdefault(name, event.at_seconds)

@@ -42,7 +42,8 @@ class Queries:
         except SessionError as error:
             self._history.note("queries", FAIL, "query", number, error=str(error))
             return True
-        self._history.note("queries", OK, "query", number, rows=answer["rows"], **read_from(answer["locations"], tables))
+        read = read_from(answer["locations"], tables)
+        self._history.note("queries", OK, "query", number, rows=answer["rows"], **read)
         return True
 
 

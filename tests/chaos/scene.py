@@ -1,6 +1,7 @@
 """The cluster that a run plays on: its namespace, its first group, and what it may be asked.
 
-Everything of a run lies in the namespace ``chaos``; ``open_scene`` begins with an empty one, whatever an earlier run left.
+Everything of a run lies in the namespace ``chaos``; ``open_scene`` begins with an empty one, whatever an earlier run
+left.
 """
 
 import json
@@ -17,6 +18,8 @@ from demo.waiting import wait_until
 from devcluster import cluster as devcluster
 from devcluster import node as nodes
 from devcluster import shell
+
+from .rows import COLUMNS
 
 NAMESPACE, GROUP = "chaos", "base"
 BUCKETS, REPLICAS = 4, 2
@@ -79,8 +82,6 @@ def apply_group(name: str) -> None:
 
 def table_spec(group: str, added: int = 0) -> dict[str, Any]:
     """A table's spec, with so many columns more."""
-    from .rows import COLUMNS
-
     columns = [{"name": name, "type": kind} for name, kind in COLUMNS]
     columns += [{"name": f"added_{number}", "type": "string"} for number in range(1, added + 1)]
     return {"colocateWith": group, "buckets": BUCKETS, "replicas": REPLICAS, "columns": columns, "bucketedBy": ["key"],

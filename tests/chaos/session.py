@@ -123,8 +123,8 @@ class Session:
                 "--request-timeout=30s")  # fmt: skip
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and not stop.is_set():
-            found = kubectl_json("get", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--request-timeout=20s")["items"]
-            left = {int(pod["metadata"]["name"].removeprefix("session-")) for pod in found}
+            pods = kubectl_json("get", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--request-timeout=20s")
+            left = {int(pod["metadata"]["name"].removeprefix("session-")) for pod in pods["items"]}
             self._settle(left)
             if not left:
                 return

@@ -1,7 +1,7 @@
 """Fewer faults that still make a run fail: Zeller's delta debugging over the faults of a plan.
 
-A run takes minutes, and what depends on time may fail only sometimes; so the number of runs is bounded, and what is left
-when they are used up is the answer.
+A run takes minutes, and what depends on time may fail only sometimes; so the number of runs is bounded, and what is
+left when they are used up is the answer.
 """
 
 from collections.abc import Callable

@@ -24,7 +24,9 @@ class Script:
     def wait(self, seconds: float) -> None:
         self.now += seconds
 
-    def write(self, name: str, content: Content = frozenset(), outcome: str = "ok", table: str = "t", **end: Any) -> int:
+    def write(
+        self, name: str, content: Content = frozenset(), outcome: str = "ok", table: str = "t", **end: Any
+    ) -> int:
         """A write from beginning to end."""
         number = self.begin(name, content, table)
         self.end(number, name, outcome, **end)

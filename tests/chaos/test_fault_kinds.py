@@ -16,7 +16,8 @@ def test_a_kind_is_told_in_full(kind: FaultKind) -> None:
     """Its errors are known, its times make sense, its sentences fit a cell of a table."""
     assert set(kind.errors) <= set(ERRORS)
     assert 0 <= kind.hold_seconds[0] <= kind.hold_seconds[1] < 600 and kind.aftermath_seconds > 0
-    assert not any("|" in text or "\n" in text for text in (kind.how, kind.users_see, kind.for_how_long, kind.what_to_do))
+    texts = (kind.how, kind.users_see, kind.for_how_long, kind.what_to_do)
+    assert not any("|" in text or "\n" in text for text in texts)
 
 
 def test_names_are_different() -> None:

@@ -25,8 +25,12 @@ COMMAND_SECONDS = 120
 RECOVER_SECONDS = 90
 SUBMIT_SECONDS = 300
 FIRST_TABLES = ("orders", "items")
+PRIVATE = tuple(f"{name}-" for name in (*FIRST_TABLES, "table"))
+"""So begin the names of groups that the operator makes for a table that is in none."""
 MOST_TABLES = 5
-CERTAIN = ("NotFound", "already exists", "there is nothing to recover", "no dropped table", "was never loaded", "Invalid")
+CERTAIN = (
+    "NotFound", "already exists", "there is nothing to recover", "no dropped table", "was never loaded", "Invalid",
+)  # fmt: skip
 """Words of commands that have changed nothing and will not."""
 
 SMALL_PODS = """\
@@ -63,6 +67,14 @@ class Work:
         for table in FIRST_TABLES:
             self.make_table(table, scene.GROUP)
             self.load("append", table, list(range(PARTS)))
+
+    def sync(self, tables: list[str], groups: list[str]) -> None:
+        """What the API server has by now: also after a restored etcd, or a command whose outcome was not known."""
+        with self._lock:
+            known = {*self.tables, *self.binned}
+            self.tables = [name for name in tables if name in known]
+            self.binned = sorted(known - set(tables))
+            self.groups = [name for name in groups if not name.startswith(PRIVATE)] or [scene.GROUP]
 
     # Rows
 
@@ -117,9 +129,9 @@ class Work:
     def make_table(self, name: str, group: str) -> None:
         """A table in a group; a group that is not there comes with it."""
         spec = scene.table_spec(group)
-        if self._command("create", lambda: scene.apply("ColocatedTable", name, spec), table=name, group=group):
-            with self._lock:
-                self.tables.append(name)
+        with self._lock:
+            self.tables.append(name)
+        self._command("create", lambda: scene.apply("ColocatedTable", name, spec), table=name, group=group)
 
     def _create(self, random: Random) -> None:
         with self._lock:
@@ -127,8 +139,6 @@ class Work:
             if number > MOST_TABLES:
                 return
             group = random.choice([*self.groups, f"group-{number}", f"group-{number}"])
-            if group not in self.groups:
-                self.groups.append(group)
         self.make_table(f"table-{number}", group)
 
     def _drop(self, random: Random) -> None:
@@ -137,9 +147,8 @@ class Work:
             if len(self.tables) < 2:
                 return
             table = random.choice(self.tables[1:])
-            self.tables.remove(table)
-            self.binned.append(table)
-        self._command("drop", lambda: kubectl("delete", "ct", table, "-n", scene.NAMESPACE, "--timeout=60s"), table=table)
+        command = ("delete", "ct", table, "-n", scene.NAMESPACE, "--timeout=60s")
+        self._command("drop", lambda: kubectl(*command), table=table)
 
     def _recover(self, random: Random) -> None:
         with self._lock:
@@ -147,10 +156,7 @@ class Work:
                 return
             table = random.choice(self.binned)
         command = [COLOCATION, "recover", table, "-n", scene.NAMESPACE, "--wait-seconds", str(RECOVER_SECONDS)]
-        if self._command("recover", lambda: run(command, timeout_seconds=COMMAND_SECONDS), table=table):
-            with self._lock:
-                self.binned.remove(table)
-                self.tables.append(table)
+        self._command("recover", lambda: run(command, timeout_seconds=COMMAND_SECONDS), table=table)
 
     def _move(self, random: Random) -> None:
         if self.tables:
@@ -168,7 +174,8 @@ class Work:
         """More replicas only while there are nodes for them."""
         group, wanted = random.choice(self.groups), random.choice([2, 3])
         if wanted <= len(scene.running()) - bool(self.drained):
-            self._command("replicas", lambda: scene.patch("cg", group, {"replicas": wanted}), group=group, replicas=wanted)
+            change = {"replicas": wanted}
+            self._command("replicas", lambda: scene.patch("cg", group, change), group=group, replicas=wanted)
 
     # Nodes and applications
 
@@ -192,8 +199,8 @@ class Work:
         table = random.choice(self.tables)
         statement = CONTENT.format(f"`{table}`").replace("\n", " ")
         number = self.history.invoke("queries", "query", query="content", tables=[table], submitted=True)
-        command = [COLOCATION, "sql", statement, "-n", scene.NAMESPACE, "--group", scene.GROUP, "--direct", "-o", "json",
-                   "--application", "-"]  # fmt: skip
+        command = [COLOCATION, "sql", statement, "-n", scene.NAMESPACE, "--group", scene.GROUP, "--direct",
+                   "-o", "json", "--application", "-"]  # fmt: skip
         try:
             output = run(command, stdin=SMALL_PODS, timeout_seconds=SUBMIT_SECONDS).stdout
         except (CommandFailed, subprocess.TimeoutExpired) as error:

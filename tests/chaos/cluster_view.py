@@ -1,0 +1,125 @@
+"""What the API server says, by requests that end in time; the programs of the nodes, by their processes."""
+
+import datetime
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from colocation.model.names import LEASE_NAME
+from demo import cluster
+from devcluster import cgroups, network, paths
+from devcluster import cluster as devcluster
+from devcluster import node as nodes
+
+from .scene import NAMESPACE
+
+REQUEST_SECONDS = 10
+LEASE_SECONDS = 40.0
+"""So long after its renewal readers trust the operator's verdicts."""
+
+
+class ApiAway(Exception):
+    """The API server did not answer."""
+
+
+def get(*words: str) -> list[dict[str, Any]]:
+    """``kubectl get … -o json``, as a list.
+
+    Raises:
+        ApiAway: it did not answer in time, or with an error.
+    """
+    command = ["kubectl", "get", *words, "-o", "json", f"--request-timeout={REQUEST_SECONDS}s"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * REQUEST_SECONDS)
+        found = json.loads(done.stdout) if done.returncode == 0 else None
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        raise ApiAway(str(error)) from error
+    if found is None:
+        raise ApiAway(done.stderr.strip()[-500:])
+    items: list[dict[str, Any]] = found.get("items", [found])
+    return items
+
+
+def groups_and_tables() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """All groups and tables of the run's namespace."""
+    items = get("colocationgroups,colocatedtables", "-n", NAMESPACE)
+    groups = [item for item in items if item["kind"] == "ColocationGroup"]
+    return groups, [item for item in items if item["kind"] == "ColocatedTable"]
+
+
+def verdicts_are_fresh() -> bool:
+    """Whether readers trust the operator's verdicts now."""
+    [lease] = get("lease", LEASE_NAME, "-n", cluster.OPERATOR_NAMESPACE)
+    renewed = datetime.datetime.fromisoformat(lease["spec"]["renewTime"])
+    age = datetime.datetime.now(datetime.UTC) - renewed
+    return bool(age.total_seconds() < LEASE_SECONDS)
+
+
+def clones() -> dict[str, int]:
+    """Node -> clone Jobs that are not over."""
+    jobs = get("jobs", "-n", cluster.OPERATOR_NAMESPACE)
+    return dict(Counter(target_of(job) for job in jobs if not is_over(job)))
+
+
+def target_of(job: dict[str, Any]) -> str:
+    """The node that a clone Job is pinned to."""
+    affinity = job["spec"]["template"]["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    named = [one for term in terms for key in ("matchFields", "matchExpressions") for one in term.get(key, ())]
+    return str(named[0]["values"][0]) if named else "?"
+
+
+def is_over(job: dict[str, Any]) -> bool:
+    """Whether a Job has succeeded or failed."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+
+def reachable() -> set[str]:
+    """Nodes that run and are not cut off."""
+    return {nodes.Node(number).name for number in devcluster.running_nodes() if network.link_is_up(number)}
+
+
+def processes_of(program: str) -> dict[str, list[int]]:
+    """Node -> its processes whose command line holds these words."""
+    found = {}
+    for member in nodes.known():
+        pids = [pid for pid in cgroups.processes(member.group) if program in command_line(pid)]
+        if pids:
+            found[member.name] = sorted(pids)
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Empty when it is gone."""
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def memory() -> dict[str, int]:
+    """Resident bytes of operator, agents and the session's driver, each under a name with its process id."""
+    sizes = {}
+    for program in ("colocation.controller", "colocation.agent", "org.apache.spark.deploy.SparkSubmit"):
+        for node, pids in processes_of(program).items():
+            for pid in pids:
+                if size := resident_bytes(pid):
+                    sizes[f"{program.rpartition('.')[2]} on {node} ({pid})"] = size
+    return sizes
+
+
+def resident_bytes(pid: int) -> int:
+    """0 when it is gone."""
+    try:
+        return int((Path("/proc") / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def is_up() -> bool:
+    """Whether a dev cluster is there at all."""
+    return paths.KUBECONFIG.exists()

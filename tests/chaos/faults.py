@@ -1,0 +1,339 @@
+"""Makes and heals each fault of the table on the dev cluster. None takes the last whole copy of a committed file.
+
+A fault that cannot be made now (no clone runs, no file has another copy) is left out, and the history says so.
+"""
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from demo import cluster
+from demo import disks as node_disks
+from demo.shell import CommandFailed, kubectl
+from devcluster import cluster as devcluster
+from devcluster import controlplane, network, paths
+from devcluster import node as nodes
+from devcluster.errors import DevclusterError
+
+from . import cluster_view, scene
+from .disks import Disks
+from .fault_kinds import BY_NAME
+from .history import FAIL, OK, History
+from .plan import Step
+from .violations import HEAL
+
+HEAL_SECONDS = 240
+MOST_NODES = 4
+SLOW = "8mbit"
+ETCD_COPY = paths.STATE / "etcd-copy"
+SAVE = "save-etcd"
+SET_READ_ONLY = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+namespace = os.open(f"/proc/{sys.argv[1]}/ns/mnt", os.O_RDONLY)
+REMOUNT_BIND, READ_ONLY = 32 | 4096, int(sys.argv[3])
+if libc.setns(namespace, 0x20000) or libc.mount(None, sys.argv[2].encode(), None, REMOUNT_BIND | READ_ONLY, None):
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+"""
+"""In the mount namespace of a process, whose container may hold no mount(8)."""
+
+Heal = Callable[[], None]
+
+
+class CannotNow(Exception):
+    """There is nothing at this moment that the fault could be done to."""
+
+
+@dataclass
+class Faults:
+    """``values``: of the chart. A method of a fault's name makes it and returns what heals it, if anything does."""
+
+    history: History
+    disks: Disks
+    values: dict[str, str] = field(default_factory=dict)
+    session_pod: Callable[[], str] = lambda: ""
+    _healing: dict[int, tuple[int, str, Heal]] = field(default_factory=dict)
+    _tag: str = scene.OTHER_TAG
+
+    def make(self, step: Step) -> None:
+        """Let it go wrong."""
+        number = self.history.invoke("faults", step.name, plan=step.number)
+        action: Callable[[Random], tuple[str, Heal | None]] = getattr(self, "_" + step.name.replace("-", "_"))
+        try:
+            said, heal = action(Random(f"fault {step.number} {step.die}"))
+        except (CannotNow, CommandFailed, DevclusterError, cluster_view.ApiAway, subprocess.SubprocessError) as error:
+            self.history.note("faults", FAIL, step.name, number, why=str(error)[:500])
+            return
+        if heal:
+            self._healing[step.number] = (number, step.name, heal)
+        self.history.note("faults", OK, step.name, number, what=said, holds=heal is not None)
+
+    def heal(self, plan_number: int) -> None:
+        """Put one right again, if it was made; tries until it is."""
+        if plan_number not in self._healing:
+            return
+        number, name, action = self._healing.pop(plan_number)
+        healing = self.history.invoke("faults", HEAL, fault=number, name=name)
+        deadline = time.monotonic() + HEAL_SECONDS
+        while True:
+            try:
+                action()
+                break
+            except (CommandFailed, DevclusterError, OSError, subprocess.SubprocessError) as error:
+                if time.monotonic() > deadline:
+                    self.history.note("faults", FAIL, HEAL, healing, why=str(error)[:500])
+                    return
+                time.sleep(2)
+        self.history.note("faults", OK, HEAL, healing, fault=number, name=name)
+
+    def heal_all(self) -> None:
+        """Everything, the control plane first: the rest needs it."""
+        for program in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+            controlplane.start_again(program)
+        order = sorted(self._healing, key=lambda one: BY_NAME[self._healing[one][1]].one_of != "control plane")
+        for number in order:
+            self.heal(number)
+        for member in scene.running():
+            self._reconnect(member.number)
+        scene.tag_images()
+
+    # Nodes and networks
+
+    def _any_node(self, random: Random) -> nodes.Node:
+        members = [member for member in scene.running() if member.name in cluster_view.reachable()]
+        if len(members) < scene.REPLICAS + 1:
+            raise CannotNow("too few nodes are up")
+        return random.choice(members)
+
+    def _node_killed(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        devcluster.kill_node(member.number)
+        return member.name, lambda: self._start(member)
+
+    def _node_deleted(self, random: Random) -> tuple[str, Heal]:
+        said, heal = self._node_killed(random)
+        try:
+            kubectl("delete", "node", said, "--wait=false", "--request-timeout=20s")
+        except CommandFailed:
+            heal()
+            raise
+        return said, heal
+
+    def _start(self, member: nodes.Node) -> None:
+        if not nodes.is_complete(member):
+            devcluster.start_node(member.number)
+        scene.tag_images()
+
+    def _node_added(self, random: Random) -> tuple[str, None]:
+        if len(nodes.known()) >= MOST_NODES:
+            raise CannotNow(f"there are {MOST_NODES} nodes")
+        member = devcluster.add_node()
+        scene.tag_images()
+        return member.name, None
+
+    def _partition(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        devcluster.set_partitioned(member.number, True)
+        return member.name, lambda: self._reconnect(member.number)
+
+    def _partition_one_way(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        network.set_deaf(nodes.require_running(member), True)
+        return member.name, lambda: self._reconnect(member.number)
+
+    def _slow_link(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        network.shape_link(member.number, nodes.require_running(member), SLOW)
+        return member.name, lambda: self._reconnect(member.number)
+
+    def _reconnect(self, number: int) -> None:
+        pid = nodes.holder_pid(nodes.Node(number))
+        if pid is not None:
+            network.set_link_up(number, True)
+            network.set_deaf(pid, False)
+            network.shape_link(number, pid, None)
+            network.route_pods(devcluster.running_nodes())
+
+    # Pods
+
+    def _delete_pod(self, random: Random, namespace: str, selector: str, grace_seconds: int = 0) -> tuple[str, None]:
+        pods = cluster_view.get("pods", "-n", namespace, "-l", selector)
+        names = sorted(pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") in ("Running", "Pending"))
+        if not names:
+            raise CannotNow(f"no pod {selector}")
+        name = random.choice(names)
+        force = [] if grace_seconds else ["--force"]
+        kubectl("delete", "pod", name, "-n", namespace, f"--grace-period={grace_seconds}", *force, "--wait=false",
+                "--request-timeout=20s")  # fmt: skip
+        return name, None
+
+    def _agent_killed(self, random: Random) -> tuple[str, None]:
+        return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, "app.kubernetes.io/component=agent")
+
+    def _operator_killed(self, random: Random) -> tuple[str, None]:
+        return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, "app.kubernetes.io/component=operator")
+
+    def _driver_killed(self, random: Random) -> tuple[str, None]:
+        return self._delete_pod(random, scene.NAMESPACE, "chaos=session", grace_seconds=1)
+
+    def _executor_killed(self, random: Random) -> tuple[str, None]:
+        return self._delete_pod(random, scene.NAMESPACE, "spark-role=executor")
+
+    def _clone_killed(self, random: Random) -> tuple[str, None]:
+        return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, "batch.kubernetes.io/job-name")
+
+    def _upgrade(self, _: Random) -> tuple[str, None]:
+        own = cluster.OPERATOR_IMAGE.rpartition(":")[2]
+        tag, self._tag = self._tag, own if self._tag == scene.OTHER_TAG else scene.OTHER_TAG
+        cluster.install_colocation({**scene.VALUES, **self.values, "image.tag": tag})
+        return tag, None
+
+    # Control plane
+
+    def _api_server_stopped(self, _: Random) -> tuple[str, Heal]:
+        controlplane.kill("kube-apiserver")
+        return "", self._start_control_plane
+
+    def _watches_cut(self, _: Random) -> tuple[str, None]:
+        controlplane.kill("kube-apiserver")
+        self._start_control_plane()
+        return "", None
+
+    def _etcd_stopped(self, _: Random) -> tuple[str, Heal]:
+        controlplane.kill("etcd")
+        return "", self._start_control_plane
+
+    def save_etcd(self) -> None:
+        """Take the copy that ``etcd-restored`` brings back."""
+        number = self.history.invoke("faults", SAVE)
+        try:
+            controlplane.copy_etcd(ETCD_COPY)
+        except (DevclusterError, OSError) as error:
+            self.history.note("faults", FAIL, SAVE, number, why=str(error)[:500])
+            return
+        self.history.note("faults", OK, SAVE, number)
+
+    def _etcd_restored(self, _: Random) -> tuple[str, None]:
+        if not ETCD_COPY.exists():
+            raise CannotNow("no copy was taken")
+        for program in ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd"):
+            controlplane.kill(program)
+        shutil.rmtree(controlplane.ETCD_DATA)
+        shutil.copytree(ETCD_COPY, controlplane.ETCD_DATA)
+        self.history.note("faults", "seen", "restored")
+        self._start_control_plane()
+        return "", None
+
+    def _start_control_plane(self) -> None:
+        for program in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+            controlplane.start_again(program)
+        end = time.monotonic() + 60
+        while not controlplane.api_is_ready() and time.monotonic() < end:
+            time.sleep(0.5)
+
+    # Disks
+
+    def _disk_gone(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        root = node_disks.data_root(member.name)
+        aside = root.with_name("data-aside")
+        aside.mkdir(exist_ok=True)
+        move_all(root, aside)
+
+        def heal() -> None:
+            for path in root.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            move_all(aside, root)
+
+        return member.name, heal
+
+    def _disk_read_only(self, random: Random) -> tuple[str, Heal]:
+        agents = cluster_view.processes_of("colocation.agent")
+        if not agents:
+            raise CannotNow("no agent runs")
+        node = random.choice(sorted(agents))
+        pid = agents[node][0]
+        set_read_only(pid, True)
+
+        def heal() -> None:
+            if "colocation.agent" in cluster_view.command_line(pid):
+                set_read_only(pid, False)
+
+        return node, heal
+
+    def _file_flipped(self, random: Random) -> tuple[str, None]:
+        path = self._any_file(random)
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        with path.open("r+b") as file:
+            file.write(content)
+        return str(path), None
+
+    def _file_cut(self, random: Random) -> tuple[str, None]:
+        path = self._any_file(random)
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size // 2)
+        return str(path), None
+
+    def _file_gone(self, random: Random) -> tuple[str, None]:
+        path = self._any_file(random)
+        path.unlink()
+        return str(path), None
+
+    def _file_foreign(self, random: Random) -> tuple[str, None]:
+        path = self._any_file(random)
+        root = node_disks.data_root(path.relative_to(paths.NODES).parts[0])
+        for foreign in (path.parent / "notes.txt", path.with_name(f"x{path.name}"), root / "lost+found"):
+            foreign.write_bytes(b"none of yours")
+        return str(path.parent), None
+
+    def _any_file(self, random: Random) -> Path:
+        """A committed file of which another node of the map that can be reached has a whole copy."""
+        groups, tables = cluster_view.groups_and_tables()
+        maps = {group["metadata"]["name"]: group.get("status", {}).get("backendsPerBucketSeq") for group in groups}
+        reachable = cluster_view.reachable()
+        found: list[Path] = []
+        for table in tables:
+            rows = maps.get(table.get("status", {}).get("group", "")) or []
+            for file in self.disks.committed(table):
+                row = rows[file.bucket] if file.bucket < len(rows) else []
+                holders = [node for node in self.disks.holders(table, file) if node in row and node in reachable]
+                found += [self.disks.path(node, table, file) for node in holders if len(holders) > 1]
+        if not found:
+            raise CannotNow("no committed file has two whole copies")
+        path = random.choice(sorted(found))
+        self.disks.damaged.add(path)
+        return path
+
+    def _image_missing(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        repository, _, tag = cluster.OPERATOR_IMAGE.rpartition(":")
+        names, kept = [f"{repository}:{tag}", f"{repository}:{scene.OTHER_TAG}"], f"{repository}-kept:{tag}"
+        scene.ctr(member, "images", "tag", "--force", names[0], kept)
+        for name in names:
+            scene.ctr(member, "images", "rm", name)
+
+        def heal() -> None:
+            for name in names if nodes.holder_pid(member) else ():
+                scene.ctr(member, "images", "tag", "--force", kept, name)
+
+        return member.name, heal
+
+
+def move_all(source: Path, target: Path) -> None:
+    """All that is in a folder, into another one of the same file system."""
+    for path in list(source.iterdir()):
+        path.rename(target / path.name)
+
+
+def set_read_only(pid: int, read_only: bool) -> None:
+    """The data root as this process sees it."""
+    words = [sys.executable, "-c", SET_READ_ONLY, str(pid), str(paths.DATA_ROOT), str(int(read_only))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    if done.returncode:
+        raise DevclusterError(f"cannot mount the data root of process {pid}: {done.stderr.strip()[-300:]}")

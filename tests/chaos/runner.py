@@ -1,0 +1,197 @@
+"""Runs a plan on the dev cluster: work, queries, faults and looks side by side; then everything is healed, and judged.
+
+Each wait ends. The history is on disk as it grows, so that a run that is killed can be judged all the same
+(``python -m tests.chaos judge FILE``), and the next run begins with a fresh cluster or namespace.
+"""
+
+import contextlib
+import shutil
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo.shell import CommandFailed, run
+from demo.story import say
+from devcluster import paths
+
+from . import cluster_view, report, scene
+from .checker import Verdict, judge
+from .disks import Disks
+from .faults import Faults
+from .history import SEEN, History
+from .judge_state import STABLE_AGAIN_SECONDS
+from .plan import LANES, Plan, Step
+from .queries import Queries
+from .session import Session
+from .watch import Watch
+from .work import Work
+
+COPY_BEFORE_SECONDS = 60.0
+"""So long before ``etcd-restored`` the copy is taken."""
+JOIN_SECONDS = 300
+WELL_LOOKS = 3
+"""All is well when it is at so many looks in a row."""
+LOG_LINES = 20_000
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that is over. ``problem``: what a failed one has to say; empty = nothing went wrong."""
+
+    verdict: Verdict
+    problem: str
+
+
+class Runner:
+    """One run. ``values``: of the chart, besides chaos' own."""
+
+    def __init__(self, plan: Plan, values: Mapping[str, str] | None = None) -> None:
+        self._plan = plan
+        self._values = dict(values or {})
+        self.history = History(report.history_path(plan))
+        self._session = Session(self.history)
+        disks = Disks()
+        self._work = Work(self.history, self._session, plan.seed)
+        self._queries = Queries(self.history, self._session, self._work)
+        self._faults = Faults(self.history, disks, self._values, lambda: self._session.pod)
+        self._watch = Watch(self.history, disks, self._work)
+        self._stop, self._end = threading.Event(), threading.Event()
+        self._crashes: list[str] = []
+        self._began_at = 0.0
+
+    def run(self) -> Ran:
+        """The whole run on a cluster that is up; its namespace is gone afterwards."""
+        try:
+            self._play()
+        finally:
+            self._stop.set()
+            self._end.set()
+            with contextlib.suppress(CommandFailed, OSError):
+                self._faults.heal_all()
+            logs = self._save_logs()
+            self.history.close()
+        verdict = judge(self.history.events)
+        report.write(self._plan, self.history.events, verdict)
+        problem = report.failure(self._plan, self.history.events, verdict, logs) if verdict.violations else ""
+        problem += "\n".join(self._crashes)
+        with contextlib.suppress(CommandFailed):
+            scene.close_scene()
+        return Ran(verdict, problem)
+
+    def _play(self) -> None:
+        scene.open_scene(self._values)
+        self._session.revive(self._stop)
+        self._work.set_the_scene()
+        self._began_at = time.monotonic()
+        say(f"chaos: {self._plan.command}: {len(self._plan.faults)} faults")
+        looking = self._thread("watch", lambda: self._watch.run(self._end))
+        querying = self._thread("queries", lambda: self._queries.run(self._end))
+        lanes = [self._thread(f"lane {lane}", lambda lane=lane: self._lane(lane)) for lane in range(LANES)]  # type: ignore[misc]
+        self._play_faults()
+        self._stop.set()
+        for lane in lanes:
+            lane.join(JOIN_SECONDS)
+        self._finish()
+        self._end.set()
+        for thread in (looking, querying):
+            thread.join(JOIN_SECONDS)
+        self._last_words()
+
+    # Work and faults
+
+    def _thread(self, name: str, action: Callable[[], None]) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                action()
+            except Exception:  # noqa: BLE001 (a thread of ours that dies must fail the run, whatever it died of)
+                self._crashes.append(f"{name} crashed:\n{traceback.format_exc()}")
+                self._stop.set()
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _lane(self, lane: int) -> None:
+        for step in self._plan.work:
+            if step.lane == lane and not self._wait_until(step.at_seconds):
+                self._work.do(step)
+            if self._stop.is_set():
+                return
+
+    def _play_faults(self) -> None:
+        for at_seconds, action in self._timetable():
+            if self._wait_until(at_seconds):
+                break
+            action()
+        self._wait_until(self._plan.minutes * 60)
+
+    def _timetable(self) -> list[tuple[float, Callable[[], None]]]:
+        """Everything that the faults' thread does, in the order of time."""
+        entries: list[tuple[float, Callable[[], None]]] = []
+        for step in self._plan.faults:
+            entries.append((step.at_seconds, lambda step=step: self._make(step)))  # type: ignore[misc]
+            if step.hold_seconds:
+                entries.append((step.at_seconds + step.hold_seconds, lambda step=step: self._faults.heal(step.number)))  # type: ignore[misc]
+            if step.name == "etcd-restored":
+                entries.append((max(1.0, step.at_seconds - COPY_BEFORE_SECONDS), self._faults.save_etcd))
+        return sorted(entries, key=lambda entry: entry[0])
+
+    def _make(self, step: Step) -> None:
+        say(str(step))
+        self._faults.make(step)
+
+    def _wait_until(self, at_seconds: float) -> bool:
+        """Wait until the plan's time; True: the run ends."""
+        return self._stop.wait(max(0.0, self._began_at + at_seconds - time.monotonic()))
+
+    # The end
+
+    def _finish(self) -> None:
+        """Heal everything, and wait until all is well, while queries go on."""
+        say("all faults end")
+        self._faults.heal_all()
+        self._work.undo()
+        self.history.note("runner", SEEN, "healed")
+        deadline, looks, shown = time.monotonic() + STABLE_AGAIN_SECONDS, 0, ""
+        while time.monotonic() < deadline and not self._crashes:
+            problems = self._watch.problems()
+            looks = 0 if problems else looks + 1
+            if looks == WELL_LOOKS:
+                self.history.note("runner", SEEN, "well")
+                return
+            if problems and problems[0] != shown:
+                shown = problems[0]
+                self.history.note("runner", SEEN, "unwell", 0, why=problems)
+            time.sleep(3)
+
+    def _last_words(self) -> None:
+        """All rows of all tables once more, and what is left over."""
+        closing = threading.Event()
+        threading.Timer(JOIN_SECONDS, closing.set).start()
+        self._session.revive(closing)
+        for table in list(self._work.tables):
+            self._queries.one("content", [table])
+        restored = any(event.name == "restored" for event in self.history.events)
+        with contextlib.suppress(cluster_view.ApiAway):
+            self.history.note("runner", SEEN, "leftovers", 0, found=self._watch.leftovers(restored))
+
+    def _save_logs(self) -> Path:
+        """What the pods said, and the dev cluster's own logs."""
+        folder = report.FOLDER / f"logs-{self._plan.seed}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for member in sorted(paths.NODES.glob("node-*")):
+            with contextlib.suppress(OSError, shutil.Error):
+                shutil.copytree(member / "pod-logs", folder / member.name, ignore_dangling_symlinks=True)
+        for words in (["get", "all,ct,cg,cm,events", "-A", "-o", "wide"], ["get", "ct,cg", "-A", "-o", "yaml"]):
+            with contextlib.suppress(CommandFailed):
+                (folder / f"{words[1][:3]}-{words[-1]}.txt").write_text(run(["kubectl", *words]).stdout)
+        return folder
+
+
+def run_plan(plan: Plan, values: Mapping[str, str] | None = None) -> Ran:
+    """Run a plan on the cluster that is up, and say what came of it."""
+    return Runner(plan, values).run()

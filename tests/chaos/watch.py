@@ -1,0 +1,107 @@
+"""Looks at the cluster all the time: verdicts beside what is on the disks, clones, memory; at its end for leftovers."""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from demo import cluster
+from demo import disks as node_disks
+
+from . import cluster_view, scene
+from .cluster_view import ApiAway
+from .disks import Disks
+from .history import SEEN, Event, History
+from .work import Work
+
+LOOK_SECONDS = 3.0
+LOOKS_BETWEEN_MEMORY = 7
+QUIET_PHASES = ("Succeeded", "Failed")
+
+
+class Watch:
+    """What is seen goes into the history; what is there is told to ``work``."""
+
+    def __init__(self, history: History, disks: Disks, work: Work) -> None:
+        self._history, self._disks, self._work = history, disks, work
+
+    def run(self, stop: threading.Event) -> None:
+        """Until ``stop``."""
+        number = 0
+        while not stop.wait(LOOK_SECONDS):
+            try:
+                self.look()
+                self._history.note("watch", SEEN, "clones", 0, nodes=cluster_view.clones())
+            except ApiAway:
+                continue
+            if number % LOOKS_BETWEEN_MEMORY == 0:
+                self._history.note("watch", SEEN, "memory", 0, bytes=cluster_view.memory())
+            number += 1
+
+    def look(self) -> Event:
+        """One look at all groups.
+
+        Raises:
+            ApiAway: the API server does not answer.
+        """
+        groups, tables = cluster_view.groups_and_tables()
+        is_fresh, reachable = cluster_view.verdicts_are_fresh(), cluster_view.reachable()
+        self._work.sync([table["metadata"]["name"] for table in tables], [one["metadata"]["name"] for one in groups])
+        seen = {group["metadata"]["name"]: self._group(group, tables, reachable) for group in groups}
+        return self._history.note("watch", SEEN, "groups", 0, fresh=is_fresh, groups=seen)
+
+    def _group(self, group: dict[str, Any], tables: list[dict[str, Any]], reachable: Iterable[str]) -> dict[str, Any]:
+        status = group.get("status", {})
+        placed = [table for table in tables if table.get("status", {}).get("group") == group["metadata"]["name"]]
+        conditions = {one["type"]: one for one in status.get("conditions", ())}
+        missing = self._disks.missing(group, placed, reachable)
+        return {"stable": bool(status.get("stable")), "reason": status.get("reason", ""),
+                "message": conditions.get("Stable", {}).get("message", ""), "missing": missing[:20],
+                "clones": status.get("clones", {})}  # fmt: skip
+
+    def problems(self) -> list[str]:
+        """Why all is not well at this moment."""
+        try:
+            event = self.look()
+            _, tables = cluster_view.groups_and_tables()
+            running = cluster_view.clones()
+        except ApiAway as error:
+            return [f"the API server is away: {error}"]
+        found = [f"clones run: {running}"] if running else []
+        found += [] if event.detail["fresh"] else ["the operator's Lease is not renewed"]
+        for name, group in event.detail["groups"].items():
+            if not group["stable"]:
+                found.append(f"group {name} is not stable: {group['reason']}: {group['message']}")
+            found += [f"group {name} lacks {missing}" for missing in group["missing"][:3]]
+        for table in tables:
+            status = table.get("status", {})
+            if not status.get("accepted"):
+                said = next((one["message"] for one in status.get("conditions", ()) if one["type"] == "Accepted"), "")
+                found.append(f"table {table['metadata']['name']} is not accepted: {said}")
+            elif table["spec"].get("colocateWith") and table["spec"]["colocateWith"] != status.get("group"):
+                found.append(f"table {table['metadata']['name']} is in group {status.get('group')}")
+        return found
+
+    def leftovers(self, restored: bool) -> list[str]:
+        """What should not be there when all is well. ``restored``: etcd was, so folders that nobody knows may stay."""
+        groups, tables = cluster_view.groups_and_tables()
+        names = {group["metadata"]["name"] for group in groups}
+        maps = cluster_view.get("configmaps", "-n", scene.NAMESPACE)
+        found = [
+            f"ConfigMap {one['metadata']['name']}" for one in maps
+            if one["metadata"]["name"].endswith("-spark")
+            and one["metadata"]["name"].removesuffix("-spark") not in names
+        ]  # fmt: skip
+        jobs = cluster_view.get("jobs", "-n", cluster.OPERATOR_NAMESPACE)
+        found += [f"Job {job['metadata']['name']}" for job in jobs if not cluster_view.is_over(job)]
+        for node in sorted(cluster_view.reachable()):
+            clones = node_disks.data_root(node) / ".incoming" / "clones"
+            found += [f"{node}: {path}" for path in sorted(clones.glob("*")) if clones.is_dir()]
+            found += [] if restored else self._unknown_folders(node, groups, tables)
+        return found
+
+    def _unknown_folders(self, node: str, groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
+        """Folders of tables that are not there: they belong into the recycle bin."""
+        known = {self._disks.folder(node, table) for table in tables}
+        folder = node_disks.data_root(node) / scene.NAMESPACE
+        there = sorted(folder.iterdir()) if folder.is_dir() else []
+        return [f"{node}: {path.name} of no table" for path in there if path.is_dir() and path not in known]
