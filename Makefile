@@ -3,7 +3,7 @@ PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
 .PHONY: help setup wheel images sbom check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
-        test-spark-versions crds lock bench-join bench-planner bench-control-plane bench-clone bench-agent simulate
+        test-spark-versions crds lock bench-join bench-planner bench-control-plane bench-clone bench-agent simulate chaos
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' pr
 
 simulate: setup  ## new seeds of the control plane's simulation (SEEDS=100), or one again (SEED=17)
 	@PYTHONPATH=operator:. $(PYTHON) -m tests.simulation
+
+chaos: wheel  ## the whole system under faults, on the dev cluster (SEED=n MINUTES=5 FAULTS=a,b), or fewer faults (SHRINK=n)
+	@PYTHONPATH=operator:. $(PYTHON) -m tests.chaos
 
 test-java: setup
 	@scripts/test-java

@@ -2,12 +2,14 @@
 usage.
 
 ``SEED`` (default: a new one), ``MINUTES`` (5), ``FAULTS`` (all; ``none``; or some, with commas), ``ONLY`` (numbers of
-the plan's faults), ``SHRINK`` (a seed that failed: fewer faults that still make it fail), ``KEEP=1`` keeps the cluster.
+the plan's faults), ``QUERIES`` (at least so many), ``SHRINK`` (a seed that failed: fewer faults that still make it
+fail), ``KEEP=1`` keeps the cluster.
 ``judge FILE`` judges a history that is there, ``plan`` prints what a seed does.
 """
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from devcluster import cluster as devcluster
@@ -28,6 +30,7 @@ def plan_of_environment() -> Plan:
     seed = int(given) if given else int.from_bytes(os.urandom(4))
     names = [name for name in os.environ.get("FAULTS", "").split(",") if name]
     plan = make_plan(seed, float(os.environ.get("MINUTES", MINUTES)), names)
+    plan = replace(plan, queries=int(os.environ.get("QUERIES", "0")))
     if "ONLY" not in os.environ:
         return plan
     return plan.only([int(number) for number in os.environ["ONLY"].split(",") if number not in ("", "none")])

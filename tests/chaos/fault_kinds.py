@@ -32,17 +32,15 @@ ERRORS = {
         _error("ReplicasMissing", r"ReplicasMissing",
                "a load found too few nodes for its copies; nothing was committed"),
         _error("ApiUnavailable", r"(?i)connection refused|timed out|timeout|NoAnswer|connection reset|RequestRefused|"
-               r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too "
-               "old|InternalError|"
-               r"KubernetesClientException|the server was unable|not ready",
+               r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too old|"
+               r"InternalError|KubernetesClientException|the server was unable|not ready",
                "the API server did not answer; a command, a query that begins or a commit fails after its retries"),
         _error("CommitUnknown", r"CommitUnknown",
                "the API server did not say whether a load was committed; the message names the manifest to look for"),
         _error("SessionLost", r"SessionLost",
                "the Spark driver is gone, and what ran in it"),
-        _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|job "
-        "cancelled|"
-               r"stage cancelled|heartbeat",
+        _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|"
+               r"job cancelled|stage cancelled|heartbeat",
                "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times"),
         _error("NotReady", r"NotReady|not accepted|NoMap|no map|is not back",
                "the table is not accepted, or its group has no map yet"),

@@ -10,10 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Kind = Literal["invoke", "ok", "fail", "info", "seen"]
-INVOKE, OK, FAIL, INFO, SEEN = "invoke", "ok", "fail", "info", "seen"
+INVOKE: Final = "invoke"
+OK: Final = "ok"
+FAIL: Final = "fail"
+INFO: Final = "info"
+SEEN: Final = "seen"
 
 
 @dataclass(frozen=True)

@@ -41,13 +41,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a seed does. Steps are in the order of time. ``kinds``: faults that were asked for; empty = all."""
+    """All that a seed does. Steps are in the order of time. ``kinds``: faults that were asked for; empty = all.
+    ``queries``: the session answers at least so many before the run ends.
+    """
 
     seed: int
     minutes: float
     work: tuple[Step, ...]
     faults: tuple[Step, ...]
     kinds: tuple[str, ...] = ()
+    queries: int = 0
     is_shrunk: bool = False
 
     @property
@@ -56,6 +59,8 @@ class Plan:
         words = [f"make chaos SEED={self.seed} MINUTES={self.minutes:g}"]
         if self.kinds:
             words.append(f"FAULTS={','.join(self.kinds)}")
+        if self.queries:
+            words.append(f"QUERIES={self.queries}")
         if self.is_shrunk:
             words.append(f"ONLY={','.join(str(fault.number) for fault in self.faults) or 'none'}")
         return " ".join(words)

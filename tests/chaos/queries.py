@@ -21,6 +21,7 @@ class Queries:
     def __init__(self, history: History, session: Session, work: Work) -> None:
         self._history, self._session, self._work = history, session, work
         self._random = Random(f"queries {work.seed}")
+        self.answered = 0
 
     def run(self, stop: threading.Event) -> None:
         """Until ``stop``. A lost session is replaced."""
@@ -42,6 +43,7 @@ class Queries:
         except SessionError as error:
             self._history.note("queries", FAIL, "query", number, error=str(error))
             return True
+        self.answered += 1
         read = read_from(answer["locations"], tables)
         self._history.note("queries", OK, "query", number, rows=answer["rows"], **read)
         return True

@@ -34,7 +34,8 @@ COPY_BEFORE_SECONDS = 60.0
 JOIN_SECONDS = 300
 WELL_LOOKS = 3
 """All is well when it is at so many looks in a row."""
-LOG_LINES = 20_000
+QUERY_SECONDS = 5.0
+"""When the plan wants so many queries: what one takes at most, on average."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,10 @@ class Runner:
                 break
             action()
         self._wait_until(self._plan.minutes * 60)
+        end = time.monotonic() + self._plan.queries * QUERY_SECONDS
+        while self._queries.answered < self._plan.queries and time.monotonic() < end:
+            if self._stop.wait(1):
+                break
 
     def _timetable(self) -> list[tuple[float, Callable[[], None]]]:
         """Everything that the faults' thread does, in the order of time."""

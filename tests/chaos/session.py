@@ -24,6 +24,8 @@ START_SECONDS = 150
 ATTEMPTS = 6
 PROGRAMS, RECIPE = "/opt/programs", "/opt/recipe"
 EXECUTORS = 2
+DRIVER_LIMIT = "1434Mi"
+"""What Spark gives a Python driver of 1 GiB: long sessions of many queries have to fit (finding L2)."""
 CONF = {
     "spark.master": "k8s://https://kubernetes.default.svc",
     "spark.submit.deployMode": "client",
@@ -152,7 +154,7 @@ def driver_pod(name: str, recipe: dict[str, str]) -> dict[str, Any]:
         "args": ["spark-submit", "--properties-file", f"{RECIPE}/spark-defaults.conf", *settings, *where,
                  f"{PROGRAMS}/session_server.py"],
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
-        "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+        "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}, "limits": {"memory": DRIVER_LIMIT}},
     }  # fmt: skip
     container["volumeMounts"] += [{"name": "program", "mountPath": PROGRAMS}, {"name": "recipe", "mountPath": RECIPE}]
     pod["spec"]["volumes"] += [{"name": "program", "configMap": {"name": "session-program"}},

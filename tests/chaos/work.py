@@ -15,7 +15,7 @@ from typing import Any
 from demo.shell import COLOCATION, CommandFailed, kubectl, run
 
 from . import scene
-from .history import FAIL, INFO, OK, History
+from .history import FAIL, INFO, OK, History, Kind
 from .plan import Step
 from .rows import CONTENT, PARTS, select_rows
 from .session import NoAnswer, Session, SessionError
@@ -117,7 +117,7 @@ class Work:
         except NoAnswer as error:
             self.history.note("work", INFO, name, number, error=str(error))
         except SessionError as error:
-            kind = INFO if "CommitUnknown" in str(error) else FAIL
+            kind: Kind = INFO if "CommitUnknown" in str(error) else FAIL
             self.history.note("work", kind, name, number, error=str(error))
         else:
             self.history.note("work", OK, name, number, snapshot=answer.get("snapshot_id"))
@@ -222,7 +222,7 @@ class Work:
         except subprocess.TimeoutExpired as error:
             self.history.note("work", INFO, name, number, error=f"ApiUnavailable: timed out: {error}"[:1000])
         except CommandFailed as error:
-            kind = FAIL if any(word in str(error) for word in CERTAIN) else INFO
+            kind: Kind = FAIL if any(word in str(error) for word in CERTAIN) else INFO
             self.history.note("work", kind, name, number, error=str(error)[-1500:])
         else:
             self.history.note("work", OK, name, number)

@@ -16,7 +16,7 @@ from colocation.spark import compact, drop_partitions, load
 
 PORT = 8765
 MAX_ERROR_CHARACTERS = 3000
-CATALOG = {"spark.sql.catalog.lake": "dev.colocation.spark.catalog.ColocationCatalog"}
+CATALOG: dict[str, Any] = {"spark.sql.catalog.lake": "dev.colocation.spark.catalog.ColocationCatalog"}
 
 
 class Session:
@@ -38,7 +38,7 @@ class Session:
         self._spark.sql(statement)
         return {}
 
-    def load(self, table: str, select: str, mode: str) -> dict[str, Any]:
+    def load(self, table: str, select: str, mode: Any) -> dict[str, Any]:
         """Rows of a SELECT into a table. Columns that were added to the table since are NULL."""
         rows = self._spark.sql(select)
         for name in self._spark.table(f"`{table}`").columns:
@@ -55,7 +55,8 @@ class Session:
 
     def memory(self) -> dict[str, Any]:
         """Resident bytes of this process and of its JVM."""
-        jvm = int(self._spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+        java: Any = self._spark.sparkContext._jvm
+        jvm = int(java.java.lang.ProcessHandle.current().pid())
         return {"python": resident_bytes(os.getpid()), "jvm": resident_bytes(jvm)}
 
 
