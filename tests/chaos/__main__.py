@@ -8,6 +8,7 @@ fail), ``KEEP=1`` keeps the cluster.
 """
 
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,7 @@ def run_once(plan: Plan) -> bool:
 
 def main(arguments: list[str]) -> int:
     """One command; the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that everything is healed and ended
     if arguments[:1] == ["judge"]:
         verdict = judge(read(Path(arguments[1])), is_whole="--part" not in arguments)
         print(*verdict.violations, sep="\n")

@@ -102,9 +102,9 @@ def command_line(pid: int) -> str:
 
 
 def memory() -> dict[str, int]:
-    """Resident bytes of operator, agents and the session's driver, each under a name with its process id."""
+    """Resident bytes of operator and agents, each under a name with its process id. The driver's limit is its pod's."""
     sizes = {}
-    for program in ("colocation.controller", "colocation.agent", "org.apache.spark.deploy.SparkSubmit"):
+    for program in ("colocation.controller", "colocation.agent"):
         for node, pids in processes_of(program).items():
             for pid in pids:
                 if size := resident_bytes(pid):

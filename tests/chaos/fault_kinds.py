@@ -37,7 +37,8 @@ ERRORS = {
                "the API server did not answer; a command, a query that begins or a commit fails after its retries"),
         _error("CommitUnknown", r"CommitUnknown",
                "the API server did not say whether a load was committed; the message names the manifest to look for"),
-        _error("SessionLost", r"SessionLost",
+        _error("SessionLost", r"SessionLost|Py4JNetwork|SparkContext was shut down|stopped SparkContext|"
+               r"Answer from Java side is empty",
                "the Spark driver is gone, and what ran in it"),
         _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|"
                r"job cancelled|stage cancelled|heartbeat",

@@ -30,6 +30,7 @@ class Queries:
             query = self._random.choice([*QUERIES, "content"])
             if tables and not self.one(query, [self._random.choice(tables) for _ in range(TABLES_OF[query])]):
                 self._session.revive(stop)
+            self._session.settle_finished()
 
     def one(self, query: str, tables: Sequence[str]) -> bool:
         """Ask one query; whether the session answered, be it with an error."""

@@ -4,11 +4,11 @@ Whoever asks gets an answer, an error of the session (`SessionError`), or `NoAns
 """
 
 import contextlib
+import http.client
 import json
+import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
 import yaml
@@ -21,7 +21,10 @@ from .scene import NAMESPACE, spark_config_map
 
 PORT = 8765
 START_SECONDS = 150
-ATTEMPTS = 6
+ALIVE_SECONDS = 10
+LOOK_SECONDS = 10.0
+KEEP_ALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
+"""A driver whose node is dead or cut off is given up after half a minute."""
 PROGRAMS, RECIPE = "/opt/programs", "/opt/recipe"
 EXECUTORS = 2
 DRIVER_LIMIT = "1434Mi"
@@ -34,6 +37,7 @@ CONF = {
     "spark.kubernetes.executor.podTemplateFile": f"{RECIPE}/executor-pod-template.yaml",
     "spark.kubernetes.executor.request.cores": "200m",
     "spark.executor.instances": str(EXECUTORS),
+    "spark.executor.maxNumFailures": "10000",
     "spark.executor.memory": "1g",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "4",
@@ -59,6 +63,8 @@ class Session:
         self._number = 0
         self._address = ""
         self._asked: dict[int, set[int]] = {}
+        self._unknown: set[int] = set()
+        self._looked_at = 0.0
 
     @property
     def pod(self) -> str:
@@ -71,26 +77,56 @@ class Session:
         Raises:
             SessionError, NoAnswer: see there.
         """
+        pod, began_at = self.pod, time.monotonic()
         self._asked.setdefault(self._number, set()).add(operation)
-        body = json.dumps(request).encode()
         try:
-            with urllib.request.urlopen(f"http://{self._address}:{PORT}/", data=body, timeout=seconds) as response:
-                answer = json.loads(response.read())
-        except TimeoutError as error:
-            raise NoAnswer(f"NoAnswerInTime: none of {self.pod} after {seconds:.0f} s") from error
-        except (OSError, ValueError) as error:  # also half an answer
-            raise NoAnswer(f"SessionLost: {self.pod}: {type(error).__name__}: {error}") from error
+            answer = self._request("POST", seconds, {**request, "operation": operation})
+        except (OSError, ValueError, http.client.HTTPException) as error:  # also half an answer
+            self._unknown.add(operation)
+            lasted = time.monotonic() - began_at
+            what = "NoAnswerInTime" if lasted >= seconds - 1 else "SessionLost"
+            raise NoAnswer(f"{what}: {pod}, after {lasted:.0f} s: {type(error).__name__}: {error}") from error
         if "error" in answer:
             raise SessionError(answer["error"])
         return answer["ok"]
 
     def is_alive(self) -> bool:
         """Whether the driver answers at all."""
+        return self._running() is not None
+
+    def settle_finished(self) -> None:
+        """Note of which operations without an answer the session knows no more: they can do nothing any more."""
+        asked = self._unknown & self._asked.get(self._number, set())
+        running = self._running() if asked else None
+        if running is not None and asked - running:
+            self._unknown -= asked - running
+            self._history.note("runner", "seen", "settled", 0, numbers=sorted(asked - running))
+        if self._unknown - asked and time.monotonic() - self._looked_at > LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            with contextlib.suppress(CommandFailed):
+                self._settle(self._pods())
+
+    def _running(self) -> set[int] | None:
+        """The operations that run; None: no answer."""
         try:
-            with urllib.request.urlopen(f"http://{self._address}:{PORT}/", timeout=10) as response:
-                return bool(response.status == 200)
-        except (OSError, ValueError):
-            return False
+            return set(self._request("GET", ALIVE_SECONDS, None)["running"])
+        except (OSError, ValueError, http.client.HTTPException):
+            return None
+
+    def _request(self, method: str, seconds: float, body: dict[str, Any] | None) -> dict[str, Any]:
+        """One request. A peer that is gone without a word is found out by the kernel's probes."""
+        if not self._address:
+            raise ConnectionRefusedError("there is no session")
+        connection = http.client.HTTPConnection(self._address, PORT, timeout=ALIVE_SECONDS)
+        with contextlib.closing(connection):
+            connection.connect()
+            for option, value in KEEP_ALIVE.items():
+                connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection.sock.settimeout(seconds)
+            connection.request(method, "/", body=json.dumps(body) if body else None)
+            answer: dict[str, Any] = json.loads(connection.getresponse().read())
+            return answer
 
     def revive(self, stop: threading.Event) -> None:
         """Start another driver unless the present one lives; tries until ``stop``. One thread at a time."""
@@ -125,18 +161,24 @@ class Session:
                 "--request-timeout=30s")  # fmt: skip
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and not stop.is_set():
-            pods = kubectl_json("get", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--request-timeout=20s")
-            left = {int(pod["metadata"]["name"].removeprefix("session-")) for pod in pods["items"]}
+            left = self._pods()
             self._settle(left)
             if not left:
                 return
             stop.wait(1)
 
+    def _pods(self) -> set[int]:
+        """Numbers of the drivers that may still run."""
+        pods = kubectl_json("get", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--request-timeout=20s")
+        return {int(pod["metadata"]["name"].removeprefix("session-")) for pod in pods["items"]}
+
     def _settle(self, left: set[int]) -> None:
         """Operations of drivers whose pods are gone can do nothing any more; their last requests have had a second."""
-        for number in [one for one in self._asked if one not in left and one <= self._number]:
-            operations = self._asked.pop(number)
-            self._history.note("runner", "seen", "settled", 0, numbers=sorted(operations))
+        for number in [one for one in self._asked if one not in left]:
+            gone = self._asked.pop(number) & self._unknown
+            self._unknown -= gone
+            if gone:
+                self._history.note("runner", "seen", "settled", 0, numbers=sorted(gone))
 
 
 def driver_pod(name: str, recipe: dict[str, str]) -> dict[str, Any]:

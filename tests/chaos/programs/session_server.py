@@ -1,6 +1,7 @@
 """A Spark session that does what it is asked over HTTP, so that a query does not cost the start of a driver.
 
-``POST /`` with ``{"do": …}`` answers ``{"ok": …}`` or ``{"error": "<type>: <text>"}``. Requests run side by side.
+``POST /`` with ``{"do": …, "operation": n}`` answers ``{"ok": …}`` or ``{"error": "<type>: <text>"}``. Requests run
+side by side. ``GET /`` answers the numbers of the operations that run. A session whose Spark is gone ends itself.
 """
 
 import json
@@ -53,11 +54,13 @@ class Session:
         chosen = [{"part": str(part)} for part in parts]
         return asdict(drop_partitions(self._spark, table, chosen, namespace=self._namespace))
 
-    def memory(self) -> dict[str, Any]:
-        """Resident bytes of this process and of its JVM."""
-        java: Any = self._spark.sparkContext._jvm
-        jvm = int(java.java.lang.ProcessHandle.current().pid())
-        return {"python": resident_bytes(os.getpid()), "jvm": resident_bytes(jvm)}
+    def is_alive(self) -> bool:
+        """Whether there is a JVM with a Spark that was not stopped."""
+        context: Any = self._spark.sparkContext
+        try:
+            return not context._jsc.sc().isStopped()
+        except Exception:  # noqa: BLE001 (any answer but that one means that it is gone)
+            return False
 
 
 def locations(frame: DataFrame) -> list[str]:
@@ -65,27 +68,29 @@ def locations(frame: DataFrame) -> list[str]:
     return sorted({"/".join(file.split("/")[:5]) for file in frame.inputFiles() if file.startswith("coloc://")})
 
 
-def resident_bytes(pid: int) -> int:
-    with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 class Handler(BaseHTTPRequestHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
     session: Session
+    running: set[int] = set()
 
     def do_GET(self) -> None:
-        self._answer({"ok": True})
+        self._answer({"running": sorted(self.running)})
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        operation = asked.pop("operation")
+        self.running.add(operation)
         try:
             answer = {"ok": getattr(self.session, asked.pop("do"))(**asked)}
         except Exception as error:  # noqa: BLE001 (whatever went wrong is the answer)
             answer = {"error": f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]}
+        finally:
+            self.running.discard(operation)
         self._answer(answer)
+        if not self.session.is_alive():
+            os._exit(1)
 
     def _answer(self, answer: dict[str, Any]) -> None:
         body = json.dumps(answer, default=str).encode()

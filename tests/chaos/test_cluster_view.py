@@ -1,0 +1,53 @@
+"""What the looks make of the API server's objects and of the disks."""
+
+from pathlib import Path
+
+import pytest
+
+from colocation.manifests.clone_job import clone_job
+from colocation.model.table import Column
+from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from devcluster import paths
+from tests.unit.manifests.test_clone_job import SETTINGS, SPEC
+
+from .cluster_view import is_over, target_of
+from .disks import Disks
+
+UID = "0a1b2c3d-0000-0000-0000-000000000000"
+
+
+def test_a_clones_target_is_read_from_its_job() -> None:
+    """As the operator writes it."""
+    job = clone_job("clone-x", SPEC, None, 0, SETTINGS)
+    assert target_of(job) == SPEC.target
+    assert not is_over(job)
+    assert is_over({**job, "status": {"conditions": [{"type": "Complete", "status": "True"}]}})
+
+
+def test_wanted_replicas_are_looked_for_on_the_disks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, cut, changed, gone, or on a node that is away."""
+    monkeypatch.setattr(paths, "NODES", tmp_path)
+    file = DataFile(path="data/part=1/x_00000.parquet", bucket=0, partition={"part": "1"}, rows=1, bytes=4,
+                    sha256="88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589")  # fmt: skip
+    manifest = TableManifest(namespace="chaos", table="orders", uid=UID, snapshot_id=1, buckets=1, files=(file,),
+                             columns=(Column(name="key", type="bigint"),), bucketed_by=("key",))  # fmt: skip
+    digest, stored = encode_manifest(manifest)
+    table = {"metadata": {"name": "orders", "uid": UID}, "status": {"snapshot": {"manifest": f"sha256:{digest}"}}}
+    group = {"status": {"backendsPerBucketSeq": [["node-1", "node-2"]]}}
+    for node in ("node-1", "node-2"):
+        folder = tmp_path / node / "data" / "chaos" / "orders-0a1b2c3d"
+        (folder / "data" / "part=1").mkdir(parents=True)
+        (folder / file.path).write_bytes(b"abcd")
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / f"{digest}.json.zst").write_bytes(stored)
+    disks, both = Disks(), {"node-1", "node-2"}
+    assert disks.missing(group, [table], both) == [] and disks.holders(table, file) == sorted(both)
+    assert disks.missing(group, [table], {"node-1"}) == ["orders bucket 0 on node-2: the node is away"]
+    path = disks.path("node-1", table, file)
+    path.write_bytes(b"abcX")
+    disks.damaged.add(path)
+    assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: another content"]
+    path.write_bytes(b"ab")
+    assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: 2 bytes of 4"]
+    path.unlink()
+    assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: no file"]

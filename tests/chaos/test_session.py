@@ -1,0 +1,110 @@
+"""The client of the session's driver: answers, errors, and what is known of requests without an answer."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import yaml
+
+from colocation.manifests.spark_pods import SparkPlacement, driver_pod_template
+
+from . import session as module
+from .history import History
+from .queries import read_from
+from .session import NoAnswer, Session, SessionError, driver_pod
+
+
+class Driver(BaseHTTPRequestHandler):
+    """Answers as told; ``silent`` operations hang until the test ends."""
+
+    answers: dict[int, Any] = {}
+    running: set[int] = set()
+    over = threading.Event()
+
+    def do_GET(self) -> None:
+        self._say({"running": sorted(self.running)})
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = self.answers.get(asked["operation"])
+        if answer is None:
+            self.over.wait(20)
+            return
+        self._say(answer)
+
+    def _say(self, answer: Any) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session whose driver is in this process."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Driver)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setattr(module, "PORT", server.server_address[1])
+    made = Session(History())
+    made._address = "127.0.0.1"
+    yield made
+    Driver.over.set()
+    server.shutdown()
+    server.server_close()
+
+
+def test_answers_and_errors(session: Session) -> None:
+    """What the session says, and what it says went wrong."""
+    Driver.answers = {1: {"ok": {"rows": []}}, 2: {"error": "LoadConflict: lost"}}
+    assert session.is_alive() and session.ask(1, 5, do="query") == {"rows": []}
+    with pytest.raises(SessionError, match=r"^LoadConflict: lost$"):
+        session.ask(2, 5, do="load")
+
+
+def test_a_request_without_an_answer_is_settled_when_the_session_knows_no_more_of_it(session: Session) -> None:
+    """Not while it still runs there."""
+    Driver.answers, Driver.running = {}, {7}
+    with pytest.raises(NoAnswer, match="NoAnswerInTime"):
+        session.ask(7, 0.2, do="load")
+    session.settle_finished()
+    assert session._history.events == []
+    Driver.running = set()
+    session.settle_finished()
+    session.settle_finished()
+    assert [(event.name, event.detail) for event in session._history.events] == [("settled", {"numbers": [7]})]
+
+
+def test_a_lost_session_gives_no_answer() -> None:
+    """Nobody listens."""
+    session = Session(History())
+    with pytest.raises(NoAnswer, match="SessionLost"):
+        session.ask(1, 5, do="query")
+    assert not session.is_alive()
+
+
+def test_the_driver_is_made_from_the_operators_template() -> None:
+    """With its token and CA, our program, and the memory of users' drivers."""
+    template = driver_pod_template(SparkPlacement(namespace="chaos", group="base"))
+    pod = driver_pod("session-1", {"driver-pod-template.yaml": yaml.safe_dump(template)})
+    [container] = pod["spec"]["containers"]
+    assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["spec"]["volumes"]}
+    assert {"colocation-access", "program", "recipe"} <= {one["name"] for one in pod["spec"]["volumes"]}
+    assert "spark.driver.memory=1g" in container["args"] and pod["spec"]["serviceAccountName"] == "spark"
+
+
+def test_what_a_query_read_is_told_by_its_locations() -> None:
+    """A manifest for each table, and whose files they are."""
+    locations = ["coloc://chaos/orders-0a1b2c3d/ab12", "coloc://chaos/table-3-11223344/cd34"]
+    assert read_from(locations, ["orders", "table-3"]) == {
+        "manifests": {"orders": "ab12", "table-3": "cd34"},
+        "namespaces": {"orders": ["chaos"], "table-3": ["chaos"]},
+        "namespace": "chaos",
+    }
