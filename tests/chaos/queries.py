@@ -13,6 +13,8 @@ from .work import Work
 
 QUERY_SECONDS = 240
 PAUSE_SECONDS = (0.2, 2.0)
+OLDER = 3
+"""So many older snapshots are asked for; each a third as often as the newest."""
 
 
 class Queries:
@@ -28,14 +30,20 @@ class Queries:
         while not stop.wait(self._random.uniform(*PAUSE_SECONDS)):
             tables = list(self._work.tables)
             query = self._random.choice([*QUERIES, "content"])
-            if tables and not self.one(query, [self._random.choice(tables) for _ in range(TABLES_OF[query])]):
+            chosen = [self._random.choice(tables) for _ in range(TABLES_OF[query])] if tables else []
+            kept = self._work.history_of.get(chosen[0], [])[:OLDER] if chosen and TABLES_OF[query] == 1 else []
+            older = self._random.choice([*[None] * OLDER, *kept])
+            if chosen and not self.one(query, chosen, older):
                 self._session.revive(stop)
             self._session.settle_finished()
 
-    def one(self, query: str, tables: Sequence[str]) -> bool:
-        """Ask one query; whether the session answered, be it with an error."""
-        number = self._history.invoke("queries", "query", query=query, tables=list(tables))
-        statement = QUERIES[query].format(*(f"`{table}`" for table in tables))
+    def one(self, query: str, tables: Sequence[str], older: int | None = None) -> bool:
+        """Ask one query; whether the session answered, be it with an error. ``older``: the snapshot's id, if it is to
+        be another than the newest.
+        """
+        number = self._history.invoke("queries", "query", query=query, tables=list(tables), older=older)
+        version = f" VERSION AS OF {older}" if older else ""
+        statement = QUERIES[query].format(*(f"`{table}`{version}" for table in tables))
         try:
             answer = self._session.ask(number, QUERY_SECONDS, do="query", statement=statement)
         except NoAnswer as error:

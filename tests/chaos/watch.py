@@ -45,7 +45,7 @@ class Watch:
         """
         groups, tables = cluster_view.groups_and_tables()
         is_fresh, reachable = cluster_view.verdicts_are_fresh(), cluster_view.reachable()
-        self._work.sync([table["metadata"]["name"] for table in tables], [one["metadata"]["name"] for one in groups])
+        self._work.sync(tables, [group["metadata"]["name"] for group in groups])
         seen = {group["metadata"]["name"]: self._group(group, tables, reachable) for group in groups}
         return self._history.note("watch", SEEN, "groups", 0, fresh=is_fresh, groups=seen)
 

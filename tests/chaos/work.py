@@ -24,6 +24,8 @@ LOAD_SECONDS = 240
 COMMAND_SECONDS = 120
 RECOVER_SECONDS = 90
 SUBMIT_SECONDS = 300
+WAYS, DROP_WAYS = ("load",), ("drop_partitions",)
+"""Of the session's program: by ``colocation.spark``, or by Spark's own writers."""
 FIRST_TABLES = ("orders", "items")
 PRIVATE = tuple(f"{name}-" for name in (*FIRST_TABLES, "table"))
 """So begin the names of groups that the operator makes for a table that is in none."""
@@ -44,7 +46,9 @@ spec:
 
 @dataclass
 class Work:
-    """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped."""
+    """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: ids of
+    the snapshots that a table has kept, the newest first.
+    """
 
     history: History
     session: Session
@@ -53,6 +57,7 @@ class Work:
     binned: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=lambda: [scene.GROUP])
     columns: dict[str, int] = field(default_factory=dict)
+    history_of: dict[str, list[int]] = field(default_factory=dict)
     drained: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _batch: int = 0
@@ -68,12 +73,14 @@ class Work:
             self.make_table(table, scene.GROUP)
             self.load("append", table, list(range(PARTS)))
 
-    def sync(self, tables: list[str], groups: list[str]) -> None:
+    def sync(self, tables: list[dict[str, Any]], groups: list[str]) -> None:
         """What the API server has by now: also after a restored etcd, or a command whose outcome was not known."""
+        kept = {table["metadata"]["name"]: table.get("status", {}).get("history") or [] for table in tables}
+        self.history_of = {name: [int(one["id"]) for one in history] for name, history in kept.items()}
         with self._lock:
             known = {*self.tables, *self.binned}
-            self.tables = [name for name in tables if name in known]
-            self.binned = sorted(known - set(tables))
+            self.tables = [name for name in kept if name in known]
+            self.binned = sorted(known - set(kept))
             self.groups = [name for name in groups if not name.startswith(PRIVATE)] or [scene.GROUP]
 
     # Rows
@@ -97,13 +104,14 @@ class Work:
             self._batch += 1
             batch = self._batch
         number = self.history.invoke("work", mode, table=table, parts=parts, batch=batch)
-        return self._ask(mode, number, do="load", table=table, mode=mode, select=select_rows(parts, batch))
+        way = WAYS[batch % len(WAYS)]
+        return self._ask(mode, number, do=way, table=table, mode=mode, select=select_rows(parts, batch))
 
     def _drop_partitions(self, random: Random) -> None:
         if self.tables:
             table, parts = random.choice(self.tables), [random.randrange(PARTS)]
             number = self.history.invoke("work", "drop-partitions", table=table, parts=parts)
-            self._ask("drop-partitions", number, do="drop_partitions", table=table, parts=parts)
+            self._ask("drop-partitions", number, do=random.choice(DROP_WAYS), table=table, parts=parts)
 
     def _compact(self, random: Random) -> None:
         if self.tables:

@@ -11,13 +11,14 @@ from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from colocation.spark import compact, drop_partitions, load
 
 PORT = 8765
 MAX_ERROR_CHARACTERS = 3000
-CATALOG: dict[str, Any] = {"spark.sql.catalog.lake": "dev.colocation.spark.catalog.ColocationCatalog"}
+CATALOG = "colocation"
+"""As the group's ``spark-defaults.conf`` calls it."""
 
 
 class Session:
@@ -26,7 +27,7 @@ class Session:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._namespace = spark.conf.get("spark.colocation.namespace")
-        spark.sql("USE lake")
+        spark.sql(f"USE {CATALOG}")
 
     def query(self, statement: str) -> dict[str, Any]:
         """The rows, and where its files lie: ``coloc://<namespace>/<folder>/<manifest>``, each once."""
@@ -34,21 +35,36 @@ class Session:
         rows = [list(row) for row in frame.collect()]
         return {"rows": rows, "locations": locations(frame)}
 
-    def execute(self, statement: str) -> dict[str, Any]:
-        """A statement that writes."""
-        self._spark.sql(statement)
+    def load(self, table: str, select: str, mode: Any) -> dict[str, Any]:
+        """Rows of a SELECT into a table."""
+        return asdict(load(self._rows(table, select), table, namespace=self._namespace, mode=mode))
+
+    def write(self, table: str, select: str, mode: str) -> dict[str, Any]:
+        """The same by Spark's own way."""
+        writer = self._rows(table, select).writeTo(f"`{table}`")
+        if mode == "append":
+            writer.append()
+        elif mode == "overwrite":
+            writer.overwrite(functions.lit(True))
+        else:
+            writer.overwritePartitions()
         return {}
 
-    def load(self, table: str, select: str, mode: Any) -> dict[str, Any]:
-        """Rows of a SELECT into a table. Columns that were added to the table since are NULL."""
+    def _rows(self, table: str, select: str) -> DataFrame:
+        """Columns that were added to the table since are NULL."""
         rows = self._spark.sql(select)
         for name in self._spark.table(f"`{table}`").columns:
             if name not in rows.columns:
                 rows = rows.selectExpr("*", f"CAST(NULL AS STRING) AS `{name}`")
-        return asdict(load(rows, table, namespace=self._namespace, mode=mode))
+        return rows
 
     def compact(self, table: str) -> dict[str, Any]:
         return asdict(compact(self._spark, table, namespace=self._namespace))
+
+    def delete(self, table: str, parts: list[int]) -> dict[str, Any]:
+        """Partitions, by Spark's own way."""
+        self._spark.sql(f"DELETE FROM `{table}` WHERE part IN ({', '.join(map(str, parts))})")
+        return {}
 
     def drop_partitions(self, table: str, parts: list[int]) -> dict[str, Any]:
         chosen = [{"part": str(part)} for part in parts]
@@ -104,7 +120,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    spark = SparkSession.builder.appName("chaos").config(map=CATALOG).getOrCreate()
+    spark = SparkSession.builder.appName("chaos").getOrCreate()
     Handler.session = Session(spark)
     server = ThreadingHTTPServer(("", PORT), Handler)
     print(f"serving on port {PORT}", flush=True)
