@@ -47,6 +47,8 @@ ERRORS = {
                "the table is not accepted, or its group has no map yet"),
         _error("LoadConflict", r"LoadConflict|WriteConflict",
                "another commit was first; the load changed nothing"),
+        _error("SnapshotNotKept", r"keeps no snapshot",
+               "an older snapshot that a query names is not kept any more"),
         _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|"
                r"TableNotRegistered",
                "there is no such table at this moment"),

@@ -110,14 +110,16 @@ class RowsJudge:
     def _end_query(self, began: Event, event: Event) -> Ended:
         names = list(began.detail["tables"])
         reads = {name: self._tables[name].end_read(event.number) for name in names}
-        excuses = frozenset({"TableNotFound", "NotReady"} if any(None in seen for seen, _ in reads.values()) else ())
+        excuses = {"TableNotFound", "NotReady"} if any(None in seen for seen, _ in reads.values()) else set()
+        if began.detail.get("older"):
+            excuses.add("SnapshotNotKept")
         if event.kind == OK:
             self.queries += 1
             known = self._check_answer(began, event, names, {name: seen for name, (seen, _) in reads.items()})
             for name, content in known.items():
                 if reads[name][1] and not began.detail.get("older"):
                     self._narrow(name, content)
-        return Ended(began, event, excuses)
+        return Ended(began, event, frozenset(excuses))
 
     def _narrow(self, name: str, content: Content) -> None:
         """Only where it is possible: else it has been said already."""

@@ -46,8 +46,8 @@ spec:
 
 @dataclass
 class Work:
-    """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: ids of
-    the snapshots that a table has kept, the newest first.
+    """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: ids
+    of the snapshots that a table has kept, the newest first; ``replicas``: of groups that were changed.
     """
 
     history: History
@@ -58,6 +58,7 @@ class Work:
     groups: list[str] = field(default_factory=lambda: [scene.GROUP])
     columns: dict[str, int] = field(default_factory=dict)
     history_of: dict[str, list[int]] = field(default_factory=dict)
+    replicas: dict[str, int] = field(default_factory=dict)
     drained: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _batch: int = 0
@@ -182,6 +183,7 @@ class Work:
         """More replicas only while there are nodes for them."""
         group, wanted = random.choice(self.groups), random.choice([2, 3])
         if wanted <= len(scene.running()) - bool(self.drained):
+            self.replicas[group] = wanted
             change = {"replicas": wanted}
             self._command("replicas", lambda: scene.patch("cg", group, change), group=group, replicas=wanted)
 
@@ -189,7 +191,7 @@ class Work:
 
     def _drain(self, random: Random) -> None:
         nodes = [member.name for member in scene.running()]
-        if not self.drained and len(nodes) > scene.REPLICAS:
+        if not self.drained and len(nodes) > max([scene.REPLICAS, *self.replicas.values()]):
             self.drained = random.choice(nodes)
             self._on_node("drain", self.drained)
 
