@@ -1,0 +1,58 @@
+"""What a run leaves, what a failed one says, and when its faults are made and healed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from . import report
+from .checker import judge
+from .plan import Plan, Step
+from .runner import COPY_BEFORE_SECONDS, Runner
+from .test_checker import ONE, TWO, Script, begun
+
+PLAN = Plan(17, 5, (), (Step(1, 20, -1, "partition", 0.5, 30), Step(2, 40, -1, "agent-killed", 0.5),
+                        Step(3, 100, -1, "etcd-restored", 0.5)))  # fmt: skip
+FIELDS = {
+    "seed", "minutes", "steps", "faults", "queries", "wrong_answers", "lost_rows", "false_stable_seconds",
+    "errors_allowed", "errors_not_allowed", "leftovers",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def lossy() -> Script:
+    """A committed batch is gone."""
+    script = begun()
+    script.fault("partition", 30)
+    script.write("append", TWO)
+    script.query(ONE)
+    return script.finish()
+
+
+def test_the_report_has_the_promised_fields() -> None:
+    """What happened, counted."""
+    events = lossy().history.events
+    told = json.loads(report.write(PLAN, events, judge(events)).read_text())
+    assert set(told) >= FIELDS
+    assert (told["seed"], told["steps"], told["faults"], told["queries"]) == (17, 3, {"partition": 1}, 1)
+    assert (told["lost_rows"], told["wrong_answers"], told["errors_not_allowed"]) == (1, 0, 0)
+
+
+def test_a_failure_says_how_it_came_and_what_runs_it_again() -> None:
+    """Seed, timeline, history, logs, commands."""
+    events = lossy().history.events
+    text = report.failure(PLAN, events, judge(events), Path("/logs"))
+    for words in ("SEED=17", "partition", "append", "RowsLost", "/logs", "history-17.jsonl",
+                  "make chaos SEED=17 MINUTES=5", "make chaos SHRINK=17"):  # fmt: skip
+        assert words in text
+
+
+def test_faults_are_made_and_healed_in_the_order_of_time() -> None:
+    """The copy of etcd is taken before it is restored."""
+    entries = Runner(PLAN)._timetable()
+    assert [at_seconds for at_seconds, _ in entries] == sorted([20, 50, 40, 100 - COPY_BEFORE_SECONDS, 100])
