@@ -3,7 +3,7 @@ usage.
 
 ``SEED`` (default: a new one), ``MINUTES`` (5), ``FAULTS`` (all; ``none``; or some, with commas), ``ONLY`` (numbers of
 the plan's faults), ``QUERIES`` (at least so many), ``SHRINK`` (a seed that failed: fewer faults that still make it
-fail), ``KEEP=1`` keeps the cluster.
+fail), ``KEEP=1`` keeps the cluster, and ``REUSE=1`` takes the one that was kept.
 ``judge FILE`` judges a history that is there, ``plan`` prints what a seed does.
 """
 
@@ -40,7 +40,7 @@ def plan_of_environment() -> Plan:
 def run_once(plan: Plan) -> bool:
     """Whether the plan passes, on a fresh cluster."""
     try:
-        scene.start_cluster()
+        scene.start_cluster(reuse=bool(os.environ.get("REUSE")))
         ran = run_plan(plan)
     finally:
         if not scene.keep_cluster():

@@ -35,9 +35,12 @@ PROGRAM = Path(__file__).parent / "programs" / "session_server.py"
 READY_SECONDS = 180
 
 
-def start_cluster() -> None:
-    """A fresh cluster with our chart; whatever an earlier run left is removed first."""
-    cluster.start(NODES)
+def start_cluster(reuse: bool) -> None:
+    """A fresh cluster; whatever an earlier run left is removed first. ``reuse``: one that is healthy will do."""
+    if reuse and devcluster.is_healthy(NODES):
+        cluster.use_embedded_cluster()
+    else:
+        cluster.start(NODES)
 
 
 def open_scene(values: Mapping[str, str]) -> None:
