@@ -2,7 +2,8 @@
 
 The Job's pod runs ``spark-submit --deploy-mode client``: it is the driver, made from the driver's pod template, and it
 makes the executors, which it owns. Their pod template travels in an annotation of the pod, which the pod mounts. So the
-Job is the only object: it is made at once or not at all, and everything goes with it. What Spark's submission would set on a driver's pod, memory above all, is set here.
+Job is the only object: it is made at once or not at all, and everything goes with it. What Spark's submission would set
+on a driver's pod, memory above all, is set here.
 """
 
 import json

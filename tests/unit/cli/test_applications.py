@@ -10,7 +10,7 @@ import yaml
 
 from colocation.cli import applications
 from colocation.model.freshness import Freshness
-from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
+from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE
 
 from ..submit.applications_under_test import schedule, spark_application
 from ..submit.fake_applications import FakeApplications

@@ -19,6 +19,7 @@ from .test_applications import group_elsewhere
 JOIN = {"join": "SortMergeJoin", "type": "Inner", "keys": ["a = b"], "tables": ["shop.a", "shop.b"], "colocate": True,
         "reason": ""}  # fmt: skip
 SUMMARY = {"exchanges": 0, "joins": [JOIN]}
+NO_TABLE = "is FAILED: ValueError: no such table"
 ROWS = [
     columns_line(["mode", "lines"]) + row_line(["MAIL", 2]), row_line(["SHIP, slow", None]), summary_line(SUMMARY),
 ]  # fmt: skip
@@ -137,11 +138,11 @@ def test_a_lost_connection_is_made_again(run: Run, cluster: FakeCluster, driver:
 @pytest.mark.parametrize(
     ("answers", "states", "message", "deleted"),
     [
-        pytest.param([], ["FAILED"], "is FAILED: ValueError: no such table", False, id="the statement is wrong"),
-        pytest.param([ROWS[0], REFUSED], ["RUNNING", "RUNNING", "FAILED"], "is FAILED: ValueError: no such table", False,
+        pytest.param([], ["FAILED"], NO_TABLE, False, id="the statement is wrong"),
+        pytest.param([ROWS[0], REFUSED], ["RUNNING", "RUNNING", "FAILED"], NO_TABLE, False,
                      id="the driver dies in the middle"),
-        pytest.param([REFUSED], ["RUNNING", "COMPLETED"], "has given no result: it ended before its result was fetched; "
-                     "the last thing that went wrong on the way to it: connection refused", False, id="never reached"),
+        pytest.param([REFUSED], ["RUNNING", "COMPLETED"],
+                     "has given no result: it ended before its result was fetched; the last thing that went wrong on the way to it: connection refused", False, id="never reached"),
         pytest.param([ROWS[0], *[REFUSED] * 90], ["RUNNING"], "is lost since 61 s, in the middle of its rows", True,
                      id="the connection stays lost"),
         pytest.param([PodUnreachable("no", forbidden=True)], ["RUNNING"], "create pods/portforward", True,
@@ -151,7 +152,8 @@ def test_a_lost_connection_is_made_again(run: Run, cluster: FakeCluster, driver:
         pytest.param([b"what?\n"], ["RUNNING"], "is the driver's image of another version?", True, id="no result"),
         pytest.param([NOT_YET] * 90, ["RUNNING"], "has given no rows in the time that --timeout allows", True,
                      id="too slow"),
-        pytest.param([ROWS[0], KeyboardInterrupt()], ["RUNNING"], "interrupted while SparkApplication", True, id="Ctrl-C"),
+        pytest.param([ROWS[0], KeyboardInterrupt()], ["RUNNING"], "interrupted while SparkApplication", True,
+                     id="Ctrl-C"),
     ],
 )  # fmt: skip
 def test_a_result_that_does_not_come(

@@ -159,7 +159,7 @@ def test_image_and_account_are_overruled(made: dict[str, Any]) -> None:
     [
         pytest.param({"kind": "Pod", "apiVersion": "v1"}, "kind 'Pod'", id="another kind"),
         pytest.param(base(mainApplicationFile="local:///mine.py"), "local:///mine.py", id="a program of its own"),
-        pytest.param(apache_base(jars="mine.jar"), "spec.jars of the base application is 'mine.jar'", id="Apache's program"),
+        pytest.param(apache_base(jars="mine.jar"), "spec.jars of the base application is", id="Apache's program"),
         pytest.param(base(driver=[]), r"spec.driver is \[\]", id="driver is a list"),
     ],
 )

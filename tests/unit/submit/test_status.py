@@ -90,8 +90,9 @@ KILLED = [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]
     [
         pytest.param([], None, "running", "", "", id="no pod yet"),
         pytest.param([], {"phase": "Pending"}, "running", "Pending", "", id="pending"),
-        pytest.param([], {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]},
-                     "running", "Pending (ErrImagePull)", "", id="why it does not start"),
+        pytest.param([], {"phase": "Pending", "containerStatuses": [
+            {"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "running", "Pending (ErrImagePull)", "",
+                     id="why it does not start"),
         pytest.param([], {"phase": "Pending", "containerStatuses": [
             {"state": {"waiting": {"reason": "ContainerCreating"}}}]}, "running", "Pending", "", id="starting"),
         pytest.param([{"type": "Failed", "status": "False"}], {"phase": "Running"}, "running", "Running", "",

@@ -84,7 +84,7 @@ def use_catalog(spark: SparkSession, namespace: str) -> None:
     """Let tables be named as in the cluster; those of ``namespace`` need no more than their name."""
     spark.conf.set(f"spark.sql.catalog.{CATALOG}", CATALOG_CLASS)
     spark.conf.set(f"spark.sql.catalog.{CATALOG}.namespace", namespace)
-    spark.catalog.setCurrentCatalog(CATALOG)
+    spark.sql(f"USE {CATALOG}")
 
 
 def answer(spark: SparkSession, statement: str, *, with_plan: bool) -> StatementResult:
