@@ -19,8 +19,8 @@ pytestmark = pytest.mark.spark
 
 NAMESPACE = "sql-job"
 ALL_TYPES = """SELECT id, cast(id AS DECIMAL(10,2)), DATE'2024-01-01', TIMESTAMP'2024-01-01 12:00:00', array(id),
-               map(id, 'x'), struct(id, 'y'), double('NaN'), double('-Infinity'), 1.5D, binary('ab'), string(NULL), true, 'ü"'
-               FROM range(0, 3, 1, 2) ORDER BY id DESC"""
+               map(id, 'x'), struct(id, 'y'), double('NaN'), double('-Infinity'), 1.5D, binary('ab'), string(NULL),
+               true, 'ü"' FROM range(0, 3, 1, 2) ORDER BY id DESC"""
 ALL_TYPES_OF_2 = [2, "2.00", "2024-01-01", "2024-01-01 12:00:00", [2], {"2": "x"}, [2, "y"], "NaN", "-Infinity", 1.5,
                   "6162", None, True, 'ü"']  # fmt: skip
 MANY = "SELECT a.id, b.id AS x FROM range(0, 50000) a JOIN range(0, 70000) b ON a.id = b.id ORDER BY a.id"

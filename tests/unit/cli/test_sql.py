@@ -142,7 +142,8 @@ def test_a_lost_connection_is_made_again(run: Run, cluster: FakeCluster, driver:
         pytest.param([ROWS[0], REFUSED], ["RUNNING", "RUNNING", "FAILED"], NO_TABLE, False,
                      id="the driver dies in the middle"),
         pytest.param([REFUSED], ["RUNNING", "COMPLETED"],
-                     "has given no result: it ended before its result was fetched; the last thing that went wrong on the way to it: connection refused", False, id="never reached"),
+                     "has given no result: it ended before its result was fetched; the last thing that went wrong on "
+                     "the way to it: connection refused", False, id="never reached"),
         pytest.param([ROWS[0], *[REFUSED] * 90], ["RUNNING"], "is lost since 61 s, in the middle of its rows", True,
                      id="the connection stays lost"),
         pytest.param([PodUnreachable("no", forbidden=True)], ["RUNNING"], "create pods/portforward", True,
