@@ -25,7 +25,7 @@ from colocation.spark.jobs.result_rows import pieces_of
 from colocation.spark.jobs.result_server import ResultServer
 
 CATALOG = "colocation"
-CATALOG_CLASS = "dev.colocation.spark.catalog.ColocationCatalog"
+"""Its class is part of every session's configuration, see ``manifests/spark_pods.py``."""
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
 """Spark's own modes of EXPLAIN stay Spark's."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -82,7 +82,6 @@ def main(arguments: Sequence[str]) -> None:
 
 def use_catalog(spark: SparkSession, namespace: str) -> None:
     """Let tables be named as in the cluster; those of ``namespace`` need no more than their name."""
-    spark.conf.set(f"spark.sql.catalog.{CATALOG}", CATALOG_CLASS)
     spark.conf.set(f"spark.sql.catalog.{CATALOG}.namespace", namespace)
     spark.sql(f"USE {CATALOG}")
 
