@@ -84,6 +84,18 @@ def test_a_running_application_is_not_started_twice(cluster: ControlPlane, group
     assert "Spark application 'report' exists" in again.stderr and "--watch" in again.stderr
 
 
+def test_a_driver_that_is_refused_is_told(cluster: ControlPlane, grouped: str) -> None:
+    """The Job controller's event says why there is no pod; here it is a test that plays it."""
+    assert submit(cluster, grouped).returncode == 0
+    about = {key: stored(cluster, grouped)["metadata"][key] for key in ("name", "namespace", "uid")}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "one", "namespace": grouped},
+             "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", **about}, "type": "Warning",
+             "reason": "FailedCreate", "message": "violates PodSecurity"}  # fmt: skip
+    done = cluster.kubectl("create", "-n", grouped, "-f", "-", stdin=as_json(event))
+    assert done.returncode == 0, done.stderr
+    assert "is without a pod (violates PodSecurity)" in submit(cluster, grouped).stderr
+
+
 def test_an_application_that_has_ended_may_be_replaced(cluster: ControlPlane, grouped: str) -> None:
     """The Job controller's word counts."""
     assert submit(cluster, grouped).returncode == 0

@@ -99,9 +99,12 @@ def _last_before_termination(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def job_status(
-    job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], executors_wanted: int | None
+    job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], executors_wanted: int | None, refusal: str = ""
 ) -> ApplicationStatus:
-    """Of a Job whose pod is the driver. ``pods``: the driver and the executors of the application."""
+    """Of a Job whose pod is the driver.
+
+    ``pods``: the driver and the executors of the application; ``refusal``: why the Job's pod could not be made.
+    """
     driver = newest_pod(pods, "driver")
     status = next((pod.get("status") or {} for pod in pods if pod["metadata"]["name"] == driver), {})
     conditions = (job.get("status") or {}).get("conditions") or ()
@@ -113,6 +116,8 @@ def job_status(
         state = phase.capitalize()
     elif waiting:
         state = f"{state} ({waiting[0]})"
+    elif not driver and refusal:
+        state = f"without a pod ({refusal})"
     return ApplicationStatus(
         state=state,
         phase=phase,

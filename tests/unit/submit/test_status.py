@@ -116,3 +116,9 @@ def test_a_job_tells_how_it_goes(
     found = job_status({"status": {"conditions": conditions}}, [*pods, *executors], executors_wanted=2)
     assert (found.phase, found.state, found.error) == (phase, state, error)
     assert (found.driver_pod, found.executors_running) == ("report-x7k2p" if driver else None, 1)
+
+
+def test_a_job_without_a_pod_says_why() -> None:
+    """The Job controller tries again; what it was refused for is all that there is to see."""
+    found = job_status({}, [], executors_wanted=2, refusal="exceeded quota: pods")
+    assert (found.phase, found.state) == ("running", "without a pod (exceeded quota: pods)")
