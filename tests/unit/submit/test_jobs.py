@@ -145,7 +145,7 @@ def test_dynamic_allocation_of_apaches_base_stays() -> None:
 
 @pytest.mark.parametrize("made", [base(), apache_base()], ids=["Kubeflow", "Apache"])
 def test_image_and_account_are_overruled(made: dict[str, Any]) -> None:
-    """--image and --service-account, whoever's application it is: both pods run under the account."""
+    """--image and --service-account, for either operator: both pods run under the account."""
     set_pods(made, "mine", "etl")
     spec = prepare(table_application(ORDERS, sales_group(), made), sales_group()).application["spec"]
     conf = configuration(spec) if "driver" in spec else spec["sparkConf"]
