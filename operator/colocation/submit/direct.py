@@ -1,20 +1,22 @@
 """A prepared application as a Job of its own: what ``--direct`` creates. Pure.
 
-The Job's pod runs ``spark-submit --deploy-mode client``: it is the driver, made from the driver's pod template, and it
-makes the executors, which it owns. Their pod template travels in an annotation of the pod, which the pod mounts. So the
-Job is the only object: it is made at once or not at all, and everything goes with it. What Spark's submission would set
-on a driver's pod, memory above all, is set here.
+The Job's pod is the driver's as spark-on-k8s makes it, completed with the driver's pod template. It runs ``spark-submit
+--deploy-mode client`` and makes the executors, which it owns. Their pod template travels in an annotation of the pod,
+which the pod mounts. So the Job is the only object: it is made at once or not at all, and everything goes with it. What
+Spark's submission would set on a driver's pod, memory above all, is set here.
 """
 
 import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from kubernetes.client import ApiClient
 from pydantic import Field
+from spark_on_k8s.utils.app_manager import SparkAppManager
 
-from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER, SPARK_APPLICATION_LABEL, SPARK_ROLE_LABEL
+from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER, SPARK_APPLICATION_LABEL
 from ..model.base import Frozen
 from .apache import CONTAINER_NAMES
 from .direct_fields import check_fields, configuration, driver_template
@@ -31,6 +33,7 @@ MIN_OVERHEAD_MIB = 384
 OVERHEAD_FACTOR, OVERHEAD_FACTOR_NOT_JVM = 0.1, 0.4
 """Spark's: Python beside the JVM needs memory that the JVM does not know of."""
 
+PULL_POLICY = "spark.kubernetes.container.image.pullPolicy"
 SELECTOR_OF_DRIVER = "spark.kubernetes.driver.node.selector."
 
 TEMPLATE_FOLDER = "/etc/colocation"
@@ -237,11 +240,11 @@ def driver_job(submission: DirectSubmission) -> Json:
 
 
 def _driver_pod(submission: DirectSubmission) -> Json:
-    template, name = submission.driver_template, submission.name
+    template, frame = submission.driver_template, _frame(submission)
     metadata = {
         "labels": {
             **(template["metadata"].get("labels") or {}), **submission.labels,
-            SPARK_APPLICATION_LABEL: name, SPARK_ROLE_LABEL: "driver",
+            **frame["metadata"]["labels"], SPARK_APPLICATION_LABEL: submission.name,
         },
         "annotations": {
             **(template["metadata"].get("annotations") or {}),
@@ -254,26 +257,35 @@ def _driver_pod(submission: DirectSubmission) -> Json:
     volume = {"name": TEMPLATE_VOLUME, "downwardAPI": {"items": [field]}}
     spec = {
         **template["spec"],
-        "restartPolicy": "Never",
-        "serviceAccountName": submission.conf[DRIVER_ACCOUNT],
-        "containers": [_driver_container(submission, chosen), *others],
+        **{name: value for name, value in frame["spec"].items() if name != "containers"},
+        "containers": [_driver_container(frame["spec"]["containers"][0], chosen), *others],
         "volumes": [*(template["spec"].get("volumes") or []), volume],
     }
     return {"metadata": metadata, "spec": spec}
 
 
-def _driver_container(submission: DirectSubmission, chosen: Mapping[str, Any]) -> Json:
-    variables = [
-        {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-        for variable, path in ((BIND_ADDRESS, "status.podIP"), (POD_NAME, "metadata.name"))
-    ]
+def _frame(submission: DirectSubmission) -> Json:
+    """The driver's pod as spark-on-k8s makes it: labels that its commands find, account, image, arguments, address."""
+    pod = SparkAppManager.create_spark_pod_spec(
+        app_name=submission.name,
+        app_id=submission.name,
+        image=submission.image,
+        namespace=submission.namespace,
+        service_account=submission.conf[DRIVER_ACCOUNT],
+        args=["driver", *_spark_submit_arguments(submission)],
+        image_pull_policy=cast("Any", submission.conf.get(PULL_POLICY, "IfNotPresent")),
+    )
+    return cast("Json", ApiClient().sanitize_for_serialization(pod))
+
+
+def _driver_container(framed: Mapping[str, Any], chosen: Mapping[str, Any]) -> Json:
+    pod_name = {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     mount = {"name": TEMPLATE_VOLUME, "mountPath": TEMPLATE_FOLDER, "readOnly": True}
+    where = "the driver's pod template: env"
     return {
         **chosen,
-        "image": submission.image,
-        "imagePullPolicy": submission.conf.get("spark.kubernetes.container.image.pullPolicy", "IfNotPresent"),
-        "args": ["driver", *_spark_submit_arguments(submission)],
-        "env": merge_list(chosen.get("env"), variables, "name", "the driver's pod template: env"),
+        **{name: framed[name] for name in ("image", "imagePullPolicy", "args")},
+        "env": merge_list(chosen.get("env"), [*framed["env"], pod_name], "name", where),
         "volumeMounts": [*(chosen.get("volumeMounts") or []), mount],
     }
 

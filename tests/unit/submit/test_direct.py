@@ -77,13 +77,14 @@ def test_a_job_runs_once_and_goes_by_itself(application: dict[str, Any]) -> None
 
 @BOTH
 def test_driver_and_executors_are_found_by_label(application: dict[str, Any]) -> None:
-    """Spark labels its executors with the application's id, which is its name here."""
+    """Spark labels its executors with the application's id, which is its name here; spark-on-k8s' commands find it."""
     made = job(application)
     labels = {"colocation.dev/group": "sales", "spark-app-selector": "report"}
     assert made["metadata"]["labels"] == labels
     assert made["metadata"]["annotations"]["colocation.dev/decision"] == "colocate: true"
     pod = made["spec"]["template"]
-    assert pod["metadata"]["labels"] == {**labels, "spark-role": "driver"}
+    found_by_spark_on_k8s = {"spark-role": "driver", "spark-app-id": "report", "spark-app-name": "report"}
+    assert pod["metadata"]["labels"] == {**labels, **found_by_spark_on_k8s}
     assert configuration(pod)["spark.app.id"] == "report"
 
 
