@@ -1,6 +1,13 @@
-"""For all tests."""
+"""For all tests: who runs which of them when several run at once, hypothesis, logs.
+
+``scripts/test-unit`` runs them by ``--dist loadgroup``: a file's tests stay together, since they share what the file
+made; a simulated story stands alone; and files that share one Spark cluster follow each other, so that there are no
+more clusters than lanes. What waits most (API servers, operators) and what costs most (Spark) comes first, what is
+short fills the gaps at the end.
+"""
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -8,6 +15,30 @@ from hypothesis import settings
 # A busy machine is not a failure: what takes too long is ended by pytest's own time-out.
 settings.register_profile("colocation", deadline=None)
 settings.load_profile("colocation")
+
+HERE = Path(__file__).parent
+SPARK_LANES = 2
+"""Spark clusters at once, on two cores."""
+FIRST = ("spark", "integration", "faults", "property", "unit")
+"""Folders in the order of their turns; others come after them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the tests by folder, as collected within it, and say which stay together."""
+    lanes: dict[Path, int] = {}
+    for item in items:
+        folder = item.path.relative_to(HERE).parts[0]
+        if folder == "spark":
+            lane = lanes.setdefault(item.path, len(lanes) % SPARK_LANES)
+            item.add_marker(pytest.mark.xdist_group(f"spark-{lane}"))
+        elif folder != "simulation":
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(HERE))))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.path.relative_to(HERE).parts[0]
+    return FIRST.index(folder) if folder in FIRST else len(FIRST)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from demo import workload
-from demo.shell import kubectl, kubectl_json
+from demo.shell import kubectl, kubectl_json, run
 from demo.waiting import wait_until
 
 from . import agents
@@ -110,7 +110,7 @@ def test_a_bad_group_is_refused_at_admission(loaded: Loaded, spec: dict[str, obj
     """What one object alone says wrong never gets into the cluster."""
     group = {"apiVersion": "colocation.dev/v1alpha1", "kind": "ColocationGroup",
              "metadata": {"name": "bad", "namespace": workload.NAMESPACE}, "spec": spec}
-    kubectl("create", "-f", "-", stdin=json.dumps(group), allowed=(1,))
+    assert f"spec.{word}" in run(["kubectl", "create", "-f", "-"], stdin=json.dumps(group), allowed=(1,)).stderr
     assert "bad" not in kubectl("get", "cg", "-n", workload.NAMESPACE, "-o", "name")
 
 
