@@ -1,6 +1,6 @@
 """For all tests: who runs which of them when several run at once, hypothesis, logs.
 
-``scripts/test-unit`` runs them by ``--dist loadgroup``: a file's tests stay together, since they share what the file
+``scripts/test-unit`` runs three at once: a file's tests stay together, since they share what the file
 made; a simulated story stands alone; and files that share one Spark cluster follow each other, so that there are no
 more clusters than lanes. What waits most (API servers, operators) and what costs most (Spark) comes first, what is
 short fills the gaps at the end.
@@ -24,16 +24,32 @@ FIRST = ("spark", "integration", "faults", "property", "unit")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests by folder, as collected within it, and say which stay together."""
-    lanes: dict[Path, int] = {}
-    for item in items:
-        folder = item.path.relative_to(HERE).parts[0]
-        if folder == "spark":
-            lane = lanes.setdefault(item.path, len(lanes) % SPARK_LANES)
-            item.add_marker(pytest.mark.xdist_group(f"spark-{lane}"))
-        elif folder != "simulation":
-            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(HERE))))
+    """Order the tests by folder, as collected within it."""
     items.sort(key=_turn)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep together what ``stays_with`` gives the same word."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return stays_with(nodeid)
+
+    return Scheduling(config, log)
+
+
+def stays_with(nodeid: str) -> str:
+    """A word for all tests that one worker runs, in their order: the file, its lane, or the test alone."""
+    path = nodeid.split("::")[0]
+    folder = Path(path).parts[1]
+    if folder == "simulation":
+        return nodeid
+    if folder == "spark":
+        files = sorted(file.name for file in (HERE / folder).glob("test_*.py"))
+        return f"spark-{files.index(Path(path).name) % SPARK_LANES}"
+    return path
 
 
 def _turn(item: pytest.Item) -> int:
