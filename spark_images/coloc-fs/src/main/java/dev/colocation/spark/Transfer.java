@@ -13,8 +13,8 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
 /**
- * Whether the bytes of a request or its answer still move: transfers of any length are cut off only when they stand still. It owns the
- * local files that are read or written meanwhile.
+ * Whether the bytes of a request or its answer still move: transfers of any length are cut off only when they stand still.
+ * It owns the local files that are read or written meanwhile.
  */
 final class Transfer implements AutoCloseable {
   private final List<Closeable> owned = new CopyOnWriteArrayList<>();
