@@ -62,8 +62,8 @@ def lake(loaded: Loaded) -> Iterator[Loaded]:
 def test_an_older_snapshot_and_a_table_in_no_group(visits: Loaded) -> None:
     """The first snapshot's rows are joined, with a shuffle, and the verdict says why."""
     rows = visits.oracle.row_count("orders")
-    statement = f"SELECT count(*) FROM orders JOIN {ALONE} ON o_orderkey = v_orderkey"
-    older = query(statement, "-n", workload.NAMESPACE, "--snapshot", f"{ALONE}=1", *NO_BROADCAST)
+    statement = f"SELECT count(*) FROM orders JOIN {ALONE} VERSION AS OF 1 ON o_orderkey = v_orderkey"
+    older = query(statement, "-n", workload.NAMESPACE, *NO_BROADCAST)
     assert older["rows"] == [[rows]]
     assert status(ALONE, workload.NAMESPACE)["snapshot"]["rows"] == 2 * rows
     [join] = older["joins"]

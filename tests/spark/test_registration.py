@@ -15,7 +15,6 @@ from colocation.model.table import Column, TableSnapshot
 from colocation.spark import count_exchanges, explain, explain_json, load, read_snapshot, refresh, register
 from colocation.spark.agents import NoAgentAnswers
 from colocation.spark.catalog import GroupObject
-from colocation.spark.jobs.namespaces import with_named_namespaces
 from tests.spark.conftest import BUCKETS, add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -181,30 +180,6 @@ def test_statements_are_explained_without_running(session: SparkSession) -> None
     insert = "INSERT INTO shop.copy SELECT a.k FROM shop.orders a JOIN shop.lines b ON a.k = b.k"
     assert [join["colocate"] for join in explain_json(insert, session)["joins"]] == [True]
     assert count(session, "copy") == 0
-
-
-def test_a_statement_names_tables_of_other_namespaces(session: SparkSession) -> None:
-    """Their namespaces are registered, each once; a table that is missing there too, or anywhere else, is an error."""
-    asked: list[str] = []
-
-    def register_other(namespace: str) -> None:
-        asked.append(namespace)
-        session.sql("CREATE DATABASE IF NOT EXISTS my_accounts")
-        session.sql("CREATE OR REPLACE VIEW my_accounts.customers AS SELECT * FROM shop.lines")
-
-    def rows(statement: str) -> int:
-        return int(with_named_namespaces(lambda: session.sql(statement).collect()[0][0], register_other))
-
-    join = "WITH b AS (SELECT * FROM my_accounts.customers) SELECT count(*) FROM shop.orders a JOIN b ON a.k = b.k"
-    try:
-        assert (rows(join), asked) == (120, ["my-accounts"])
-        for table, named in (("my_accounts.nothing", ["my-accounts"]), ("nothing", []), ("a.b.c", [])):
-            asked.clear()
-            with pytest.raises(PySparkException, match=r"TABLE_OR_VIEW_NOT_FOUND|REQUIRES_SINGLE_PART_NAMESPACE"):
-                rows(f"SELECT count(*) FROM {table}")
-            assert asked == named
-    finally:
-        session.sql("DROP DATABASE IF EXISTS my_accounts CASCADE")
 
 
 def test_cached_rows(session: SparkSession) -> None:
