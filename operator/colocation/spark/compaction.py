@@ -1,7 +1,7 @@
 """compact: many small files of a bucket and partition become one, sorted; the rows stay as they are.
 
-Only files that are crowded are read and written anew. They are read under a manifest of their own, which names nothing
-else, by the same file system as any query: each task finds its bucket on local disk.
+Only files that are crowded are read and written anew. They are read under the committed manifest, which every executor
+finds on its node or at an agent, by the same file system as any query: each task finds its bucket on local disk.
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.model.table_manifest import DATA_DIRECTORY, DataFile, TableManifest, encode_manifest
 
 from .catalog import Catalog, KubernetesCatalog
 from .changes import Partition, Rewrite, in_partitions, partition_key
@@ -34,6 +34,8 @@ class RowsDiffer(Exception):
 
 
 LOG = logging.getLogger(__name__)
+TAKES_NAMES_AS_THEY_ARE = "__globPaths__"
+"""Spark's own option: names of partitions may hold ``*`` and ``{``."""
 MAX_FAILURE_CHARACTERS = 500
 """Of an error of Spark, whose message holds Java's stack."""
 
@@ -94,7 +96,9 @@ def compact(
     manifest = transaction.committed_manifest()
     if manifest is None:
         return CompactionResult(0, 0, 0, 0, 0, snapshot_id=0, replicas_missing=0)
-    return _compact(spark, transaction, manifest, crowded_files(manifest, 1, chosen))
+    snapshot = transaction.table.status.snapshot
+    sha256 = snapshot.manifest_sha256 if snapshot else ""
+    return _compact(spark, transaction, manifest, sha256, crowded_files(manifest, 1, chosen))
 
 
 def compact_after_load(
@@ -116,7 +120,7 @@ def compact_after_load(
         if not crowded:
             return None, ""
         again = Transaction.begin(load.catalog, load.settings, table.namespace, table.name, load.wait_seconds)
-        return _compact(spark, again, manifest, crowded), ""
+        return _compact(spark, again, manifest, encode_manifest(manifest)[0], crowded), ""
     except Exception as error:  # the load is committed: no error at all may make it look failed
         LOG.warning("the load of %s.%s is committed; not compacted", table.namespace, table.name, exc_info=True)
         return None, _failure(error)
@@ -147,11 +151,11 @@ def crowded_files(
 
 
 def _compact(
-    spark: "SparkSession", transaction: Transaction, manifest: TableManifest, crowded: Sequence[DataFile]
+    spark: "SparkSession", transaction: Transaction, manifest: TableManifest, sha256: str, crowded: Sequence[DataFile]
 ) -> CompactionResult:
     if not crowded:
         return CompactionResult(0, 0, 0, 0, 0, snapshot_id=manifest.snapshot_id, replicas_missing=0)
-    rows = _rows(spark.newSession(), transaction, manifest, crowded)
+    rows = _rows(spark.newSession(), transaction, sha256, crowded)
     sent = write_and_send(rows, transaction.table, transaction.destination)
     new = tuple(one.file for one in sent)
     refuse_other_rows(crowded, new)
@@ -160,23 +164,27 @@ def _compact(
 
 
 def _rows(
-    session: "SparkSession", transaction: Transaction, manifest: TableManifest, files: Sequence[DataFile]
+    session: "SparkSession", transaction: Transaction, sha256: str, files: Sequence[DataFile]
 ) -> "DataFrame":
-    """The rows of these files, columns under their stored names, partition values as the text that they are.
+    """The rows of these files of a committed manifest, columns under their stored names, partition values as the text
+    that they are.
 
     ``session`` is one of its own: the user's settings and tables are neither used nor changed.
     """
     table = transaction.table
-    sha256, stored = encode_manifest(manifest.model_copy(update={"files": tuple(files)}))
     file_system = FileSystemSession(session, transaction.settings)
     file_system.tell_group(table.namespace, table.group, transaction.target.group, transaction.target.agents)
-    location = file_system.open_table(table, table.group, stored, sha256)
+    file_system.name_group(table, table.group)
+    location = file_system.location(table, sha256)
     partitions = table.spec.partition_columns
     schema = ", ".join(
         f"{quote(column.stored_name)} {'string' if column.stored_name in partitions else spark_type(column.type)}"
         for column in table.spec.columns
     )
-    return session.read.schema(schema).parquet(location)
+    # The driver lists each path from the manifest; as tasks, Spark would lose the files' places.
+    session.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", str(len(files)))
+    reader = session.read.schema(schema).option("basePath", location).option(TAKES_NAMES_AS_THEY_ARE, "false")
+    return reader.parquet(*(f"{location}/{file.path.removeprefix(f'{DATA_DIRECTORY}/')}" for file in files))
 
 
 def refuse_other_rows(before: Sequence[DataFile], after: Sequence[DataFile]) -> None:
