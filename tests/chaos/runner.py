@@ -84,6 +84,7 @@ class Runner:
 
     def _play(self) -> None:
         scene.open_scene(self._values)
+        self._watch.begin()
         self._session.revive(self._stop)
         self._work.set_the_scene()
         self._began_at = time.monotonic()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from demo import cluster
@@ -23,6 +24,11 @@ class Watch:
 
     def __init__(self, history: History, disks: Disks, work: Work) -> None:
         self._history, self._disks, self._work = history, disks, work
+        self._older: set[str] = set()
+
+    def begin(self) -> None:
+        """What is there before the run is not its own: folders of an earlier one, whose namespace was deleted."""
+        self._older = {path.name for node in node_disks.nodes() for path in folders(node)}
 
     def run(self, stop: threading.Event) -> None:
         """Until ``stop``."""
@@ -102,6 +108,11 @@ class Watch:
     def _unknown_folders(self, node: str, groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
         """Folders of tables that are not there: they belong into the recycle bin."""
         known = {self._disks.folder(node, table) for table in tables}
-        folder = node_disks.data_root(node) / scene.NAMESPACE
-        there = sorted(folder.iterdir()) if folder.is_dir() else []
-        return [f"{node}: {path.name} of no table" for path in there if path.is_dir() and path not in known]
+        unknown = [path.name for path in folders(node) if path not in known and path.name not in self._older]
+        return [f"{node}: {name} of no table" for name in unknown]
+
+
+def folders(node: str) -> list[Path]:
+    """The folders of tables on a node."""
+    folder = node_disks.data_root(node) / scene.NAMESPACE
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
