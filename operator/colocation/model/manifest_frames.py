@@ -66,7 +66,7 @@ def compressed(text: bytes) -> bytes:
 
 
 def join_frames(header: dict[str, object], buckets: Sequence[tuple[int, int, bytes]]) -> bytes:
-    """A manifest of format 2: its header without ``frames``, and of each bucket its number, number of files and JSON."""
+    """A manifest of format 2: its header without ``frames``, and each bucket's number, number of files and JSON."""
     stored = [compressed(text) for _, _, text in buckets]
     frames = tuple(
         Frame(bucket=bucket, files=files, bytes=len(frame), sha256=hashlib.sha256(frame).hexdigest())

@@ -18,7 +18,7 @@ from .commit import Committed
 from .configuration import SessionSettings
 from .file_system import FileSystemSession
 from .partition_path import PartitionValue, chosen_partitions
-from .table_statement import quote, spark_type
+from .table_statement import OPTIONS, quote, spark_type
 from .transaction import Transaction
 from .writing import write_and_send
 
@@ -176,7 +176,7 @@ def _rows(
         f"{quote(column.stored_name)} {'string' if column.stored_name in partitions else spark_type(column.type)}"
         for column in table.spec.columns
     )
-    return session.read.schema(schema).parquet(location)
+    return session.read.options(**OPTIONS).schema(schema).parquet(location)
 
 
 def refuse_other_rows(before: Sequence[DataFile], after: Sequence[DataFile]) -> None:

@@ -18,7 +18,6 @@ DRIVER_ACCOUNT = "spark.kubernetes.authenticate.driver.serviceAccountName"
 EXECUTOR_ACCOUNT = "spark.kubernetes.authenticate.executor.serviceAccountName"
 
 KEPT_WHEN_GIVEN = (
-    "spark.sql.files.openCostInBytes",
     "spark.locality.wait.node",
     "spark.scheduler.minRegisteredResourcesRatio",
 )
