@@ -196,9 +196,8 @@ RECIPE = {
     "spark.hadoop.fs.coloc.impl": "dev.colocation.spark.ColocFileSystem",
     # Executors come and go, snapshots change: an instance is cheap, a stale one wrong.
     "spark.hadoop.fs.coloc.impl.disable.cache": "true",
-    # The file system lists from the manifest; Spark's own parallel listing would run as tasks and lose the locations. Of
-    # the whole application, because Spark lists registered tables by the session's word; it names our scheme only, beside
-    # Spark's default, s3a.
+    # The file system lists from the manifest; Spark's own parallel listing would run as tasks and lose the locations.
+    # Spark asks the session when it lists a registered table. It names our scheme only, beside Spark's default, s3a.
     "spark.sql.sources.useListFilesFileSystemList": "coloc,s3a",
     # Else a join on (bucket key, partition column) shuffles. Spark asks once per join, whichever tables are in it; the
     # other joins that it changes are those whose two sides lie by some of their keys already.
@@ -208,14 +207,14 @@ RECIPE = {
     "spark.locality.wait.node": "10s",
     # The first query is planned when all executors are there (or after 30 s), so that each bucket has one beside it.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    # Because of that time, which is for all tasks: reduce tasks would wait as long for the node with most of their input,
-    # which gains them little.
+    # Because of that time, which is for all tasks: reduce tasks would wait as long for the node with most of their
+    # input, which gains them little.
     "spark.shuffle.reduceLocality.enabled": "false",
 }
 """What makes bucketed joins over ``coloc://`` local and free of shuffles, whoever starts the session.
 
 Only what Spark asks of the application as a whole. What concerns scans of our tables is with the tables: one file per
-task (the extensions' ``FilePerTask``), checksums of pages (``table_statement.OPTIONS``, options of the catalog's relation),
+task (the extensions' ``FilePerTask``), checksums of pages (``table_statement.OPTIONS``, the catalog's relation), and
 partitions that are not kept in the session catalog (``SessionCatalog.replace``).
 """
 

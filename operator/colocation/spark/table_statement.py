@@ -10,8 +10,8 @@ SESSION_CATALOG = "spark_catalog"
 """Named in every statement: another catalog may be the session's default one."""
 SCHEME = "coloc://"
 OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
-"""Of every scan of ours. Loads write a CRC per page: a disk that returns wrong bytes fails the task, which is repeated with
-another replica, instead of changing the answer."""
+"""Of every scan of ours. Loads write a CRC per page: a disk that returns wrong bytes fails the task, which is repeated
+with another replica, instead of changing the answer."""
 MARK = "colocation.dev/table"
 """Table property of what registration makes: ``<namespace>/<directory>`` of the ColocatedTable."""
 STORED_SUFFIX = "__stored"
