@@ -32,7 +32,7 @@ import org.apache.hadoop.util.Progressable;
  */
 public final class ColocFileSystem extends FileSystem {
   private static final long BLOCK_BYTES = 128L << 20;
-  private static final short READ_ONLY = 0444;
+  private static final FsPermission READ_ONLY = new FsPermission((short) 0444);
 
   private URI uri;
   private Settings settings;
@@ -180,7 +180,7 @@ public final class ColocFileSystem extends FileSystem {
   private static ColocFileStatus located(
       ColocPath location, String relative, Manifest.File file, Settings.Group group) {
     FileStatus status = new FileStatus(
-        file.bytes(), false, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, location.resolve(relative));
+        file.bytes(), false, 1, BLOCK_BYTES, 0, 0, READ_ONLY, null, null, location.resolve(relative));
     return new ColocFileStatus(status, group, file.bucket());
   }
 
@@ -189,7 +189,7 @@ public final class ColocFileSystem extends FileSystem {
   }
 
   private FileStatus folder(Path path) {
-    return new FileStatus(0, true, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, makeQualified(path));
+    return new FileStatus(0, true, 1, BLOCK_BYTES, 0, 0, READ_ONLY, null, null, makeQualified(path));
   }
 
   private static String prefix(ColocPath location) {
