@@ -169,7 +169,7 @@ async def test_event_is_counted_up(writer: Writer) -> None:
 async def test_config_map_goes_with_its_group(writer: Writer) -> None:
     """Written again it is the same; its owner is the group, so Kubernetes deletes it with the group."""
     identity = await writer.create(GROUPS, group())
-    placement = SparkPlacement(namespace=writer.namespace, group="sales", nodes=("node-1",))
+    placement = SparkPlacement(namespace=writer.namespace, group="sales", has_map=True)
     content = SparkConfigMap(placement=placement, agent_urls={"node-1": URL}, ca_certificate="PEM")
     owners = (Owner(GROUP_KIND, identity.name, identity.uid),)
     await writer.perform(WriteConfigMap(identity, content, owners))

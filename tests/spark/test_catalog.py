@@ -91,7 +91,7 @@ def test_a_group_that_is_not_stable(session: SparkSession, tables: ClusterTables
     [join] = explain_json(JOIN, session)["joins"]
     assert (join["colocate"], join["reason"]) == (False, "Session disabled")
     session.conf.set("spark.colocation.whenUnstable", "maybe")
-    with pytest.raises(AnalysisException, match=r"whenUnstable='maybe'; allowed: shuffle, colocated"):
+    with pytest.raises(AnalysisException, match=r"whenUnstable='maybe'; allowed: live, shuffle, colocated"):
         session.table(f"{SHOP}.orders")
 
 

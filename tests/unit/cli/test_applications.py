@@ -71,14 +71,14 @@ def test_submit_degrades_with_the_operators_reason(run: Run, cluster: FakeCluste
     done = run("submit", "-f", "-", stdin=manifest())
     reason = "group is not stable: NodeNotReady: node-2 is not ready"
     assert done.stdout.splitlines()[0] == f"colocate: false, reason: {reason}"
-    assert created.objects["report"]["spec"]["sparkConf"]["spark.colocation.degradeReason"] == reason
+    assert "spark.colocation.degradeReason" not in created.objects["report"]["spec"]["sparkConf"]
 
 
 def test_submit_for_programs(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """-o json prints one document: decision, application, state, result."""
     kubeflow(result={"answer": 42})
     assert json.loads(run("submit", "-f", "-", "-o", "json", stdin=manifest()).stdout) == {
-        "decision": {"colocated": True, "reason": ""}, "application": "report", "state": "COMPLETED",
+        "decision": {"colocated": True, "reason": "", "note": ""}, "application": "report", "state": "COMPLETED",
         "result": {"answer": 42},
     }  # fmt: skip
 
