@@ -57,7 +57,8 @@ class SparkPlacement(Frozen):
     """A group as Spark's pods see it.
 
     ``namespace`` is where the pods run; ``group_namespace`` is the group's own when that is another one. ``has_map``:
-    False = no map yet, so that executors may start anywhere. ``spark_image`` is the installation's default image for Spark, or None.
+    False = no map yet, so that executors may start anywhere. ``spark_image`` is the installation's default image for
+    Spark, or None.
     """
 
     namespace: str

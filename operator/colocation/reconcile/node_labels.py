@@ -1,8 +1,8 @@
 """Decides about the labels by which Spark's executors find the nodes of a group (``names.node_label``).
 
-They are on exactly the nodes of the group's map, and on those to which its buckets move. Who else changes them is
-corrected; a label of a group that is gone goes, whenever it was left behind. What is not decided about in a pass, as its
-status cannot be understood, keeps its labels.
+They are on exactly the nodes of the group's map, and on those to which its buckets move. What somebody else changes is
+changed back; a label of a group that is gone goes, whenever it was left behind. A group that is not decided about in a
+pass, as its status cannot be understood, keeps its labels.
 
 Safety invariant: an action changes labels with our prefix only, and is one for each node that differs.
 """

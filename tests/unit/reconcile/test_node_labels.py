@@ -1,4 +1,4 @@
-"""The labels by which Spark's executors find a group's nodes: on exactly those of its map, whatever was there before."""
+"""The labels by which Spark's executors find a group's nodes: on exactly those of its map, whatever was before."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colocation.manifests.clone_job import clone_job_name
 from colocation.model.names import NODE_LABEL_PREFIX, node_label
 from colocation.reconcile import decide as deciding
 from colocation.reconcile.actions import LabelNode
@@ -14,7 +15,7 @@ from colocation.reconcile.node_labels import label_actions
 from colocation.state.observation import Observation, ObservedNode
 from colocation.state.parse import parse_node
 
-from ..state.objects import clone_job, node
+from ..state.objects import GROUP_UID, clone_job, node
 from .scenes import NODES, actions_of, decided, quiet_observation
 
 SALES = node_label("shop", "sales")
@@ -69,7 +70,9 @@ def test_labels_follow_the_map(nodes: tuple[ObservedNode, ...], expected: dict[s
 
 def test_a_node_to_which_a_bucket_moves_has_the_label() -> None:
     """Executors that start now will find the bucket there."""
-    arriving = replace(clone_job(), target="node-4")
+    job = clone_job()
+    identity = replace(job.identity, name=clone_job_name(GROUP_UID, 0, "node-4"))
+    arriving = replace(job, target="node-4", identity=identity)
     observation = replace(scene(labelled("node-4")), clone_jobs=(arriving,))
     [action] = actions_of(decided(observation), LabelNode)
     assert (action.node, dict(action.labels)) == ("node-4", {SALES: "true"})
