@@ -2,8 +2,8 @@
 
 Every workload runs in every variant, in turn, in one Spark application, with the nodes' links unshaped and shaped; the
 first two rounds warm up. Then a node is killed, and ``colocated`` and ``shuffle`` run again (``…_one_node_down``):
-while every bucket has a live replica, both read the same replicas. Writes ``build/bench/join.json`` (a list of rows), ``join.png``, and ``join-load.json``: what
-the loads took beside Spark's own bucketed write of the same rows.
+while every bucket has a live replica, both read the same replicas. Writes ``build/bench/join.json`` (a list of rows),
+``join.png``, and ``join-load.json``: what the loads took beside Spark's own bucketed write of the same rows.
 
 - ``seconds_median``: from the statement's text to its answer in the driver.
 - ``shuffle_bytes``: written by shuffles, from Spark's status store.

@@ -1,5 +1,5 @@
-"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY``, ``program.py measure REPETITIONS`` or, while
-a node is away, ``program.py measure-one-node-down REPETITIONS``.
+"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY``, ``program.py measure REPETITIONS`` or,
+while a node is away, ``program.py measure-one-node-down REPETITIONS``.
 
 Runs in the driver's pod, submitted with ``colocation submit``. Results go to ``/bench``, a directory that pods share.
 """

@@ -252,7 +252,7 @@ def _has_excuse(group: JsonObject) -> bool:
     conditions = {one["type"]: one for one in group.get("status", {}).get("conditions", ())}
     stable, stalled = conditions.get(ConditionType.STABLE), conditions.get(ConditionType.STALLED)
     if stable is not None and stable["reason"] in ("MarkedUnstable", "InvalidSpec"):
-        return True
+        return "; also " not in stable["message"]
     return stalled is not None and stalled["status"] == "True" and stalled["reason"] == "InvalidBucketSequence"
 
 
