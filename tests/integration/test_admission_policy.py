@@ -159,16 +159,18 @@ def status_of(plane: ControlPlane, what: str) -> JsonObject:
 def test_every_field_is_somebodys() -> None:
     """A field that the model gains has to be given to the loaders or to the operator."""
     fields = {field.alias or name for name, field in ColocatedTableStatus.model_fields.items()}
-    assert fields == {*OPERATORS_WORDS, "snapshot", "history"} == {*FORGED, "snapshot", "history"}
+    loaders = {"snapshot", "history", "commits"}
+    assert fields == OPERATORS_WORDS.keys() | loaders == FORGED.keys() | loaders
 
 
 def test_loaders_commit(plane: ControlPlane) -> None:
-    """The snapshot and what it replaced, whatever else the status holds."""
-    assert patch(plane, LOADER, "ct/orders", {"snapshot": SNAPSHOT, "history": []}) == ""
+    """The snapshot, what it replaced and the commit's key, whatever else the status holds."""
+    key = {"writer": "stream", "version": 7, "snapshotId": 1}
+    assert patch(plane, LOADER, "ct/orders", {"snapshot": SNAPSHOT, "history": [], "commits": [key]}) == ""
     after = {**SNAPSHOT, "id": 2}
     assert patch(plane, LOADER, "ct/orders", {"snapshot": after, "history": [SNAPSHOT]}) == ""
     found = status_of(plane, "ct/orders")
-    assert found["snapshot"]["id"] == 2
+    assert (found["snapshot"]["id"], found["commits"]) == (2, [key])
     assert {field: found[field] for field in OPERATORS_WORDS} == OPERATORS_WORDS
 
 
@@ -178,9 +180,8 @@ def test_loaders_change_nothing_else(plane: ControlPlane, field: str, is_removed
     """Alone or beside a commit; the message says what is allowed."""
     before = status_of(plane, "ct/orders")
     objection = patch(plane, LOADER, "ct/orders", {field: None if is_removed else FORGED[field], "snapshot": SNAPSHOT})
-    assert (
-        f"status.{field} is written by the operator; you may change status.snapshot and status.history only"
-    ) in objection
+    allowed = "you may change status.snapshot, status.history and status.commits only"
+    assert f"status.{field} is written by the operator; {allowed}" in objection
     assert status_of(plane, "ct/orders") == before
 
 
