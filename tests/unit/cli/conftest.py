@@ -84,7 +84,7 @@ def group_object(name: str = "sales", **status: Any) -> dict[str, Any]:
     """A ColocationGroup of two buckets, stable unless ``status`` says otherwise."""
     return {
         "metadata": {"name": name, "namespace": "shop", "uid": f"uid-of-{name}"},
-        "spec": {"bucketKey": ["bigint"], "buckets": 8, "replicas": 2},
+        "spec": {"bucketKey": ["bigint"], "buckets": 2, "replicas": 2},
         "status": {
             "stable": True,
             "reason": "AllReplicasComplete",
