@@ -18,7 +18,7 @@ from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, ClusterTables
 from tests.spark.conftest import MAP
 from tests.spark.loopback import LoopbackAgents
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
 
 NAMESPACE = "made"
 ORDERS = f"{CATALOG}.{NAMESPACE}.orders"

@@ -148,6 +148,11 @@ class GroupObject:
     spec: ColocationGroupSpec
     status: ColocationGroupStatus
 
+    @property
+    def full_name(self) -> str:
+        """``<namespace>/<name>``."""
+        return f"{self.namespace}/{self.name}"
+
     def refusal(self, namespace: str) -> str:
         """Why tables of a namespace may not be in it, whatever their status says; empty when they may."""
         return namespace_refusal((self.namespace, self.name), self.spec.allowed_namespaces, namespace)
@@ -192,6 +197,8 @@ class Catalog(Protocol):
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         """Set ``status.snapshot`` and ``status.history`` if the table is still as it was read.
+
+        ``status.commits`` stays as it is, but for what of it cannot be understood.
 
         Raises:
             WriteConflict: it is not, and nothing was changed.
@@ -240,13 +247,13 @@ class KubernetesCatalog:
         return AgentAddresses(json.loads(data.get(AGENTS_KEY, "{}")), self._operator_life.freshness(data))
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
-        body = {
-            "metadata": {"resourceVersion": table.resource_version, "uid": table.uid},
-            "status": {
-                "snapshot": snapshot.to_json_dict(),
-                "history": [replaced.to_json_dict() for replaced in history],
-            },
+        status = {
+            "snapshot": snapshot.to_json_dict(),
+            "history": [replaced.to_json_dict() for replaced in history],
         }
+        if table.status_error:
+            status["commits"] = [known.to_json_dict() for known in table.status.commits]
+        body = {"metadata": {"resourceVersion": table.resource_version, "uid": table.uid}, "status": status}
         self._call(
             f"ColocatedTable {table.namespace}/{table.name}",
             self._objects.patch_namespaced_custom_object_status,

@@ -15,7 +15,7 @@ from colocation.model.clone import CloneSpec
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.members import RecycledTable
 from colocation.model.names import DATA_CLAIM, config_map_of, data_path, data_volume_name, group_key
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, RecordedCommit, TableSnapshot
 from colocation.reconcile.actions import (
     Action,
     CollectGarbage,
@@ -28,6 +28,7 @@ from colocation.reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    LabelNode,
     MarkGroupUnstable,
     PostEvent,
     RecycleTable,
@@ -159,7 +160,8 @@ class FakeCluster:
     def replace_history(self, name: str, snapshot: TableSnapshot, history: tuple[TableSnapshot, ...]) -> None:
         """As a loader's commits leave it."""
         table = self.tables["shop", name]
-        status = table.status.model_copy(update={"snapshot": snapshot, "history": history})
+        commits = (RecordedCommit(writer="stream", version=7, snapshot_id=snapshot.id),)
+        status = table.status.model_copy(update={"snapshot": snapshot, "history": history, "commits": commits})
         self.tables["shop", name] = replace(table, status=status, identity=self._touched(table.identity))
 
     def drop_table(self, name: str, seen: bool = True) -> None:
@@ -276,8 +278,16 @@ class FakeCluster:
                 self.config_maps[namespace, config_map_of(namespace, (group.namespace, group.name))] = content
             case CreateDataClaim() | CreateDataVolume() | DeleteDataClaim() | DeleteDataVolume():
                 self._write_files(action)
+            case LabelNode(node, _, labels):
+                self._label(node, labels)
             case CollectGarbage() | PostEvent():
                 pass
+
+    def _label(self, node: str, labels: Mapping[str, str | None]) -> None:
+        found = self.nodes[node]
+        merged = {**found.group_labels, **labels}
+        kept = {label: value for label, value in merged.items() if value is not None}
+        self.nodes[node] = replace(found, group_labels=kept)
 
     def _write_files(
         self, action: CreateDataClaim | CreateDataVolume | DeleteDataClaim | DeleteDataVolume

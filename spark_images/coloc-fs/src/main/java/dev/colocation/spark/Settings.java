@@ -24,6 +24,8 @@ public final class Settings {
   public static final String AUTHORITY_FILE = "fs.coloc.ca.file";
   static final String MANIFEST_DIRECTORY = "fs.coloc.manifest.directory";
   static final String REQUEST_TIMEOUT = "fs.coloc.request.timeout.seconds";
+  public static final String DEFAULT_TOKEN_FILE = "/var/run/secrets/colocation.dev/token";
+  public static final String DEFAULT_AUTHORITY_FILE = "/var/run/secrets/colocation.dev/ca.crt";
   public static final String READ_DEADLINE = "fs.coloc.read.deadline.seconds";
   static final String NODE = "fs.coloc.node";
   public static final String TABLE_PREFIX = "fs.coloc.table.";
@@ -78,11 +80,11 @@ public final class Settings {
   }
 
   Path tokenFile() {
-    return Path.of(configuration.getTrimmed(TOKEN_FILE, "/var/run/secrets/colocation.dev/token"));
+    return Path.of(configuration.getTrimmed(TOKEN_FILE, DEFAULT_TOKEN_FILE));
   }
 
   Path authorityFile() {
-    return Path.of(configuration.getTrimmed(AUTHORITY_FILE, "/var/run/secrets/colocation.dev/ca.crt"));
+    return Path.of(configuration.getTrimmed(AUTHORITY_FILE, DEFAULT_AUTHORITY_FILE));
   }
 
   /** The node of this JVM; empty when nobody says it, as on drivers. */

@@ -15,7 +15,7 @@ import java.util.TreeMap;
  * @param reason empty when there is none
  * @param buckets the map: the nodes of each bucket; index = bucket; empty when there is none yet
  */
-record GroupObject(
+public record GroupObject(
     Names.GroupKey key,
     List<String> bucketKey,
     int bucketCount,
@@ -28,14 +28,14 @@ record GroupObject(
     List<List<String>> buckets) {
 
   /** One of the first buckets that are not stable; {@code replicas}: node to state. */
-  record UnstableBucket(int bucket, String reason, String message, Map<String, String> replicas) {}
+  public record UnstableBucket(int bucket, String reason, String message, Map<String, String> replicas) {}
 
   /**
    * Reads an object of the API server.
    *
    * @throws ColocationException (unchecked) when its spec or status cannot be understood
    */
-  static GroupObject parse(JsonNode object) {
+  public static GroupObject parse(JsonNode object) {
     JsonNode metadata = object.path("metadata");
     Names.GroupKey key = new Names.GroupKey(metadata.path("namespace").asText(), metadata.path("name").asText());
     JsonNode spec = object.path("spec");
@@ -67,11 +67,11 @@ record GroupObject(
     }
   }
 
-  static boolean isAbsent(JsonNode node) {
+  public static boolean isAbsent(JsonNode node) {
     return node.isMissingNode() || node.isNull();
   }
 
-  static List<String> texts(JsonNode array) {
+  public static List<String> texts(JsonNode array) {
     List<String> found = new ArrayList<>();
     array.forEach(item -> found.add(item.asText()));
     return List.copyOf(found);
@@ -89,7 +89,7 @@ record GroupObject(
   }
 
   /** Why tables of a namespace may not be in it, whatever their status says; empty when they may. */
-  String refusal(String namespace) {
+  public String refusal(String namespace) {
     if (key.namespace().equals(namespace) || allowedNamespaces.contains("*") || allowedNamespaces.contains(namespace)) {
       return "";
     }

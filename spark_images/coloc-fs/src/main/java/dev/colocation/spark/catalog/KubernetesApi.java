@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.fabric8.kubernetes.client.Config;
 import io.fabric8.kubernetes.client.KubernetesClient;
 import io.fabric8.kubernetes.client.KubernetesClientBuilder;
+import io.fabric8.kubernetes.client.RequestConfig;
 import io.fabric8.kubernetes.client.http.HttpClient;
 import io.fabric8.kubernetes.client.http.HttpRequest;
 import io.fabric8.kubernetes.client.http.HttpResponse;
@@ -30,12 +31,15 @@ import java.util.concurrent.TimeoutException;
  * The API server, by the client that Spark brings along: its configuration, credentials and retries are the client's, the
  * objects are JSON. One per configuration in a JVM, so that all sessions share connections.
  */
-final class KubernetesApi {
-  static final String TABLES = "colocatedtables";
-  static final String GROUPS = "colocationgroups";
+public final class KubernetesApi implements ClusterApi {
+  public static final String TABLES = "colocatedtables";
+  public static final String GROUPS = "colocationgroups";
   static final String OWN_API = "/apis/colocation.dev/v1alpha1";
+  /** In the place of a status: no answer came, so it is not known whether the request was carried out. */
+  public static final int NO_ANSWER = 0;
 
   private static final int REQUEST_SECONDS = 30;
+  private static final String TOO_LATE = "no answer within " + REQUEST_SECONDS + " s";
   private static final int RETRIES = 4;
   private static final int PAGE_OBJECTS = 500;
   private static final String METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -48,26 +52,31 @@ final class KubernetesApi {
    * @param kubeconfig a file; empty = the pod's own account, or the kubeconfig that kubectl would take
    * @param context of the kubeconfig; empty = its current one
    */
-  record Access(String kubeconfig, String context) {}
+  public record Access(String kubeconfig, String context) {}
 
   /** An answer of any status; {@code body} is a Status object unless the request succeeded. */
-  record Answer(int status, JsonNode body, Optional<Instant> serverTime) {
-    boolean isSuccess() {
+  public record Answer(int status, JsonNode body, Optional<Instant> serverTime) {
+    public boolean isSuccess() {
       return status >= HttpURLConnection.HTTP_OK && status < HttpURLConnection.HTTP_MULT_CHOICE;
     }
   }
 
   private final HttpClient client;
+  private final HttpClient clientWithoutRetries;
   private final String server;
   private final OperatorLife operatorLife = new OperatorLife(this);
 
   private KubernetesApi(Config config) {
     KubernetesClient kubernetes = new KubernetesClientBuilder().withConfig(config).build();
     client = kubernetes.getHttpClient();
+    RequestConfig once = new RequestConfig(null, null, null, null, null, null, null, null);
+    once.setRequestRetryBackoffLimit(0);
+    clientWithoutRetries = client.newBuilder().tag(once).build();
     server = config.getMasterUrl().replaceAll("/+$", "");
   }
 
-  static KubernetesApi shared(Access access) {
+  /** The one of this JVM. */
+  public static KubernetesApi shared(Access access) {
     return SHARED.computeIfAbsent(access, key -> new KubernetesApi(config(key)));
   }
 
@@ -141,23 +150,46 @@ final class KubernetesApi {
     return send(what, method, path, body, "application/json");
   }
 
-  private Answer send(String what, String method, String path, JsonNode body, String accepted) {
-    HttpRequest.Builder request = client.newHttpRequestBuilder().uri(server + path).header("Accept", accepted);
-    if (body != null || !method.equals("GET")) {
-      String type = method.equals("PATCH") ? "application/merge-patch+json" : "application/json";
-      request.method(method, type, body == null ? "{}" : body.toString());
-    }
+  @Override
+  public Answer sendOnce(String method, String path, JsonNode body) {
     try {
-      HttpResponse<String> answer = client.sendAsync(request.build(), String.class).get(REQUEST_SECONDS, TimeUnit.SECONDS);
-      return new Answer(answer.code(), parsed(answer.body()), serverTime(answer.headers("Date")));
+      return exchange(clientWithoutRetries, method, path, body, "application/json");
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      return noAnswer("the query was cancelled");
+    } catch (TimeoutException error) {
+      return noAnswer(TOO_LATE);
+    } catch (ExecutionException error) {
+      return noAnswer(String.valueOf(error.getCause().getMessage()));
+    }
+  }
+
+  private static Answer noAnswer(String why) {
+    return new Answer(NO_ANSWER, JSON.createObjectNode().put("message", why), Optional.empty());
+  }
+
+  private Answer send(String what, String method, String path, JsonNode body, String accepted) {
+    try {
+      return exchange(client, method, path, body, accepted);
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
       throw noAnswer(what, "the query was cancelled", error);
     } catch (TimeoutException error) {
-      throw noAnswer(what, "no answer within " + REQUEST_SECONDS + " s", error);
+      throw noAnswer(what, TOO_LATE, error);
     } catch (ExecutionException error) {
       throw noAnswer(what, String.valueOf(error.getCause().getMessage()), error.getCause());
     }
+  }
+
+  private Answer exchange(HttpClient by, String method, String path, JsonNode body, String accepted)
+      throws InterruptedException, TimeoutException, ExecutionException {
+    HttpRequest.Builder request = by.newHttpRequestBuilder().uri(server + path).header("Accept", accepted);
+    if (body != null || !method.equals("GET")) {
+      String type = method.equals("PATCH") ? "application/merge-patch+json" : "application/json";
+      request.method(method, type, body == null ? "{}" : body.toString());
+    }
+    HttpResponse<String> answer = by.sendAsync(request.build(), String.class).get(REQUEST_SECONDS, TimeUnit.SECONDS);
+    return new Answer(answer.code(), parsed(answer.body()), serverTime(answer.headers("Date")));
   }
 
   private RuntimeException noAnswer(String what, String why, Throwable cause) {
@@ -182,7 +214,7 @@ final class KubernetesApi {
   }
 
   /** {@code /apis/…/namespaces/<namespace>/<plural>}. */
-  static String collection(String namespace, String plural) {
+  public static String collection(String namespace, String plural) {
     return OWN_API + "/namespaces/" + namespace + "/" + plural;
   }
 }

@@ -5,7 +5,7 @@ import java.util.regex.Pattern;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
 /** Names of objects, as {@code model/names.py} defines them. */
-final class Names {
+public final class Names {
   /** Of a Kubernetes object. Nothing else gets into a request's path. */
   private static final Pattern OBJECT = Pattern.compile("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?");
 
@@ -15,19 +15,19 @@ final class Names {
   private Names() {}
 
   /** A group's namespace and name. */
-  record GroupKey(String namespace, String name) {
+  public record GroupKey(String namespace, String name) {
     @Override
     public String toString() {
       return namespace + "/" + name;
     }
 
     /** What a table in {@code table} writes into {@code colocateWith} for the group. */
-    String referenceFrom(String table) {
+    public String referenceFrom(String table) {
       return namespace.equals(table) ? name : toString();
     }
 
     /** The ConfigMap {@code <group>-spark} where pods of a namespace can mount it. */
-    String configMapIn(String other) {
+    public String configMapIn(String other) {
       return namespace.equals(other) ? name + "-spark" : name + "." + namespace + "-spark-shared";
     }
   }
@@ -37,12 +37,12 @@ final class Names {
     return name.toLowerCase(Locale.ROOT);
   }
 
-  static boolean isObject(String name) {
+  public static boolean isObject(String name) {
     return OBJECT.matcher(name).matches();
   }
 
   /** The group that a table in {@code namespace} names: {@code sales}, or {@code accounts/sales} of another namespace. */
-  static GroupKey group(String namespace, String reference) {
+  public static GroupKey group(String namespace, String reference) {
     int slash = reference.indexOf('/');
     return slash < 0
         ? new GroupKey(namespace, reference)
@@ -50,13 +50,13 @@ final class Names {
   }
 
   /** The group of one table that is in no group. */
-  static String privateGroup(String table, String uid) {
+  public static String privateGroup(String table, String uid) {
     String start = table.substring(0, Math.min(table.length(), PRIVATE_GROUP_CHARACTERS)).replaceAll("[-.]+$", "");
     return start + "-" + shortUid(uid);
   }
 
   /** A table's folder below its namespace's. */
-  static String directory(String table, String uid) {
+  public static String directory(String table, String uid) {
     return table + "-" + shortUid(uid);
   }
 

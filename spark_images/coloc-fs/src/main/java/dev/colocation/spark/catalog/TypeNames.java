@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /** One spelling per Spark SQL type, as in {@code model/spark_types.py}: types of a group and of files are compared after it. */
-final class TypeNames {
+public final class TypeNames {
   private static final Pattern NESTED = Pattern.compile("(array|map|struct)<.+>");
   private static final Pattern CHARACTERS = Pattern.compile("(varchar|char|character)\\(\\d+\\)");
   private static final Pattern DECIMAL_WITHOUT_SCALE = Pattern.compile("decimal\\((\\d+)\\)");
@@ -32,7 +32,7 @@ final class TypeNames {
   }
 
   /** Whether two names are of one type. */
-  static boolean areEqual(String one, String other) {
+  public static boolean areEqual(String one, String other) {
     return simple(one).equals(simple(other));
   }
 

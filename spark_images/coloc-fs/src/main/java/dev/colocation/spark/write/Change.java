@@ -1,0 +1,48 @@
+package dev.colocation.spark.write;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalInt;
+
+/** What may be done to the files of a table in one commit: its difference. Pure. */
+public sealed interface Change permits NewFiles, Rewrite, DropPartitions {
+  /** For messages. */
+  String label();
+
+  /** New files, which the nodes must hold before the commit. */
+  List<DataFile> files();
+
+  /** Number of buckets that the new files were made for; empty for changes that make no files. */
+  OptionalInt madeForBuckets();
+
+  /** Whether files that are there may stay, so that the new ones must be of their layout. */
+  boolean keepsFiles();
+
+  /** Whether it may be applied to a snapshot that is newer than the one it began on. */
+  boolean goesOnTop();
+
+  /**
+   * The committed files that stay, in their order.
+   *
+   * @throws Overtaken saying what is missing
+   */
+  List<DataFile> kept(List<DataFile> committed) throws Overtaken;
+
+  /**
+   * Checks that what was committed since the change began may stay beside it, or be replaced by it.
+   *
+   * @throws Overtaken saying what has changed
+   */
+  void checkOvertaking(List<DataFile> beganOn, List<DataFile> committed) throws Overtaken;
+
+  /** Whether a file is in one of the partitions; each entry means every partition that has its values. */
+  static boolean isIn(DataFile file, List<Map<String, String>> partitions) {
+    return partitions.stream().anyMatch(chosen -> hasValues(file.partition(), chosen));
+  }
+
+  private static boolean hasValues(Map<String, String> partition, Map<String, String> chosen) {
+    return chosen.entrySet().stream().allMatch(value -> partition.containsKey(value.getKey())
+        && Objects.equals(partition.get(value.getKey()), value.getValue()));
+  }
+}
