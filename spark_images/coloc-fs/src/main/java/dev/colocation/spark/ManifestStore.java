@@ -83,6 +83,17 @@ public final class ManifestStore {
     return new ManifestSource(path, settings).whole(stored -> text(stored, path.manifest()));
   }
 
+  /** Whether a stored manifest is one of format 2. */
+  public static boolean isFramed(byte[] stored) {
+    return ManifestFrames.begins(stored);
+  }
+
+  /** A stored manifest of format 2 as the JSON of format 1; its digest was checked. */
+  public static byte[] asPlainText(byte[] stored, String sha256) throws IOException {
+    ObjectNode manifest = (ObjectNode) text(stored, sha256);
+    return Manifest.JSON.writeValueAsBytes(manifest.put("formatVersion", Manifest.PLAIN_FORMAT));
+  }
+
   private static JsonNode text(byte[] stored, String sha256) throws IOException {
     if (!ManifestFrames.begins(stored)) {
       return Manifest.JSON.readTree(ManifestFrames.text(stored));
