@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from colocation.model.names import node_label
 from colocation.model.table import ColocatedTableStatus
 
 from .charts import SYSTEM, rendered
@@ -49,6 +50,8 @@ def plane() -> Iterator[ControlPlane]:
         own.kubectl("create", "clusterrole", "reader", "--verb=get", reader)  # kubectl patch reads what it patches
         for subject in (f"--user={OPERATOR}", f"--serviceaccount={NAMESPACE}:spark"):
             bind(own, "reader", subject)
+        own.kubectl("create", "clusterrole", "node-reader", "--verb=get", "--resource=nodes")
+        own.kubectl("create", "clusterrolebinding", "node-reader", "--clusterrole=node-reader", f"--user={OPERATOR}")
         for body in (group(), table()):
             done = own.kubectl("create", "--namespace", NAMESPACE, "-f", "-", stdin=as_json(body))
             assert done.returncode == 0, done.stderr
@@ -98,6 +101,34 @@ def test_the_operator_takes_no_config_map_of_others(plane: ControlPlane) -> None
     apply = ["apply", "--server-side", "--namespace", NAMESPACE, "-f", "-"]
     done = plane.kubectl(*apply, "--as", OPERATOR, stdin=as_json(body))
     assert "labels as its own" in done.stderr
+
+
+OUR_LABEL = node_label(NAMESPACE, "sales")
+
+
+@pytest.mark.parametrize(
+    ("change", "objection"),
+    [
+        pytest.param({"metadata": {"labels": {OUR_LABEL: "true"}}}, "", id="our label"),
+        pytest.param({"metadata": {"labels": {OUR_LABEL: None}}}, "", id="our label away"),
+        pytest.param({"metadata": {"labels": {"disk": "slow"}}}, "and no others", id="another's label"),
+        pytest.param({"metadata": {"labels": {"disk": None}}}, "and no others", id="another's label away"),
+        pytest.param({"metadata": {"labels": {"new": "x"}}}, "and no others", id="a new label"),
+        pytest.param({"metadata": {"annotations": {"a": "b"}}}, "nothing else", id="an annotation"),
+        pytest.param({"metadata": {"finalizers": ["example.com/mine"]}}, "nothing else", id="a finalizer"),
+        pytest.param({"spec": {"unschedulable": True}}, "nothing else", id="a cordon"),
+        pytest.param({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}, "nothing else", id="a taint"),
+    ],
+)
+def test_the_operator_changes_nothing_of_nodes_but_its_labels(
+    plane: ControlPlane, change: JsonObject, objection: str
+) -> None:
+    """RBAC lets it patch all of a Node but the status."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labels": {"disk": "fast"}}}
+    assert plane.kubectl("apply", "--server-side", "-f", "-", stdin=as_json(node)).returncode == 0
+    done = plane.kubectl("patch", "node", "node-1", "--type=merge", "--as", OPERATOR, "-p", as_json(change))
+    assert (done.returncode == 0) is (not objection), done.stderr
+    assert objection in done.stderr
 
 
 def patch(plane: ControlPlane, user: str, what: str, status: JsonObject | None) -> str:

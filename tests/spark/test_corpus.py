@@ -41,7 +41,7 @@ UNSTABLE = {
     "unstable_bucket_count": 1,
 }
 STATES = {
-    "stable": ({}, "shuffle"), "unstable": (UNSTABLE, "shuffle"), "unstable-colocated": (UNSTABLE, "colocated"),
+    "stable": ({}, "shuffle"), "unstable": (UNSTABLE, "shuffle"), "unstable-colocated": (UNSTABLE, "live"),
 }
 
 

@@ -1,16 +1,15 @@
 """After the first load: compaction, dropped partitions, new and renamed columns, loads of nothing."""
 
-import shutil
 from dataclasses import replace
-from typing import Any
+from unittest import mock
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import Column, Compaction
-from colocation.spark import compact, compaction, drop_partitions, load, register
+from colocation.spark import compact, drop_partitions, load, register
 from colocation.spark.commit import LoadConflict
-from colocation.spark.writing import write_and_send
+from colocation.spark.file_system import FileSystemSession
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -60,7 +59,11 @@ def test_compaction_of_one_partition(spark: SparkSession, catalog: FakeCatalog) 
     rows = spark.range(600).selectExpr("(id * 37) % 600 AS k", "CAST(id % 2 AS INT) AS p")
     add_table(catalog, "one", rows.where("k < 300"), ["k"], ("p",))
     load(rows.where("k >= 300"), "one", catalog=catalog)
-    result = compact(spark, "one", partitions=[{"P": 1}], catalog=catalog)
+    committed = catalog.tables["one"].status.snapshot.manifest_sha256
+    really_open = FileSystemSession.open_table
+    with mock.patch.object(FileSystemSession, "open_table", autospec=True, side_effect=really_open) as opened:
+        result = compact(spark, "one", partitions=[{"P": 1}], catalog=catalog)
+    assert [call.args[4] for call in opened.call_args_list] == [committed], "executors elsewhere find no other manifest"
     assert (result.partitions, result.rows) == (1, 300)
     register(spark, tables=["one"], catalog=catalog)
     files = "SELECT *, INPUT_FILE_NAME() AS f FROM shop.one"
@@ -70,34 +73,6 @@ def test_compaction_of_one_partition(spark: SparkSession, catalog: FakeCatalog) 
     assert sum(1 for p, _ in keys if p == 1) == result.files_after
     with pytest.raises(ValueError, match=r"partitioned by \(p\)"):
         compact(spark, "one", partitions=[{"day": 1}], catalog=catalog)
-
-
-def test_executors_need_no_file_of_the_driver(
-    spark: SparkSession, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some partitions are crowded and others are not; executors on other machines see none of the driver's folders."""
-    names = ["a*b", "{c}", "100%", "d e"]
-    for name in names:
-        rows = spark.range(30).selectExpr("id AS k", f"'{name}' AS p")
-        if name == names[0]:
-            add_table(catalog, "some", rows, ["k"], ("p",))
-        else:
-            load(rows, "some", catalog=catalog)
-    load(spark.range(30, 60).selectExpr("id AS k", "'a*b' AS p"), "some", catalog=catalog)
-    load(spark.range(30, 60).selectExpr("id AS k", "'100%' AS p"), "some", catalog=catalog)
-
-    def send(rows: DataFrame, *others: Any) -> Any:
-        rows.inputFiles()  # the driver has planned; what it keeps for itself is gone before a task begins
-        folder = rows.sparkSession.conf.get("fs.coloc.manifest.directory")
-        shutil.rmtree(folder, ignore_errors=True)
-        return write_and_send(rows, *others)
-
-    monkeypatch.setattr(compaction, "write_and_send", send)
-    result = compact(spark, "some", catalog=catalog)
-    assert (result.partitions, result.rows, result.files_after) == (2, 120, 2 * BUCKETS)
-    expected = {(key, name) for name in names for key in range(60 if name in ("a*b", "100%") else 30)}
-    register(spark, tables=["some"], catalog=catalog)
-    assert {tuple(row) for row in spark.sql("SELECT k, p FROM shop.some").collect()} == expected
 
 
 def test_an_append_during_a_compaction_stays(spark: SparkSession, catalog: FakeCatalog) -> None:

@@ -3,7 +3,8 @@
 The operator writes these pieces into the ConfigMap ``<group>-spark``; the submitter merges the same pieces into
 SparkApplications. One source, so that a plain ``spark-submit`` and ``colocation submit`` place executors alike.
 
-Why each piece is there (seen on a real cluster): node affinity puts executors on the group's nodes; the attribute
+Why each piece is there (seen on a real cluster): node affinity puts executors on the group's nodes, by a label that the
+operator keeps, so that executors of an application that runs for days follow the group to new nodes; the attribute
 ``NODE_NAME`` tells the driver which node an executor is on, because its host is a pod IP; the read-only claim lets a
 task read its bucket from local disk, of tables of its own namespace; the projected token and CA let it read everything
 else that its account may read from agents. Everything fits into a namespace that enforces Pod Security *restricted*.
@@ -12,6 +13,7 @@ else that its account may read from agents. Everything fits into a namespace tha
 from typing import Any
 
 from ..model.base import Frozen
+from ..model.group import ExecutorAffinity
 from ..model.names import (
     AGENTS_KEY,
     CA_PATH,
@@ -19,11 +21,13 @@ from ..model.names import (
     DEFAULT_DATA_ROOT,
     LABEL_GROUP,
     LABEL_HOSTNAME,
+    NODE_LABEL_VALUE,
     TOKEN_AUDIENCE,
     TOKEN_DIRECTORY,
     TOKEN_PATH,
     config_map_of,
     data_path,
+    node_label,
 )
 
 DRIVER_CONTAINER = "spark-kubernetes-driver"
@@ -42,6 +46,9 @@ SPARK_APPLICATION_LABEL = "spark-app-selector"
 """Labels that Spark itself puts on its pods."""
 
 REQUIRED_AFFINITY = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED_AFFINITY = "preferredDuringSchedulingIgnoredDuringExecution"
+MAX_PREFERENCE = 100
+"""The weight of a preference that outweighs others."""
 
 KubernetesObject = dict[str, Any]
 
@@ -49,17 +56,23 @@ KubernetesObject = dict[str, Any]
 class SparkPlacement(Frozen):
     """A group as Spark's pods see it.
 
-    ``namespace`` is where the pods run; ``group_namespace`` is the group's own when that is another one. ``nodes`` are
-    the nodes of its map; empty = no map yet, no affinity. ``spark_image`` is the installation's default image for
+    ``namespace`` is where the pods run; ``group_namespace`` is the group's own when that is another one. ``has_map``:
+    False = no map yet, so that executors may start anywhere. ``spark_image`` is the installation's default image for
     Spark, or None.
     """
 
     namespace: str
     group: str
     group_namespace: str | None = None
-    nodes: tuple[str, ...] = ()
+    has_map: bool = False
+    executor_affinity: ExecutorAffinity = "Required"
     data_root: str = DEFAULT_DATA_ROOT
     spark_image: str | None = None
+
+    @property
+    def node_label(self) -> str:
+        """The label of the group's nodes."""
+        return node_label(self.group_namespace or self.namespace, self.group)
 
     @property
     def mount_path(self) -> str:
@@ -82,9 +95,8 @@ def executor_pod_template(placement: SparkPlacement) -> KubernetesObject:
         "containers": [container],
         "volumes": [data_volume(), access_volume(placement)],
         "topologySpreadConstraints": [spread_over_nodes(placement)],
+        "affinity": {"nodeAffinity": node_affinity(placement)},
     }
-    if placement.nodes:
-        spec["affinity"] = {"nodeAffinity": {REQUIRED_AFFINITY: {"nodeSelectorTerms": node_selector_terms(placement)}}}
     return _pod_template(placement, spec)
 
 
@@ -98,16 +110,17 @@ def driver_pod_template(placement: SparkPlacement) -> KubernetesObject:
     return _pod_template(placement, {"containers": [container], "volumes": [access_volume(placement)]})
 
 
-def node_selector_terms(placement: SparkPlacement) -> list[KubernetesObject]:
-    """One term per node of the group; Kubernetes takes a node that fits any term.
+def node_affinity(placement: SparkPlacement) -> KubernetesObject:
+    """Keeps executors on the group's nodes, as they are whenever an executor starts."""
+    term = {"matchExpressions": [on_labelled_node(placement.node_label)]}
+    if placement.executor_affinity == "Preferred" or not placement.has_map:
+        return {PREFERRED_AFFINITY: [{"weight": MAX_PREFERENCE, "preference": term}]}
+    return {REQUIRED_AFFINITY: {"nodeSelectorTerms": [term]}}
 
-    By the node's name and not by the label kubernetes.io/hostname, which some clouds set to something else. A term may
-    name one node only (``matchFields``), hence the list.
-    """
-    return [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-        for node in sorted(placement.nodes)
-    ]
+
+def on_labelled_node(label: str) -> KubernetesObject:
+    """The requirement of a node selector that a node has a label of ours."""
+    return {"key": label, "operator": "In", "values": [NODE_LABEL_VALUE]}
 
 
 def spread_over_nodes(placement: SparkPlacement) -> KubernetesObject:
@@ -196,27 +209,29 @@ RECIPE = {
     # Counts local and remote bytes per task, and tells the driver on which nodes executors are.
     "spark.plugins": "dev.colocation.spark.ColocationPlugin",
     "spark.hadoop.fs.coloc.impl": "dev.colocation.spark.ColocFileSystem",
-    # Loads write a CRC per page: a disk that returns wrong bytes fails the task instead of changing the answer.
-    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # Executors come and go, snapshots change: an instance is cheap, a stale one wrong.
     "spark.hadoop.fs.coloc.impl.disable.cache": "true",
     # The file system lists from the manifest; Spark's own parallel listing would run as tasks and lose the locations.
-    # (s3a is Spark's default.)
+    # Spark asks the session when it lists a registered table. It names our scheme only, beside Spark's default, s3a.
     "spark.sql.sources.useListFilesFileSystemList": "coloc,s3a",
-    # Partitions kept in the catalog were listed by jobs, without locations: 6.2 s against 0.23 s with 400 partitions.
-    "spark.sql.hive.manageFilesourcePartitions": "false",
-    # Else a join on (bucket key, partition column) shuffles.
+    # Else a join on (bucket key, partition column) shuffles. Spark asks once per join, whichever tables are in it; the
+    # other joins that it changes are those whose two sides lie by some of their keys already.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    # One file per task in scans that are not bucketed, so that those stay local too.
-    "spark.sql.files.openCostInBytes": "1g",
     # A task that is started elsewhere reads its bucket over the network; waiting for its own node is mostly shorter.
+    # The scheduler has one such time for all tasks of an application; tasks without a wanted node do not wait.
     "spark.locality.wait.node": "10s",
     # The first query is planned when all executors are there (or after 30 s), so that each bucket has one beside it.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    # Reduce tasks would wait as long for the node with most of their input, which gains them little.
+    # Because of that time, which is for all tasks: reduce tasks would wait as long for the node with most of their
+    # input, which gains them little.
     "spark.shuffle.reduceLocality.enabled": "false",
 }
-"""What makes bucketed joins over ``coloc://`` local and free of shuffles, whoever starts the session."""
+"""What makes bucketed joins over ``coloc://`` local and free of shuffles, whoever starts the session.
+
+Only what Spark asks of the application as a whole. What concerns scans of our tables is with the tables: one file per
+task (the extensions' ``FilePerTask``), checksums of pages (``table_statement.OPTIONS``, the catalog's relation), and
+partitions that are not kept in the session catalog (``SessionCatalog.replace``).
+"""
 
 
 def render_properties(conf: dict[str, str]) -> str:

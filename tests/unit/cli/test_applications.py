@@ -45,6 +45,13 @@ def manifest(**spec: Any) -> str:
     return yaml.safe_dump(spark_application(**spec))
 
 
+@pytest.fixture(autouse=True)
+def buckets_for_every_core(cluster: FakeCluster) -> None:
+    """No remark upon fewer buckets than cores."""
+    for group in cluster.groups():
+        group["spec"]["buckets"] = 8
+
+
 def test_submit_prints_decision_and_result(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """The decision comes first, the driver's result as one marked line; progress goes to stderr."""
     created = kubeflow(result={"answer": 42})
@@ -63,16 +70,16 @@ def test_submit_degrades_with_the_operators_reason(run: Run, cluster: FakeCluste
     condition = {"type": "Stable", "status": "False", "reason": "NodeNotReady", "message": "node-2 is not ready"}
     cluster.groups()[0] = group_object(stable=False, reason="NodeNotReady", conditions=[condition])
     done = run("submit", "-f", "-", stdin=manifest())
-    reason = "group is not stable: NodeNotReady: node-2 is not ready"
+    reason = "group is not stable: NodeNotReady: node-2 is not ready; NoLiveReplica: buckets 0, 1"
     assert done.stdout.splitlines()[0] == f"colocate: false, reason: {reason}"
-    assert created.objects["report"]["spec"]["sparkConf"]["spark.colocation.degradeReason"] == reason
+    assert "spark.colocation.degradeReason" not in created.objects["report"]["spec"]["sparkConf"]
 
 
 def test_submit_for_programs(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """-o json prints one document: decision, application, state, result."""
     kubeflow(result={"answer": 42})
     assert json.loads(run("submit", "-f", "-", "-o", "json", stdin=manifest()).stdout) == {
-        "decision": {"colocated": True, "reason": ""}, "application": "report", "state": "COMPLETED",
+        "decision": {"colocated": True, "reason": "", "note": ""}, "application": "report", "state": "COMPLETED",
         "result": {"answer": 42},
     }  # fmt: skip
 

@@ -84,7 +84,7 @@ def test_applications_without_an_operator_are_restricted(application: JsonObject
 @pytest.mark.parametrize("group_namespace", [None, "lake"])
 def test_templates_for_plain_spark_submit_are_restricted(group_namespace: str | None) -> None:
     """Those of the ConfigMap, also where the group is in another namespace."""
-    placement = SparkPlacement(namespace="shop", group="sales", group_namespace=group_namespace, nodes=("node-1",))
+    placement = SparkPlacement(namespace="shop", group="sales", group_namespace=group_namespace, has_map=True)
     content = SparkConfigMap(placement=placement, agent_urls={}, ca_certificate="PEM")
     data = spark_config_map_data(content)
     for role in ("driver", "executor"):
