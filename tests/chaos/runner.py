@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,7 @@ COPY_BEFORE_SECONDS = 60.0
 JOIN_SECONDS = 300
 WELL_LOOKS = 3
 """All is well when it is at so many looks in a row."""
+MOST_AT_ONCE = 8
 QUERY_SECONDS = 5.0
 """When the plan wants so many queries: what one takes at most, on average."""
 
@@ -124,10 +126,14 @@ class Runner:
                 return
 
     def _play_faults(self) -> None:
-        for at_seconds, action in self._timetable():
-            if self._wait_until(at_seconds):
-                break
-            action()
+        with ThreadPoolExecutor(MOST_AT_ONCE) as pool:  # a node's start waits for the API server, whose turn may come
+            started = []
+            for at_seconds, action in self._timetable():
+                if self._wait_until(at_seconds):
+                    break
+                started.append(pool.submit(action))
+            for future in started:
+                future.result()
         self._wait_until(self._plan.minutes * 60)
         end = time.monotonic() + self._plan.queries * QUERY_SECONDS
         while self._queries.answered < self._plan.queries and time.monotonic() < end:
