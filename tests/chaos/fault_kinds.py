@@ -33,8 +33,10 @@ ERRORS = {
                "a load found too few nodes for its copies; nothing was committed"),
         _error("ApiUnavailable", r"(?i)connection refused|timed out|timeout|NoAnswer|connection reset|RequestRefused|"
                r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too old|"
-               r"InternalError|KubernetesClientException|the server was unable|not ready",
-               "the API server did not answer; a command, a query that begins or a commit fails after its retries"),
+               r"InternalError|KubernetesClientException|the server was unable|not ready|gave no answer|"
+               r"may not see or change it|Forbidden|NotAllowed",
+               "the API server did not answer; a command, a query that begins or a commit fails after its retries. "
+               "In its first second an API server may refuse what is allowed: it has not read the roles yet"),
         _error("CommitUnknown", r"CommitUnknown",
                "the API server did not say whether a load was committed; the message names the manifest to look for"),
         _error("SessionLost", r"SessionLost|Py4JNetwork|SparkContext was shut down|stopped SparkContext|"
