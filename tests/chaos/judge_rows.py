@@ -14,6 +14,8 @@ MOST_COMBINATIONS = 256
 """Of possible contents of a query's tables: writes with unknown outcome are few, so that these are few. Of more, an
 answer that fits none of the first ones proves nothing.
 """
+DROPPED = frozenset({"TableNotFound", "NotReady", "NoReplica"})
+"""What operations may end with whose table may be dropped meanwhile, or is being brought back."""
 SAVE, RESTORED, SETTLED, QUERY = "save-etcd", "restored", "settled", "query"
 
 
@@ -91,7 +93,7 @@ class RowsJudge:
         if "table" in began.detail:
             table = self._tables[began.detail["table"]]
             if None in table.contents():
-                excuses |= {"TableNotFound", "NotReady"}
+                excuses |= DROPPED
             if event.number in self._crowded:
                 excuses |= {"LoadConflict", "NotReady"}
             if event.kind == OK:
@@ -113,7 +115,7 @@ class RowsJudge:
     def _end_query(self, began: Event, event: Event) -> Ended:
         names = list(began.detail["tables"])
         reads = {name: self._tables[name].end_read(event.number) for name in dict.fromkeys(names)}
-        excuses = {"TableNotFound", "NotReady"} if any(None in seen for seen, _ in reads.values()) else set()
+        excuses = set(DROPPED if any(None in seen for seen, _ in reads.values()) else ())
         if began.detail.get("older"):
             excuses.add("SnapshotNotKept")
         if event.kind == OK:
