@@ -115,7 +115,7 @@ class RowsJudge:
     def _end_query(self, began: Event, event: Event) -> Ended:
         names = list(began.detail["tables"])
         reads = {name: self._tables[name].end_read(event.number) for name in dict.fromkeys(names)}
-        excuses = set(DROPPED if any(None in seen for seen, _ in reads.values()) else ())
+        excuses: set[str] = set(DROPPED if any(None in seen for seen, _ in reads.values()) else ())
         if began.detail.get("older"):
             excuses.add("SnapshotNotKept")
         if event.kind == OK:

@@ -84,6 +84,12 @@ def locations(frame: DataFrame) -> list[str]:
     return sorted({"/".join(file.split("/")[:5]) for file in frame.inputFiles() if file.startswith("coloc://")})
 
 
+def said(error: Exception) -> str:
+    """Its type, and its text without the stacks of Java."""
+    lines = [line for line in str(error).splitlines() if not line.lstrip().startswith("at ")]
+    return f"{type(error).__name__}: {' '.join(lines)}"[:MAX_ERROR_CHARACTERS]
+
+
 class Handler(BaseHTTPRequestHandler):
     """One request."""
 
@@ -101,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             answer = {"ok": getattr(self.session, asked.pop("do"))(**asked)}
         except Exception as error:  # noqa: BLE001 (whatever went wrong is the answer)
-            answer = {"error": f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARACTERS]}
+            answer = {"error": said(error)}
         finally:
             self.running.discard(operation)
         self._answer(answer)
