@@ -1,6 +1,7 @@
 package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.ReadAsFiles;
+import dev.colocation.spark.write.DistributeRows;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
@@ -10,7 +11,7 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * ReadAsFiles} when a query is analyzed, {@link PartitionColumnsFirst} when it is optimized, {@link TrustSortedFiles} when its plan is to be
+ * ReadAsFiles} when a query is analyzed, {@link PartitionColumnsFirst} and {@link DistributeRows} when it is optimized, {@link TrustSortedFiles} when its plan is to be
  * executed.
  *
  * <p>The latter is a columnar rule, because that is the one place through which every plan goes, with adaptive execution (per stage) and
@@ -21,6 +22,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     extensions.injectResolutionRule(session -> new ReadAsFiles());
     extensions.injectPreCBORule(session -> new PartitionColumnsFirst());
+    extensions.injectPreCBORule(session -> new DistributeRows());
     extensions.injectColumnar(session -> new SortedFilesRule());
     return BoxedUnit.UNIT;
   }

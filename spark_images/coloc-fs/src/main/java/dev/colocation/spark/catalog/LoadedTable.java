@@ -37,6 +37,13 @@ record LoadedTable(
       List<Manifest.Column> columns, List<String> bucketedBy, List<String> partitionedBy, List<String> sortedBy,
       int buckets) {}
 
+  /** The same rows, under another definition. */
+  LoadedTable redefined(TableObject definition) {
+    Shape defined = new Shape(
+        definition.columns(), definition.bucketedBy(), definition.partitionedBy(), definition.sortedBy(), shape.buckets());
+    return new LoadedTable(name, definition, snapshot, defined, group, decision, fileSystem);
+  }
+
   /** The folder of the snapshot's files. It names the manifest, which pins them, whatever is committed later. */
   String location() {
     return location(object, snapshot);
