@@ -148,7 +148,7 @@ def test_loaders_change_nothing_else(plane: ControlPlane, field: str, is_removed
     before = status_of(plane, "ct/orders")
     objection = patch(plane, LOADER, "ct/orders", {field: None if is_removed else FORGED[field], "snapshot": SNAPSHOT})
     assert (
-        f"status.{field} is written by the operator; you may change status.snapshot and status.history only"
+        f"status.{field} is written by the operator; you may change status.snapshot, status.history and status.commits only"
     ) in objection
     assert status_of(plane, "ct/orders") == before
 

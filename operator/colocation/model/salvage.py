@@ -15,10 +15,12 @@ from .table import ColocatedTableStatus
 Status = TypeVar("Status", bound=Observed)
 
 LISTS_OF_SEPARATE_ITEMS = frozenset(
-    ("history", "conditions", "members", "recycled", "unstableBuckets", "failingTargets")
+    ("history", "commits", "conditions", "members", "recycled", "unstableBuckets", "failingTargets")
 )
 """An item of these can be left out; of other lists every item has its place."""
-FIELDS_OF_LOADERS: Mapping[type[Observed], frozenset[str]] = {ColocatedTableStatus: frozenset(("snapshot", "history"))}
+FIELDS_OF_LOADERS: Mapping[type[Observed], frozenset[str]] = {
+    ColocatedTableStatus: frozenset(("snapshot", "history", "commits"))
+}
 """The operator writes the other fields anew with every pass, so what is bad in them is no fault of the object's."""
 MAX_MESSAGE_CHARACTERS = 1000
 

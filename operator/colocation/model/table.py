@@ -213,6 +213,21 @@ class TableSnapshot(Observed):
         return sys.intern(self.manifest.removeprefix("sha256:"))
 
 
+MAX_RECORDED_COMMITS = 100
+"""Each one takes some 100 bytes of the table's status, and up to 250."""
+MAX_WRITER_LENGTH = 128
+
+
+class RecordedCommit(Observed):
+    """By which a repeated commit is known: a table takes each version of a writer once."""
+
+    writer: str = Field(
+        min_length=1, max_length=MAX_WRITER_LENGTH, description="A streaming query's id, or a key that somebody chose."
+    )
+    version: Count = Field(description="Grows with every commit of the writer, such as a stream's epoch.")
+    snapshot_id: Count = Field(description="The snapshot that it became.")
+
+
 class ColocatedTableStatus(Observed):
     observed_generation: Count | None = Field(None, description="The generation of the spec that this status is about.")
     accepted: bool | None = Field(None, description="Whether the group takes the table.")
@@ -235,6 +250,10 @@ class ColocatedTableStatus(Observed):
     snapshot: TableSnapshot | None = None
     history: Annotated[tuple[TableSnapshot, ...], Field(max_length=MAX_RETAINED_SNAPSHOTS)] = Field(
         (), description="Replaced snapshots that can still be read, the newest first."
+    )
+    commits: Annotated[tuple[RecordedCommit, ...], Field(max_length=MAX_RECORDED_COMMITS)] = Field(
+        (), description="The newest commit of each writer that names itself, the newest first. Its repetition changes "
+        "nothing.",
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] = Field(
         (), description="Ready, Accepted."

@@ -193,6 +193,8 @@ class Catalog(Protocol):
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
         """Set ``status.snapshot`` and ``status.history`` if the table is still as it was read.
 
+        ``status.commits`` stays as it is, but for what of it cannot be understood.
+
         Raises:
             WriteConflict: it is not, and nothing was changed.
             NoAnswer: it may have been done: read the table to know.
@@ -240,13 +242,13 @@ class KubernetesCatalog:
         return AgentAddresses(json.loads(data.get(AGENTS_KEY, "{}")), self._operator_life.freshness(data))
 
     def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
-        body = {
-            "metadata": {"resourceVersion": table.resource_version, "uid": table.uid},
-            "status": {
-                "snapshot": snapshot.to_json_dict(),
-                "history": [replaced.to_json_dict() for replaced in history],
-            },
+        status = {
+            "snapshot": snapshot.to_json_dict(),
+            "history": [replaced.to_json_dict() for replaced in history],
         }
+        if table.status_error:
+            status["commits"] = [known.to_json_dict() for known in table.status.commits]
+        body = {"metadata": {"resourceVersion": table.resource_version, "uid": table.uid}, "status": status}
         self._call(
             f"ColocatedTable {table.namespace}/{table.name}",
             self._objects.patch_namespaced_custom_object_status,

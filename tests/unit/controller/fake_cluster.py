@@ -15,7 +15,7 @@ from colocation.model.clone import CloneSpec
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.members import RecycledTable
 from colocation.model.names import DATA_CLAIM, config_map_of, data_path, data_volume_name, group_key
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, TableSnapshot
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column, RecordedCommit, TableSnapshot
 from colocation.reconcile.actions import (
     Action,
     CollectGarbage,
@@ -159,7 +159,8 @@ class FakeCluster:
     def replace_history(self, name: str, snapshot: TableSnapshot, history: tuple[TableSnapshot, ...]) -> None:
         """As a loader's commits leave it."""
         table = self.tables["shop", name]
-        status = table.status.model_copy(update={"snapshot": snapshot, "history": history})
+        commits = (RecordedCommit(writer="stream", version=7, snapshot_id=snapshot.id),)
+        status = table.status.model_copy(update={"snapshot": snapshot, "history": history, "commits": commits})
         self.tables["shop", name] = replace(table, status=status, identity=self._touched(table.identity))
 
     def drop_table(self, name: str, seen: bool = True) -> None:

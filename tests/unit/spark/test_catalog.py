@@ -70,6 +70,23 @@ def test_the_commit_carries_its_precondition() -> None:
     assert sent["body"]["status"]["history"] == [sent["body"]["status"]["snapshot"]]
 
 
+def test_a_commit_keeps_the_keys_of_others() -> None:
+    """The patch does not name them, so they stay; of a spoiled list it keeps what can be understood."""
+    sent = {}
+
+    def patch(*arguments: Any, **options: Any) -> None:
+        sent.update(arguments[-1]["status"])
+
+    good = {"writer": "stream", "version": 7, "snapshotId": 3}
+    catalog_over(patch).commit(parse_table({**ITEM, "status": {"commits": [good]}}), SNAPSHOT, ())
+    assert set(sent) == {"snapshot", "history"}
+    spoiled = parse_table({**ITEM, "status": {"commits": [{"writer": ""}, good]}})
+    with pytest.raises(InvalidObject, match=r"InvalidStatus: .*commits"):
+        spoiled.check_status()
+    catalog_over(patch).commit(spoiled, SNAPSHOT, ())
+    assert sent["commits"] == [good]
+
+
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [

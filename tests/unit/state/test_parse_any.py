@@ -45,7 +45,7 @@ TABLE = {
     "status": {
         "accepted": True, "group": "sales", "groupId": "1.2", "buckets": 2, "replicas": 2, "observedGeneration": 3,
         "columns": [{"name": "k", "type": "bigint"}], "snapshot": SNAPSHOT, "history": [REPLACED, REPLACED],
-        "conditions": [CONDITION],
+        "commits": [{"writer": "stream", "version": 7, "snapshotId": 2}], "conditions": [CONDITION],
     },
 }  # fmt: skip
 MEMBER = {"namespace": "shop", "name": "orders", "uid": "12345678-uid", "snapshot": SNAPSHOT}
@@ -160,6 +160,14 @@ def test_bad_status_harms_its_table_alone(path: tuple[Json, ...], value: Json) -
             ("history",), [REPLACED] * 101,
             "status.history is a list of 101: Tuple should have at most 100 items after validation, not 101",
             id="too many",
+        ),
+        pytest.param(
+            ("commits", 0, "version"), -1, "status.commits.0.version is -1: Input should be greater than or equal to 0",
+            id="version of a commit",
+        ),
+        pytest.param(
+            ("commits", 0, "writer"), "w" * 129,
+            f'status.commits.0.writer is "{"w" * 60}...": String should have at most 128 characters', id="long writer",
         ),
         pytest.param(("snapshot",), {"id": 1, "manifest": SNAPSHOT["manifest"]},
                      "status.snapshot.committedAt is missing", id="missing"),

@@ -26,7 +26,12 @@ final class AgentAddresses {
   }
 
   static AgentAddresses shared(Settings settings) {
-    return SHARED.computeIfAbsent(settings.authorityFile().resolveSibling(FILE_NAME), AgentAddresses::new);
+    return shared(settings.authorityFile());
+  }
+
+  /** Those beside a CA. */
+  static AgentAddresses shared(Path authorityFile) {
+    return SHARED.computeIfAbsent(authorityFile.resolveSibling(FILE_NAME), AgentAddresses::new);
   }
 
   /** What the file says, by node; empty where there is none, or it cannot be understood. */

@@ -23,6 +23,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import javax.net.ssl.SNIHostName;
 import javax.net.ssl.SSLParameters;
@@ -38,6 +39,7 @@ final class AgentHttp {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int OK = 200;
   private static final int PARTIAL_CONTENT = 206;
+  private static final int STILL_CHECKED_MILLIS = 1000;
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(5);
   /** Of all clients; without it each would have threads of its own for what answers bring. */
   private static final ExecutorService WORKERS = Executors.newCachedThreadPool(AgentHttp::newThread);
@@ -71,7 +73,11 @@ final class AgentHttp {
   }
 
   static AgentHttp shared(Settings settings) {
-    return SHARED.computeIfAbsent(new Key(settings.tokenFile(), settings.authorityFile()), AgentHttp::new);
+    return shared(settings.tokenFile(), settings.authorityFile());
+  }
+
+  static AgentHttp shared(Path tokenFile, Path authorityFile) {
+    return SHARED.computeIfAbsent(new Key(tokenFile, authorityFile), AgentHttp::new);
   }
 
   private static Thread newThread(Runnable work) {
@@ -151,7 +157,8 @@ final class AgentHttp {
    */
   boolean checkForDamage(String node, String url, ColocPath file, Duration timeout) throws IOException {
     String table = encodeSegment(file.namespace()) + "/" + encodeSegment(file.directory());
-    HttpRequest request = request(node, url + "/v1/tables/" + table + "/damage", timeout)
+    HttpRequest request = request(node, url + "/v1/tables/" + table + "/damage")
+        .timeout(timeout)
         .header("Content-Type", "application/json")
         .POST(BodyPublishers.ofByteArray(JSON.writeValueAsBytes(Map.of("path", file.relative()))))
         .build();
@@ -162,16 +169,68 @@ final class AgentHttp {
     return JSON.readTree(answer.body()).path("damaged").asBoolean();
   }
 
-  private HttpRequest.Builder fileRequest(String node, String url, String target, Duration timeout)
-      throws IOException {
-    return request(node, url + "/v1/files/" + target, timeout).GET();
+  /**
+   * Sends a request of any kind, for as long as its bytes or those of the answer move.
+   *
+   * @param more adds method, headers and body
+   * @param patience how long nothing may move
+   * @return an answer of any status
+   * @throws AgentFailure when none came
+   */
+  <T> HttpResponse<T> exchange(
+      String node, String address, Consumer<HttpRequest.Builder> more, BodyHandler<T> handler, Transfer transfer,
+      Duration patience) throws IOException {
+    HttpRequest.Builder request;
+    HttpClient client;
+    try {
+      request = request(node, address);
+      client = clients.get().of(node);
+    } catch (IOException error) {
+      throw AgentFailure.noCredentials(error);
+    }
+    more.accept(request);
+    HttpRequest made = request.build();
+    CompletableFuture<HttpResponse<T>> answer = client.sendAsync(made, handler);
+    try {
+      while (true) {
+        try {
+          return answer.get(STILL_CHECKED_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException error) {
+          if (transfer.stillNanos() > patience.toNanos()) {
+            throw new IOException("nothing moved for " + patience.toSeconds() + " s", error);
+          }
+        }
+      }
+    } catch (InterruptedException error) {
+      answer.cancel(true);
+      throw interrupted(error);
+    } catch (ExecutionException error) {
+      throw AgentFailure.unreachable(made.method() + " " + address, asIoException(error.getCause()));
+    } catch (IOException error) {
+      answer.cancel(true);
+      throw AgentFailure.unreachable(made.method() + " " + address, error);
+    }
   }
 
-  private HttpRequest.Builder request(String node, String address, Duration timeout) throws IOException {
+  private static InterruptedIOException interrupted(InterruptedException error) {
+    Thread.currentThread().interrupt();
+    return (InterruptedIOException) new InterruptedIOException("interrupted while reading").initCause(error);
+  }
+
+  /** A refused connection comes without a message. */
+  private static IOException asIoException(Throwable cause) {
+    return new IOException(cause.getMessage() == null ? "cannot connect (" + cause + ")" : cause.getMessage(), cause);
+  }
+
+  private HttpRequest.Builder fileRequest(String node, String url, String target, Duration timeout)
+      throws IOException {
+    return request(node, url + "/v1/files/" + target).timeout(timeout).GET();
+  }
+
+  private HttpRequest.Builder request(String node, String address) throws IOException {
     return HttpRequest.newBuilder(URI.create(address))
         .header("Authorization", "Bearer " + token.get())
-        .header("Colocation-Node", node)
-        .timeout(timeout);
+        .header("Colocation-Node", node);
   }
 
   /** The request's own timeout ends with the headers; the body has to arrive in time too. */
@@ -185,12 +244,9 @@ final class AgentHttp {
       throw new IOException("no whole answer within " + timeout.toSeconds() + " s", error);
     } catch (InterruptedException error) {
       answer.cancel(true);
-      Thread.currentThread().interrupt();
-      throw (InterruptedIOException) new InterruptedIOException("interrupted while reading").initCause(error);
+      throw interrupted(error);
     } catch (ExecutionException error) {
-      Throwable cause = error.getCause();
-      // A refused connection comes without a message.
-      throw new IOException(cause.getMessage() == null ? "cannot connect (" + cause + ")" : cause.getMessage(), cause);
+      throw asIoException(error.getCause());
     }
   }
 
@@ -201,9 +257,12 @@ final class AgentHttp {
 
   /** The target of another file of the same table. */
   static String fileTarget(ColocPath path, String relative) {
-    return Arrays.stream((path.namespace() + "/" + path.directory() + "/" + relative).split("/"))
-        .map(AgentHttp::encodeSegment)
-        .collect(Collectors.joining("/"));
+    return encode(path.namespace() + "/" + path.directory() + "/" + relative);
+  }
+
+  /** A path, percent-encoded once per segment. */
+  static String encode(String path) {
+    return Arrays.stream(path.split("/")).map(AgentHttp::encodeSegment).collect(Collectors.joining("/"));
   }
 
   private static String encodeSegment(String segment) {

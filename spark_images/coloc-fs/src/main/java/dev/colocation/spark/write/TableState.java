@@ -145,9 +145,25 @@ public record TableState(
     return Manifest.columns(spec.path("columns"));
   }
 
+  /** The partition columns as files and folders name them, in the table's order. */
+  public List<String> partitionColumns() {
+    List<Manifest.Column> columns = columns();
+    return partitionedBy.stream()
+        .map(name -> columns.stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
+            .map(Manifest.Column::storedName).orElse(name))
+        .toList();
+  }
+
   /** The newest snapshot's; 0 before the first load. */
   public long snapshotId() {
     return snapshot.map(Snapshot::id).orElse(0L);
+  }
+
+  /** The same table as it was before its later snapshots. */
+  TableState withSnapshot(Optional<Snapshot> older) {
+    return new TableState(
+        namespace, name, uid, resourceVersion, spec, bucketedBy, partitionedBy, sortedBy, group, refusal, older, history, commits,
+        statusError, lostId);
   }
 
   /** The newest snapshot and those that can still be read. */

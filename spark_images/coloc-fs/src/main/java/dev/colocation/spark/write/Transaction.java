@@ -1,18 +1,30 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.catalog.ClusterApi;
+import java.io.IOException;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.Set;
 
 /** One change of a table, from the first look at it to its commit. */
 public final class Transaction {
+  private static final Duration POLL = Duration.ofSeconds(1);
+
+  private final Cluster cluster;
   private final TableState table;
   private final Destination destination;
+  private final Duration wait;
+  private final Timer timer;
 
-  private Transaction(TableState table, Destination destination) {
+  private Transaction(Cluster cluster, TableState table, Destination destination, Duration wait, Timer timer) {
+    this.cluster = cluster;
     this.table = table;
     this.destination = destination;
+    this.wait = wait;
+    this.timer = timer;
   }
 
   /**
@@ -23,17 +35,39 @@ public final class Transaction {
    * @throws WriteException.NotReady when it cannot within that time; says what is missing
    */
   public static Transaction begin(ClusterApi api, String namespace, String table, Duration wait, AgentAccess access) {
-    throw new UnsupportedOperationException();
+    return begin(api, namespace, table, wait, access, Timer.REAL);
+  }
+
+  static Transaction begin(
+      ClusterApi api, String namespace, String table, Duration wait, AgentAccess access, Timer timer) {
+    Cluster cluster = new Cluster(api);
+    LoadTarget target = LoadTarget.await(cluster, namespace, table, wait, timer);
+    return new Transaction(cluster, target.table(), destination(target, access), wait, timer);
+  }
+
+  private static Destination destination(LoadTarget target, AgentAccess access) {
+    TableState table = target.table();
+    return new Destination(table.namespace(), table.directory(), target.buckets(), target.agents(), access);
   }
 
   /**
-   * The same change, begun on the snapshot that a query has read of the table ({@code INSERT OVERWRITE t SELECT … FROM t}):
-   * what was committed since counts as committed meanwhile.
+   * The same change, begun on the snapshot that a query has read of the table ({@code INSERT OVERWRITE t SELECT … FROM t}): what was
+   * committed since counts as committed meanwhile.
    *
    * @param snapshotId 0 = before the first load
+   * @throws WriteException.LoadConflict when the table keeps no such snapshot any more
    */
   public Transaction startedOn(long snapshotId) {
-    throw new UnsupportedOperationException();
+    if (snapshotId == table.snapshotId()) {
+      return this;
+    }
+    Optional<Snapshot> read = table.history().stream().filter(one -> one.id() == snapshotId).findFirst();
+    if (snapshotId != 0 && read.isEmpty()) {
+      throw new WriteException.LoadConflict("table " + table.fullName() + ": the change began on snapshot " + snapshotId
+          + ", which the table does not keep any more; snapshot " + table.snapshotId()
+          + " was committed meanwhile. Nothing was changed; start it again");
+    }
+    return new Transaction(cluster, table.withSnapshot(read), destination, wait, timer);
   }
 
   /** The table as it was when the change began. */
@@ -46,22 +80,85 @@ public final class Transaction {
     return destination;
   }
 
-  /** The commit that the table took by this key, or by a later version of its writer. */
+  /**
+   * The commit that the table took by this key, or by a later version of its writer.
+   *
+   * @throws WriteException.InvalidTable when the table's status does not say it
+   */
   public Optional<CommitResult> committed(CommitKey key) {
-    throw new UnsupportedOperationException();
+    TableState newest = newest();
+    Optional<CommitResult> found = Commit.recorded(newest, Optional.of(key));
+    if (found.isEmpty()) {
+      newest.checkStatus();
+    }
+    return found;
+  }
+
+  private TableState newest() {
+    long started = timer.nanos();
+    while (true) {
+      try {
+        return cluster.table(table.namespace(), table.name());
+      } catch (NoAnswer lost) {
+        if (timer.nanos() - started >= wait.toNanos()) {
+          throw new WriteException.NotReady(lost.getMessage());
+        }
+        timer.sleep(POLL);
+      }
+    }
   }
 
   /**
-   * Commits on the nodes that the map names by now.
+   * Commits on the nodes that the map names by now. Once the compare-and-set has happened, nothing fails the change any more.
    *
+   * @param sent what {@link FileSender} said of each of the change's files
    * @param key by which a repetition is known; empty = none
-   * @throws WriteException.LoadConflict when a change overtook this one that it may not go on top of, or the table's layout
-   *     has changed
+   * @throws WriteException.LoadConflict when a change overtook this one that it may not go on top of, or the table's layout has
+   *     changed
    * @throws WriteException.CommitUnknown when the API server did not say whether the commit happened
-   * @throws ReplicasMissing when fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new
-   *     files
+   * @throws WriteException.InvalidTable when somebody spoiled the table's status, which only {@link Mode#OVERWRITE} may replace
+   * @throws WriteException.NotReady when the table, its map or its agents have gone
+   * @throws ReplicasMissing when fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new files
+   * @throws NoAgentAnswers when no agent gives the committed manifest, or a new file whose bucket has moved
    */
-  public CommitResult commit(Change change, List<SentFile> sent, Optional<CommitKey> key) throws ReplicasMissing {
-    throw new UnsupportedOperationException();
+  public CommitResult commit(Change change, List<SentFile> sent, Optional<CommitKey> key) throws IOException {
+    checkAllWereSent(change, sent);
+    Optional<CommitResult> before = key.isEmpty() ? Optional.empty() : Commit.recorded(newest(), key);
+    if (before.isPresent()) {
+      return before.get();
+    }
+    LoadTarget current = LoadTarget.await(cluster, table.namespace(), table.name(), wait, timer);
+    OptionalInt buckets = change.madeForBuckets();
+    if (buckets.isPresent() && buckets.getAsInt() != current.buckets().size()) {
+      throw new WriteException.LoadConflict("group " + current.group().key().name() + " had " + buckets.getAsInt()
+          + " buckets when the load began, now it has " + current.buckets().size() + "; load again");
+    }
+    Commit.refuseAnew(table, current.table());
+    Publication publication = new Publication(destination(current, destination.access()));
+    publication.followMap(destination.buckets(), sent);
+    return new Commit(cluster, storage(publication, sent), change, key, table, timer).run(current.table());
+  }
+
+  private static Commit.Storage storage(Publication publication, List<SentFile> sent) {
+    return new Commit.Storage() {
+      @Override
+      public StoredManifest read(String sha256) throws IOException {
+        return publication.read(sha256);
+      }
+
+      @Override
+      public Publication.Published publish(NextManifest manifest) throws IOException {
+        return publication.publish(manifest, sent);
+      }
+    };
+  }
+
+  private static void checkAllWereSent(Change change, List<SentFile> sent) {
+    Set<DataFile> missing = new HashSet<>(change.files());
+    sent.forEach(one -> missing.remove(one.file()));
+    if (!missing.isEmpty() || sent.size() != change.files().size()) {
+      throw new IllegalArgumentException(sent.size() + " files were sent for a change of " + change.files().size()
+          + "; not sent: " + missing.stream().map(DataFile::path).sorted().toList());
+    }
   }
 }

@@ -1,0 +1,42 @@
+package dev.colocation.spark;
+
+import java.io.FilterInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.net.http.HttpRequest.BodyPublisher;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** Whether the bytes of a request or its answer still move: transfers of any length are cut off only when they stand still. */
+final class Transfer {
+  private volatile long movedAtNanos = System.nanoTime();
+
+  void moved() {
+    movedAtNanos = System.nanoTime();
+  }
+
+  long stillNanos() {
+    return System.nanoTime() - movedAtNanos;
+  }
+
+  /** A local file as a request's body. */
+  BodyPublisher bodyOf(Path file) throws IOException {
+    return BodyPublishers.fromPublisher(BodyPublishers.ofInputStream(() -> watched(file)), Files.size(file));
+  }
+
+  private InputStream watched(Path file) {
+    try {
+      return new FilterInputStream(Files.newInputStream(file)) {
+        @Override
+        public int read(byte[] target, int start, int length) throws IOException {
+          moved();
+          return super.read(target, start, length);
+        }
+      };
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+}

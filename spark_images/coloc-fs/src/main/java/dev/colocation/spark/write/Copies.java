@@ -1,0 +1,76 @@
+package dev.colocation.spark.write;
+
+import dev.colocation.spark.AgentClient.Folder;
+import dev.colocation.spark.AgentFailure;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.zip.CRC32;
+
+/**
+ * On which nodes the copies of a new file come to lie: those of its bucket, and others in the place of those away.
+ *
+ * <p>A bucket's map names {@code replicas} nodes. A copy that one of them does not take goes to another node of the group, a
+ * <em>substitute</em>: a majority is on disks before anything may be committed, also with two replicas and one node down. The
+ * operator keeps such copies until the map's nodes have theirs, and prefers a substitute as the lost node's successor.
+ */
+final class Copies {
+  static final String NOT_READY = "its agent is not ready";
+
+  private Copies() {}
+
+  /** How many copies of a file must be on disks before it may be committed. */
+  static int majority(int replicas) {
+    return replicas / 2 + 1;
+  }
+
+  /**
+   * The group's nodes outside a bucket's row, in the order in which they stand in for those of the row.
+   *
+   * <p>It depends on bucket and names alone, so that all files of a bucket come to the same nodes, and those of different buckets
+   * to different ones.
+   */
+  static List<String> substitutesFor(List<List<String>> buckets, int bucket) {
+    return buckets.stream().flatMap(List::stream).distinct()
+        .filter(node -> !buckets.get(bucket).contains(node))
+        .sorted(Comparator.comparingLong((String node) -> turn(bucket, node)).thenComparing(node -> node))
+        .toList();
+  }
+
+  private static long turn(int bucket, String node) {
+    CRC32 checksum = new CRC32();
+    checksum.update((bucket + "/" + node).getBytes(StandardCharsets.UTF_8));
+    return checksum.getValue();
+  }
+
+  /** Puts a file on nodes side by side; those that failed, with the reason. */
+  static Map<String, String> putOn(Agents agents, Folder folder, Collection<String> nodes, DataFile file, Path content)
+      throws IOException {
+    Map<String, Optional<String>> outcomes = Parallel.on(nodes, node -> put(agents, folder, node, file, content));
+    Map<String, String> failures = new LinkedHashMap<>();
+    outcomes.forEach((node, failure) -> failure.ifPresent(why -> failures.put(node, why)));
+    return failures;
+  }
+
+  private static Optional<String> put(Agents agents, Folder folder, String node, DataFile file, Path content)
+      throws IOException {
+    if (!agents.nodes().contains(node)) {
+      return Optional.of(NOT_READY);
+    }
+    try {
+      agents.ask(node, (agent, retry) -> {
+        agent.putFile(folder, file.path(), content, file.sha256(), retry);
+        return node;
+      });
+      return Optional.empty();
+    } catch (AgentFailure failure) {
+      return Optional.of(failure.getMessage());
+    }
+  }
+}

@@ -1,0 +1,90 @@
+package dev.colocation.spark.write;
+
+import dev.colocation.spark.catalog.GroupObject;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Where a change may go: a table that is accepted, its group's map, and agents that are ready.
+ *
+ * @param agents ready agents' URLs by node
+ */
+record LoadTarget(TableState table, GroupObject group, Map<String, String> agents) {
+  private static final Duration POLL = Duration.ofSeconds(1);
+
+  /** What a target lacks; it may come. */
+  private static final class Lacking extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    Lacking(String message) {
+      super(message);
+    }
+  }
+
+  List<List<String>> buckets() {
+    return group.buckets();
+  }
+
+  /**
+   * Waits until the operator has accepted the table, made a map, and told where its agents are.
+   *
+   * @throws WriteException.NotReady when it has not within that time; says what is missing
+   */
+  static LoadTarget await(Cluster cluster, String namespace, String name, Duration wait, Timer timer) {
+    long started = timer.nanos();
+    while (true) {
+      String lacking;
+      try {
+        return find(cluster, namespace, name);
+      } catch (NoAnswer | Lacking error) {
+        lacking = error.getMessage();
+      }
+      if (timer.nanos() - started >= wait.toNanos()) {
+        throw new WriteException.NotReady("table " + namespace + "." + name + " cannot be loaded after "
+            + wait.toSeconds() + " s: " + lacking);
+      }
+      timer.sleep(POLL);
+    }
+  }
+
+  private static LoadTarget find(Cluster cluster, String namespace, String name) throws NoAnswer, Lacking {
+    TableState table = cluster.table(namespace, name);
+    require(table.refusal().isEmpty(), table.refusal());
+    try {
+      LoadTarget target = new LoadTarget(
+          table, cluster.group(table.group()), cluster.agents(namespace, table.group()));
+      String refusal = target.group().refusal(namespace);
+      require(refusal.isEmpty(), refusal);
+      target.requireMap();
+      target.requireAgents();
+      return target;
+    } catch (Cluster.NotThere error) {
+      throw new Lacking(error.getMessage());
+    }
+  }
+
+  private void requireMap() throws Lacking {
+    String name = group.key().referenceFrom(table.namespace());
+    String reason = group.reason().isEmpty() ? "the operator has not seen it" : group.reason();
+    require(!buckets().isEmpty(), "group " + name + " has no map yet (" + reason + ")");
+    require(buckets().size() == group.bucketCount(), "group " + name + " has " + group.bucketCount()
+        + " buckets, but its map has " + buckets().size());
+  }
+
+  private void requireAgents() throws Lacking {
+    long ready = buckets().stream().flatMap(List::stream).distinct().filter(agents::containsKey).count();
+    for (int bucket = 0; bucket < buckets().size(); bucket++) {
+      List<String> nodes = buckets().get(bucket);
+      int wanted = Copies.majority(nodes.size());
+      require(ready >= wanted, "bucket " + bucket + " lies on nodes " + String.join(", ", nodes)
+          + "; of the group's nodes " + ready + " have a ready agent; at least " + wanted + " must");
+    }
+  }
+
+  private static void require(boolean isTrue, String otherwise) throws Lacking {
+    if (!isTrue) {
+      throw new Lacking(otherwise);
+    }
+  }
+}

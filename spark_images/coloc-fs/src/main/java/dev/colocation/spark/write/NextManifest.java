@@ -1,0 +1,198 @@
+package dev.colocation.spark.write;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.github.luben.zstd.Zstd;
+import dev.colocation.spark.Manifest;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+/**
+ * The manifest after a change.
+ *
+ * @param stored zstd-compressed JSON
+ * @param sha256 of what is stored, 64 hex digits
+ * @param snapshot what the table's status says of it, but for the time
+ */
+record NextManifest(long snapshotId, byte[] stored, String sha256, ObjectNode snapshot) {
+  private static final int LEVEL = 9;
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /**
+   * The manifest of a change on top of what is committed. Pure.
+   *
+   * @param parent empty before the first load, and when the status does not say which it is
+   * @throws WriteException.LoadConflict when the files there are bucketed, partitioned, sorted or typed in another way, and new
+   *     ones do not fit there; or files that the change began on are gone
+   * @throws WriteException.InvalidTable when the table's status does not say which files are there
+   */
+  static NextManifest of(TableState table, Optional<StoredManifest> parent, Change change) {
+    if (change.keepsFiles()) {
+      table.checkStatus();
+    }
+    List<DataFile> committed = parent.map(StoredManifest::files).orElse(List.of());
+    int buckets = change.madeForBuckets().orElseGet(() -> parent.map(StoredManifest::buckets).orElseThrow(
+        () -> new WriteException.LoadConflict("table " + table.fullName() + " holds no rows yet; nothing was changed")));
+    if (!committed.isEmpty() && change.keepsFiles()) {
+      refuseOtherLayout(table, parent.get(), buckets);
+    }
+    try {
+      List<DataFile> kept = change.kept(committed);
+      checkNewFiles(table, change, kept, buckets);
+      return encoded(table, parent, kept, change.files(), buckets);
+    } catch (Overtaken error) {
+      throw lost(table, change, error);
+    }
+  }
+
+  static WriteException.LoadConflict lost(TableState table, Change change, Overtaken error) {
+    return new WriteException.LoadConflict("table " + table.fullName() + ": " + change.label() + " lost: "
+        + error.getMessage() + ". Nothing was changed; start it again");
+  }
+
+  private static void refuseOtherLayout(TableState table, StoredManifest parent, int buckets) {
+    List<String> problems = new ArrayList<>();
+    differ(problems, "buckets", parent.buckets(), buckets);
+    differ(problems, "bucketedBy", parent.names("bucketedBy"), table.bucketedBy());
+    differ(problems, "partitionedBy", parent.names("partitionedBy"), table.partitionedBy());
+    differ(problems, "sortedBy", parent.names("sortedBy"), table.sortedBy());
+    String columns = SchemaEvolution.refusedChange(parent.columns(), table.columns());
+    if (!columns.isEmpty()) {
+      problems.add("its files do not fit the table's columns: " + columns);
+    }
+    if (!problems.isEmpty()) {
+      throw new WriteException.LoadConflict("table " + table.fullName() + ": " + String.join("; ", problems)
+          + ". Change the table back, or load all of it anew with mode overwrite");
+    }
+  }
+
+  private static void differ(List<String> problems, String what, Object there, Object wanted) {
+    if (!there.equals(wanted)) {
+      problems.add("its files have " + what + " " + there + ", the table now says " + wanted);
+    }
+  }
+
+  /** What would lose rows, or hold them twice, is no change. */
+  private static void checkNewFiles(TableState table, Change change, List<DataFile> kept, int buckets) {
+    Set<String> paths = new HashSet<>();
+    kept.forEach(file -> paths.add(file.path()));
+    Set<String> partitionColumns = Set.copyOf(table.partitionColumns());
+    for (DataFile file : change.files()) {
+      if (!paths.add(file.path())) {
+        throw new WriteException.LoadConflict("table " + table.fullName() + ": file " + file.path() + " is committed already; "
+            + "its rows would be there twice. Nothing was changed");
+      }
+      if (!file.partition().keySet().equals(partitionColumns)) {
+        throw new IllegalArgumentException("file " + file.path() + " is in partition " + file.partition() + "; the table is "
+            + "partitioned by " + table.partitionColumns());
+      }
+      try {
+        StoredManifest.checkBucket(file, buckets);
+      } catch (IOException error) {
+        throw new IllegalArgumentException(error.getMessage(), error);
+      }
+    }
+  }
+
+  private static NextManifest encoded(
+      TableState table, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added, int buckets) {
+    long snapshotId = table.lastId() + 1;
+    byte[] header = bytes(header(table, snapshotId, buckets));
+    ByteArrayOutputStream text = new ByteArrayOutputStream();
+    text.write(header, 0, header.length - 1);
+    write(text, ",\"files\":[");
+    int start = text.size();
+    parent.ifPresent(stored -> copyFiles(stored, kept, text));
+    for (DataFile file : added) {
+      write(text, text.size() == start ? "" : ",");
+      text.writeBytes(bytes(json(file)));
+    }
+    write(text, "]}");
+    if (text.size() > StoredManifest.MAX_BYTES) {
+      throw new WriteException("table " + table.fullName() + " would have " + (kept.size() + added.size())
+          + " files, whose manifest has " + text.size() + " bytes; allowed: " + StoredManifest.MAX_BYTES
+          + ". Compact the table, or load it with fewer partitions");
+    }
+    byte[] stored = Zstd.compress(text.toByteArray(), LEVEL);
+    String sha256 = StoredManifest.sha256(stored);
+    return new NextManifest(snapshotId, stored, sha256, snapshot(snapshotId, sha256, kept, added));
+  }
+
+  /** The committed files that stay, as they stand in their manifest; {@code kept} are some of its files in its order. */
+  private static void copyFiles(StoredManifest parent, List<DataFile> kept, ByteArrayOutputStream text) {
+    int next = 0;
+    for (int index = 0; index < parent.files().size() && next < kept.size(); index++) {
+      if (parent.files().get(index) == kept.get(next)) {
+        write(text, next == 0 ? "" : ",");
+        parent.copyFile(index, text);
+        next++;
+      }
+    }
+    if (next != kept.size()) {
+      throw new IllegalStateException("a change keeps files that are not committed, or in another order");
+    }
+  }
+
+  private static ObjectNode header(TableState table, long snapshotId, int buckets) {
+    ObjectNode header = JSON.createObjectNode()
+        .put("formatVersion", StoredManifest.FORMAT_VERSION)
+        .put("namespace", table.namespace())
+        .put("table", table.name())
+        .put("uid", table.uid())
+        .put("snapshotId", snapshotId)
+        .put("parent", table.snapshot().map(Snapshot::manifestSha256).orElse(null));
+    ArrayNode columns = header.putArray("columns");
+    for (Manifest.Column column : table.columns()) {
+      columns.addObject().put("name", column.name()).put("type", column.type()).put("nullable", column.nullable())
+          .put("storedAs", column.storedAs());
+    }
+    table.bucketedBy().forEach(header.putArray("bucketedBy")::add);
+    table.partitionedBy().forEach(header.putArray("partitionedBy")::add);
+    table.sortedBy().forEach(header.putArray("sortedBy")::add);
+    return header.put("buckets", buckets);
+  }
+
+  private static ObjectNode json(DataFile file) {
+    ObjectNode node = JSON.createObjectNode().put("path", file.path()).put("bucket", file.bucket());
+    ObjectNode partition = node.putObject("partition");
+    file.partition().forEach(partition::put);
+    return node.put("rows", file.rows()).put("bytes", file.bytes()).put("sha256", file.sha256());
+  }
+
+  private static ObjectNode snapshot(long snapshotId, String sha256, List<DataFile> kept, List<DataFile> added) {
+    Set<Map<String, String>> partitions = new HashSet<>();
+    long rows = 0;
+    long bytes = 0;
+    for (List<DataFile> files : List.of(kept, added)) {
+      for (DataFile file : files) {
+        partitions.add(file.partition());
+        rows += file.rows();
+        bytes += file.bytes();
+      }
+    }
+    return JSON.createObjectNode().put("id", snapshotId).put("manifest", "sha256:" + sha256)
+        .put("partitions", partitions.size()).put("files", kept.size() + added.size()).put("rows", rows)
+        .put("bytes", bytes);
+  }
+
+  private static byte[] bytes(ObjectNode node) {
+    try {
+      return JSON.writeValueAsBytes(node);
+    } catch (JsonProcessingException error) {
+      throw new IllegalStateException("a tree is always JSON", error);
+    }
+  }
+
+  private static void write(ByteArrayOutputStream target, String text) {
+    target.writeBytes(text.getBytes(StandardCharsets.UTF_8));
+  }
+}

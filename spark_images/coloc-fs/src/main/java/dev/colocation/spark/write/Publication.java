@@ -1,0 +1,232 @@
+package dev.colocation.spark.write;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import dev.colocation.spark.AgentClient.Folder;
+import dev.colocation.spark.AgentFailure;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+
+/** What must be on the nodes before a change may be committed: files on their buckets' nodes, the manifest everywhere. */
+final class Publication {
+  private final Destination destination;
+  private final Folder folder;
+  private final Agents agents;
+
+  /**
+   * What is on the nodes before a commit.
+   *
+   * @param replicasMissing copies of new files that are not on the map's nodes
+   * @param substitutes where copies lie instead
+   */
+  record Published(int replicasMissing, List<Substitute> substitutes) {}
+
+  /**
+   * What a node holds of the manifest.
+   *
+   * @param report TableReport of the agents' API; null when the agent cannot say it
+   * @param why it cannot
+   */
+  private record Outcome(JsonNode report, String why) {
+    boolean hasManifest() {
+      return report != null && report.path("manifestPresent").asBoolean();
+    }
+
+    boolean isComplete(int bucket) {
+      return bucket(bucket).path("state").asText().equals("complete");
+    }
+
+    String said(int bucket) {
+      if (report == null) {
+        return why;
+      }
+      JsonNode held = bucket(bucket);
+      return held.isObject()
+          ? "holds " + held.path("filesHeld").asInt() + " of " + held.path("filesWanted").asInt() + " files"
+          : "holds nothing of it";
+    }
+
+    private JsonNode bucket(int bucket) {
+      return report.path("buckets").path(String.valueOf(bucket));
+    }
+  }
+
+  /** @param destination by the map of now */
+  Publication(Destination destination) {
+    this.destination = destination;
+    folder = new Folder(destination.namespace(), destination.directory());
+    agents = new Agents(destination.agents(), destination.access());
+  }
+
+  /** A manifest of the table, from whichever agent has it. */
+  StoredManifest read(String sha256) throws IOException {
+    return agents.firstAnswer("manifest " + sha256 + " of " + folder, agents.nodes(),
+        (agent, retry) -> StoredManifest.decode(agent.read(folder, manifestPath(sha256), retry), sha256));
+  }
+
+  private static String manifestPath(String sha256) {
+    return "manifests/" + sha256 + ".json.zst";
+  }
+
+  /**
+   * Copies new files to nodes that took over their buckets while the change was made. A moved bucket's old node deletes what it
+   * holds of it, new files too, so the new node must have them before the commit.
+   *
+   * @param before the map by which they were sent
+   * @throws NoAgentAnswers when no node gives a file any more
+   */
+  void followMap(List<List<String>> before, List<SentFile> sent) throws IOException {
+    for (SentFile one : sent) {
+      int bucket = one.file().bucket();
+      List<String> nodes = destination.buckets().get(bucket).stream()
+          .filter(node -> !before.get(bucket).contains(node) && !one.nodes().contains(node)).toList();
+      if (!nodes.isEmpty()) {
+        copy(one.file(), one.nodes(), nodes);
+      }
+    }
+  }
+
+  /**
+   * Gives the manifest to all nodes of the group, checks what they hold of the new files, and has substitutes for what a bucket's
+   * nodes do not hold.
+   *
+   * @throws ReplicasMissing when fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new files;
+   *     also of a bucket without new files, so that the manifest of an emptied table is not lost
+   */
+  Published publish(NextManifest manifest, List<SentFile> sent) throws IOException {
+    TreeSet<String> nodes = new TreeSet<>();
+    destination.buckets().forEach(nodes::addAll);
+    Map<String, Outcome> outcomes = Parallel.on(nodes, node -> put(node, manifest));
+    int missing = 0;
+    List<Substitute> substitutes = new ArrayList<>();
+    Map<Integer, List<SentFile>> byBucket = sent.stream().collect(Collectors.groupingBy(one -> one.file().bucket()));
+    for (int bucket = 0; bucket < destination.buckets().size(); bucket++) {
+      BucketCopies copies = new BucketCopies(outcomes, bucket, byBucket.getOrDefault(bucket, List.of()));
+      copies.find();
+      missing += copies.away.size() * copies.sent.size();
+      substitutes.addAll(copies.substitutes);
+    }
+    return new Published(missing, List.copyOf(substitutes));
+  }
+
+  private Outcome put(String node, NextManifest manifest) throws IOException {
+    if (!agents.nodes().contains(node)) {
+      return new Outcome(null, Copies.NOT_READY);
+    }
+    try {
+      String path = manifestPath(manifest.sha256());
+      agents.ask(node, (agent, retry) -> {
+        agent.putBytes(folder, path, manifest.stored(), manifest.sha256(), retry);
+        return node;
+      });
+      return new Outcome(agents.ask(node, (agent, retry) -> agent.verify(folder, manifest.sha256(), retry)), "");
+    } catch (AgentFailure failure) {
+      return new Outcome(null, failure.getMessage());
+    }
+  }
+
+  /** Copies a file from a node that has it to others; those that failed, with the reason. */
+  private Map<String, String> copy(DataFile file, Collection<String> sources, Collection<String> nodes) throws IOException {
+    Path content = Files.createTempFile("colocation-write-", ".parquet");
+    try {
+      List<String> ready = sources.stream().filter(agents.nodes()::contains).toList();
+      agents.firstAnswer(file.path(), ready, (agent, retry) -> {
+        agent.copy(folder, file.path(), content, file.sha256(), retry);
+        return file;
+      });
+      return Copies.putOn(agents, folder, nodes, file, content);
+    } finally {
+      Files.deleteIfExists(content);
+    }
+  }
+
+  /** Of one bucket's new files and the manifest: who has all of them. */
+  private final class BucketCopies {
+    private final Map<String, Outcome> outcomes;
+    private final int bucket;
+    private final List<SentFile> sent;
+    private final List<String> row;
+    /** The row's nodes that lack some. Files of earlier loads that a node lacks are the operator's to repair. */
+    private final List<String> away = new ArrayList<>();
+    private final List<Substitute> substitutes = new ArrayList<>();
+
+    BucketCopies(Map<String, Outcome> outcomes, int bucket, List<SentFile> sent) {
+      this.outcomes = outcomes;
+      this.bucket = bucket;
+      this.sent = sent;
+      row = destination.buckets().get(bucket);
+    }
+
+    /** Finds the copies, and makes substitutes for those of the row that are away. */
+    void find() throws IOException {
+      List<String> holders = new ArrayList<>();
+      for (String node : row) {
+        (holds(node) ? holders : away).add(node);
+      }
+      List<String> left = new ArrayList<>(away);
+      for (String node : Copies.substitutesFor(destination.buckets(), bucket)) {
+        if (!left.isEmpty() && standsIn(node, holders)) {
+          holders.add(node);
+          String absent = left.remove(0);
+          if (!sent.isEmpty()) {
+            substitutes.add(new Substitute(bucket, absent, node, sent.size(), outcomes.get(absent).said(bucket)));
+          }
+        }
+      }
+      int wanted = Copies.majority(row.size());
+      if (holders.size() < wanted) {
+        throw new ReplicasMissing("bucket " + bucket + " of " + folder + ": " + holders.size() + " of its " + row.size()
+            + " nodes hold the manifest and the new files, at least " + wanted
+            + " must, and no other node of the group does instead; "
+            + row.stream().map(node -> node + ": " + outcomes.get(node).said(bucket)).collect(Collectors.joining("; ")));
+      }
+    }
+
+    /** Whether a node holds the manifest and the new files. */
+    private boolean holds(String node) throws IOException {
+      Outcome outcome = outcomes.get(node);
+      if (!outcome.hasManifest()) {
+        return false;
+      }
+      if (sent.isEmpty() || outcome.isComplete(bucket)) {
+        return true;
+      }
+      try {
+        for (SentFile one : sent) {
+          String held = agents.ask(node, (agent, retry) -> agent.sha256Of(folder, one.file().path(), retry));
+          if (!held.equals(one.file().sha256())) {
+            return false;
+          }
+        }
+        return true;
+      } catch (AgentFailure failure) {
+        return false;
+      }
+    }
+
+    /** Whether a node outside the row holds all, after what it lacks was copied there. */
+    private boolean standsIn(String node, List<String> holders) throws IOException {
+      if (!outcomes.get(node).hasManifest()) {
+        return false;
+      }
+      try {
+        for (SentFile one : sent) {
+          List<String> sources = new ArrayList<>(holders);
+          one.nodes().stream().filter(other -> !holders.contains(other)).forEach(sources::add);
+          if (!one.nodes().contains(node) && !copy(one.file(), sources, List.of(node)).isEmpty()) {
+            return false;
+          }
+        }
+      } catch (NoAgentAnswers error) {
+        return false;
+      }
+      return holds(node);
+    }
+  }
+}
