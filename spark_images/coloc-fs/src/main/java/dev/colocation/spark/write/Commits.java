@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import java.io.IOException;
 import java.util.List;
 import java.util.Optional;
 import org.slf4j.Logger;
@@ -17,7 +18,7 @@ public final class Commits {
     CommitResult result;
     try {
       result = transaction.commit(change, sent, key);
-    } catch (ReplicasMissing missing) {
+    } catch (IOException missing) {
       throw Commits.<RuntimeException>thrown(missing);
     }
     afterCommit(table, change, result);

@@ -37,6 +37,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
 
   /** Commands are roots of plans; Spark has made the write, and so begun the change, just before this rule. */
   @Override
+  @SuppressWarnings("deprecation") // WriteToDataSourceV2, which Spark itself still makes of a stream's writes
   public LogicalPlan apply(LogicalPlan plan) {
     if (plan instanceof AppendData append) {
       return inserted(append, append.write());
@@ -68,7 +69,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
 
   private static LogicalPlan changed(LogicalPlan command, Function<LogicalPlan, LogicalPlan> change) {
     List<LogicalPlan> children = CollectionConverters.asJava(command.children());
-    return (LogicalPlan) command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
+    return command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
   }
 
   private static LogicalPlan distributed(LogicalPlan query, TableWrite write) {

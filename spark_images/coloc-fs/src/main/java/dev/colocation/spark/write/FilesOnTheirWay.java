@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import java.io.Closeable;
+import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -41,7 +42,7 @@ final class FilesOnTheirWay implements Closeable {
     }
   }
 
-  private SentFile send(DataFile file, LocalFile content) throws ReplicasMissing {
+  private SentFile send(DataFile file, LocalFile content) throws IOException {
     long started = System.nanoTime();
     try {
       return sender.send(file, content.path());

@@ -87,6 +87,7 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
     }
 
     @Override
+    @SuppressWarnings("deprecation") // its successor is of Parquet's configuration, which Spark's writer does not take
     protected WriteSupport<InternalRow> getWriteSupport(Configuration hadoop) {
       return new ParquetWriteSupport();
     }
