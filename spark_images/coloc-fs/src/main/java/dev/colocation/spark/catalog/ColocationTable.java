@@ -8,6 +8,7 @@ import dev.colocation.spark.write.PartitionPredicates;
 import dev.colocation.spark.write.TableLayout;
 import dev.colocation.spark.write.TableWriteBuilder;
 import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.Writable;
 import dev.colocation.spark.write.WriteTarget;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -42,7 +43,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A ColocatedTable in Spark's catalog. Queries read its files: {@link ReadAsFiles} puts them in its place. Writes go by Spark's own
  * path: {@link TableWriteBuilder}.
  */
-class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2 {
+class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, Writable {
   private final LoadedTable table;
   private final FileIndexes indexes;
   private final Changing changing;
@@ -127,7 +128,12 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2 {
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new TableWriteBuilder(target(Optional.empty()), info, layout());
+    return new TableWriteBuilder(target(), info, layout());
+  }
+
+  @Override
+  public WriteTarget target() {
+    return target(Optional.empty());
   }
 
   final WriteTarget target(Optional<WriteTarget.Staging> staging) {
@@ -138,7 +144,13 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2 {
         Duration.ofSeconds(changing.acceptSeconds()), staging);
   }
 
-  /** How files are laid out, as this statement sees it. */
+  @Override
+  public int plannedBuckets() {
+    return table.placing().map(group -> group.object().buckets().size()).filter(count -> count > 0)
+        .orElse(table.shape().buckets());
+  }
+
+  @Override
   public TableLayout layout() {
     LoadedTable.Shape shape = table.shape();
     return new TableLayout(shape.columns(), shape.bucketedBy(), shape.partitionedBy(), shape.sortedBy());
@@ -168,7 +180,7 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2 {
     if (partitions.contains(Map.<String, String>of())) {
       truncateTable();
     } else if (!partitions.isEmpty()) {
-      Transaction transaction = target(Optional.empty()).begin();
+      Transaction transaction = target().begin();
       if (transaction.table().snapshotId() > 0) {
         Commits.commit(name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());
       }
@@ -178,7 +190,7 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2 {
   /** TRUNCATE TABLE: the older snapshots can be read for as long as they are kept. */
   @Override
   public boolean truncateTable() {
-    Transaction transaction = target(Optional.empty()).begin();
+    Transaction transaction = target().begin();
     NewFiles nothing = new NewFiles(Mode.OVERWRITE, List.of(), transaction.destination().buckets().size());
     Commits.commit(name(), transaction, nothing, List.of(), Optional.empty());
     return true;

@@ -7,14 +7,11 @@ import dev.colocation.spark.write.DataFile;
 import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.SentFile;
-import dev.colocation.spark.write.TableWriteBuilder;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteTarget;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.WriteBuilder;
 
 /**
  * The table of CREATE TABLE AS SELECT, REPLACE TABLE and their like. A new one is there, empty, while the query runs, since its uid
@@ -43,8 +40,8 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   }
 
   @Override
-  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new TableWriteBuilder(target(Optional.of(this)), info, layout());
+  public WriteTarget target() {
+    return target(Optional.of(this));
   }
 
   @Override
@@ -67,8 +64,8 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
     writer.change(object.namespace(), object.name(), unchanged(change.before()), change.patch());
     try {
       // A changed definition is another layout: the change begins once more, on the rows that are to be replaced.
-      Transaction current = transaction == null || !change.patch().isEmpty() ? target(Optional.empty()).begin() : transaction;
-      commit(current.startedOn(target(Optional.empty()).snapshotId()), Mode.OVERWRITE);
+      Transaction current = transaction == null || !change.patch().isEmpty() ? target().begin() : transaction;
+      commit(current.startedOn(target().snapshotId()), Mode.OVERWRITE);
     } catch (RuntimeException error) {
       undo(change, error);
       throw error;

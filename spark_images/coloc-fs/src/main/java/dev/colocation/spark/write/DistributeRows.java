@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
@@ -18,48 +19,79 @@ import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.rules.Rule;
-import org.apache.spark.sql.connector.write.Write;
-import org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2;
-import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
+import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Brings a write's rows to where they go: their bucket as one more column, the same that Spark's own bucketed tables have; rows of
- * a partition and bucket together, more tasks where these are large (adaptive execution splits and merges); sorted as files
- * are.
+ * Brings a write's rows to where they go: rows of a partition and bucket together, in more tasks where these are large (adaptive
+ * execution splits and merges), sorted as files are. The bucket is the one of Spark's own bucketed tables; it is computed
+ * once for the shuffle and the sort, and again for each row that is written.
  */
 public final class DistributeRows extends Rule<LogicalPlan> {
+  private static final Logger LOG = LoggerFactory.getLogger(DistributeRows.class);
   private static final String BUCKET = "__colocation_bucket";
 
-  /** Commands are roots of plans; Spark has made the write, and so begun the change, just before this rule. */
+  /** Commands are roots of plans. */
   @Override
-  @SuppressWarnings("deprecation") // WriteToDataSourceV2, which Spark itself still makes of a stream's writes
   public LogicalPlan apply(LogicalPlan plan) {
-    if (plan instanceof AppendData append) {
-      return inserted(append, append.write());
-    }
-    if (plan instanceof OverwriteByExpression overwrite) {
-      return inserted(overwrite, overwrite.write());
-    }
-    if (plan instanceof OverwritePartitionsDynamic overwrite) {
-      return inserted(overwrite, overwrite.write());
-    }
-    if (plan instanceof WriteToDataSourceV2 stream && stream.batchWrite() instanceof MicroBatchWrite batch
-        && batch.writeSupport() instanceof TableWrite.Stream write) {
-      return changed(stream, query -> distributed(query, write.write()));
+    try {
+      if (plan instanceof AppendData command) {
+        return inserted(command, command.writeOptions());
+      }
+      if (plan instanceof OverwriteByExpression command) {
+        return inserted(command, command.writeOptions());
+      }
+      if (plan instanceof OverwritePartitionsDynamic command) {
+        return inserted(command, command.writeOptions());
+      }
+      if (plan instanceof WriteToMicroBatchDataSource command) {
+        Optional<Writable> table = target(command);
+        return table.isEmpty() ? plan
+            : changed(command, query -> distributed(query, table.get(), options(command.writeOptions())));
+      }
+    } catch (LinkageError error) {
+      LOG.warn("this Spark's plans are not understood; tables of a ColocationCatalog cannot be written", error);
     }
     return plan;
   }
 
-  private static LogicalPlan inserted(LogicalPlan command, Option<Write> write) {
-    if (write.isDefined() && write.get() instanceof TableWrite ours) {
-      return changed(command, query -> distributed(ours.isCommitted() ? noRows(query) : query, ours));
+  /** Versions of Spark name the table of a stream's write by other fields, of other types. */
+  private static Optional<Writable> target(Product command) {
+    for (int field = 0; field < command.productArity(); field++) {
+      Object value = command.productElement(field);
+      if ((value instanceof DataSourceV2Relation relation ? relation.table() : value) instanceof Writable table) {
+        return Optional.of(table);
+      }
     }
-    return command;
+    return Optional.empty();
+  }
+
+  private static LogicalPlan inserted(
+      V2WriteCommand command, scala.collection.immutable.Map<String, String> writeOptions) {
+    if (command.table() instanceof DataSourceV2Relation relation && relation.table() instanceof Writable table) {
+      WriteOptions options = options(writeOptions);
+      return changed((LogicalPlan) command,
+          query -> distributed(wasCommitted(table, options) ? noRows(query) : query, table, options));
+    }
+    return (LogicalPlan) command;
+  }
+
+  private static WriteOptions options(scala.collection.immutable.Map<String, String> options) {
+    return WriteOptions.of(new CaseInsensitiveStringMap(CollectionConverters.asJava(options)));
+  }
+
+  private static boolean wasCommitted(Writable table, WriteOptions options) {
+    return options.key().flatMap(key -> table.target().begin().committed(key)).isPresent();
   }
 
   /** What was committed before is not computed again. */
@@ -72,23 +104,37 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
   }
 
-  private static LogicalPlan distributed(LogicalPlan query, TableWrite write) {
-    TableLayout layout = write.layout();
+  private static LogicalPlan distributed(LogicalPlan query, Writable table, WriteOptions options) {
+    TableLayout layout = table.layout();
     List<Attribute> output = CollectionConverters.asJava(query.output());
+    // A stream's rows are matched when the write begins, which says what is wrong with them.
+    if (!hasColumns(output, layout)) {
+      return query;
+    }
     Alias bucket = new Alias(
-        new HashPartitioning(sequence(columns(output, layout.bucketedBy())), write.buckets()).partitionIdExpression(),
-        BUCKET, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+        bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), BUCKET,
+        NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
     List<NamedExpression> withBucket = new ArrayList<>(output);
     withBucket.add(bucket);
     List<Expression> together = columns(output, layout.partitionedBy());
     together.add(bucket.toAttribute());
     List<Expression> order = new ArrayList<>(together);
-    layout.sortedBy().stream()
-        .filter(name -> layout.partitionedBy().stream().noneMatch(name::equalsIgnoreCase))
-        .forEach(name -> order.addAll(columns(output, List.of(name))));
+    order.addAll(columns(output, layout.sortedInFiles()));
     LogicalPlan rebalanced = new RebalancePartitions(
-        sequence(together), new Project(sequence(withBucket), query), Option.empty(), Option.apply(write.targetFileSize()));
-    return new Sort(sequence(order.stream().map(DistributeRows::ascending).toList()), false, rebalanced, Option.empty());
+        sequence(together), new Project(sequence(withBucket), query), Option.empty(), Option.apply(options.targetFileSize()));
+    LogicalPlan sorted = new Sort(
+        sequence(order.stream().map(DistributeRows::ascending).toList()), false, rebalanced, Option.empty());
+    return new Project(sequence(new ArrayList<NamedExpression>(output)), sorted);
+  }
+
+  /** The number of the bucket, as Spark's own bucketed tables have it. */
+  static Expression bucket(List<Expression> keys, int buckets) {
+    return new HashPartitioning(sequence(keys), buckets).partitionIdExpression();
+  }
+
+  private static boolean hasColumns(List<Attribute> output, TableLayout layout) {
+    return layout.columns().stream().allMatch(
+        column -> output.stream().anyMatch(attribute -> attribute.name().equalsIgnoreCase(column.name())));
   }
 
   private static List<Expression> columns(List<Attribute> output, List<String> names) {

@@ -15,7 +15,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.types.DataTypes;
 import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -43,8 +42,9 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     this.attempt = attempt;
     RowFields fields = plan.fields();
     onTheirWay = new FilesOnTheirWay(new FileSender(plan.destination()));
-    Stream<Expression> bucket = Stream.of(new BoundReference(fields.width(), DataTypes.IntegerType, false));
-    keyOf = projection(Stream.concat(bucket, fields.partitions().stream().map(FileWriterTask::reference)));
+    Expression bucket = DistributeRows.bucket(
+        fields.bucketKeys().stream().map(FileWriterTask::reference).toList(), plan.destination().buckets().size());
+    keyOf = projection(Stream.concat(Stream.of(bucket), fields.partitions().stream().map(FileWriterTask::reference)));
     dataOf = projection(fields.inFiles().stream().map(FileWriterTask::reference));
     required = Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
         .filter(field -> !field.nullable()).toList();
@@ -85,10 +85,6 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   /** A new file, unless only NULL became empty text, which is the same partition. */
   private void begin(InternalRow newKey) throws IOException {
     int bucket = newKey.getInt(0);
-    if (bucket < 0 || bucket >= plan.destination().buckets().size()) {
-      throw new WriteException("a row hashes to bucket " + bucket + "; allowed: 0 to "
-          + (plan.destination().buckets().size() - 1));
-    }
     Map<String, String> partition = partition(newKey);
     key = newKey;
     if (open == null || open.bucket() != bucket || !open.partition().equals(partition)) {

@@ -20,9 +20,9 @@ import org.apache.spark.sql.types.StructType;
  *
  * @param inFiles columns in the files, in the table's order
  * @param partitions partition columns, in the order of the folders
- * @param width how many columns a row has; behind them comes its bucket
+ * @param bucketKeys the columns that a row's bucket is computed of
  */
-record RowFields(List<Field> inFiles, List<Field> partitions, int width) implements Serializable {
+record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucketKeys) implements Serializable {
   /** Types of Spark SQL that a column may have and a Parquet file may not. */
   private static final Set<String> UNSTORABLE = Set.of("interval", "void");
 
@@ -32,6 +32,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, int width) impleme
   RowFields {
     inFiles = List.copyOf(inFiles);
     partitions = List.copyOf(partitions);
+    bucketKeys = List.copyOf(bucketKeys);
   }
 
   /**
@@ -69,7 +70,9 @@ record RowFields(List<Field> inFiles, List<Field> partitions, int width) impleme
     }
     List<Field> folders = layout.partitionedBy().stream()
         .map(name -> partitions.get(name.toLowerCase(Locale.ROOT))).toList();
-    return new RowFields(inFiles, folders, rows.length());
+    List<Field> keys = layout.bucketedBy().stream()
+        .map(name -> inFiles.stream().filter(field -> field.name().equalsIgnoreCase(name)).findFirst().orElseThrow()).toList();
+    return new RowFields(inFiles, folders, keys);
   }
 
   private static Field field(Manifest.Column column, DataType type, int place) {

@@ -21,6 +21,11 @@ public record TableLayout(
         .orElseThrow(() -> new SchemaMismatch("there is no column " + name));
   }
 
+  /** A partition column has one value in a file. */
+  List<String> sortedInFiles() {
+    return sortedBy.stream().filter(name -> partitionedBy.stream().noneMatch(name::equalsIgnoreCase)).toList();
+  }
+
   boolean isPartition(Manifest.Column column) {
     return partitionedBy.stream().anyMatch(column.name()::equalsIgnoreCase);
   }

@@ -27,7 +27,6 @@ final class TableWrite implements Write {
   private final Optional<List<Map<String, String>>> replaced;
   private final WriteOptions options;
   private final Transaction transaction;
-  private final TableLayout layout;
   private final RowFields fields;
 
   TableWrite(WriteTarget target, LogicalWriteInfo info, Mode mode, Optional<List<Map<String, String>>> replaced) {
@@ -37,26 +36,9 @@ final class TableWrite implements Write {
     this.replaced = replaced;
     options = WriteOptions.of(info.options());
     transaction = target.begin();
-    layout = target.layout(transaction);
-    fields = RowFields.match(target.name(), layout, info.schema());
+    fields = RowFields.match(target.name(), target.layout(transaction), info.schema());
   }
 
-  /** Whether a batch write's key says that it was committed before. */
-  boolean isCommitted() {
-    return options.key().flatMap(transaction::committed).isPresent();
-  }
-
-  TableLayout layout() {
-    return layout;
-  }
-
-  int buckets() {
-    return transaction.destination().buckets().size();
-  }
-
-  long targetFileSize() {
-    return options.targetFileSize();
-  }
 
   @Override
   public String description() {
@@ -95,7 +77,7 @@ final class TableWrite implements Write {
       return;
     }
     List<DataFile> files = sent.stream().map(SentFile::file).toList();
-    Commits.commit(target.name(), begun, new NewFiles(mode, files, buckets(), replaced), sent, key);
+    Commits.commit(target.name(), begun, new NewFiles(mode, files, begun.destination().buckets().size(), replaced), sent, key);
   }
 
   /** An INSERT or the like. An overwrite replaces what the query has read, and nothing that came after it. */
@@ -125,11 +107,7 @@ final class TableWrite implements Write {
   }
 
   /** An epoch of a stream: committed once, however often it is tried. */
-  final class Stream implements StreamingWrite {
-    TableWrite write() {
-      return TableWrite.this;
-    }
-
+  private final class Stream implements StreamingWrite {
     @Override
     public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
       return files();
