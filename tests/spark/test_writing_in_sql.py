@@ -5,7 +5,6 @@ The operator is a thread that accepts tables; the agents and the API server are 
 
 import json
 import math
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from colocation.spark import explain_json
-from colocation.spark.load_target import find_target
 from tests.integration.control_plane import ControlPlane
-from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, ClusterTables
+from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
 from tests.spark.judging_operator import Operator, running
 from tests.spark.loopback import LoopbackAgents
@@ -170,10 +168,10 @@ def test_values_of_every_type(
     source = session.sql(TYPED).select("*", F.col("z").alias("s"))
     name = f"typed-{way.lower()}"
     table = f"{IN}.`{name}`"
-    columns = ", ".join(f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}" for field in source.schema)
+    columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in source.schema)
     session.sql(f"CREATE TABLE {table} ({columns}) PARTITIONED BY (p) "
                 f"CLUSTERED BY (k) SORTED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
-    source = source.select(*[f"`{name.replace('`', '``')}`" for name in session.table(table).columns])
+    source = source.select(*map(quoted, session.table(table).columns))
     if way == "sql":
         source.createOrReplaceTempView("source")
         session.sql(f"INSERT INTO {table} SELECT * FROM source")
@@ -188,7 +186,7 @@ def test_values_of_every_type(
         stream = session.readStream.schema(source.schema).parquet(str(tmp_path / "source"))
         query = stream.writeStream.option("checkpointLocation", str(tmp_path / "at"))
         query.trigger(availableNow=True).toTable(table).awaitTermination()
-    shown = [F.to_json("json").alias("json") if name == "json" else f"`{name.replace('`', '``')}`" for name in source.columns]
+    shown = [F.to_json("json").alias("json") if name == "json" else quoted(name) for name in source.columns]
     read = session.table(table)
     assert sorted(map(repr, read.select(*shown).collect())) == sorted(map(repr, source.select(*shown).collect()))
     wrong = read.selectExpr(
@@ -201,14 +199,20 @@ def test_values_of_every_type(
         assert "INT96" not in str(pq.read_metadata(file).schema) and "p" not in pq.read_schema(file).names
 
 
+def quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
 def data_files(agents: LoopbackAgents, name: str) -> list[Path]:
-    return [path for root in agents.roots.values() for path in root.glob(f"{NAMESPACE}/{name}-????????/data/**/*.parquet")]
+    return [
+        path for root in agents.roots.values() for path in root.glob(f"{NAMESPACE}/{name}-????????/data/**/*.parquet")
+    ]
 
 
 def test_joins_of_written_tables_do_not_shuffle(session: SparkSession, tables: ClusterTables) -> None:
     """Also when a partition is so large that a bucket's rows are in several files."""
     one, two = make(session, "one"), make(session, "two")
-    many = session.range(0, 60_000, 1, 4).selectExpr("id AS k", "id AS v", )
+    many = session.range(0, 60_000, 1, 4).selectExpr("id AS k", "id AS v")
     many.writeTo(one).option("target-file-size", "40k").append()
     rows(session, {1: 1, 59_999: 2}).writeTo(two).append()
     files = session.sql(f"SELECT bucket, count(*) AS files FROM {one}.files GROUP BY 1").collect()
