@@ -3,7 +3,7 @@ PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
 .PHONY: help setup wheel images sbom check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
-        test-spark-versions crds lock bench-join bench-planner bench-control-plane bench-clone bench-agent simulate
+        test-spark-versions crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent simulate
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ lock:  ## resolve locks/ anew from pyproject.toml
 
 bench-join: wheel  ## build/bench/join.json, join.png: joins beside their peers, on the dev cluster; 25 minutes
 	@$(PYTHON) -m benchmarks.join
+
+bench-load: setup  ## build/bench/load.json: loads beside Spark's own bucketed tables, on loopback; 15 minutes
+	@$(PYTHON) -m benchmarks.load
 
 bench-planner: setup  ## build/bench/planner.json
 	@$(PYTHON) benchmarks/planner.py

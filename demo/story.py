@@ -93,7 +93,8 @@ def wait_for_stable(deadline_seconds: float) -> None:
 def join(oracle: Oracle, *, disable_colocate_join: bool = False) -> workload.JoinRun:
     """Submit the join and show what came of it."""
     run = workload.submit_join(oracle, disable_colocate_join=disable_colocate_join)
-    show(f"{run.decision}\nexchanges {run.exchanges}, remote bytes {run.remote_bytes}, {run.seconds:.1f} s, "
+    show(f"{run.decision}\nexchanges {run.exchanges}, remote bytes {run.remote_bytes}, {run.seconds:.1f} s warm, "
+         f"{run.first_seconds:.1f} s the first time, "
          f"answer {'right' if run.answer_ok else 'WRONG'} (checked by DuckDB)")
     return run
 

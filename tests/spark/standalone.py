@@ -44,8 +44,8 @@ def _wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder: Path, nodes: tuple[str, ...]) -> Iterator[str]:
-    """The master's URL of a cluster with one worker of one core per node."""
+def standalone_cluster(folder: Path, nodes: tuple[str, ...], memory: str = "700m") -> Iterator[str]:
+    """The master's URL of a cluster with one worker of one core and so much memory per node."""
     processes: list[subprocess.Popen[bytes]] = []
     small = {
         "SPARK_DAEMON_MEMORY": "256m",
@@ -59,7 +59,7 @@ def standalone_cluster(folder: Path, nodes: tuple[str, ...]) -> Iterator[str]:
         url = _wait_for(log, r"Starting Spark master at (spark://\S+)", processes[0])
         for number, node in enumerate(nodes, start=1):
             worker = ["org.apache.spark.deploy.worker.Worker", "--host", f"127.0.0.{10 + number}", "--webui-port", "0",
-                      "--cores", "1", "--memory", "700m", url]
+                      "--cores", "1", "--memory", memory, url]
             processes.append(_start(folder / f"{node}.log", {**small, NODE_VARIABLE: node}, *worker))
         for node, process in zip(nodes, processes[1:], strict=True):
             _wait_for(folder / f"{node}.log", r"(Successfully registered with master)", process)

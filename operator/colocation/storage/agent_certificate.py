@@ -33,6 +33,6 @@ def write_certificate(folder: int, pem: bytes) -> None:
     """Replace the file, durably.
 
     Raises:
-        OSError: it cannot be written; there may be none then.
+        OSError: it cannot be written, and the one before is still there; or it cannot be synced, and there is none.
     """
     replace_file(folder, CERTIFICATE_FILE, pem, PRIVATE_MODE)

@@ -108,10 +108,11 @@ def replace_file(folder: int, name: str, content: bytes, mode: int = FILE_MODE) 
     """Put a small file into an open folder, durably: under ``name`` there is the old one or the whole new one.
 
     Raises:
-        OSError: it cannot be written; the file may be missing then.
+        OSError: it cannot be written: the old one is still there; or it cannot be synced in its place: there is none.
     """
     new = f"{name}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    in_doubt = [new]
     try:
         with os.fdopen(os.open(new, flags, mode, dir_fd=folder), "wb") as file:
             os.fchmod(file.fileno(), mode)
@@ -119,9 +120,10 @@ def replace_file(folder: int, name: str, content: bytes, mode: int = FILE_MODE) 
             file.flush()
             os.fsync(file.fileno())
         os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        in_doubt = [name]
         os.fsync(folder)
     except OSError:
-        for one in (new, name):
+        for one in in_doubt:
             with contextlib.suppress(OSError):
                 os.unlink(one, dir_fd=folder)
         raise

@@ -13,11 +13,11 @@ import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 
 /** A self-signed certificate for some DNS names, made by the JDK's own keytool. */
-record TestTls(SSLContext server, Path authority) {
+public record TestTls(SSLContext server, Path authority) {
   private static final String PASSWORD = "changeit";
 
   /** Of the agents of these nodes. */
-  static TestTls forNodes(Path folder, String... nodes) throws IOException, GeneralSecurityException {
+  public static TestTls forNodes(Path folder, String... nodes) throws IOException, GeneralSecurityException {
     return forNames(folder, Arrays.stream(nodes).map(AgentTrust::serverName).toArray(String[]::new));
   }
 

@@ -163,7 +163,8 @@ final class Commit {
   // Publication and compare-and-set
 
   private Prepared prepare(TableState table) throws IOException {
-    NextManifest manifest = NextManifest.of(table, parent(table), change);
+    Optional<StoredManifest> parent = change.keepsFiles() ? parent(table) : Optional.empty();
+    NextManifest manifest = NextManifest.of(table, parent, change);
     Publication.Published there = storage.publish(manifest);
     ObjectNode snapshot = manifest.snapshot().put("committedAt", timer.now().truncatedTo(ChronoUnit.SECONDS).toString());
     return new Prepared(Snapshot.of(snapshot), there);

@@ -30,7 +30,7 @@ record NextManifest(long snapshotId, byte[] stored, String sha256, ObjectNode sn
   /**
    * The manifest of a change on top of what is committed. Pure.
    *
-   * @param parent empty before the first load, and when the status does not say which it is
+   * @param parent empty before the first load, and for a change that keeps no file
    * @throws WriteException.LoadConflict when the files there are bucketed, partitioned, sorted or typed in another way, and new
    *     ones do not fit there; or files that the change began on are gone
    * @throws WriteException.InvalidTable when the table's status does not say which files are there

@@ -1,0 +1,94 @@
+package dev.colocation.spark.write;
+
+import static dev.colocation.spark.write.Files.A;
+import static dev.colocation.spark.write.Files.B;
+import static dev.colocation.spark.write.Files.C;
+import static dev.colocation.spark.write.Files.D;
+import static dev.colocation.spark.write.Files.NULL;
+import static dev.colocation.spark.write.Files.day;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** What stays of a table's files after each kind of change, and what may have been committed meanwhile. */
+class ChangeTest {
+  private static final List<DataFile> COMMITTED = List.of(A, B, C, NULL);
+
+  private static NewFiles load(Mode mode, DataFile... files) {
+    return new NewFiles(mode, List.of(files), 2);
+  }
+
+  private static NewFiles matching(Map<String, String> replaced, DataFile... files) {
+    return new NewFiles(Mode.OVERWRITE_MATCHING, List.of(files), 2, Optional.of(List.of(replaced)));
+  }
+
+  static Stream<Arguments> changes() {
+    return Stream.of(
+        arguments("append keeps all", load(Mode.APPEND, D), COMMITTED),
+        arguments("overwrite keeps none", load(Mode.OVERWRITE, D), List.of()),
+        arguments("partitions of the rows", load(Mode.OVERWRITE_PARTITIONS, D), List.of(C, NULL)),
+        arguments("no rows replace no partition", load(Mode.OVERWRITE_PARTITIONS), COMMITTED),
+        arguments("a named partition", matching(day("a"), D), List.of(C, NULL)),
+        arguments("a named partition without rows", matching(day("b")), List.of(A, B, NULL)),
+        arguments("the NULL partition", matching(day(null)), List.of(A, B, C)),
+        arguments("no name is all partitions", matching(Map.of(), D), List.of()),
+        arguments("a column that files lack matches nothing", matching(java.util.Collections.singletonMap("x", null)), COMMITTED),
+        arguments("rewrite replaces what it read", new Rewrite(Set.of(A.path(), B.path()), List.of(D), 2), List.of(C, NULL)),
+        arguments("dropped partitions go, NULL too", new DropPartitions(List.of(day("b"), day(null))), List.of(A, B)),
+        arguments("dropping what is not there", new DropPartitions(List.of(day("z"))), COMMITTED));
+  }
+
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("changes")
+  void namesTheFilesThatStayInTheirOrder(String name, Change change, List<DataFile> kept) throws Overtaken {
+    assertEquals(kept, change.kept(COMMITTED));
+  }
+
+  static Stream<Arguments> overtaking() {
+    return Stream.of(
+        arguments("an append", load(Mode.APPEND, D), COMMITTED, ""),
+        arguments("files of another partition came", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, B, C, NULL, Files.file("f", "b")), ""),
+        arguments("files of another partition went", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, B), ""),
+        arguments("a file of the partition went", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, C, NULL), "day=a"),
+        arguments("a file of the partition came", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, B, C, NULL, Files.file("f", "a")), "day=a"),
+        arguments("a file of the named partition came", matching(day("b")), List.of(A, B, C, NULL, Files.file("f", "b")), "day=b"),
+        arguments("a file of another than the named partition came", matching(day("b")), List.of(A, B, C, NULL, Files.file("f", "a")), ""),
+        arguments("a dropped partition", new DropPartitions(List.of(day("a"))), List.of(A, C), ""));
+  }
+
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("overtaking")
+  void conflictsAreThoseOfAPartition(String name, Change change, List<DataFile> now, String hit) throws Overtaken {
+    if (hit.isEmpty()) {
+      change.checkOvertaking(COMMITTED, now);
+      return;
+    }
+    Overtaken error = assertThrows(Overtaken.class, () -> change.checkOvertaking(COMMITTED, now));
+    assertEquals("1 of the partitions that it replaces were changed meanwhile, e.g. " + hit, error.getMessage());
+  }
+
+  @Test
+  void aRewriteNeedsEveryFileThatItRead() {
+    Rewrite rewrite = new Rewrite(Set.of(A.path(), B.path()), List.of(D), 2);
+    Overtaken error = assertThrows(Overtaken.class, () -> rewrite.kept(List.of(B, C)));
+    assertEquals("1 of the 2 files that it read are no longer committed, e.g. " + A.path(), error.getMessage());
+  }
+
+  @Test
+  void newRowsOfANamedPartitionLieInIt() {
+    assertThrows(IllegalArgumentException.class, () -> matching(day("b"), D));
+    assertThrows(IllegalArgumentException.class, () -> load(Mode.OVERWRITE_MATCHING, D));
+    assertThrows(IllegalArgumentException.class,
+        () -> new NewFiles(Mode.APPEND, List.of(D), 2, Optional.of(List.of(day("a")))));
+  }
+}

@@ -1,0 +1,305 @@
+package dev.colocation.spark.write;
+
+import static dev.colocation.spark.write.Files.A;
+import static dev.colocation.spark.write.Files.B;
+import static dev.colocation.spark.write.Files.C;
+import static dev.colocation.spark.write.Files.D;
+import static dev.colocation.spark.write.Files.day;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** All of a change or none: compare-and-set against every kind of interruption. */
+class CommitTest {
+  private final FakeCluster cluster = new FakeCluster();
+  private final ManifestMemory storage = new ManifestMemory();
+  private final FakeTimer timer = new FakeTimer();
+
+  private static NewFiles load(Mode mode, DataFile... files) {
+    return new NewFiles(mode, List.of(files), 2);
+  }
+
+  private CommitResult run(Mode mode, DataFile... files) {
+    return run(load(mode, files), cluster.state());
+  }
+
+  private CommitResult run(Change change, TableState began) {
+    return run(change, began, Optional.empty());
+  }
+
+  private CommitResult run(Change change, TableState began, Optional<CommitKey> key) {
+    try {
+      return new Commit(new Cluster(cluster), storage, change, key, began, timer).run(cluster.state());
+    } catch (IOException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private Set<String> paths() throws IOException {
+    return Set.copyOf(storage.paths(cluster));
+  }
+
+  @Test
+  void theFirstSnapshotCountsWhatTheManifestHolds() throws IOException {
+    CommitResult result = run(Mode.APPEND, A, C);
+    JsonNode snapshot = cluster.status().path("snapshot");
+    assertEquals("{\"id\":1,\"manifest\":\"sha256:" + result.manifestSha256() + "\",\"partitions\":2,\"files\":2,\"rows\":20,"
+        + "\"bytes\":200,\"committedAt\":\"2026-11-21T04:00:00Z\"}", snapshot.toString());
+    assertEquals(List.of(1L, 20L, 2L, 200L), List.of(result.snapshotId(), result.rows(), result.files(), result.bytes()));
+    assertFalse(result.wasCommittedBefore());
+  }
+
+  @ParameterizedTest
+  @CsvSource({"APPEND, 3", "OVERWRITE, 1", "OVERWRITE_PARTITIONS, 2"})
+  void modes(Mode mode, int files) throws IOException {
+    run(Mode.APPEND, A, C);
+    assertEquals(2, run(mode, B).snapshotId());
+    assertEquals(files, paths().size());
+    assertTrue(paths().contains(B.path()));
+  }
+
+  @Test
+  void replacedSnapshotsBecomeHistoryAsTheRetentionSays() {
+    cluster.spec().putObject("retention").put("snapshots", 2).put("seconds", 86400);
+    for (int number = 0; number < 4; number++) {
+      run(Mode.APPEND, Files.file("0000000" + number, "a"));
+    }
+    List<Long> history = new ArrayList<>();
+    cluster.status().path("history").forEach(one -> history.add(one.path("id").asLong()));
+    assertEquals(List.of(3L, 2L), history);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"86400, 10, 3 2 1", "86400, 2, 3 2", "86400, 0, ''", "0, 10, ''", "60, 10, ''", "61, 10, 3", "3600, 10, 3 2"})
+  void whicheverLimitOfTheRetentionIsReachedFirst(int seconds, int snapshots, String kept) {
+    cluster.spec().putObject("retention").put("snapshots", snapshots).put("seconds", seconds);
+    cluster.status().set("snapshot", snapshot(3, "2026-11-21T11:50:00Z"));
+    cluster.status().putArray("history").add(snapshot(2, "2026-11-21T11:00:00Z")).add(snapshot(1, "2026-11-20T11:00:00Z"));
+    List<Snapshot> found = RetainedHistory.after(cluster.state(), java.time.Instant.parse("2026-11-21T11:59:00Z"),
+        java.time.Instant.parse("2026-11-21T12:00:00Z"));
+    assertEquals(kept, String.join(" ", found.stream().map(one -> String.valueOf(one.id())).toList()));
+  }
+
+  static ObjectNode snapshot(long id, String committedAt) {
+    return FakeCluster.JSON.createObjectNode().put("id", id).put("manifest", "sha256:" + String.format("%064d", id))
+        .put("committedAt", committedAt);
+  }
+
+  @Test
+  void whatLaterVersionsWroteOfASnapshotStays() {
+    run(Mode.APPEND, A);
+    ((ObjectNode) cluster.status().path("snapshot")).put("later", 7);
+    run(Mode.APPEND, B);
+    assertEquals(7, cluster.status().path("history").path(0).path("later").asInt());
+  }
+
+  @Test
+  void anOvertakenAppendLandsOnTop() throws IOException {
+    cluster.beforeWrite = () -> run(Mode.APPEND, A);
+    assertEquals(2, run(Mode.APPEND, B).snapshotId());
+    assertEquals(Set.of(A.path(), B.path()), paths());
+    assertEquals(1, cluster.status().path("history").size());
+  }
+
+  @Test
+  void droppedPartitionsGoOnTop() throws IOException {
+    run(Mode.APPEND, A, C);
+    cluster.beforeWrite = () -> run(Mode.APPEND, B);
+    assertEquals(3, run(new DropPartitions(List.of(day("a"))), cluster.state()).snapshotId());
+    assertEquals(Set.of(C.path()), paths());
+  }
+
+  @Test
+  void aRewriteOfFilesThatAreGoneHasLost() throws IOException {
+    run(Mode.APPEND, A);
+    cluster.beforeWrite = () -> run(Mode.OVERWRITE, B);
+    Rewrite rewrite = new Rewrite(Set.of(A.path()), List.of(C), 2);
+    conflict("compact lost: 1 of the 1 files", () -> run(rewrite, cluster.state()));
+    assertEquals(Set.of(B.path()), paths());
+  }
+
+  @Test
+  void aRewriteGoesOnTopOfAppends() throws IOException {
+    run(Mode.APPEND, A);
+    cluster.beforeWrite = () -> run(Mode.APPEND, C);
+    run(new Rewrite(Set.of(A.path()), List.of(B), 2), cluster.state());
+    assertEquals(Set.of(B.path(), C.path()), paths());
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+      "OVERWRITE, 'lost: it began on snapshot 0, and snapshot 1'",
+      "OVERWRITE_PARTITIONS, 'lost: 1 of the partitions that it replaces were changed meanwhile, e.g. day=a'"})
+  void anOvertakenOverwriteSaysItLost(Mode mode, String message) throws IOException {
+    cluster.beforeWrite = () -> run(Mode.APPEND, A);
+    conflict(message, () -> run(mode, B));
+    assertEquals(Set.of(A.path()), paths());
+  }
+
+  @ParameterizedTest
+  @CsvSource({"APPEND, b, true", "OVERWRITE_PARTITIONS, b, true", "APPEND, a, false", "OVERWRITE_PARTITIONS, a, false",
+      "OVERWRITE, b, false"})
+  void aBackfillOfOnePartitionGoesBesideChangesOfOthers(Mode meanwhile, String day, boolean lands) throws IOException {
+    run(Mode.APPEND, A);
+    DataFile other = Files.file("0000000f", day);
+    cluster.beforeWrite = () -> run(meanwhile, other);
+    if (lands) {
+      run(Mode.OVERWRITE_PARTITIONS, B);
+      assertEquals(Set.of(B.path(), other.path()), paths());
+    } else {
+      conflict("overwrite-partitions lost: 1 of the partitions", () -> run(Mode.OVERWRITE_PARTITIONS, B));
+    }
+  }
+
+  @Test
+  void anOverwriteOvertakenBeforeItsCommitLostToo() {
+    TableState began = cluster.state();
+    run(Mode.APPEND, A);
+    conflict("lost", () -> run(load(Mode.OVERWRITE, B), began));
+  }
+
+  @Test
+  void aSnapshotThatIsGoneIsAConflictNotAFailure() {
+    run(Mode.APPEND, A);
+    TableState began = cluster.state();
+    storage.stored.clear();
+    run(Mode.OVERWRITE, C);
+    conflict("snapshot 1, on which it began, cannot be read any more", () -> run(load(Mode.OVERWRITE_PARTITIONS, B), began));
+  }
+
+  @Test
+  void anOverwriteNeedsNothingOfWhatItReplaces() throws IOException {
+    run(Mode.APPEND, A);
+    storage.stored.clear();
+    run(Mode.OVERWRITE, B);
+    assertEquals(Set.of(B.path()), paths());
+  }
+
+  @Test
+  void otherWritersOfTheObjectDoNotMatter() throws IOException {
+    cluster.beforeWrite = () -> {
+      cluster.status().put("observedGeneration", 2);
+      cluster.touch(cluster.table());
+    };
+    run(Mode.OVERWRITE, A);
+    assertEquals(Set.of(A.path()), paths());
+    assertEquals(2, cluster.patches.size());
+    assertEquals(1, storage.stored.size(), "the same manifest is committed, not another one published");
+  }
+
+  @Test
+  void aTableMadeAnewIsNotLoaded() {
+    cluster.beforeWrite = cluster::makeAnew;
+    conflict("made anew", () -> run(Mode.APPEND, A));
+    assertTrue(cluster.state().snapshot().isEmpty());
+  }
+
+  @Test
+  void aFailedPublicationCommitsNothing() throws IOException {
+    run(Mode.APPEND, A);
+    storage.failure = new ReplicasMissing("killed");
+    assertThrows(IllegalStateException.class, () -> run(Mode.APPEND, B));
+    assertEquals(Set.of(A.path()), paths());
+  }
+
+  @Test
+  void endlessConflictsEnd() {
+    Runnable[] touch = new Runnable[1];
+    touch[0] = () -> {
+      cluster.touch(cluster.table());
+      cluster.beforeWrite = touch[0];
+    };
+    cluster.beforeWrite = touch[0];
+    conflict("was changed 50 times in a row", () -> run(Mode.APPEND, A));
+  }
+
+  @Test
+  void filesOfAnotherLayoutAreNotMixed() throws IOException {
+    run(Mode.APPEND, A);
+    conflict("its files have buckets 2, the table now says 4",
+        () -> run(new NewFiles(Mode.APPEND, List.of(B), 4), cluster.state()));
+    cluster.spec().putArray("sortedBy").add("day").add("id");
+    conflict("its files have sortedBy [id], the table now says [day, id]", () -> run(Mode.APPEND, B));
+    run(new NewFiles(Mode.OVERWRITE, List.of(B), 4), cluster.state());
+    assertEquals(Set.of(B.path()), paths());
+  }
+
+  @Test
+  void columnsMayBeAddedAndNothingElse() {
+    run(Mode.APPEND, A);
+    ObjectNode added = cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "INT");
+    run(Mode.APPEND, B);
+    added.put("type", "integer");
+    run(Mode.APPEND, D);
+    added.put("type", "string");
+    conflict("column x has type integer and should be string", () -> run(Mode.APPEND, C));
+    added.put("type", "int").put("nullable", false);
+    conflict("column x may hold NULL and should not", () -> run(Mode.APPEND, C));
+    added.put("name", "y");
+    conflict("column x (integer) is there and is no longer wanted; column y (int) is new and would have to be nullable",
+        () -> run(Mode.APPEND, C));
+    added.put("storedAs", "x").put("nullable", true);
+    run(Mode.APPEND, C);
+  }
+
+  @Test
+  void aTableWithoutFilesTakesAnyLayout() {
+    run(Mode.APPEND, A);
+    run(Mode.OVERWRITE);
+    cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "int").put("nullable", false);
+    assertEquals(3, run(Mode.APPEND, B).snapshotId());
+  }
+
+  @Test
+  void onlyAnOverwriteReplacesASpoiledStatus() throws IOException {
+    run(Mode.APPEND, A);
+    ((ObjectNode) cluster.status().path("snapshot")).put("id", 7).put("manifest", "x");
+    WriteException.InvalidTable error = assertThrows(WriteException.InvalidTable.class, () -> run(Mode.APPEND, B));
+    assertTrue(error.getMessage().startsWith("InvalidStatus: the status of table shop.orders cannot be understood: "
+        + "status.snapshot.manifest is \"x\"; allowed is sha256: followed by"), error.getMessage());
+    assertEquals(8, run(Mode.OVERWRITE, B).snapshotId());
+    assertEquals(Set.of(B.path()), paths());
+  }
+
+  @Test
+  void aFileIsCommittedOnce() throws IOException {
+    run(Mode.APPEND, A);
+    conflict("is committed already", () -> run(Mode.APPEND, A));
+    assertEquals(List.of(A.path()), storage.paths(cluster));
+  }
+
+  @Test
+  void filesOfAWrongBucketOrPartitionAreRefused() {
+    DataFile bucket = new DataFile(A.path(), 1, A.partition(), 1, 1, A.sha256());
+    assertThrows(IllegalArgumentException.class, () -> run(Mode.APPEND, bucket));
+    DataFile partition = new DataFile(A.path(), 0, java.util.Map.of(), 1, 1, A.sha256());
+    assertThrows(IllegalArgumentException.class, () -> run(Mode.APPEND, partition));
+  }
+
+  @Test
+  void aTableThatIsNotThereIsWaitedForOnlyAsLongAsSaid() {
+    cluster.status().put("accepted", false);
+    WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> LoadTarget.await(
+        new Cluster(cluster), "shop", "orders", Duration.ofSeconds(5), timer));
+    assertEquals("table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
+    assertEquals(5, timer.waited.toSeconds());
+  }
+
+  static void conflict(String words, org.junit.jupiter.api.function.Executable change) {
+    WriteException.LoadConflict error = assertThrows(WriteException.LoadConflict.class, change);
+    assertTrue(error.getMessage().contains(words), error.getMessage());
+  }
+}

@@ -1,0 +1,26 @@
+package dev.colocation.spark.write;
+
+import java.util.Collections;
+import java.util.Map;
+
+/** Data files with names that say which they are. */
+final class Files {
+  static final DataFile A = file("0000000a", "a");
+  static final DataFile B = file("0000000b", "a");
+  static final DataFile C = file("0000000c", "b");
+  static final DataFile D = file("0000000d", "a");
+  static final DataFile NULL = file("0000000e", null);
+
+  private Files() {}
+
+  /** Ten rows of one day. */
+  static DataFile file(String load, String day) {
+    String folder = day == null ? "__HIVE_DEFAULT_PARTITION__" : day;
+    String path = "data/day=" + folder + "/part-" + load + "-1_00000.c000.zstd.parquet";
+    return new DataFile(path, 0, day(day), 10, 100, "0".repeat(64));
+  }
+
+  static Map<String, String> day(String value) {
+    return Collections.singletonMap("day", value);
+  }
+}

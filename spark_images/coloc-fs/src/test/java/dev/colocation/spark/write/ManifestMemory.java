@@ -1,0 +1,35 @@
+package dev.colocation.spark.write;
+
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Manifests by digest, as the agents keep them. */
+final class ManifestMemory implements Commit.Storage {
+  final Map<String, byte[]> stored = new HashMap<>();
+  IOException failure;
+
+  @Override
+  public StoredManifest read(String sha256) throws IOException {
+    if (!stored.containsKey(sha256)) {
+      throw new NoAgentAnswers("manifest " + sha256 + ": no agent gave it");
+    }
+    return StoredManifest.decode(stored.get(sha256), sha256);
+  }
+
+  @Override
+  public Publication.Published publish(NextManifest manifest) throws IOException {
+    if (failure != null) {
+      throw failure;
+    }
+    stored.put(manifest.sha256(), manifest.stored());
+    return new Publication.Published(0, List.of());
+  }
+
+  /** Paths of a table's files, in their order. */
+  List<String> paths(FakeCluster cluster) throws IOException {
+    return cluster.state().snapshot().isEmpty() ? List.of()
+        : read(cluster.state().snapshot().get().manifestSha256()).files().stream().map(DataFile::path).toList();
+  }
+}

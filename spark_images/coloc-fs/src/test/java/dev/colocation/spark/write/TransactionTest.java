@@ -1,0 +1,352 @@
+package dev.colocation.spark.write;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.colocation.spark.AgentClient;
+import dev.colocation.spark.TestTls;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** From the first look at a table to its commit, over TLS to agents: what must be on the nodes before. */
+class TransactionTest {
+  @TempDir static Path shared;
+  private static TestTls tls;
+
+  private final FakeCluster cluster = new FakeCluster();
+  private final Map<String, StoringAgent> agents = new TreeMap<>();
+  private Path folder;
+  private int retrySeconds;
+
+  @BeforeAll
+  static void makeCertificate() throws Exception {
+    tls = TestTls.forNodes(shared, "node-1", "node-2", "node-3");
+  }
+
+  @BeforeEach
+  void startAgents(@TempDir Path folder) throws IOException {
+    this.folder = folder;
+    java.nio.file.Files.copy(tls.authority(), folder.resolve("ca.crt"));
+    java.nio.file.Files.writeString(folder.resolve("token"), "writer\n");
+    for (String node : List.of("node-1", "node-2", "node-3")) {
+      agents.put(node, new StoringAgent(tls, node));
+    }
+    tellAgents();
+  }
+
+  @AfterEach
+  void stopAgents() {
+    agents.values().forEach(StoringAgent::close);
+  }
+
+  private void tellAgents() {
+    var urls = FakeCluster.JSON.createObjectNode();
+    agents.forEach((node, agent) -> urls.put(node, agent.url()));
+    cluster.objects.get("/api/v1/namespaces/shop/configmaps/sales-spark").putObject("data")
+        .put("agents.json", urls.toString());
+  }
+
+  private Transaction begin() {
+    AgentAccess access = new AgentAccess(
+        folder.resolve("token").toString(), folder.resolve("ca.crt").toString(), retrySeconds);
+    return Transaction.begin(cluster, "shop", "orders", Duration.ofSeconds(5), access, new FakeTimer());
+  }
+
+  private SentFile send(Transaction transaction, String load, int bucket) throws IOException {
+    byte[] content = load.repeat(100).getBytes(java.nio.charset.StandardCharsets.UTF_8);
+    String path = "data/day=a/part-" + load + "-1_" + String.format("%05d", bucket) + ".c000.zstd.parquet";
+    DataFile file = new DataFile(path, bucket, Files.day("a"), 10, content.length, StoredManifest.sha256(content));
+    Path local = java.nio.file.Files.write(folder.resolve(load), content);
+    return new FileSender(transaction.destination()).send(file, local);
+  }
+
+  private static CommitResult append(Transaction transaction, SentFile... sent) throws IOException {
+    return append(transaction, Optional.empty(), sent);
+  }
+
+  private static CommitResult append(Transaction transaction, Optional<CommitKey> key, SentFile... sent) throws IOException {
+    return transaction.commit(load(Mode.APPEND, sent), List.of(sent), key);
+  }
+
+  private static NewFiles load(Mode mode, SentFile... sent) {
+    return new NewFiles(mode, List.of(sent).stream().map(SentFile::file).toList(), 2);
+  }
+
+  private List<String> holders(String path) {
+    List<String> found = new ArrayList<>();
+    agents.forEach((node, agent) -> {
+      if (agent.files.containsKey(path)) {
+        found.add(node);
+      }
+    });
+    return found;
+  }
+
+  @Test
+  void filesLieOnTheirBucketsNodesAndTheManifestEverywhere() throws IOException {
+    Transaction transaction = begin();
+    SentFile first = send(transaction, "0000000a", 0);
+    SentFile second = send(transaction, "0000000b", 1);
+    CommitResult result = append(transaction, first, second);
+    assertEquals(List.of("node-1", "node-2"), first.nodes());
+    assertEquals(List.of("node-2", "node-3"), holders(second.file().path()));
+    assertEquals(List.of("node-1", "node-2", "node-3"), holders("manifests/" + result.manifestSha256() + ".json.zst"));
+    assertEquals(new CommitResult(1, 20, 2, 1600, 0, List.of(), result.manifestSha256(), false), result);
+    assertEquals(result.manifestSha256(), cluster.state().snapshot().orElseThrow().manifestSha256());
+    assertEquals(2, append(begin(), send(transaction, "0000000c", 0)).snapshotId());
+  }
+
+  @Test
+  void aDestinationTravels() throws Exception {
+    Destination destination = begin().destination();
+    SentFile sent = new SentFile(Files.NULL, List.of("node-1"));
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try (ObjectOutputStream stream = new ObjectOutputStream(bytes)) {
+      stream.writeObject(destination);
+      stream.writeObject(sent);
+    }
+    try (ObjectInputStream stream = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray()))) {
+      assertEquals(destination, stream.readObject());
+      assertEquals(sent, stream.readObject());
+    }
+  }
+
+  @Test
+  void aSubstituteTakesTheCopyOfANodeThatIsDown() throws IOException {
+    agents.get("node-2").close();
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    assertEquals(List.of("node-1", "node-3"), sent.nodes());
+    CommitResult result = append(transaction, sent);
+    assertEquals(1, result.replicasMissing());
+    Substitute substitute = result.substitutes().get(0);
+    assertEquals(List.of("node-2", "node-3"), List.of(substitute.away(), substitute.node()));
+    assertTrue(substitute.reason().contains("Unreachable"), substitute.reason());
+  }
+
+  @Test
+  void aNodeThatGoesAfterTheUploadIsSubstitutedToo() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    agents.get("node-2").close();
+    assertEquals(1, append(transaction, sent).substitutes().size());
+    assertTrue(agents.get("node-3").holds(sent.file()));
+  }
+
+  @Test
+  void aNodeThatIsFullIsSubstitutedAndNotAskedAgain() throws IOException {
+    retrySeconds = 30;
+    agents.get("node-2").refusal = 507;
+    Transaction transaction = begin();
+    assertEquals(List.of("node-1", "node-3"), send(transaction, "0000000a", 0).nodes());
+    assertEquals(1, agents.get("node-2").requests);
+  }
+
+  @Test
+  void withoutAMajorityItIsRefusedAndEachNodeIsNamed() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    agents.get("node-2").close();
+    agents.get("node-3").close();
+    ReplicasMissing sending = assertThrows(ReplicasMissing.class, () -> send(transaction, "0000000b", 0));
+    assertTrue(sending.getMessage().matches("bucket 0 of shop/orders-12345678: 1 of 2 nodes took data/.*, at least 2 must, "
+        + "and no other node of the group did instead; node-2: Unreachable: .*; node-3: .*"), sending.getMessage());
+    ReplicasMissing committing = assertThrows(ReplicasMissing.class, () -> append(transaction, sent));
+    assertTrue(committing.getMessage().startsWith("bucket 0 of shop/orders-12345678: 1 of its 2 nodes hold the manifest and "
+        + "the new files, at least 2 must, and no other node of the group does instead; node-1: "), committing.getMessage());
+    assertTrue(cluster.state().snapshot().isEmpty());
+  }
+
+  @Test
+  void theManifestOfAnEmptiedTableNeedsAMajorityToo() throws IOException {
+    append(begin(), send(begin(), "0000000a", 0));
+    Transaction transaction = begin();
+    agents.get("node-2").close();
+    CommitResult emptied = transaction.commit(load(Mode.OVERWRITE), List.of(), Optional.empty());
+    assertEquals(List.of(0, List.of()), List.of(emptied.replicasMissing(), emptied.substitutes()));
+    agents.get("node-3").close();
+    assertThrows(ReplicasMissing.class, () -> begin().commit(load(Mode.OVERWRITE), List.of(), Optional.empty()));
+  }
+
+  @Test
+  void filesOfEarlierLoadsAreNotThisLoadsMatter() throws IOException {
+    SentFile old = send(begin(), "0000000a", 0);
+    append(begin(), old);
+    agents.get("node-2").files.remove(old.file().path());
+    assertEquals(0, append(begin(), send(begin(), "0000000b", 0)).replicasMissing());
+  }
+
+  @Test
+  void newFilesFollowABucketThatMoved() throws IOException {
+    Transaction transaction = begin();
+    SentFile moved = send(transaction, "0000000a", 0);
+    SentFile stays = send(transaction, "0000000b", 1);
+    ((com.fasterxml.jackson.databind.node.ArrayNode) cluster.group().path("status").path("backendsPerBucketSeq").path(0))
+        .removeAll().add("node-2").add("node-3");
+    assertEquals(0, append(transaction, moved, stays).replicasMissing());
+    assertTrue(agents.get("node-3").holds(moved.file()));
+    assertFalse(agents.get("node-1").holds(stays.file()));
+  }
+
+  @Test
+  void aCopyThatIsNotTheFileComesFromAnotherNode() throws IOException {
+    Transaction transaction = begin();
+    SentFile moved = send(transaction, "0000000a", 0);
+    agents.get("node-1").files.put(moved.file().path(), new byte[3]);
+    ((com.fasterxml.jackson.databind.node.ArrayNode) cluster.group().path("status").path("backendsPerBucketSeq").path(0))
+        .removeAll().add("node-2").add("node-3");
+    append(transaction, moved);
+    assertEquals(moved.file().bytes(), agents.get("node-3").files.get(moved.file().path()).length);
+  }
+
+  @Test
+  void anAgentThatRestartsIsWaitedFor() throws IOException {
+    retrySeconds = 30;
+    agents.get("node-2").failures = 2;
+    assertEquals(List.of("node-1", "node-2"), send(begin(), "0000000a", 0).nodes());
+    agents.get("node-1").failures = 1;
+    agents.get("node-1").failure = 429;
+    agents.get("node-1").retryAfter = "1";
+    long started = System.nanoTime();
+    assertEquals(List.of("node-1", "node-2"), send(begin(), "0000000b", 0).nodes());
+    assertTrue(System.nanoTime() - started >= 900_000_000L, "it asked to be left alone for a second");
+  }
+
+  @Test
+  void anAgentThatMovedIsFoundInTheFileBesideTheCertificate() throws IOException {
+    retrySeconds = 30;
+    Transaction transaction = begin();
+    agents.get("node-2").close();
+    agents.put("node-2", new StoringAgent(tls, "node-2"));
+    java.nio.file.Files.writeString(
+        folder.resolve("agents.json"), "{\"node-2\": \"" + agents.get("node-2").url() + "\"}");
+    SentFile sent = send(transaction, "0000000a", 0);
+    assertEquals(List.of("node-1", "node-2"), sent.nodes());
+    assertTrue(agents.get("node-2").holds(sent.file()));
+  }
+
+  @Test
+  void tokensNeverGoOverPlainHttp() {
+    AgentClient client =
+        new AgentClient("node-1", "http://127.0.0.1:1", folder.resolve("token"), folder.resolve("ca.crt"));
+    IOException error = assertThrows(IOException.class, () -> client.read(
+        new AgentClient.Folder("shop", "orders-12345678"), "data/x", Duration.ofSeconds(9)));
+    assertEquals("agent URL 'http://127.0.0.1:1' is not allowed; it must be https://<node's or pod's IP>:<port>",
+        error.getMessage());
+  }
+
+  @Test
+  void aRepetitionIsKnownAlsoWhenTheNodesAreDown() throws IOException {
+    CommitKey key = new CommitKey("stream", 0);
+    assertTrue(begin().committed(key).isEmpty());
+    Transaction transaction = begin();
+    CommitResult first = append(transaction, Optional.of(key), send(transaction, "0000000a", 0));
+    SentFile again = send(transaction, "0000000b", 0);
+    agents.values().forEach(StoringAgent::close);
+    CommitResult second = append(transaction, Optional.of(key), again);
+    assertTrue(second.wasCommittedBefore());
+    assertEquals(first.manifestSha256(), second.manifestSha256());
+    assertEquals(second, transaction.committed(key).orElseThrow());
+  }
+
+  @Test
+  void aSpoiledStatusDoesNotSayWhetherAKeyWasCommitted() {
+    Transaction transaction = begin();
+    cluster.status().put("commits", "gone");
+    assertThrows(WriteException.InvalidTable.class, () -> transaction.committed(new CommitKey("stream", 0)));
+  }
+
+  @Test
+  void anOverwriteOfWhatItReadBeginsOnWhatItRead() throws IOException {
+    append(begin(), send(begin(), "0000000a", 0));
+    append(begin(), send(begin(), "0000000b", 0));
+    Transaction stale = begin().startedOn(1);
+    SentFile sent = send(stale, "0000000c", 0);
+    CommitTest.conflict("it began on snapshot 1, and snapshot 2 was committed meanwhile",
+        () -> stale.commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()));
+    CommitTest.conflict("1 of the partitions that it replaces were changed",
+        () -> stale.commit(load(Mode.OVERWRITE_PARTITIONS, sent), List.of(sent), Optional.empty()));
+    CommitTest.conflict("began on snapshot 9, which the table does not keep any more", () -> begin().startedOn(9));
+    CommitTest.conflict("it began on snapshot 0, and snapshot 2",
+        () -> begin().startedOn(0).commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()));
+    assertEquals(3, begin().startedOn(2).commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()).snapshotId());
+  }
+
+  @Test
+  void aFileThatWasNotSentIsNotCommitted() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    IllegalArgumentException error = assertThrows(IllegalArgumentException.class,
+        () -> transaction.commit(load(Mode.APPEND, sent), List.of(), Optional.empty()));
+    assertTrue(error.getMessage().contains("not sent: [" + sent.file().path() + "]"), error.getMessage());
+  }
+
+  @Test
+  void anotherNumberOfBucketsIsAConflict() throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    CommitTest.conflict("group sales had 3 buckets when the load began, now it has 2; load again",
+        () -> transaction.commit(new NewFiles(Mode.APPEND, List.of(sent.file()), 3), List.of(sent), Optional.empty()));
+  }
+
+  @ParameterizedTest
+  @CsvSource(delimiter = '|', textBlock = """
+      colocationgroups | ColocationGroup shop/sales does not exist
+      configmaps       | ConfigMap shop/sales-spark does not exist
+      map              | group sales has no map yet (InsufficientNodes)
+      short map        | group sales has 2 buckets, but its map has 1
+      accepted         | the operator has not accepted it yet
+      foreign          | NamespaceNotAllowed: group accounts/ledger allows namespaces [], and this is namespace shop
+      agents           | bucket 0 lies on nodes node-1, node-2; of the group's nodes 1 have a ready agent; at least 2 must
+      silence          | ColocatedTable shop/orders: the API server answered 503: as told""")
+  void whatIsMissingIsSaid(String what, String words) {
+    switch (what) {
+      case "map" -> cluster.group().putObject("status").put("reason", "InsufficientNodes");
+      case "short map" -> cluster.group().withObject("/status").putArray("backendsPerBucketSeq").addArray().add("node-1");
+      case "accepted" -> cluster.status().remove("accepted");
+      case "foreign" -> {
+        cluster.status().put("group", "accounts/ledger");
+        var group = cluster.group().deepCopy();
+        ((com.fasterxml.jackson.databind.node.ObjectNode) group.path("metadata")).put("namespace", "accounts").put("name", "ledger");
+        cluster.objects.put("/apis/colocation.dev/v1alpha1/namespaces/accounts/colocationgroups/ledger", group);
+        cluster.objects.put("/api/v1/namespaces/shop/configmaps/ledger.accounts-spark-shared",
+            cluster.objects.get("/api/v1/namespaces/shop/configmaps/sales-spark"));
+      }
+      case "agents" -> {
+        agents.remove("node-1").close();
+        agents.remove("node-3").close();
+        tellAgents();
+      }
+      case "silence" -> cluster.allReads = 503;
+      default -> cluster.remove(what);
+    }
+    WriteException.NotReady error = assertThrows(WriteException.NotReady.class, this::begin);
+    assertTrue(error.getMessage().startsWith("table shop.orders cannot be loaded after 5 s: " + words), error.getMessage());
+  }
+
+  @Test
+  void aTableThatDoesNotExistIsNotWaitedFor() {
+    cluster.remove("colocatedtables");
+    WriteException error = assertThrows(Cluster.NotThere.class, this::begin);
+    assertEquals("ColocatedTable shop/orders does not exist", error.getMessage());
+  }
+}
