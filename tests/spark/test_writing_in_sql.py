@@ -199,6 +199,30 @@ def test_values_of_every_type(
         assert "INT96" not in str(pq.read_metadata(file).schema) and "p" not in pq.read_schema(file).names
 
 
+KEYS = """SELECT IF(id % 7 = 0, NULL, CONCAT('key ', id)) AS a, CAST(id AS DECIMAL(20,2)) AS b, id % 2 = 0 AS h,
+CASE id % 4 WHEN 0 THEN CAST('-0.0' AS DOUBLE) WHEN 1 THEN 0.0D WHEN 2 THEN CAST('NaN' AS DOUBLE) END AS c,
+DATE_SUB(DATE '1582-10-20', CAST(id AS INT)) AS d, TIMESTAMP_MICROS(-id * 1000000007) AS e, CAST(CAST(id AS STRING)
+AS BINARY) AS f, CAST(id AS TINYINT) AS g, CAST(id AS DECIMAL(9,1)) AS i, CAST(-id AS FLOAT) AS j FROM range(60)"""
+
+
+def test_keys_of_every_type(session: SparkSession, tables: ClusterTables) -> None:
+    """A row's bucket is Spark's hash of its key; Python's loader agrees."""
+    source = session.sql(KEYS)
+    tables.add_group("keyed", [field.dataType.simpleString() for field in source.schema], MAP)
+    names = ", ".join(source.columns)
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in source.schema)
+    session.sql(f"CREATE TABLE {IN}.keyed ({columns}) CLUSTERED BY ({names}) INTO 6 BUCKETS "
+                "TBLPROPERTIES ('colocate_with'='keyed')")  # fmt: skip
+    source.writeTo(f"{IN}.keyed").append()
+    tables.load(source, "keyed")
+    read = session.table(f"{IN}.keyed")
+    assert sorted(map(repr, read.collect())) == sorted(map(repr, source.union(source).collect()))
+    named = "CAST(REGEXP_EXTRACT(_metadata.file_name, '_([0-9]+)[.]', 1) AS INT)"
+    assert read.where(f"{named} <> PMOD(HASH({names}), 6)").count() == 0
+    groups = session.sql(f"SELECT {names}, count(*) AS n FROM {IN}.keyed GROUP BY {names}")
+    assert {row["n"] for row in groups.collect()} == {2}
+
+
 def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
@@ -220,7 +244,7 @@ def test_joins_of_written_tables_do_not_shuffle(session: SparkSession, tables: C
     join = f"SELECT a.k, b.v FROM {one} a JOIN {two} b ON a.k = b.k"
     assert sorted(tuple(row) for row in session.sql(join).collect()) == [(1, 1), (59_999, 2)]
     assert [found["colocate"] for found in explain_json(join, session)["joins"]] == [True]
-    assert session.table(one).selectExpr("sum(v)").first()[0] == 60_000 * 59_999 // 2
+    assert session.table(one).selectExpr("sum(v)").collect()[0][0] == 60_000 * 59_999 // 2
 
 
 def test_caches_and_other_sessions(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:
