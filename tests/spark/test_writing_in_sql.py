@@ -70,7 +70,7 @@ def status(tables: ClusterTables, name: str) -> dict[str, Any]:
 
 STORY = [
     ("INSERT INTO {t} VALUES (1, 10, 'a', DATE '2026-01-01'), (2, 20, NULL, DATE '2026-01-02')", None),
-    ("INSERT INTO {t} (dt, k) SELECT DATE '2026-01-02', 3", None),
+    ("INSERT INTO {t} (dt, note, v, k) SELECT DATE '2026-01-02', NULL, NULL, 3", None),
     ("INSERT INTO {t} PARTITION (dt = '2026-01-03') SELECT 4, 40, 'd'",
      "INSERT INTO {t} SELECT 4, 40, 'd', DATE '2026-01-03'"),
     ("INSERT INTO {t} SELECT k + 10, v, note, dt FROM {t} WHERE v IS NOT NULL", None),
@@ -83,6 +83,7 @@ STORY = [
     ("DELETE FROM {t} WHERE dt = '2026-01-03'", None),
     ("DELETE FROM {t} WHERE dt IN (DATE '2026-01-07', DATE '2026-01-01') AND dt = DATE '2026-01-01'",
      "DELETE FROM {t} WHERE dt = DATE '2026-01-01'"),
+    ("DELETE FROM {t} WHERE dt = DATE '2026-01-05' OR dt IS NULL OR dt = DATE '2026-01-06'", None),
     ("INSERT INTO {t} VALUES (7, 7, 'x', NULL)", None),
     ("INSERT OVERWRITE {t} SELECT k + 1, v, note, dt FROM {t}",
      "CREATE TEMP TABLE w AS SELECT k + 1, v, note, dt FROM {t}; DELETE FROM {t}; INSERT INTO {t} SELECT * FROM w"),
@@ -245,6 +246,20 @@ def test_joins_of_written_tables_do_not_shuffle(session: SparkSession, tables: C
     assert sorted(tuple(row) for row in session.sql(join).collect()) == [(1, 1), (59_999, 2)]
     assert [found["colocate"] for found in explain_json(join, session)["joins"]] == [True]
     assert session.table(one).selectExpr("sum(v)").collect()[0][0] == 60_000 * 59_999 // 2
+
+
+def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
+    """Spark's UI shows what a write has done."""
+    rows(session, {1: 1, 2: 2}).writeTo(make(session, "measured")).append()
+    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = session._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    last = executions.apply(executions.size() - 1)
+    values = store.executionMetrics(last.executionId())
+    metrics = [last.metrics().apply(index) for index in range(last.metrics().size())]
+    shown = {metric.name(): values.get(metric.accumulatorId()).getOrElse(None) for metric in metrics}
+    assert (shown["files written"], shown["replicas missing"]) == ("2", "0")
+    assert shown.keys() >= {"bytes written, of one replica", "seconds sending"}
 
 
 def test_caches_and_other_sessions(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:

@@ -12,6 +12,7 @@ import dev.colocation.spark.write.WriteTarget;
 import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
 /**
  * The table of CREATE TABLE AS SELECT, REPLACE TABLE and their like. A new one is there, empty, while the query runs, since its uid
@@ -97,6 +98,11 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
     List<DataFile> files = sent.stream().map(SentFile::file).toList();
     int buckets = begun.destination().buckets().size();
     Commits.commit(name(), begun, new NewFiles(mode, files, buckets), sent, Optional.empty());
+  }
+
+  /** None. Spark 4.3 has no default for it, Spark 4.0 no such method. */
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return new CustomTaskMetric[0];
   }
 
   @Override

@@ -46,13 +46,13 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   public LogicalPlan apply(LogicalPlan plan) {
     try {
       if (plan instanceof AppendData command) {
-        return inserted(command, command.writeOptions());
+        return inserted(command, command.writeOptions(), DistributeRows::withoutRepetition);
       }
       if (plan instanceof OverwriteByExpression command) {
-        return inserted(command, command.writeOptions());
+        return inserted(command, command.writeOptions(), Query::plan);
       }
       if (plan instanceof OverwritePartitionsDynamic command) {
-        return inserted(command, command.writeOptions());
+        return inserted(command, command.writeOptions(), Query::plan);
       }
       if (plan instanceof WriteToMicroBatchDataSource command) {
         Optional<Writable> table = target(command);
@@ -77,26 +77,27 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan inserted(
-      V2WriteCommand command, scala.collection.immutable.Map<String, String> writeOptions) {
+      V2WriteCommand command, scala.collection.immutable.Map<String, String> writeOptions,
+      Function<Query, LogicalPlan> change) {
     if (command.table() instanceof DataSourceV2Relation relation && relation.table() instanceof Writable table) {
       WriteOptions options = options(writeOptions);
       return changed((LogicalPlan) command,
-          query -> distributed(wasCommitted(table, options) ? noRows(query) : query, table, options));
+          query -> distributed(change.apply(new Query(query, table, options)), table, options));
     }
     return (LogicalPlan) command;
   }
+
+  private record Query(LogicalPlan plan, Writable table, WriteOptions options) {}
 
   private static WriteOptions options(scala.collection.immutable.Map<String, String> options) {
     return WriteOptions.of(new CaseInsensitiveStringMap(CollectionConverters.asJava(options)));
   }
 
-  private static boolean wasCommitted(Writable table, WriteOptions options) {
-    return options.key().flatMap(key -> table.target().begin().committed(key)).isPresent();
-  }
-
-  /** What was committed before is not computed again. */
-  private static LogicalPlan noRows(LogicalPlan query) {
-    return LocalRelation$.MODULE$.apply(query.output());
+  /** An append that was committed before is not computed again: it has no rows, and so nothing to commit. */
+  private static LogicalPlan withoutRepetition(Query query) {
+    boolean wasCommitted =
+        query.options().key().flatMap(key -> query.table().target().begin().committed(key)).isPresent();
+    return wasCommitted ? LocalRelation$.MODULE$.apply(query.plan().output()) : query.plan();
   }
 
   private static LogicalPlan changed(LogicalPlan command, Function<LogicalPlan, LogicalPlan> change) {

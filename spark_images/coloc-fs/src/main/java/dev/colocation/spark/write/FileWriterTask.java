@@ -41,7 +41,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     this.plan = plan;
     this.attempt = attempt;
     RowFields fields = plan.fields();
-    onTheirWay = new FilesOnTheirWay(new FileSender(plan.destination()));
+    onTheirWay = new FilesOnTheirWay(plan.destination());
     Expression bucket = DistributeRows.bucket(
         fields.bucketKeys().stream().map(FileWriterTask::reference).toList(), plan.destination().buckets().size());
     keyOf = projection(Stream.concat(Stream.of(bucket), fields.partitions().stream().map(FileWriterTask::reference)));
@@ -177,15 +177,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
 
   @Override
   public CustomTaskMetric[] currentMetricsValues() {
-    return WriteMetrics.values(files, bytes, missing(), onTheirWay.seconds());
-  }
-
-  /** Copies that the operator has yet to make. */
-  private long missing() {
-    List<List<String>> map = plan.destination().buckets();
-    return onTheirWay.sent().stream()
-        .mapToLong(file -> map.get(file.file().bucket()).stream().filter(node -> !file.nodes().contains(node)).count())
-        .sum();
+    return WriteMetrics.values(files, bytes, onTheirWay.missingCopies(), onTheirWay.seconds());
   }
 
   @Override

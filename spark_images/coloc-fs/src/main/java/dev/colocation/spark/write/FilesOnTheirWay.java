@@ -16,6 +16,7 @@ import java.util.concurrent.atomic.AtomicLong;
 final class FilesOnTheirWay implements Closeable {
   private static final int AT_ONCE = 2;
 
+  private final List<List<String>> map;
   private final FileSender sender;
   private final ExecutorService threads = Executors.newFixedThreadPool(AT_ONCE, task -> {
     Thread thread = new Thread(task, "colocation-send");
@@ -25,9 +26,11 @@ final class FilesOnTheirWay implements Closeable {
   private final Deque<Future<SentFile>> sending = new ArrayDeque<>();
   private final List<SentFile> sent = new ArrayList<>();
   private final AtomicLong nanoseconds = new AtomicLong();
+  private long missingCopies;
 
-  FilesOnTheirWay(FileSender sender) {
-    this.sender = sender;
+  FilesOnTheirWay(Destination destination) {
+    map = destination.buckets();
+    sender = new FileSender(destination);
   }
 
   /**
@@ -38,7 +41,7 @@ final class FilesOnTheirWay implements Closeable {
   void add(DataFile file, LocalFile content) throws ReplicasMissing {
     sending.add(threads.submit(() -> send(file, content)));
     while (sending.size() > AT_ONCE) {
-      sent.add(ended(sending.remove()));
+      note(ended(sending.remove()));
     }
   }
 
@@ -59,9 +62,14 @@ final class FilesOnTheirWay implements Closeable {
    */
   List<SentFile> finish() throws ReplicasMissing {
     while (!sending.isEmpty()) {
-      sent.add(ended(sending.remove()));
+      note(ended(sending.remove()));
     }
     return List.copyOf(sent);
+  }
+
+  private void note(SentFile file) {
+    sent.add(file);
+    missingCopies += map.get(file.file().bucket()).stream().filter(node -> !file.nodes().contains(node)).count();
   }
 
   private static SentFile ended(Future<SentFile> future) throws ReplicasMissing {
@@ -78,9 +86,9 @@ final class FilesOnTheirWay implements Closeable {
     }
   }
 
-  /** Files that have been sent so far. */
-  List<SentFile> sent() {
-    return sent;
+  /** Copies of files sent so far that the operator has yet to make. */
+  long missingCopies() {
+    return missingCopies;
   }
 
   /** Time spent sending, of all threads. */

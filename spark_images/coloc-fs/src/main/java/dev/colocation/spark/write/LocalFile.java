@@ -16,6 +16,7 @@ import org.apache.spark.SparkEnv;
 final class LocalFile implements OutputFile {
   private final Path path;
   private final MessageDigest digest;
+  private OutputStream file = OutputStream.nullOutputStream();
   private long bytes;
 
   private LocalFile(Path path) {
@@ -46,8 +47,10 @@ final class LocalFile implements OutputFile {
     return HexFormat.of().formatHex(digest.digest());
   }
 
+  /** Removes it, whether it is complete or not. */
   void delete() {
     try {
+      file.close();
       Files.deleteIfExists(path);
     } catch (IOException error) {
       // Spark removes its local directories with the application.
@@ -57,7 +60,7 @@ final class LocalFile implements OutputFile {
 
   @Override
   public PositionOutputStream create(long blockSizeHint) throws IOException {
-    OutputStream file = new FileOutputStream(path.toFile());
+    file = new FileOutputStream(path.toFile());
     return new PositionOutputStream() {
       @Override
       public long getPos() {
