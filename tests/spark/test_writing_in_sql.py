@@ -257,9 +257,9 @@ def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
     last = executions.apply(executions.size() - 1)
     values = store.executionMetrics(last.executionId())
     metrics = [last.metrics().apply(index) for index in range(last.metrics().size())]
-    shown = {metric.name(): values.get(metric.accumulatorId()).getOrElse(None) for metric in metrics}
-    assert (shown["files written"], shown["replicas missing"]) == ("2", "0")
-    assert shown.keys() >= {"bytes written, of one replica", "seconds sending"}
+    assert {metric.name() for metric in metrics} >= {"replicas missing", "seconds sending"}
+    [files] = [metric.accumulatorId() for metric in metrics if metric.name() == "files written"]
+    assert values.apply(files) == "2"
 
 
 def test_caches_and_other_sessions(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:

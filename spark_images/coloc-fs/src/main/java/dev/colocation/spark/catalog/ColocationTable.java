@@ -36,6 +36,7 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -138,9 +139,12 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
 
   final WriteTarget target(Optional<WriteTarget.Staging> staging) {
     TableObject object = table.object();
+    // Spark 4.0 loads the table of a stream outside of the stream's session, and writes within it.
+    Map<String, String> access = new TreeMap<>(table.fileSystem());
+    access.putAll(LoadedTable.fileSystem(object, Optional.empty(), SQLConf.get()));
     return new WriteTarget(
         name(), changing.api(), object.namespace(), object.name(), object.uid(),
-        table.snapshot().map(TableObject.Snapshot::id).orElse(0L), table.fileSystem(),
+        table.snapshot().map(TableObject.Snapshot::id).orElse(0L), access,
         Duration.ofSeconds(changing.acceptSeconds()), staging);
   }
 
