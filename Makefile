@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
-.PHONY: help setup wheel images sbom check test test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
+.PHONY: help setup wheel images sbom check test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env clean \
         test-spark-versions crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent simulate
 
 help:  ## this list
@@ -23,12 +23,13 @@ sbom: wheel  ## build/sbom/<image>.cdx.json: what is in each of these images (Cy
 check: setup  ## linters, types, layers
 	@scripts/check
 
-test: check test-java test-unit test-spark-versions test-e2e  ## everything that CI runs
+test: check test-java test-unit test-spark-versions test-e2e  ## everything that CI runs; half an hour
+
+test-deep:  ## all tests there are: also those marked deep, and all of Spark's on every Spark version; an hour and more
+	@$(MAKE) test DEEP=1
 
 test-unit: setup  ## all tests but the end-to-end ones; some need Kubernetes' programs, built once
-	@$(PYTHON) -m devcluster build
-	@$(PYTHON) -m pytest tests -m "not e2e" --ignore tests/simulation -n 2 --dist loadfile
-	@$(PYTHON) -m pytest tests/simulation -n 2
+	@scripts/test-unit
 
 simulate: setup  ## new seeds of the control plane's simulation (SEEDS=100), or one again (SEED=17)
 	@PYTHONPATH=operator:. $(PYTHON) -m tests.simulation

@@ -97,7 +97,7 @@ def running(row: Row, folder: Path) -> Iterator[Bench]:
         log = Path(os.environ.get("COLOCATION_BENCH_LOGS", folder))
         agents = stack.enter_context(running_agents(addresses(size), certificate, key, log / "agents.log"))
         namespaces = make_namespaces(server, size)
-        make_nodes(server, size)
+        make_nodes(server, size, row.is_placed)
         operator = stack.enter_context(running_operator(server.plane, folder, certificate, log / "operator.log"))
         if row.is_placed:
             make_settled_groups(server, agents, size, namespaces)

@@ -4,11 +4,18 @@ The maps are even: bucket b of group g lies on nodes g * 16 + 2 b and the next o
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from colocation.model.names import AGENT_PORT, GROUP_API_VERSION, GROUP_KIND, TABLE_KIND
+from colocation.model.names import (
+    AGENT_PORT,
+    GROUP_API_VERSION,
+    GROUP_KIND,
+    NODE_LABEL_VALUE,
+    TABLE_KIND,
+    node_label,
+)
 
 Json = dict[str, Any]
 
@@ -62,8 +69,17 @@ def address(number: int) -> str:
     return f"127.77.{number // 250}.{number % 250 + 1}"
 
 
-def node_body(name: str) -> Json:
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+def node_body(name: str, labels: Mapping[str, str] | None = None) -> Json:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": dict(labels or {})}}
+
+
+def labels_by_node(size: ClusterSize) -> dict[str, dict[str, str]]:
+    """What an earlier operator has put on the nodes, so that executors find them."""
+    found: dict[str, dict[str, str]] = {name: {} for name in size.node_names}
+    for number, key in enumerate(size.group_keys):
+        for node, _ in buckets_by_node(size, number):
+            found[node][node_label(*key)] = NODE_LABEL_VALUE
+    return found
 
 
 def node_status(ready: bool = True, since: str = COMMITTED_AT) -> Json:

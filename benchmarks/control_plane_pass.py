@@ -43,7 +43,10 @@ class OfflineCluster:
                 self._add("table", body, objects.accepted_status(uid, name))
         self.groups = {key: parse_group(body) for key, body in self.bodies.items() if key[0] == "group"}
         self.tables = {key: parse_table(body) for key, body in self.bodies.items() if key[0] == "table"}
-        self.nodes = tuple(parse_node({**objects.node_body(name), **objects.node_status()}) for name in size.node_names)
+        labels = objects.labels_by_node(size)
+        self.nodes = tuple(
+            parse_node({**objects.node_body(name, labels[name]), **objects.node_status()}) for name in size.node_names
+        )
         pods = [
             parse_agent(self._made({**objects.pod_body(name), **objects.pod_status(number)}, f"pod-{number}"))
             for number, name in enumerate(size.node_names)

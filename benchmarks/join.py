@@ -1,8 +1,9 @@
 """Times joins on the dev cluster: ``make bench-join``, or ``python -m benchmarks.join [--sf 0.1] [--reuse]``.
 
 Every workload runs in every variant, in turn, in one Spark application, with the nodes' links unshaped and shaped; the
-first two rounds warm up. Writes ``build/bench/join.json`` (a list of rows), ``join.png``, and ``join-load.json``: what
-the loads took beside Spark's own bucketed write of the same rows.
+first two rounds warm up. Then a node is killed, and ``colocated`` and ``shuffle`` run again (``…_one_node_down``):
+while every bucket has a live replica, both read the same replicas. Writes ``build/bench/join.json`` (a list of rows),
+``join.png``, and ``join-load.json``: what the loads took beside Spark's own bucketed write of the same rows.
 
 - ``seconds_median``: from the statement's text to its answer in the driver.
 - ``shuffle_bytes``: written by shuffles, from Spark's status store.
@@ -44,12 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         if not options.reuse:
             devcluster.down()
-    write(rows, loads)
+    write(rows, loads, "join-one-node-down" if options.only_one_node_down else "join")
     print(report.as_text(rows))
     print(f"load: {report.load_ratio(loads)} times the bucketed write of the same rows times the replicas")
     for miss in report.misses(rows, loads):
         print(f"missed: {miss}")
-    print(f"done in {time.monotonic() - started:.0f} s: {OUTPUT / 'join.json'}, {OUTPUT / 'join.png'}")
+    print(f"done in {time.monotonic() - started:.0f} s: the figures are in {OUTPUT}")
     return 0
 
 
@@ -59,6 +60,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--sf", type=float, default=1.0, help="TPC-H's scale factor; the seed's rows scale with it")
     parser.add_argument("--repetitions", type=int, default=3, help="rounds that count (default: %(default)s)")
     parser.add_argument("--reuse", action="store_true", help="use the dev cluster that runs, with both operators on it")
+    parser.add_argument(
+        "--only-one-node-down", action="store_true", help="measure only that; rows go to join-one-node-down.json"
+    )
     parser.add_argument("--keep-data", action="store_true", help="measure only: the tables are loaded already")
     return parser.parse_args(arguments)
 
@@ -75,21 +79,32 @@ def measure(options: argparse.Namespace) -> tuple[list[report.Row], list[report.
         loads_file.parent.mkdir(parents=True, exist_ok=True)
         loads_file.write_text(json.dumps(loads, indent=1))
         cluster.wait_until_stable()
-    rows = report.rows(cluster.submit("measure", options.repetitions), "unshaped")
-    devcluster.shape_links(RATE)
-    try:
-        rows += report.rows(cluster.submit("measure", options.repetitions), RATE)
-    finally:
-        devcluster.shape_links(None)
-    return rows, loads
+    rows = []
+    if not options.only_one_node_down:
+        rows = report.rows(cluster.submit("measure", options.repetitions), "unshaped")
+        devcluster.shape_links(RATE)
+        try:
+            rows += report.rows(cluster.submit("measure", options.repetitions), RATE)
+        finally:
+            devcluster.shape_links(None)
+    return rows + measure_with_one_node_down(options.repetitions), loads
 
 
-def write(rows: list[report.Row], loads: list[report.Row]) -> None:
-    """``join.json``, ``join-load.json`` and the picture."""
+def measure_with_one_node_down(repetitions: int) -> list[report.Row]:
+    """Kill a node for good, and measure before the group gives it up."""
+    victim = cluster.node_to_lose()
+    devcluster.kill_node(int(victim.removeprefix("node-")))
+    cluster.wait_until_unstable()
+    runs = cluster.submit("measure-one-node-down", repetitions)
+    return report.with_one_node_down(report.rows(runs, "unshaped"))
+
+
+def write(rows: list[report.Row], loads: list[report.Row], name: str) -> None:
+    """``<name>.json``, ``join-load.json`` and the picture."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    (OUTPUT / "join.json").write_text(json.dumps(rows, indent=1))
+    (OUTPUT / f"{name}.json").write_text(json.dumps(rows, indent=1))
     (OUTPUT / "join-load.json").write_text(json.dumps(loads, indent=1))
-    chart.draw(rows, OUTPUT / "join.png")
+    chart.draw(rows, OUTPUT / f"{name}.png")
 
 
 if __name__ == "__main__":

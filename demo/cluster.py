@@ -65,6 +65,8 @@ def _install_spark_operator(job_namespace: str) -> None:
     _helm_install("spark-operator", binaries.spark_operator_chart(), SPARK_OPERATOR_NAMESPACE, {
         "image.registry": registry, "image.repository": repository, "image.tag": tag,
         "spark.jobNamespaces": f"{{{job_namespace}}}", "webhook.enable": "false", "controller.workers": "2",
+        # spark-submit, which it runs for each application, ends before optimised code would pay.
+        "controller.env[0].name": "JAVA_TOOL_OPTIONS", "controller.env[0].value": "-XX:TieredStopAtLevel=1",
     })
 
 

@@ -18,6 +18,8 @@ GROUP = "tpch"
 SELECT = {"orders": "*, year(o_orderdate) as o_year", "lineitem": "*, year(l_shipdate) as l_year"}
 DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
 RESULT_MARK = "COLOCATION_RESULT "
+JAVA_OPTIONS: list[str] = []
+"""Of all drivers and executors. Tests add some: their applications end before optimised code would pay."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,26 @@ def apply_tables(*, down_tolerance_seconds: int) -> None:
 def load(table: str, data: Path, *, source: str = "", select: str = "", mode: str = "overwrite",
          namespace: str = NAMESPACE, options: Sequence[str] = ()) -> dict[str, Any]:
     """``colocation load`` a table from one of TPC-H's files (default: that of its name); returns what it reported."""
-    application = yaml.safe_load((EXAMPLES / "applications" / "load.yaml").read_text())
+    application = example("load")
     application["metadata"]["namespace"] = namespace
     _set_input_folder(application, data)
     command = [COLOCATION, "load", table, "--from", f"/tpch/{source or table}.parquet",
                "--select", select or SELECT[table], "--mode", mode, "-n", namespace, "--application", "-", *options]
     return result_of(run(command, stdin=yaml.safe_dump(application)).stdout)
+
+
+def example(name: str) -> dict[str, Any]:
+    """An application of examples/tpch, with ``JAVA_OPTIONS``."""
+    application: dict[str, Any] = yaml.safe_load((EXAMPLES / "applications" / f"{name}.yaml").read_text())
+    return with_java_options(application)
+
+
+def with_java_options(application: dict[str, Any]) -> dict[str, Any]:
+    """The application, changed in place: ``JAVA_OPTIONS`` of driver and executors."""
+    if JAVA_OPTIONS:
+        for role in ("driver", "executor"):
+            application["spec"][role]["javaOptions"] = " ".join(JAVA_OPTIONS)
+    return application
 
 
 def _set_input_folder(application: dict[str, Any], folder: Path) -> None:
@@ -97,7 +113,7 @@ def _set_input_folder(application: dict[str, Any], folder: Path) -> None:
 
 def submit_join(oracle: Oracle, *, disable_colocate_join: bool = False) -> JoinRun:
     """``colocation submit`` the join application and hold its answers against DuckDB's."""
-    application = yaml.safe_load((EXAMPLES / "applications" / "join.yaml").read_text())
+    application = example("join")
     if disable_colocate_join:
         application["spec"].setdefault("sparkConf", {})[DISABLE_COLOCATE_JOIN] = "true"
     application["metadata"]["name"] = f"tpch-join-{time.time_ns() // 1_000_000}"

@@ -1,6 +1,13 @@
-"""For all tests."""
+"""For all tests: who runs which of them when several run at once, hypothesis, logs.
+
+``scripts/test-unit`` runs three at once: a file's tests stay together, since they share what the file
+made; a simulated story stands alone; and files that share one Spark cluster follow each other, so that there are no
+more clusters than lanes. What waits most (API servers, operators) and what costs most (Spark) comes first, what is
+short fills the gaps at the end.
+"""
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -8,6 +15,46 @@ from hypothesis import settings
 # A busy machine is not a failure: what takes too long is ended by pytest's own time-out.
 settings.register_profile("colocation", deadline=None)
 settings.load_profile("colocation")
+
+HERE = Path(__file__).parent
+SPARK_LANES = 2
+"""Spark clusters at once, on two cores."""
+FIRST = ("spark", "integration", "faults", "property", "unit")
+"""Folders in the order of their turns; others come after them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the tests by folder, as collected within it."""
+    items.sort(key=_turn)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep together what ``stays_with`` gives the same word."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return stays_with(nodeid)
+
+    return Scheduling(config, log)
+
+
+def stays_with(nodeid: str) -> str:
+    """A word for all tests that one worker runs, in their order: the file, its lane, or the test alone."""
+    path = nodeid.split("::")[0]
+    folder = Path(path).parts[1]
+    if folder == "simulation":
+        return nodeid
+    if folder == "spark":
+        files = sorted(file.name for file in (HERE / folder).glob("test_*.py"))
+        return f"spark-{files.index(Path(path).name) % SPARK_LANES}"
+    return path
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.path.relative_to(HERE).parts[0]
+    return FIRST.index(folder) if folder in FIRST else len(FIRST)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

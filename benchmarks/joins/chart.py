@@ -8,8 +8,9 @@ import matplotlib
 from .report import Row
 
 COLOURS = {"floor": "#bbbbbb", "colocated": "#1b7837", "spark_bucketed": "#762a83", "iceberg_spj": "#9970ab",
-           "broadcast": "#e08214", "shuffle": "#b2182b"}  # fmt: skip
-BAR_WIDTH = 0.14
+           "broadcast": "#e08214", "shuffle": "#b2182b", "colocated_one_node_down": "#7fbf7b",
+           "shuffle_one_node_down": "#ef8a62"}  # fmt: skip
+BAR_WIDTH = 0.11
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -31,7 +32,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         panel.set_ylabel("seconds / floor's seconds")
         panel.set_title(f"links {links} (lower is better; medians of one run)")
         panel.grid(axis="y", alpha=0.3)
-        panel.legend(ncols=len(COLOURS), fontsize="small", loc="upper left")
+        panel.legend(ncols=4, fontsize="small", loc="upper left")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

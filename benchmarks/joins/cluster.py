@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from demo import cluster
-from demo.shell import COLOCATION, REPOSITORY, kubectl, run
+from demo.shell import COLOCATION, REPOSITORY, kubectl, kubectl_json, run
+from demo.waiting import wait_until
 
 from .peers import iceberg_conf
 from .tables import BUCKETS, GROUP, NAMESPACE, REPLICAS, Table, all_tables
@@ -22,6 +23,7 @@ SHARED_MOUNT = "/bench"
 SPARK_IMAGE = os.environ.get("BENCH_SPARK_IMAGE", cluster.SPARK_IMAGE)
 ICEBERG_JAR = f"{SHARED_MOUNT}/iceberg.jar"
 EXECUTORS = 3
+OPERATORS = ("colocation-operator", "spark-operator")
 KIND = {"apiVersion": "colocation.dev/v1alpha1"}
 
 
@@ -72,6 +74,29 @@ def _table(table: Table) -> dict[str, Any]:
 def wait_until_stable() -> None:
     """Until every replica is in its place."""
     kubectl("wait", "--for=condition=Stable", f"colocationgroup/{GROUP}", "-n", NAMESPACE, "--timeout=600s")
+
+
+def node_to_lose() -> str:
+    """A node of the group with neither operator: their loss would be measured, too."""
+    nodes = set(_status()["nodes"])
+    pods = kubectl_json("get", "pods", "--all-namespaces")["items"]
+    busy = {pod["spec"].get("nodeName") for pod in pods if _is_of_an_operator(pod["metadata"].get("labels") or {})}
+    return max(nodes - busy)
+
+
+def _is_of_an_operator(labels: dict[str, str]) -> bool:
+    is_agent = labels.get("app.kubernetes.io/component") == "agent"
+    return labels.get("app.kubernetes.io/name") in OPERATORS and not is_agent
+
+
+def wait_until_unstable() -> None:
+    """Until the operator has noticed that a node is away."""
+    wait_until("unstable after the loss of a node", lambda: _status().get("stable") is False, deadline_seconds=180)
+
+
+def _status() -> dict[str, Any]:
+    found: dict[str, Any] = kubectl_json("get", "colocationgroup", GROUP, "-n", NAMESPACE)["status"]
+    return found
 
 
 def submit(command: str, number: int) -> Any:

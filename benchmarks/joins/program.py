@@ -1,4 +1,5 @@
-"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY`` or ``program.py measure REPETITIONS``.
+"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY``, ``program.py measure REPETITIONS`` or,
+while a node is away, ``program.py measure-one-node-down REPETITIONS``.
 
 Runs in the driver's pod, submitted with ``colocation submit``. Results go to ``/bench``, a directory that pods share.
 """
@@ -14,17 +15,28 @@ from pyspark.sql import SparkSession
 from benchmarks.joins.measuring import Stages
 from benchmarks.joins.peers import register_peers, write_bucketed, write_iceberg
 from benchmarks.joins.tables import NAMESPACE, REPLICAS, all_tables
-from benchmarks.joins.variants import DISABLE_COLOCATE_JOIN, VARIANTS, WITHOUT_BUCKETS, Variant
+from benchmarks.joins.variants import (
+    DISABLE_COLOCATE_JOIN,
+    VARIANTS,
+    WITH_ONE_NODE_DOWN,
+    WITHOUT_BUCKETS,
+    Variant,
+)
 from benchmarks.joins.workloads import WORKLOADS, Workload
-from colocation.spark import load, read_metrics, register
+from colocation.spark import count_exchanges, load, read_metrics, register
 
 RESULTS = Path("/bench/results")
 LOADS_FILE, RUNS_FILE = "loads.json", "runs.json"
+MEASURED = {"measure": VARIANTS, "measure-one-node-down": WITH_ONE_NODE_DOWN}
 WARM_UP_ROUNDS = 2
 
 
 class WrongAnswer(Exception):
     """Two variants of a workload disagree."""
+
+
+class NotColocated(Exception):
+    """The colocated variant shuffles: what is measured is not what it is called."""
 
 
 def load_all(spark: SparkSession, rows_per_day: int) -> list[dict[str, object]]:
@@ -70,13 +82,14 @@ def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict
     return measured, rows
 
 
-def measure(spark: SparkSession, repetitions: int) -> list[dict[str, object]]:
+def measure(spark: SparkSession, repetitions: int, measured_variants: Sequence[Variant]) -> list[dict[str, object]]:
     """Every workload in every variant, in turn, there and back again, so that none always runs after the same other."""
     register_peers(spark)
+    check_colocated(spark)
     runs: list[dict[str, object]] = []
     for workload in WORKLOADS:
         known: dict[bool, list[str]] = {}
-        variants = [variant for variant in VARIANTS if variant.runs(workload)]
+        variants = [variant for variant in measured_variants if variant.runs(workload)]
         for repetition in range(-WARM_UP_ROUNDS, repetitions):
             for variant in variants if repetition % 2 else reversed(variants):
                 with_conf(spark, variant)
@@ -88,6 +101,19 @@ def measure(spark: SparkSession, repetitions: int) -> list[dict[str, object]]:
                     runs.append({"workload": workload.name, "variant": variant.name, **measured})
                 print(workload.name, variant.name, repetition, measured, flush=True)
     return runs
+
+
+def check_colocated(spark: SparkSession) -> None:
+    """Whether joins of the group's tables are free of shuffles now, by a plan.
+
+    Raises:
+        NotColocated: they are not; the tables' own reasons say why.
+    """
+    colocated = VARIANTS[0]
+    with_conf(spark, colocated)
+    workload = next(one for one in WORKLOADS if one.name == "seed_sql1")
+    if count_exchanges(spark.sql(colocated.statement(workload))):
+        raise NotColocated("; ".join(f"{table.name}: {table.reason}" for table in register(spark, NAMESPACE)))
 
 
 def with_conf(spark: SparkSession, variant: Variant) -> None:
@@ -111,7 +137,7 @@ def main(arguments: Sequence[str]) -> None:
     if command == "load":
         name, result = LOADS_FILE, load_all(spark, int(number))
     else:
-        name, result = RUNS_FILE, measure(spark, int(number))
+        name, result = RUNS_FILE, measure(spark, int(number), MEASURED[command])
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / name).write_text(json.dumps(result))
     spark.stop()

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
+from .variants import ONE_NODE_DOWN
+
 Row = dict[str, Any]
 
 PEERS = ("shuffle", "broadcast", "spark_bucketed", "iceberg_spj")
@@ -47,11 +49,19 @@ def _row(
     }
 
 
+def with_one_node_down(table: Iterable[Row]) -> list[Row]:
+    """Rows of a round in which a node was away, under names of their own; the floor was there for their ratios."""
+    kept = [row for row in table if row["variant"] != "floor"]
+    return [{**row, "variant": f"{row['variant']}_{ONE_NODE_DOWN}"} for row in kept]
+
+
 def misses(table: Iterable[Row], loads: Iterable[Row]) -> list[str]:
     """Every goal that was not reached, with its figures; empty when all were."""
     found = []
     of = {(row["workload"], row["links"], row["variant"]): row for row in table}
     for (workload, links, variant), row in of.items():
+        if variant == f"colocated_{ONE_NODE_DOWN}" and row["ratio_to_shuffle"] < 1:
+            found.append(f"{workload}, one node down: {row['ratio_to_shuffle']} times as fast as a shuffle, goal 1")
         if variant != "colocated":
             continue
         where = f"{workload}, links {links}"

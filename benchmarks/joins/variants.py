@@ -44,3 +44,7 @@ VARIANTS = (
     Variant("broadcast", NAMESPACE, ANY_BROADCAST),
 )
 """The floor keeps one task per bucket, which is its best task count: one per file costs more than it gains."""
+
+ONE_NODE_DOWN = "one_node_down"
+WITH_ONE_NODE_DOWN = tuple(variant for variant in VARIANTS if variant.name in ("colocated", "floor", "shuffle"))
+"""What is measured while a node is away: the peers' files lie on the disk that all pods share, and lose nothing."""

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from demo import workload
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -12,7 +10,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 def application(name: str, program: str) -> dict[str, Any]:
     """``program`` is a file of the folder ``programs``, which the driver sees."""
-    base: dict[str, Any] = yaml.safe_load((workload.EXAMPLES / "applications" / "join.yaml").read_text())
+    base = workload.example("join")
     base["metadata"]["name"] = name
     spec = base["spec"]
     spec["mainApplicationFile"] = f"local:///opt/programs/{program}"

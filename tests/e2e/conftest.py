@@ -1,24 +1,28 @@
 """The dev cluster with both operators, the group and its tables loaded: made once for all end-to-end tests.
 
 The tests of this folder are one story, told in the order of the files' names and of the tests within them: each leaves
-the group stable for the next.
+the group stable for the next. `make test` leaves out those marked ``deep``, between any of the others.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from demo import cluster, data, story
+from demo import cluster, data, story, workload
 from devcluster import cluster as devcluster
+
+from . import kept_logs
 
 pytestmark = pytest.mark.e2e
 
 SCALE_FACTOR = 0.01
 VALUES = {"agent.sweepIntervalSeconds": "5", "operator.inventorySeconds": "2", "limits.maxUnexplainedFolders": "1000"}
 """The last test drops all tables and their group behind the operator's back, on purpose."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""Applications end before optimised code would pay: a small join takes 18 seconds of a processor instead of 28."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,34 @@ class Loaded:
 def loaded() -> Iterator[Loaded]:
     """A fresh cluster, taken down at the end also when a test failed (kept with KEEP=1)."""
     if theirs := devcluster.users_kubeconfig():
-        pytest.skip(f"KUBECONFIG names a cluster of yours ({theirs}); these tests kill nodes and need their own")
+        pytest.fail(f"KUBECONFIG names a cluster of yours ({theirs}); these tests make their own, so unset it")
+    kept_logs.begin()
+    workload.JAVA_OPTIONS.append(QUICK_JAVA)
     folder = data.generate(SCALE_FACTOR)
     oracle = data.Oracle(folder)
     try:
-        cluster.start(nodes=3)
-        story.install(VALUES)
-        yield Loaded(folder, oracle, story.load_tables(folder, oracle))
+        yield _loaded(folder, oracle)
     finally:
         if os.environ.get("KEEP", "0") in ("", "0"):
             devcluster.down()
+
+
+def _loaded(folder: Path, oracle: data.Oracle) -> Loaded:
+    try:
+        cluster.start(nodes=3)
+        story.install(VALUES)
+        return Loaded(folder, oracle, story.load_tables(folder, oracle))
+    except Exception as error:
+        error.add_note(kept_logs.keep("beginning"))
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The logs of a failed test are kept; its report says where."""
+    report = yield
+    if report.failed and "loaded" in getattr(item, "funcargs", {}):
+        report.sections.append(("Cluster", kept_logs.keep(item.name)))
+    return report

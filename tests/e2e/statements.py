@@ -1,21 +1,24 @@
 """The command's own Spark programs with pods so small that all executors run at once on the nodes of this machine."""
 
+import copy
 import json
 from typing import Any
 
 import yaml
 
+from demo import workload
 from demo.shell import COLOCATION, run
 
 _POD = {"cores": 1, "coreRequest": "200m", "memory": "1g"}
-SMALL_PODS = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
-              "spec": {"driver": {**_POD, "serviceAccount": "spark"}, "executor": _POD}}  # fmt: skip
+_SMALL_PODS = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+              "spec": {"driver": {**_POD, "serviceAccount": "spark"}, "executor": {**_POD}}}  # fmt: skip
 NO_BROADCAST = ("--set", "spark.sql.autoBroadcastJoinThreshold=-1")
 
 
 def command(name: str, *arguments: str) -> str:
     """The output of ``colocation sql``, ``compact``, … with small pods."""
-    return run([COLOCATION, name, *arguments, "--application", "-"], stdin=yaml.safe_dump(SMALL_PODS)).stdout
+    application = workload.with_java_options(copy.deepcopy(_SMALL_PODS))
+    return run([COLOCATION, name, *arguments, "--application", "-"], stdin=yaml.safe_dump(application)).stdout
 
 
 def query(statement: str, *options: str) -> dict[str, Any]:

@@ -59,11 +59,12 @@ def lake(loaded: Loaded) -> Iterator[Loaded]:
     allow()
 
 
+@pytest.mark.deep
 def test_an_older_snapshot_and_a_table_in_no_group(visits: Loaded) -> None:
     """The first snapshot's rows are joined, with a shuffle, and the verdict says why."""
     rows = visits.oracle.row_count("orders")
-    statement = f"SELECT count(*) FROM orders JOIN {ALONE} ON o_orderkey = v_orderkey"
-    older = query(statement, "-n", workload.NAMESPACE, "--snapshot", f"{ALONE}=1", *NO_BROADCAST)
+    statement = f"SELECT count(*) FROM orders JOIN {ALONE} VERSION AS OF 1 ON o_orderkey = v_orderkey"
+    older = query(statement, "-n", workload.NAMESPACE, *NO_BROADCAST)
     assert older["rows"] == [[rows]]
     assert status(ALONE, workload.NAMESPACE)["snapshot"]["rows"] == 2 * rows
     [join] = older["joins"]
@@ -72,6 +73,7 @@ def test_an_older_snapshot_and_a_table_in_no_group(visits: Loaded) -> None:
     assert f"{workload.NAMESPACE}.{ALONE} is in no group" in join["reason"]
 
 
+@pytest.mark.deep
 def test_its_own_group_goes_when_it_is_taken_into_another(visits: Loaded) -> None:
     """The private group served it until its files were on the other group's nodes."""
     [private] = private_groups()
@@ -126,7 +128,7 @@ def test_a_pod_that_would_write_is_refused(lake: Loaded) -> None:
 
 def list_files_application() -> dict[str, Any]:
     """The example's join application with another program, in the other namespace."""
-    base: dict[str, Any] = yaml.safe_load((workload.EXAMPLES / "applications" / "join.yaml").read_text())
+    base = workload.example("join")
     labels = {LABEL_GROUP: workload.GROUP, LABEL_GROUP_NAMESPACE: workload.NAMESPACE}
     base["metadata"] = {"name": "list-files", "namespace": LAKE, "labels": labels}
     spec = base["spec"]

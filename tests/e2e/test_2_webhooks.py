@@ -146,7 +146,9 @@ def placed_nodes(spec: dict[str, Any]) -> list[str]:
     """The nodes that executors are allowed on."""
     affinity = spec["executor"]["template"]["spec"]["affinity"]["nodeAffinity"]
     terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return sorted(name for term in terms for field in term["matchFields"] for name in field["values"])
+    [label] = {item["key"] for term in terms for item in term["matchExpressions"]}
+    nodes = json.loads(run(["kubectl", "get", "nodes", "-l", f"{label}=true", "-o", "json"]).stdout)["items"]
+    return sorted(node["metadata"]["name"] for node in nodes)
 
 
 def nodes_of_the_group() -> list[str]:

@@ -32,6 +32,7 @@ def test_agents_are_reached_at_their_nodes(loaded: Loaded) -> None:
     assert {agents.request(url, "GET", "/v1/status").status for url in urls.values()} == {401}
 
 
+@pytest.mark.deep
 def test_joins_and_a_load_go_on_while_all_agents_restart(loaded: Loaded) -> None:
     """Every byte of the joins is read from agents; they restart one by one until joins and load have ended."""
     rows = loaded.oracle.row_count("lineitem")

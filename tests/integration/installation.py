@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agentclient import AgentClient, Credentials, NotFound
+from colocation.agentclient import AgentClient, Credentials, NotFound, Timeouts
 from colocation.model.names import (
     AGENT_ACCOUNT,
     AGENT_PORT,
@@ -235,8 +235,8 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
     authority = make_authority(folder / AUTHORITY)
     bundle = folder / "ca.crt"
     bundle.write_bytes(authority.read_bytes() + certificate.read_bytes())
-    for item in chart_rights():
-        installation.kubectl("apply", "-f", "-", stdin=as_json(item))
+    rights = {"apiVersion": "v1", "kind": "List", "items": chart_rights()}
+    installation.kubectl("apply", "-f", "-", stdin=as_json(rights))
     _grant_loader(installation)
     for account in (*CHART_ACCOUNTS, LOADER):
         _equip(installation, account, bundle)
@@ -270,12 +270,19 @@ def running_agent_of(
     with (installation.folder / f"agent-{node}.log").open("wb") as log:
         process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
     try:
-        with installation.agent(node) as agent, pytest.raises(NotFound):
-            agent.head_file("shop", "nothing-00000000", _data_file(0, b"").path)  # tried again until the agent listens
+        _until_listens(installation, node)
         yield process
     finally:
         process.kill()
         process.wait()
+
+
+def _until_listens(installation: Installation, node: str) -> None:
+    """Until the agent says that it has no such file."""
+    timeouts = Timeouts(retry_deadline_seconds=90.0)
+    url = f"https://{installation.nodes[node]}:{AGENT_PORT}"
+    with AgentClient(url, installation.credentials(LOADER), timeouts) as agent, pytest.raises(NotFound):
+        agent.head_file("shop", "nothing-00000000", _data_file(0, b"").path)
 
 
 def add_agent(installation: Installation, node: str, address: str, shares_certificate: bool = False) -> None:

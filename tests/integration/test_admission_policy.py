@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from colocation.model.names import node_label
 from colocation.model.table import ColocatedTableStatus
 
 from .charts import SYSTEM, rendered
@@ -49,6 +50,8 @@ def plane() -> Iterator[ControlPlane]:
         own.kubectl("create", "clusterrole", "reader", "--verb=get", reader)  # kubectl patch reads what it patches
         for subject in (f"--user={OPERATOR}", f"--serviceaccount={NAMESPACE}:spark"):
             bind(own, "reader", subject)
+        own.kubectl("create", "clusterrole", "node-reader", "--verb=get", "--resource=nodes")
+        own.kubectl("create", "clusterrolebinding", "node-reader", "--clusterrole=node-reader", f"--user={OPERATOR}")
         for body in (group(), table()):
             done = own.kubectl("create", "--namespace", NAMESPACE, "-f", "-", stdin=as_json(body))
             assert done.returncode == 0, done.stderr
@@ -100,6 +103,34 @@ def test_the_operator_takes_no_config_map_of_others(plane: ControlPlane) -> None
     assert "labels as its own" in done.stderr
 
 
+OUR_LABEL = node_label(NAMESPACE, "sales")
+
+
+@pytest.mark.parametrize(
+    ("change", "objection"),
+    [
+        pytest.param({"metadata": {"labels": {OUR_LABEL: "true"}}}, "", id="our label"),
+        pytest.param({"metadata": {"labels": {OUR_LABEL: None}}}, "", id="our label away"),
+        pytest.param({"metadata": {"labels": {"disk": "slow"}}}, "and no others", id="another's label"),
+        pytest.param({"metadata": {"labels": {"disk": None}}}, "and no others", id="another's label away"),
+        pytest.param({"metadata": {"labels": {"new": "x"}}}, "and no others", id="a new label"),
+        pytest.param({"metadata": {"annotations": {"a": "b"}}}, "nothing else", id="an annotation"),
+        pytest.param({"metadata": {"finalizers": ["example.com/mine"]}}, "nothing else", id="a finalizer"),
+        pytest.param({"spec": {"unschedulable": True}}, "nothing else", id="a cordon"),
+        pytest.param({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}, "nothing else", id="a taint"),
+    ],
+)
+def test_the_operator_changes_nothing_of_nodes_but_its_labels(
+    plane: ControlPlane, change: JsonObject, objection: str
+) -> None:
+    """RBAC lets it patch all of a Node but the status."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labels": {"disk": "fast"}}}
+    assert plane.kubectl("apply", "--server-side", "-f", "-", stdin=as_json(node)).returncode == 0
+    done = plane.kubectl("patch", "node", "node-1", "--type=merge", "--as", OPERATOR, "-p", as_json(change))
+    assert (done.returncode == 0) is (not objection), done.stderr
+    assert objection in done.stderr
+
+
 def patch(plane: ControlPlane, user: str, what: str, status: JsonObject | None) -> str:
     """The API server's objection to a patch of a status; empty when it is taken."""
     command = ["patch", what, "--namespace", NAMESPACE, "--subresource=status", "--type=merge", "--as", user]
@@ -128,16 +159,18 @@ def status_of(plane: ControlPlane, what: str) -> JsonObject:
 def test_every_field_is_somebodys() -> None:
     """A field that the model gains has to be given to the loaders or to the operator."""
     fields = {field.alias or name for name, field in ColocatedTableStatus.model_fields.items()}
-    assert fields == {*OPERATORS_WORDS, "snapshot", "history"} == {*FORGED, "snapshot", "history"}
+    loaders = {"snapshot", "history", "commits"}
+    assert fields == OPERATORS_WORDS.keys() | loaders == FORGED.keys() | loaders
 
 
 def test_loaders_commit(plane: ControlPlane) -> None:
-    """The snapshot and what it replaced, whatever else the status holds."""
-    assert patch(plane, LOADER, "ct/orders", {"snapshot": SNAPSHOT, "history": []}) == ""
+    """The snapshot, what it replaced and the commit's key, whatever else the status holds."""
+    key = {"writer": "stream", "version": 7, "snapshotId": 1}
+    assert patch(plane, LOADER, "ct/orders", {"snapshot": SNAPSHOT, "history": [], "commits": [key]}) == ""
     after = {**SNAPSHOT, "id": 2}
     assert patch(plane, LOADER, "ct/orders", {"snapshot": after, "history": [SNAPSHOT]}) == ""
     found = status_of(plane, "ct/orders")
-    assert found["snapshot"]["id"] == 2
+    assert (found["snapshot"]["id"], found["commits"]) == (2, [key])
     assert {field: found[field] for field in OPERATORS_WORDS} == OPERATORS_WORDS
 
 
@@ -147,9 +180,8 @@ def test_loaders_change_nothing_else(plane: ControlPlane, field: str, is_removed
     """Alone or beside a commit; the message says what is allowed."""
     before = status_of(plane, "ct/orders")
     objection = patch(plane, LOADER, "ct/orders", {field: None if is_removed else FORGED[field], "snapshot": SNAPSHOT})
-    assert (
-        f"status.{field} is written by the operator; you may change status.snapshot, status.history and status.commits only"
-    ) in objection
+    allowed = "you may change status.snapshot, status.history and status.commits only"
+    assert f"status.{field} is written by the operator; {allowed}" in objection
     assert status_of(plane, "ct/orders") == before
 
 

@@ -22,6 +22,7 @@ SMALLEST = Row(
 )  # fmt: skip
 
 
+@pytest.mark.deep
 def test_quiet_operator_asks_for_nothing(tmp_path: Path) -> None:
     """While only nodes' heartbeats come it sends no request but for its Lease and to begin watches anew."""
     measured = measure(SMALLEST, tmp_path)

@@ -1,10 +1,12 @@
 """``colocation submit --direct`` on a real API server, on which nothing runs: what is made, and what is said of it."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 from .control_plane import ControlPlane
 from .objects import JsonObject, as_json, group
@@ -43,24 +45,35 @@ def submit(cluster: ControlPlane, namespace: str, *options: str, **spec: object)
 
 
 def names(cluster: ControlPlane, namespace: str) -> set[str]:
-    listed = cluster.kubectl("get", "pods,services,configmaps", "-n", namespace, "-o", "name").stdout.split()
+    listed = cluster.kubectl("get", "jobs,pods,services,configmaps", "-n", namespace, "-o", "name").stdout.split()
     return {name for name in listed if "kube-root-ca" not in name}
 
 
-def test_driver_service_and_template_are_made(cluster: ControlPlane, grouped: str) -> None:
-    """As the dry run shows them, and owned by the driver's pod, so that they go with it."""
+def stored(cluster: ControlPlane, namespace: str) -> JsonObject:
+    """The Job as the API server has it."""
+    found: JsonObject = json.loads(cluster.kubectl("get", "job", "report", "-n", namespace, "-o", "json").stdout)
+    return found
+
+
+def test_the_driver_is_a_job(cluster: ControlPlane, grouped: str) -> None:
+    """It is the only object, and the API server keeps it as the dry run shows it."""
     done = submit(cluster, grouped)
     assert done.returncode == 0, done.stderr
-    assert f"watch it: kubectl get pod report-driver -n {grouped}" in done.stderr
-    assert names(cluster, grouped) == {
-        "pod/report-driver", "service/report", "configmap/report-executor-template", "configmap/sales-spark",
-    }  # fmt: skip
-    owner = "jsonpath={.metadata.ownerReferences[0].name}"
-    for made in ("service/report", "configmap/report-executor-template"):
-        assert cluster.kubectl("get", made, "-n", grouped, "-o", owner).stdout == "report-driver"
-    variables = "jsonpath={.spec.containers[0].env[*].name}"
-    found = cluster.kubectl("get", "pod", "report-driver", "-n", grouped, "-o", variables).stdout
-    assert found.split() == ["SPARK_DRIVER_BIND_ADDRESS", "TZ"]
+    assert f"watch it: kubectl get job report -n {grouped}" in done.stderr
+    assert names(cluster, grouped) == {"job.batch/report", "configmap/sales-spark"}
+    shown = yaml.safe_load(submit(cluster, grouped, "--dry-run").stdout)
+    found = stored(cluster, grouped)
+    assert is_part(shown, found)
+    assert found["spec"]["backoffLimit"] == 0
+
+
+def is_part(shown: object, found: object) -> bool:
+    """Whether the API server kept all of it; it adds defaults."""
+    if isinstance(shown, dict) and isinstance(found, dict):
+        return all(key in found and is_part(value, found[key]) for key, value in shown.items() if value not in ({}, []))
+    if isinstance(shown, list) and isinstance(found, list):
+        return len(shown) == len(found) and all(map(is_part, shown, found))
+    return shown == found
 
 
 def test_a_running_application_is_not_started_twice(cluster: ControlPlane, grouped: str) -> None:
@@ -68,19 +81,38 @@ def test_a_running_application_is_not_started_twice(cluster: ControlPlane, group
     assert submit(cluster, grouped).returncode == 0
     again = submit(cluster, grouped)
     assert again.returncode == 1
-    assert "Spark application 'report' exists" in again.stderr and "is Pending" in again.stderr
+    assert "Spark application 'report' exists" in again.stderr and "--watch" in again.stderr
 
 
-def test_half_an_application_is_taken_back(cluster: ControlPlane, grouped: str) -> None:
-    """The API server refuses the driver's pod: the ConfigMap that was made for it goes, too."""
+def test_a_driver_that_is_refused_is_told(cluster: ControlPlane, grouped: str) -> None:
+    """The Job controller's event says why there is no pod; here it is a test that plays it."""
+    assert submit(cluster, grouped).returncode == 0
+    about = {key: stored(cluster, grouped)["metadata"][key] for key in ("name", "namespace", "uid")}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "one", "namespace": grouped},
+             "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", **about}, "type": "Warning",
+             "reason": "FailedCreate", "message": "violates PodSecurity"}  # fmt: skip
+    done = cluster.kubectl("create", "-n", grouped, "-f", "-", stdin=as_json(event))
+    assert done.returncode == 0, done.stderr
+    assert "is without a pod (violates PodSecurity)" in submit(cluster, grouped).stderr
+
+
+def test_an_application_that_has_ended_may_be_replaced(cluster: ControlPlane, grouped: str) -> None:
+    """The Job controller's word counts."""
+    assert submit(cluster, grouped).returncode == 0
+    now = "2026-11-22T00:00:00Z"
+    ended = [{"type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now}
+             for kind in ("FailureTarget", "Failed")]  # fmt: skip
+    patch = as_json({"status": {"startTime": now, "conditions": ended}})
+    patching = ("patch", "job", "report", "-n", grouped, "--subresource=status", "--type=merge", "-p", patch)
+    assert cluster.kubectl(*patching).returncode == 0
+    again = submit(cluster, grouped)
+    assert again.returncode == 1
+    assert "has ended (Failed): --replace deletes it" in again.stderr
+
+
+def test_a_job_that_is_refused_leaves_nothing(cluster: ControlPlane, grouped: str) -> None:
+    """The API server's words are the command's."""
     done = submit(cluster, grouped, driver={"env": [{"name": "not a name=", "value": "x"}]})
     assert done.returncode == 1
     assert "not a name=" in done.stderr
     assert names(cluster, grouped) == {"configmap/sales-spark"}
-
-
-def test_what_an_interrupted_submission_left_is_no_obstacle(cluster: ControlPlane, grouped: str) -> None:
-    """A ConfigMap without a driver is taken away first."""
-    cluster.kubectl("create", "configmap", "report-executor-template", "-n", grouped)
-    assert submit(cluster, grouped).returncode == 0
-    assert "pod/report-driver" in names(cluster, grouped)

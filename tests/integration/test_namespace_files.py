@@ -87,7 +87,7 @@ def objection(plane: ControlPlane, user: str, body: JsonObject, *command: str) -
 @pytest.mark.parametrize("template", [executor_pod_template, driver_pod_template], ids=["executor", "driver"])
 def test_sparks_pods_are_taken_where_restricted_is_enforced(plane: ControlPlane, template: object) -> None:
     """By Kubernetes' own check, and by the chart's policies; a hostPath would not be."""
-    made = template(SparkPlacement(namespace=SHOP, group="sales", nodes=("node-1",)))  # type: ignore[operator]
+    made = template(SparkPlacement(namespace=SHOP, group="sales", has_map=True))  # type: ignore[operator]
     assert objection(plane, TENANT, pod(made)) == ""
     mounted = {"name": "files", "hostPath": {"path": DEFAULT_DATA_ROOT}}
     assert "restricted" in objection(plane, TENANT, pod(made, volumes=[mounted]))

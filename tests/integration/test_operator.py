@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from colocation.model.names import node_label
+
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, installed
 from .objects import as_json, group, table
@@ -58,6 +60,27 @@ def test_operator_writes_and_agents_are_asked(installation: Installation) -> Non
     assert data["ca.crt"].startswith("-----BEGIN CERTIFICATE-----")
     events = {event["reason"] for event in installation.get("events", "-n", NAMESPACE)["items"]}
     assert {"MapCreated", "Stable", "TableAccepted"} <= events
+
+
+def test_nodes_of_a_group_have_its_label(installation: Installation) -> None:
+    """The operator puts it back where somebody takes it away, and takes away what it did not put there."""
+    label, leftover = node_label(NAMESPACE, "sales"), node_label(NAMESPACE, "gone")
+
+    def labelled(name: str) -> list[str]:
+        return [node["metadata"]["name"] for node in installation.get("nodes", "-l", f"{name}=true")["items"]]
+
+    nodes = sorted({node for row in status_of(installation)["backendsPerBucketSeq"] for node in row})
+    wait(lambda: labelled(label) == nodes)
+    done = installation.plane.kubectl("label", "node", nodes[0], f"{label}-", f"{leftover}=true")
+    assert done.returncode == 0, done.stderr
+    wait(lambda: labelled(label) == nodes and labelled(leftover) == [])
+
+
+def wait(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
 
 
 def test_snapshot_health_and_metrics_are_served(installation: Installation) -> None:

@@ -19,7 +19,7 @@ from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.agent import DeletionProof
 from colocation.model.clone import CloneSource, CloneSpec
 from colocation.model.group import ColocationGroupSpec
-from colocation.model.names import GROUP_KIND, table_directory
+from colocation.model.names import GROUP_KIND, node_label, table_directory
 from colocation.reconcile.actions import (
     CreateGroup,
     DropBucket,
@@ -169,7 +169,7 @@ async def test_event_is_counted_up(writer: Writer) -> None:
 async def test_config_map_goes_with_its_group(writer: Writer) -> None:
     """Written again it is the same; its owner is the group, so Kubernetes deletes it with the group."""
     identity = await writer.create(GROUPS, group())
-    placement = SparkPlacement(namespace=writer.namespace, group="sales", nodes=("node-1",))
+    placement = SparkPlacement(namespace=writer.namespace, group="sales", has_map=True)
     content = SparkConfigMap(placement=placement, agent_urls={"node-1": URL}, ca_certificate="PEM")
     owners = (Owner(GROUP_KIND, identity.name, identity.uid),)
     await writer.perform(WriteConfigMap(identity, content, owners))
@@ -178,7 +178,7 @@ async def test_config_map_goes_with_its_group(writer: Writer) -> None:
     second = await writer.api.get(CONFIG_MAPS, writer.namespace, "sales-spark")
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
     assert first["metadata"]["ownerReferences"][0]["uid"] == identity.uid
-    assert "matchFields" in first["data"]["executor-pod-template.yaml"]
+    assert node_label(writer.namespace, "sales") in first["data"]["executor-pod-template.yaml"]
 
 
 async def test_bucket_is_dropped_only_against_the_map_that_was_read(writer: Writer) -> None:

@@ -2,15 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
-from colocation.kube.api import CLAIMS, GROUPS, JOBS, VOLUMES
+from colocation.kube.api import CLAIMS, GROUPS, JOBS, NODES, VOLUMES
 from colocation.model.conditions import ConditionType
-from colocation.model.names import DATA_CLAIM, data_volume_name
+from colocation.model.names import DATA_CLAIM, NODE_LABEL_PREFIX, data_volume_name, node_label
 
 from .api import JsonObject
 from .faults import Faults
@@ -131,6 +131,7 @@ async def _story(cluster: Cluster, fault_count: int) -> None:
         faults.one()
     world.note("all faults end")
     faults.heal()
+    _meddle_with_labels(world)
     if random.random() < STAYING_SHARE:
         cluster.bad_node = faults.let_one_node_stay_bad()
     cluster.users.give_up_purged()
@@ -163,6 +164,15 @@ def _set_the_scene(cluster: Cluster) -> None:
         operator.start()
 
 
+def _meddle_with_labels(world: World) -> None:
+    """Somebody takes a node's labels away, and gives them, and some of no group, to others."""
+    nodes = world.api.peek(NODES)
+    labels = [node_label(one["metadata"]["namespace"], one["metadata"]["name"]) for one in world.api.peek(GROUPS)]
+    for number, node in enumerate(nodes):
+        for label in (*labels, node_label("nowhere", "gone")):
+            world.label(node["metadata"]["name"], label, [None, "true", "no"][number % 3])
+
+
 def problems(cluster: Cluster) -> list[str]:
     """What is not so: every group is stable, every committed file whole on just the map's nodes, nothing runs."""
     world = cluster.world
@@ -175,7 +185,26 @@ def problems(cluster: Cluster) -> list[str]:
     for group in world.api.peek(GROUPS):
         found += _problems_of_group(cluster, group)
         found += _problems_of_files(world, group["metadata"]["namespace"])
-    return found
+    return found or ([] if cluster.bad_node else list(_problems_of_labels(world)))
+
+
+def _problems_of_labels(world: World) -> Iterator[str]:
+    """Whether Spark's executors find each group's nodes, and no others."""
+    wanted: dict[str, set[str]] = {}
+    for group in world.api.peek(GROUPS):
+        metadata, status = group["metadata"], group.get("status", {})
+        rows = status.get("backendsPerBucketSeq") or []
+        label = node_label(metadata["namespace"], metadata["name"])
+        if not _has_excuse(group):
+            wanted[label] = {node for row in rows for node in row}
+    excused = {node_label(one["metadata"]["namespace"], one["metadata"]["name"]) for one in world.api.peek(GROUPS)}
+    excused -= wanted.keys()
+    for node in world.api.peek(NODES):
+        name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
+        there = {label: value for label, value in labels.items() if label.startswith(NODE_LABEL_PREFIX)}
+        due = {label: "true" for label, nodes in wanted.items() if name in nodes}
+        if {label: value for label, value in there.items() if label not in excused} != due:
+            yield f"node {name} has the labels {there}, not {due}"
 
 
 def _problems_of_files(world: World, namespace: str) -> list[str]:
@@ -223,7 +252,7 @@ def _has_excuse(group: JsonObject) -> bool:
     conditions = {one["type"]: one for one in group.get("status", {}).get("conditions", ())}
     stable, stalled = conditions.get(ConditionType.STABLE), conditions.get(ConditionType.STALLED)
     if stable is not None and stable["reason"] in ("MarkedUnstable", "InvalidSpec"):
-        return True
+        return "; also " not in stable["message"]
     return stalled is not None and stalled["status"] == "True" and stalled["reason"] == "InvalidBucketSequence"
 
 

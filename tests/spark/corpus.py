@@ -7,6 +7,8 @@ never loaded, in the first; ``plain``, a Parquet folder that nobody manages; ``h
 
 from dataclasses import dataclass
 
+import pytest
+
 GROUP = "Tables are not in the same group"
 KEYS = "Inconsistent distribution of table and queries"
 EXPRESSION = "Src column hash been transformed by expr"
@@ -138,3 +140,16 @@ WINDOWS = (
 )
 
 CASES = (*JOINS, *AGGREGATES, *WINDOWS)
+CHOSEN = frozenset({
+    "inner", "full", "anti", "exists-or", "not-in", "not-in-without-null", "one-key", "three", "full-then-join",
+    "empty", "colocated-and-plain", "local-rows", "wider-type", "null-safe", "cross", "hint-broadcast",
+    "hint-nested-loop", "hint-repartition", "union", "limits", "composite-mixed", "group-by-key",
+    "group-by-expression", "rollup", "count-distinct", "below-a-join", "correlated", "scalar-subquery", "intersect",
+    "union-distinct", "window-by-key", "window-of-all", "window-first",
+})  # fmt: skip
+"""Names: every kind of operator, every reason, and each case whose plan depends on Spark's version."""
+PARAMETERS = [
+    pytest.param(case, id=case.name, marks=pytest.mark.every_spark if case.name in CHOSEN else pytest.mark.deep)
+    for case in CASES
+]
+"""All cases; `make test` takes the chosen ones on every Spark version, and all on one of them (by the catalog)."""

@@ -13,7 +13,7 @@ from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, STABLE, UNSTABLE, W
 from tests.spark.conftest import MAP
 from tests.spark.loopback import LoopbackAgents
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
 
 NAMESPACE = "my-shop"
 SHOP = f"{CATALOG}.`{NAMESPACE}`"
@@ -75,8 +75,11 @@ def test_joins_have_no_shuffle(session: SparkSession) -> None:
 
 
 def test_a_group_that_is_not_stable(session: SparkSession, tables: ClusterTables) -> None:
-    """The next query is planned in the ordinary way and says why; the session may ask for its buckets all the same."""
+    """The next query keeps the buckets as long as all of them live, and says so; the session may choose otherwise."""
     tables.change("cg", "sales", **UNSTABLE)
+    [join] = explain_json(JOIN, session)["joins"]
+    assert (join["colocate"], join["note"]) == (True, f"{WHY_UNSTABLE}; buckets are read from live replicas")
+    session.conf.set("spark.colocation.whenUnstable", "shuffle")
     query = session.sql(JOIN)
     assert query.collect()[0][0] == 120
     [join] = explain_json(query)["joins"]
@@ -91,7 +94,7 @@ def test_a_group_that_is_not_stable(session: SparkSession, tables: ClusterTables
     [join] = explain_json(JOIN, session)["joins"]
     assert (join["colocate"], join["reason"]) == (False, "Session disabled")
     session.conf.set("spark.colocation.whenUnstable", "maybe")
-    with pytest.raises(AnalysisException, match=r"whenUnstable='maybe'; allowed: shuffle, colocated"):
+    with pytest.raises(AnalysisException, match=r"whenUnstable='maybe'; allowed: live, shuffle, colocated"):
         session.table(f"{SHOP}.orders")
 
 

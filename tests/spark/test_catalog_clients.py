@@ -53,6 +53,7 @@ def test_servers(conf: dict[str, str], tmp_path: Path) -> None:
     assert found == {"scala": 70, "connect": 70, "thrift": 70, "databases": ["default"]}
 
 
+@pytest.mark.every_spark
 def test_spark_sql(conf: dict[str, str], tmp_path: Path) -> None:
     """The shell prints the answer, and what to use instead of INSERT."""
     script = tmp_path / "script.sql"

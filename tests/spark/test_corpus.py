@@ -14,7 +14,7 @@ from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, U
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import explain_json, register
 from tests.spark.conftest import BUCKETS, MAP, add_table, stable_group
-from tests.spark.corpus import CASES, Case, Verdicts
+from tests.spark.corpus import PARAMETERS, Case, Verdicts
 from tests.spark.loopback import LoopbackAgents
 from tests.spark.test_joins import LINES, ORDERS
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -41,7 +41,7 @@ UNSTABLE = {
     "unstable_bucket_count": 1,
 }
 STATES = {
-    "stable": ({}, "shuffle"), "unstable": (UNSTABLE, "shuffle"), "unstable-colocated": (UNSTABLE, "colocated"),
+    "stable": ({}, "shuffle"), "unstable": (UNSTABLE, "shuffle"), "unstable-colocated": (UNSTABLE, "live"),
 }
 
 
@@ -139,7 +139,7 @@ def assert_verdicts(what: str, operators: list[dict[str, Any]], expected: Verdic
             assert operator["colocate"], operator
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", PARAMETERS)
 def test_answers_and_verdicts(case: Case, session: SparkSession, corpus: Corpus, state: str) -> None:
     """The answer never depends on the group's state, and no verdict says more than the executed plan shows."""
     query = session.sql(case.statement)

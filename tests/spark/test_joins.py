@@ -13,7 +13,7 @@ from tests.spark.conftest import add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
 
 ORDERS = """
 SELECT if(i % 17 = 0, NULL, CAST(i AS BIGINT)) AS o_key, CAST(i % 5 AS INT) AS o_code,
@@ -134,16 +134,17 @@ def test_the_session_can_switch_it_off(
 def test_unstable_group_degrades_with_the_reason(
     session: SparkSession, catalog: FakeCatalog, shop: Shop
 ) -> None:
-    """The seeds' rule: an unstable group is shuffled; ``whenUnstable=colocated`` keeps the buckets and says so."""
+    """While every bucket has a live replica it keeps its buckets and says so; by the seeds' rule it is shuffled."""
     group = catalog.groups["sales"]
     catalog.add_group(group.spec, group.status.model_copy(update={"stable": False, "reason": "NodeNotReady"}))
     statement = "SELECT o_name, l_quantity FROM orders JOIN lines ON o_key = l_key"
+    session.conf.set("spark.colocation.whenUnstable", "shuffle")
     register(session, catalog=catalog)
     query = session.sql(statement)
     assert answer(query) == shop.answer(statement)
     assert explain_json(query)["exchanges"] == 2
     assert "colocate: false, reason: group is not stable: NodeNotReady" in explain(query)
-    session.conf.set("spark.colocation.whenUnstable", "colocated")
+    session.conf.unset("spark.colocation.whenUnstable")
     [table, _] = register(session, catalog=catalog)
     assert table.colocated
     assert "group is not stable: NodeNotReady; buckets are read from live replicas" in table.reason

@@ -169,6 +169,7 @@ def on_nth_upload(agents: LoopbackAgents, number: int, act: Callable[[], None]) 
     return happened
 
 
+@pytest.mark.deep
 def test_a_killed_driver_leaves_garbage(
     agents: LoopbackAgents, program: Callable[[str], tuple[subprocess.Popen[str], str]]
 ) -> None:

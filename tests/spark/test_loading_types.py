@@ -85,12 +85,13 @@ def test_rows_of_megabytes(spark: SparkSession, catalog: FakeCatalog) -> None:
     assert spark.sql("SELECT SUM(LENGTH(text)) FROM shop.huge").first()[0] == 400 * MEBIBYTE
 
 
-def test_hundreds_of_partitions(spark: SparkSession, catalog: FakeCatalog) -> None:
+@pytest.mark.parametrize("partitions", [40, pytest.param(300, marks=pytest.mark.deep)])
+def test_many_partitions(spark: SparkSession, catalog: FakeCatalog, partitions: int) -> None:
     """One writer at a time, however many partitions a load has."""
-    rows = spark.range(2000).selectExpr("id % 7 AS k", "CAST(id % 300 AS INT) AS p")
-    assert add_table(catalog, "wide", rows, ["k"], ("p",)).partitions == 300
+    rows = spark.range(2000).selectExpr("id % 7 AS k", f"CAST(id % {partitions} AS INT) AS p")
+    assert add_table(catalog, "wide", rows, ["k"], ("p",)).partitions == partitions
     register(spark, tables=["wide"], catalog=catalog)
-    assert spark.sql("SELECT COUNT(*), COUNT(DISTINCT p) FROM shop.wide").first() == (2000, 300)
+    assert spark.sql("SELECT COUNT(*), COUNT(DISTINCT p) FROM shop.wide").first() == (2000, partitions)
 
 
 def test_partitions_by_a_timestamp_mean_the_same_in_every_zone(spark: SparkSession, catalog: FakeCatalog) -> None:

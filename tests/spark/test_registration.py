@@ -15,8 +15,7 @@ from colocation.model.table import Column, TableSnapshot
 from colocation.spark import count_exchanges, explain, explain_json, load, read_snapshot, refresh, register
 from colocation.spark.agents import NoAgentAnswers
 from colocation.spark.catalog import GroupObject
-from colocation.spark.jobs.namespaces import with_named_namespaces
-from tests.spark.conftest import BUCKETS, add_table
+from tests.spark.conftest import BUCKETS, add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -27,11 +26,32 @@ def keys(start: int, end: int) -> str:
     return f"SELECT id AS k, id * 2 AS v FROM range({start}, {end})"
 
 
+@pytest.fixture(scope="module")
+def loaded(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
+    """``orders`` with two snapshots of 100 and 150 rows, and ``lines``."""
+    catalog = stable_group(agents)
+    add_table(catalog, "orders", application.sql(keys(0, 100)), ["k"])
+    load(application.sql(keys(100, 150)), "orders", catalog=catalog)
+    add_table(catalog, "lines", application.sql(keys(0, 120)), ["k"])
+    return catalog
+
+
+@pytest.fixture
+def catalog(loaded: FakeCatalog) -> FakeCatalog:
+    """A catalog of its own over the same files: the test may load and change tables, but damage none of these files."""
+    return loaded.copy()
+
+
 @pytest.fixture
 def session(spark: SparkSession, catalog: FakeCatalog) -> SparkSession:
-    """``orders`` with two snapshots of 100 and 150 rows, and ``lines``."""
-    add_table(catalog, "orders", spark.sql(keys(0, 100)), ["k"])
-    load(spark.sql(keys(100, 150)), "orders", catalog=catalog)
+    """A session with all tables registered."""
+    register(spark, catalog=catalog)
+    return spark
+
+
+@pytest.fixture
+def fragile(spark: SparkSession, catalog: FakeCatalog) -> SparkSession:
+    """The same with files of ``lines`` that no other test reads."""
     add_table(catalog, "lines", spark.sql(keys(0, 120)), ["k"])
     register(spark, catalog=catalog)
     return spark
@@ -75,6 +95,7 @@ def test_sessions_of_one_application_do_not_deceive_each_other(
     assert count(session, "orders") == 150
 
 
+@pytest.mark.every_spark
 def test_older_snapshots(session: SparkSession, catalog: FakeCatalog) -> None:
     """An older snapshot is read beside the present one, and joined with it without a shuffle."""
     old = read_snapshot(session, "orders", 1, catalog=catalog)
@@ -147,6 +168,7 @@ def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeC
     assert "Tables are not in the same group: shop.lines is in no group, shop.orders is in shop/sales" in explain(query)
 
 
+@pytest.mark.every_spark
 def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: FakeCatalog) -> None:
     """Files keep their names; queries see the table's present columns, NULL where there was none, and its buckets."""
     table = catalog.tables["orders"]
@@ -161,6 +183,7 @@ def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: Fak
     assert session.table("shop.orders").columns == ["k", "v"]
 
 
+@pytest.mark.every_spark
 def test_files_of_other_buckets_than_the_group(session: SparkSession, catalog: FakeCatalog) -> None:
     """A group that was made anew with other buckets: rows are read, but not bucket by bucket with the others."""
     group = catalog.groups["sales"]
@@ -172,6 +195,7 @@ def test_files_of_other_buckets_than_the_group(session: SparkSession, catalog: F
     assert f"the files have {BUCKETS} buckets, the group has {2 * BUCKETS}" in explain(query)
 
 
+@pytest.mark.every_spark
 def test_statements_are_explained_without_running(session: SparkSession) -> None:
     """SQL text is only planned: a query is not run, and a command does nothing."""
     statement = "SELECT k, count(*) FROM shop.orders GROUP BY k"
@@ -183,30 +207,7 @@ def test_statements_are_explained_without_running(session: SparkSession) -> None
     assert count(session, "copy") == 0
 
 
-def test_a_statement_names_tables_of_other_namespaces(session: SparkSession) -> None:
-    """Their namespaces are registered, each once; a table that is missing there too, or anywhere else, is an error."""
-    asked: list[str] = []
-
-    def register_other(namespace: str) -> None:
-        asked.append(namespace)
-        session.sql("CREATE DATABASE IF NOT EXISTS my_accounts")
-        session.sql("CREATE OR REPLACE VIEW my_accounts.customers AS SELECT * FROM shop.lines")
-
-    def rows(statement: str) -> int:
-        return int(with_named_namespaces(lambda: session.sql(statement).collect()[0][0], register_other))
-
-    join = "WITH b AS (SELECT * FROM my_accounts.customers) SELECT count(*) FROM shop.orders a JOIN b ON a.k = b.k"
-    try:
-        assert (rows(join), asked) == (120, ["my-accounts"])
-        for table, named in (("my_accounts.nothing", ["my-accounts"]), ("nothing", []), ("a.b.c", [])):
-            asked.clear()
-            with pytest.raises(PySparkException, match=r"TABLE_OR_VIEW_NOT_FOUND|REQUIRES_SINGLE_PART_NAMESPACE"):
-                rows(f"SELECT count(*) FROM {table}")
-            assert asked == named
-    finally:
-        session.sql("DROP DATABASE IF EXISTS my_accounts CASCADE")
-
-
+@pytest.mark.every_spark
 def test_cached_rows(session: SparkSession) -> None:
     """What is cached joins as its plan says; cached rows that were read without buckets are no colocated join."""
     joined = session.sql("SELECT a.k, a.v FROM shop.orders a JOIN shop.lines b ON a.k = b.k").cache()
@@ -217,6 +218,7 @@ def test_cached_rows(session: SparkSession) -> None:
     joined.unpersist()
 
 
+@pytest.mark.every_spark
 def test_broadcast_names_both_sizes(session: SparkSession, catalog: FakeCatalog) -> None:
     """A table below the threshold is broadcast; the reason says how large it is taken to be, and what is allowed."""
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "1g")
@@ -227,8 +229,9 @@ def test_broadcast_names_both_sizes(session: SparkSession, catalog: FakeCatalog)
     assert join["reason"].endswith("the threshold is 1073741824 bytes")
 
 
+@pytest.mark.every_spark
 def test_data_that_changed_on_disk_fails_the_query(
-    session: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+    fragile: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
 ) -> None:
     """A file of the right length with other bytes never changes an answer: the pages' checksums are verified."""
     directory = catalog.tables["lines"].directory
@@ -237,16 +240,16 @@ def test_data_that_changed_on_disk_fails_the_query(
         content[40] ^= 0x10
         file.write_bytes(content)
     with pytest.raises((PySparkException, Py4JJavaError), match=r"FAILED_READ_FILE"):
-        session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
+        fragile.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
 
 
 def test_damage_on_one_disk_changes_no_query(
-    session: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+    fragile: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
 ) -> None:
     """The task that met it is repeated with another replica. Where it is repeated beside the damaged file, that file's
     agent sets it aside; elsewhere the scrub finds it.
     """
-    wanted = session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
+    wanted = fragile.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
     agents.ask_about(catalog.tables["lines"])
     directory = catalog.tables["lines"].directory
     root = agents.roots["node-1"]
@@ -256,7 +259,7 @@ def test_damage_on_one_disk_changes_no_query(
         content = bytearray(file.read_bytes())
         content[40] ^= 0x10
         file.write_bytes(content)
-    assert session.sql("SELECT sum(k), sum(v) FROM shop.lines").collect() == wanted
+    assert fragile.sql("SELECT sum(k), sum(v) FROM shop.lines").collect() == wanted
     set_aside = {file.name for file in (root / ".quarantine" / "shop" / directory).glob("data/*.parquet")}
     assert set_aside <= {file.name for file in files}
     assert not any(file.exists() for file in files if file.name in set_aside)

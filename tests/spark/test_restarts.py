@@ -76,7 +76,7 @@ def away(spark: SparkSession, agents: LoopbackAgents) -> Iterator[SparkSession]:
     agents.trust.certificate.with_name(AGENTS_KEY).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("restart", [one_by_one, one_by_one_elsewhere])
+@pytest.mark.parametrize("restart", [pytest.param(one_by_one, marks=pytest.mark.deep), one_by_one_elsewhere])
 def test_joins_go_on_while_agents_restart(away: SparkSession, agents: LoopbackAgents, restart: Restart) -> None:
     """A session that registered its tables before answers every join, and rightly."""
     catalog = stable_group(agents)
@@ -89,7 +89,7 @@ def test_joins_go_on_while_agents_restart(away: SparkSession, agents: LoopbackAg
             joins += 1
 
 
-@pytest.mark.parametrize("restart", [one_by_one, one_by_one_elsewhere])
+@pytest.mark.parametrize("restart", [one_by_one, pytest.param(one_by_one_elsewhere, marks=pytest.mark.deep)])
 def test_loads_go_on_while_agents_restart(away: SparkSession, agents: LoopbackAgents, restart: Restart) -> None:
     """Every load commits all of its rows, on the nodes that the map names."""
     catalog = stable_group(agents)

@@ -12,7 +12,7 @@ from tests.spark.loopback import LoopbackAgents
 from tests.spark.sorted_tables import IN_ORDER, MERGED, TRUST, both_answers, load_events, registered
 from tests.unit.spark.fake_catalog import FakeCatalog
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
 
 TYPED = """
 SELECT id % 11 AS k, if(id % 7 = 0, NULL, repeat(concat('wört ', id % 5), 3)) AS word,
@@ -37,7 +37,9 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
     return catalog
 
 
-@pytest.fixture(params=["true", "false"], ids=["adaptive", "static"])
+@pytest.fixture(
+    params=[pytest.param("true", id="adaptive"), pytest.param("false", id="static", marks=pytest.mark.deep)]
+)
 def session(spark: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
     return registered(spark, tables, request.param)
 

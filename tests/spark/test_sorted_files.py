@@ -1,5 +1,7 @@
 """Sorted files are trusted: no sort where a bucket's files give the order, and the answers that Spark's sorts give."""
 
+from collections.abc import Iterator
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,9 +18,16 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
     return load_events(application, agents)
 
 
-@pytest.fixture(params=["true", "false"], ids=["adaptive", "static"])
-def session(spark: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
-    return registered(spark, tables, request.param)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("true", id="adaptive"), pytest.param("false", id="static", marks=pytest.mark.deep)],
+)
+def session(
+    application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest
+) -> Iterator[SparkSession]:
+    """One for all tests: what a test sets it takes back."""
+    yield registered(application.newSession(), tables, request.param)
+    application.sql("DROP DATABASE shop CASCADE")
 
 
 @pytest.mark.parametrize(("left", "right", "on", "how"), [
@@ -30,7 +39,10 @@ def session(spark: SparkSession, tables: FakeCatalog, request: pytest.FixtureReq
     pytest.param("both", "daily", "l.k = r.k AND l.day = r.day", MERGED, id="several loads in partitions"),
     pytest.param("both", "appended", "l.k = r.k", MERGED, id="many files"),
 ])
-@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+@pytest.mark.parametrize("join", [
+    pytest.param("JOIN", marks=pytest.mark.every_spark), "LEFT JOIN", "FULL JOIN",
+    pytest.param("LEFT SEMI JOIN", marks=pytest.mark.every_spark), "LEFT ANTI JOIN",
+])
 def test_joins_need_no_sort(session: SparkSession, left: str, right: str, on: str, how: str, join: str) -> None:
     """However a bucket's rows are spread over files, merge joins find them in order, NULL keys included."""
     columns = "l.k, l.n, l.word" + ("" if join.endswith(("SEMI JOIN", "ANTI JOIN")) else ", r.n AS rn, r.real")
@@ -41,6 +53,7 @@ def test_joins_need_no_sort(session: SparkSession, left: str, right: str, on: st
     assert "Sort [" not in plan
 
 
+@pytest.mark.every_spark
 def test_three_tables_are_joined_in_one_order(session: SparkSession) -> None:
     """Keys in different orders in each condition: all files are read by day, none is sorted or merged."""
     plan, found, expected = both_answers(
@@ -51,6 +64,7 @@ def test_three_tables_are_joined_in_one_order(session: SparkSession) -> None:
     assert plan.count(IN_ORDER) == 3 and "Sort [" not in plan
 
 
+@pytest.mark.every_spark
 def test_a_window_by_the_sort_columns_needs_no_sort(session: SparkSession) -> None:
     """Rows of a key come together: sums per key over merged files are right."""
     plan, found, expected = both_answers(session, "SELECT k, n, sum(n) OVER (PARTITION BY k) AS total FROM both")
@@ -58,6 +72,7 @@ def test_a_window_by_the_sort_columns_needs_no_sort(session: SparkSession) -> No
     assert MERGED in plan and "Sort [" not in plan
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize("statement", [
     pytest.param("SELECT k, first(n) OVER (PARTITION BY k ORDER BY n DESC) FROM appended", id="another column"),
     pytest.param("SELECT l.n, r.n FROM single l JOIN single r ON l.k = r.k AND l.real = r.real", id="fractions"),
@@ -73,6 +88,7 @@ def test_what_files_do_not_give_is_sorted(session: SparkSession, statement: str)
     assert "Sort [" in plan
 
 
+@pytest.mark.every_spark
 def test_only_what_is_written_in_the_manifest_is_trusted(session: SparkSession, tables: FakeCatalog) -> None:
     """A table that someone declares SORTED BY another column over the same files is sorted by Spark."""
     location = next(table.location for table in register(session, catalog=tables) if table.table == "appended")
@@ -82,6 +98,7 @@ def test_only_what_is_written_in_the_manifest_is_trusted(session: SparkSession, 
     assert found == expected and "SortedBucketScan" not in plan
 
 
+@pytest.mark.every_spark
 def test_rows_come_in_order_whatever_the_batches(session: SparkSession) -> None:
     """Row by row and in batches of seven, a merged bucket is in order."""
     for conf, value in (("spark.sql.parquet.columnarReaderBatchSize", "7"),
@@ -94,6 +111,7 @@ def test_rows_come_in_order_whatever_the_batches(session: SparkSession) -> None:
         session.conf.unset(conf)
 
 
+@pytest.mark.every_spark
 def test_big_tables_are_not_broadcast_for_their_small_files(session: SparkSession, tables: FakeCatalog) -> None:
     """Spark knows a table's rows: what compresses well is not taken for small."""
     rows = session.table("single")

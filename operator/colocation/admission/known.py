@@ -35,6 +35,11 @@ class Known:
         """Which tables are in which group: what the operator's next pass will find."""
         return memberships(Observation(now=self.now, groups=self.groups, tables=self.tables))
 
+    @cached_property
+    def ready_nodes(self) -> frozenset[str]:
+        """Those whose agents were ready in the last pass."""
+        return frozenset(node.name for node in self.snapshot.nodes if node.ready)
+
     def group(self, namespace: str, name: str) -> ObservedGroup | None:
         """The group of this name."""
         return next((group for group in self.groups if group.key == (namespace, name)), None)

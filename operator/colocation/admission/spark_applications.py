@@ -41,7 +41,12 @@ def _group(reference: str, namespace: str, known: Known) -> GroupView:
     if key[0] != namespace and namespace not in {member.namespace for member in found.status.members}:
         # The operator keeps what Spark's pods mount only where tables are.
         raise ManifestError(f"group {reference} has no table in namespace {namespace!r}: run where its tables are")
-    return GroupView.from_status(key, found.status, known.data_root, known.spark_image, namespace, known.freshness)
+    return GroupView.from_status(
+        key, found.status, known.data_root, known.spark_image, namespace,
+        freshness=known.freshness,
+        spec=found.spec.to_json_dict() if found.spec else {},
+        ready=known.ready_nodes,
+    )  # fmt: skip
 
 
 def _in_namespace(application: dict[str, Any], namespace: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -13,7 +14,8 @@ from ..model.base import Frozen
 from ..model.names import config_map_of, group_key
 from ..submit import Decision, GroupView, PreparedApplication, prepare
 from ..submit.applications import Applications, KubernetesApplications
-from ..submit.direct import DirectSubmission, direct_submission
+from ..submit.direct import DirectSubmission, direct_submission, driver_job
+from ..submit.direct_client import DirectApplications
 from ..submit.run import RESULT_MARK, Outcome, create, outcome, watch
 from .cluster import Cluster
 from .errors import CommandFailed
@@ -48,6 +50,25 @@ class Run(Frozen):
         return report
 
 
+@dataclass(frozen=True)
+class Started:
+    """An application that was created; ``applications`` is None when it was only printed.
+
+    ``is_schedule``: it runs at its own times, and is not waited for.
+    """
+
+    decision: Decision
+    namespace: str
+    applications: Applications | None = None
+    name: str = ""
+    is_schedule: bool = False
+
+    def watch_advice(self) -> str:
+        """How to follow it by hand."""
+        reference = self.applications.reference(self.name) if self.applications else self.name
+        return f"watch it: kubectl get {reference} -n {self.namespace} --watch"
+
+
 def _run_options(no_wait: bool, **options: Any) -> RunOptions:
     return RunOptions(wait=not no_wait, **options)
 
@@ -59,7 +80,7 @@ run_options = bundle(
     click.option("--no-wait", is_flag=True, help="Create the application and return."),
     click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), help="Give up waiting after SECONDS."),
     click.option("--replace", is_flag=True, help="Delete a finished application of the same name first."),
-    click.option("--direct", is_flag=True, help="Start the driver without a Spark operator."),
+    click.option("--direct", is_flag=True, help="Run without a Spark operator: the driver is a Job."),
 )
 """How to run an application, as one ``options: RunOptions``."""
 
@@ -82,6 +103,27 @@ def group_view(cluster: Cluster, reference: str) -> GroupView:
     return GroupView.from_objects(group, config_map, cluster.namespace, cluster.freshness(config_map))
 
 
+def start(
+    cluster: Cluster, application: Mapping[str, Any], group: GroupView, options: RunOptions, *, announce: bool
+) -> Started:
+    """Prepare and create an application, or print it. ``announce``: print the decision as soon as it is taken.
+
+    Raises:
+        ManifestError: the application cannot be prepared.
+        RunError: it cannot be created.
+    """
+    named = _with_name(application) if options.direct else application
+    prepared = prepare(named, group)
+    if options.dry_run:
+        print_object(prepared, options.direct)
+        return Started(prepared.decision, group.namespace)
+    applications = _applications(cluster, prepared, options.direct)
+    if announce:
+        click.echo(str(prepared.decision))
+    name = create(applications, prepared.application, replace=options.replace, sleep=time.sleep)
+    return Started(prepared.decision, group.namespace, applications, name, prepared.kind.flavour == "scheduled")
+
+
 def run(
     cluster: Cluster, application: Mapping[str, Any], group: GroupView, options: RunOptions, *, announce: bool
 ) -> Run:
@@ -92,24 +134,17 @@ def run(
         RunError: it cannot be created or awaited.
         CommandFailed: it failed; the end of its driver's log was printed.
     """
-    named = _with_name(application) if options.direct else application
-    prepared = prepare(named, group)
-    started = Run(decision=prepared.decision)
-    if options.dry_run:
-        print_objects(prepared, options.direct)
-        return started
-    applications = _applications(cluster, prepared, options.direct)
-    if announce:
-        click.echo(str(prepared.decision))
-    name = create(applications, prepared.application, replace=options.replace, sleep=time.sleep)
-    advice = watch_advice(applications, group.namespace, name)
-    if not options.wait or prepared.kind.flavour == "scheduled":
-        click.echo(f"{applications.what.lower()} {name} created in {group.namespace}; {advice}", err=True)
-        return started
-    ended = _await_end(applications, group.namespace, name, options)
+    started = start(cluster, application, group, options, announce=announce)
+    if started.applications is None:
+        return Run(decision=started.decision)
+    what, advice = started.applications.what, started.watch_advice()
+    if not options.wait or started.is_schedule:
+        click.echo(f"{what.lower()} {started.name} created in {started.namespace}; {advice}", err=True)
+        return Run(decision=started.decision)
+    ended = _await_end(started, started.applications, options)
     if not ended.succeeded:
         report_failure(ended)
-    return Run(decision=prepared.decision, outcome=ended)
+    return Run(decision=started.decision, outcome=ended)
 
 
 def _with_name(application: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,9 +158,6 @@ def _with_name(application: Mapping[str, Any]) -> dict[str, Any]:
 def _applications(cluster: Cluster, prepared: PreparedApplication, direct: bool) -> Applications:
     if not direct:
         return KubernetesApplications(cluster.connection, prepared.kind)
-    # Slow to import, and only this needs it.
-    from ..submit.direct_client import DirectApplications
-
     return DirectApplications(cluster.connection, _submission(prepared))
 
 
@@ -133,17 +165,16 @@ def _submission(prepared: PreparedApplication) -> DirectSubmission:
     return direct_submission(prepared, prepared.application["metadata"]["name"])
 
 
-def _await_end(applications: Applications, namespace: str, name: str, options: RunOptions) -> Outcome:
-    timeout_seconds = options.timeout_seconds
+def _await_end(started: Started, applications: Applications, options: RunOptions) -> Outcome:
+    name, namespace = started.name, started.namespace
     try:
-        follow(
-            watch(
-                applications, namespace, name, timeout_seconds=timeout_seconds, clock=time.monotonic, sleep=time.sleep
-            )
-        )
+        follow(watch(
+            applications, namespace, name, timeout_seconds=options.timeout_seconds, clock=time.monotonic,
+            sleep=time.sleep,
+        ))  # fmt: skip
     except KeyboardInterrupt:
         raise CommandFailed(
-            f"interrupted; {applications.what} {name} goes on: {watch_advice(applications, namespace, name)}; "
+            f"interrupted; {applications.what} {name} goes on: {started.watch_advice()}; "
             f"end it: kubectl delete {applications.reference(name)} -n {namespace}"
         ) from None
     return outcome(applications, namespace, name)
@@ -155,25 +186,15 @@ def print_result(result: Mapping[str, object] | None) -> None:
         click.echo(f"{RESULT_MARK}{json.dumps(result)}")
 
 
-def print_objects(prepared: PreparedApplication, direct: bool) -> None:
+def print_object(prepared: PreparedApplication, direct: bool) -> None:
     """What would be created, as YAML on stdout, ready for ``kubectl create -f -``; the decision as its first comment.
 
     Raises:
         ManifestError: the application cannot run without a Spark operator.
     """
-    objects = [prepared.application]
-    if direct:
-        # Slow to import, and only this needs it.
-        from ..submit.direct_client import render
-
-        objects = render(_submission(prepared))
+    shown = driver_job(_submission(prepared)) if direct else prepared.application
     click.echo(f"# {prepared.decision}")
-    click.echo(yaml.safe_dump_all(objects, sort_keys=False), nl=False)
-
-
-def watch_advice(applications: Applications, namespace: str, name: str) -> str:
-    """How to follow an application by hand."""
-    return f"watch it: kubectl get {applications.reference(name)} -n {namespace} --watch"
+    click.echo(yaml.safe_dump(shown, sort_keys=False), nl=False)
 
 
 def report_failure(ended: Outcome) -> None:

@@ -59,6 +59,11 @@ class Cluster:
         """
         return self._find(name, self.tables(), "table")
 
+    def api_versions(self, group: str) -> tuple[str, ...]:
+        """The versions of an API group that the cluster serves; none when it does not know the group."""
+        groups: list[Any] = client.ApisApi(self.connection).get_api_versions().groups
+        return tuple(str(one.version) for found in groups if found.name == group for one in found.versions)
+
     def find_table(self, name: str) -> Json | None:
         """One table; None when there is none."""
         return next((item for item in self.tables() if item["metadata"]["name"] == name), None)

@@ -1,39 +1,35 @@
-"""``sql``: one statement over a namespace's tables, run as a Spark application in the cluster."""
+"""``sql``: one statement over a namespace's tables, run as a Spark application in the cluster; its rows come here."""
 
-import csv
-import io
-import json
+import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import click
+from kubernetes.client.exceptions import ApiException
 from pydantic import ValidationError
+from urllib3.exceptions import HTTPError
 
-from ..model.conditions import Reason
 from ..model.names import LABEL_PRIVATE
-from ..model.retention import SnapshotNotFound, find_snapshot
-from ..model.salvage import salvage
-from ..model.table import ColocatedTableStatus
+from ..model.result_stream import RESULT_PORT, new_token, token_digest
 from ..submit import Decision, ManifestError
+from ..submit.applications import Applications
 from ..submit.jobs import SqlRequest, sql_application
-from .applications import RunOptions, group_view, run, run_options
+from ..submit.run import StillRunning
+from .applications import RunOptions, Started, group_view, run_options, start
 from .cluster import Cluster
-from .errors import CommandFailed
+from .errors import HTTP_NOT_FOUND, CommandFailed
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options
-from .output import columns
+from .pod_port import PodPort
+from .progress import follow
+from .rows_output import RowsFormat, render
+from .statement_result import StatementResult, Time
 from .table_jobs import placed_by
 
-SqlFormat = Literal["table", "json", "csv"]
+TIME = Time(time.monotonic, time.sleep)
 
-
-def _request(
-    statement: str, group: str | None, explain: bool, snapshots: tuple[str, ...], settings: tuple[str, ...]
-) -> dict[str, Any]:
-    request = SqlRequest(
-        statement=statement, explain=explain, snapshots=parse_snapshots(snapshots), conf=parse_settings(settings)
-    )
-    return {"group": group, "sql": request}
+def _request(statement: str, group: str | None, explain: bool, settings: tuple[str, ...]) -> dict[str, Any]:
+    return {"statement": statement, "group": group, "explain": explain, "conf": parse_settings(settings)}
 
 
 request_options = bundle(
@@ -45,10 +41,6 @@ request_options = bundle(
         "--explain", is_flag=True,
         help="Print the executed plan with `colocate: true|false, reason: …` per join, group-by and window.",
     ),
-    click.option(
-        "--snapshot", "snapshots", multiple=True, metavar="TABLE=ID",
-        help="Read an older snapshot of a table; repeatable.",
-    ),
     click.option("--set", "settings", multiple=True, metavar="CONF=VALUE", help="Spark configuration; repeatable."),
 )
 
@@ -58,28 +50,75 @@ request_options = bundle(
 @job_options
 @run_options
 @cluster_options
-@click.option("-o", "--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", "--format", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
+)
 def sql(
-    request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: SqlFormat
+    request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: RowsFormat
 ) -> None:
     """Run STATEMENT over the namespace's tables, by name, where their buckets lie.
 
-    EXPLAIN SELECT … shows the plan and the verdicts without running the query.
+    TABLE is one of the namespace, NAMESPACE.TABLE one of another. EXPLAIN SELECT … shows the plan and the verdicts
+    without running the query. The rows come from the driver through a port-forward and are in no log; when this command
+    ends before they have come, the application is deleted.
     """
-    base = job.base()
+    if not options.wait:
+        raise click.UsageError("--no-wait does not go with sql: the rows come to this command; submit takes --no-wait")
     cluster = target.open()
-    group = group_view(cluster, choose_group(cluster, request["group"]))
-    check_snapshots(cluster, request["sql"].snapshots)
-    application = sql_application(request["sql"], group, base)
-    finished = run(cluster, application, group, options, announce=False)
-    if options.dry_run or not options.wait:
+    base = job.base(cluster, direct=options.direct)
+    group = group_view(cluster, choose_group(cluster, request.pop("group")))
+    token = new_token()
+    application = sql_application(SqlRequest(reader=token_digest(token), **request), group, base)
+    started = start(cluster, application, group, options, announce=False)
+    if started.applications is None:
         return
-    result = finished.outcome.result if finished.outcome else None
-    if result is None:
-        raise CommandFailed("the application completed, but its driver printed no result: is its image ours?")
-    click.echo(render_result(result, output), nl=False)
-    if request["sql"].explain and output == "table":
-        click.echo(render_explanation(result))
+    try:
+        print_result(cluster, started, started.applications, token, options, output, with_plan=request["explain"])
+    except BaseException as error:  # noqa: BLE001 - however it ends, the driver is not left waiting
+        raise _given_up(started, started.applications, error) from None
+
+
+def print_result(
+    cluster: Cluster, started: Started, applications: Applications, token: str, options: RunOptions,
+    output: RowsFormat, *, with_plan: bool,
+) -> None:  # fmt: skip
+    """Wait for the result, and print it as it comes.
+
+    Raises:
+        RunError: the application was deleted, or took too long.
+        CommandFailed: it failed, or the connection to it did.
+    """
+
+    def open_port(pod: str) -> PodPort:
+        return PodPort(cluster.connection, started.namespace, pod, RESULT_PORT)
+
+    result = StatementResult(
+        applications, started.namespace, started.name, token=token, open_port=open_port,
+        time=TIME,
+    )  # fmt: skip
+    follow(result.begin(options.timeout_seconds))
+    for text in render(result.parser, result.rows(), output):
+        click.echo(text, nl=False)
+    if with_plan and output == "table":
+        click.echo(render_explanation(result.parser.summary or {}))
+
+
+def _given_up(started: Started, applications: Applications, error: BaseException) -> BaseException:
+    """What is to be raised; nobody will fetch the rows, so the application is deleted unless it has ended."""
+    what = f"{applications.what} {started.name}"
+    try:
+        if not applications.look(started.namespace, started.name).ended:
+            applications.delete(started.namespace, started.name)
+            click.echo(f"{what} is deleted: nobody would fetch its rows", err=True)
+    except (ApiException, HTTPError) as problem:
+        if getattr(problem, "status", None) != HTTP_NOT_FOUND:
+            reference = applications.reference(started.name)
+            click.echo(f"delete it: kubectl delete {reference} -n {started.namespace}", err=True)
+    if isinstance(error, KeyboardInterrupt):
+        return CommandFailed(f"interrupted while {what} ran")
+    if isinstance(error, StillRunning):
+        return CommandFailed(f"{what} has given no rows in the time that --timeout allows")
+    return error
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
@@ -93,37 +132,6 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
         if not sign or not key:
             raise click.UsageError(f"--set takes CONF=VALUE, given {key!r}")
     return {key: value for key, _, value in pairs}
-
-
-def parse_snapshots(words: tuple[str, ...]) -> dict[str, int]:
-    """``table=id`` words as a mapping.
-
-    Raises:
-        UsageError: a word of another form.
-    """
-    chosen = {}
-    for word in words:
-        table, _, snapshot = word.rpartition("=")
-        if not table or not snapshot.isdecimal():
-            raise click.UsageError(f"--snapshot takes TABLE=ID, for example orders=3, given {word!r}")
-        chosen[table] = int(snapshot)
-    return chosen
-
-
-def check_snapshots(cluster: Cluster, chosen: Mapping[str, int]) -> None:
-    """Look at the tables before an application is started for nothing.
-
-    Raises:
-        CommandFailed: there is no such table, its status cannot be read, or it does not keep such a snapshot.
-    """
-    for table, snapshot in chosen.items():
-        status, problem = salvage(ColocatedTableStatus, cluster.table(table).get("status"))
-        if problem:
-            raise CommandFailed(f"{Reason.INVALID_STATUS}: table {cluster.namespace}.{table}: {problem}")
-        try:
-            find_snapshot(f"{cluster.namespace}.{table}", status, snapshot)
-        except SnapshotNotFound as error:
-            raise CommandFailed(str(error)) from error
 
 
 def choose_group(cluster: Cluster, given: str | None) -> str:
@@ -156,19 +164,6 @@ def readable_place(table: Mapping[str, Any]) -> str:
 def is_private(group: Mapping[str, Any]) -> bool:
     """Whether the operator made the group for one table that is in no group."""
     return (group["metadata"].get("labels") or {}).get(LABEL_PRIVATE) == "true"
-
-
-def render_result(result: Mapping[str, Any], output: SqlFormat) -> str:
-    """The rows of the image's ``sql.py``: ``{"columns": […], "rows": [[…], …]}``; as JSON, all that it said."""
-    if output == "json":
-        return json.dumps(result, indent=2) + "\n"
-    if output == "csv":
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(result["columns"])
-        writer.writerows(result["rows"])
-        return text.getvalue()
-    return columns([str(name) for name in result["columns"]], result["rows"]) + "\n"
 
 
 def render_explanation(result: Mapping[str, Any]) -> str:

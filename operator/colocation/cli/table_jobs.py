@@ -45,8 +45,8 @@ class TableJob:
             CommandFailed: there is no such table or group, or the program failed.
             ManifestError: the application cannot be made.
         """
-        base = self.job.base()
         cluster = self.target.open()
+        base = self.job.base(cluster, direct=self.options.direct)
         group = group_view(cluster, placed_by(cluster.table(request.table)))
         application = table_application(request, group, base)
         finished = run(cluster, application, group, self.options, announce=False)

@@ -32,6 +32,7 @@ from ..reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    LabelNode,
     MarkGroupUnstable,
     PostEvent,
     RecycleTable,
@@ -49,6 +50,7 @@ from .api import (
     CONFIG_MAPS,
     GROUPS,
     JOBS,
+    NODES,
     TABLES,
     VOLUMES,
     Api,
@@ -121,6 +123,9 @@ class LiveWriter:
                 await self._recover(action)
             case PostEvent():
                 await self._events.post(action)
+            case LabelNode(node, uid, labels):
+                patch = {"metadata": {"uid": uid, "labels": dict(labels)}}
+                self._take(NODES, await self._api.patch(NODES, "", node, patch))
             case CreateDataClaim() | CreateDataVolume() | DeleteDataClaim() | DeleteDataVolume():
                 await self._write_files(action)
 

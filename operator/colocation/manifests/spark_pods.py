@@ -3,7 +3,8 @@
 The operator writes these pieces into the ConfigMap ``<group>-spark``; the submitter merges the same pieces into
 SparkApplications. One source, so that a plain ``spark-submit`` and ``colocation submit`` place executors alike.
 
-Why each piece is there (seen on a real cluster): node affinity puts executors on the group's nodes; the attribute
+Why each piece is there (seen on a real cluster): node affinity puts executors on the group's nodes, by a label that the
+operator keeps, so that executors of an application that runs for days follow the group to new nodes; the attribute
 ``NODE_NAME`` tells the driver which node an executor is on, because its host is a pod IP; the read-only claim lets a
 task read its bucket from local disk, of tables of its own namespace; the projected token and CA let it read everything
 else that its account may read from agents. Everything fits into a namespace that enforces Pod Security *restricted*.
@@ -12,6 +13,7 @@ else that its account may read from agents. Everything fits into a namespace tha
 from typing import Any
 
 from ..model.base import Frozen
+from ..model.group import ExecutorAffinity
 from ..model.names import (
     AGENTS_KEY,
     CA_PATH,
@@ -19,11 +21,13 @@ from ..model.names import (
     DEFAULT_DATA_ROOT,
     LABEL_GROUP,
     LABEL_HOSTNAME,
+    NODE_LABEL_VALUE,
     TOKEN_AUDIENCE,
     TOKEN_DIRECTORY,
     TOKEN_PATH,
     config_map_of,
     data_path,
+    node_label,
 )
 
 DRIVER_CONTAINER = "spark-kubernetes-driver"
@@ -42,6 +46,9 @@ SPARK_APPLICATION_LABEL = "spark-app-selector"
 """Labels that Spark itself puts on its pods."""
 
 REQUIRED_AFFINITY = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED_AFFINITY = "preferredDuringSchedulingIgnoredDuringExecution"
+MAX_PREFERENCE = 100
+"""The weight of a preference that outweighs others."""
 
 KubernetesObject = dict[str, Any]
 
@@ -49,17 +56,23 @@ KubernetesObject = dict[str, Any]
 class SparkPlacement(Frozen):
     """A group as Spark's pods see it.
 
-    ``namespace`` is where the pods run; ``group_namespace`` is the group's own when that is another one. ``nodes`` are
-    the nodes of its map; empty = no map yet, no affinity. ``spark_image`` is the installation's default image for
+    ``namespace`` is where the pods run; ``group_namespace`` is the group's own when that is another one. ``has_map``:
+    False = no map yet, so that executors may start anywhere. ``spark_image`` is the installation's default image for
     Spark, or None.
     """
 
     namespace: str
     group: str
     group_namespace: str | None = None
-    nodes: tuple[str, ...] = ()
+    has_map: bool = False
+    executor_affinity: ExecutorAffinity = "Required"
     data_root: str = DEFAULT_DATA_ROOT
     spark_image: str | None = None
+
+    @property
+    def node_label(self) -> str:
+        """The label of the group's nodes."""
+        return node_label(self.group_namespace or self.namespace, self.group)
 
     @property
     def mount_path(self) -> str:
@@ -82,9 +95,8 @@ def executor_pod_template(placement: SparkPlacement) -> KubernetesObject:
         "containers": [container],
         "volumes": [data_volume(), access_volume(placement)],
         "topologySpreadConstraints": [spread_over_nodes(placement)],
+        "affinity": {"nodeAffinity": node_affinity(placement)},
     }
-    if placement.nodes:
-        spec["affinity"] = {"nodeAffinity": {REQUIRED_AFFINITY: {"nodeSelectorTerms": node_selector_terms(placement)}}}
     return _pod_template(placement, spec)
 
 
@@ -98,16 +110,17 @@ def driver_pod_template(placement: SparkPlacement) -> KubernetesObject:
     return _pod_template(placement, {"containers": [container], "volumes": [access_volume(placement)]})
 
 
-def node_selector_terms(placement: SparkPlacement) -> list[KubernetesObject]:
-    """One term per node of the group; Kubernetes takes a node that fits any term.
+def node_affinity(placement: SparkPlacement) -> KubernetesObject:
+    """Keeps executors on the group's nodes, as they are whenever an executor starts."""
+    term = {"matchExpressions": [on_labelled_node(placement.node_label)]}
+    if placement.executor_affinity == "Preferred" or not placement.has_map:
+        return {PREFERRED_AFFINITY: [{"weight": MAX_PREFERENCE, "preference": term}]}
+    return {REQUIRED_AFFINITY: {"nodeSelectorTerms": [term]}}
 
-    By the node's name and not by the label kubernetes.io/hostname, which some clouds set to something else. A term may
-    name one node only (``matchFields``), hence the list.
-    """
-    return [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-        for node in sorted(placement.nodes)
-    ]
+
+def on_labelled_node(label: str) -> KubernetesObject:
+    """The requirement of a node selector that a node has a label of ours."""
+    return {"key": label, "operator": "In", "values": [NODE_LABEL_VALUE]}
 
 
 def spread_over_nodes(placement: SparkPlacement) -> KubernetesObject:

@@ -40,6 +40,8 @@ class Balancing(Frozen):
     )
 
 
+ExecutorAffinity = Literal["Required", "Preferred"]
+
 BucketSequence = tuple[tuple[Shared, ...], ...]
 """Nodes per bucket; index = bucket. The order within a bucket has no meaning."""
 
@@ -69,6 +71,12 @@ class ColocationGroupSpec(Frozen):
 
     allowed_namespaces: Annotated[tuple[str, ...], Field(max_length=MAX_ALLOWED_NAMESPACES)] = Field(
         (), description="Namespaces whose tables may be in the group too; * = every namespace."
+    )
+
+    executor_affinity: ExecutorAffinity = Field(
+        "Required",
+        description="How Spark's executors are kept on the group's nodes. Required: they start nowhere else. "
+        "Preferred: elsewhere too while those nodes have no room; they then read over the network.",
     )
 
     @field_validator("bucket_key")

@@ -1,5 +1,7 @@
 """Names that users and the parts of the system share: API group, labels, paths, ports."""
 
+import hashlib
+
 API_GROUP = "colocation.dev"
 API_VERSION = "v1alpha1"
 GROUP_API_VERSION = f"{API_GROUP}/{API_VERSION}"
@@ -18,8 +20,15 @@ LABEL_GROUP_NAMESPACE = "colocation.dev/group-namespace"
 """Beside ``colocation.dev/group``, on applications whose group is in another namespace."""
 ANNOTATION_DECISION = "colocation.dev/decision"
 """On Spark applications: colocated or not, and why, as it was decided when the application was created."""
+ANNOTATION_NODE_LABEL = "colocation.dev/node-label"
+"""On executors' pod templates: the label of the group's nodes that was put into the affinity."""
 ANNOTATION_NODES = "colocation.dev/nodes"
-"""On executors' pod templates: the group's nodes that were put into the affinity."""
+"""The same of earlier releases: the nodes that were put into the affinity by their names."""
+NODE_LABEL_PREFIX = "group.colocation.dev/"
+"""Of labels that the operator keeps on the nodes of each group; see ``node_label``."""
+NODE_LABEL_VALUE = "true"
+NODE_LABEL_NAME_CHARACTERS = 46
+"""Of the group's name in that label: with a dot and 16 digits at most the 63 that Kubernetes allows."""
 LABEL_BUCKET = "colocation.dev/bucket"
 LABEL_TARGET_NODE = "colocation.dev/target-node"
 LABEL_WEIGHT = "colocation.dev/weight"
@@ -102,6 +111,15 @@ def agent_certificate_name(node: str) -> str:
     Not the node's bare name, which may look like an IP address, or be a name of something else under the same CA.
     """
     return f"{node}.{AGENT_TLS_SERVER_NAME}"
+
+
+def node_label(namespace: str, group: str) -> str:
+    """The label that is on exactly the nodes of a group; groups of several namespaces may have one name.
+
+    It follows from the names alone, so that it is known to whoever knows the group.
+    """
+    digits = hashlib.sha256(f"{namespace}/{group}".encode()).hexdigest()[:16]
+    return f"{NODE_LABEL_PREFIX}{group[:NODE_LABEL_NAME_CHARACTERS].rstrip('-._')}.{digits}"
 
 
 def spark_config_map_name(group: str) -> str:

@@ -7,7 +7,8 @@ first pass that sees a loss: queries must not go to a replica that is away (Star
 A replica that was complete when its agent was last heard counts as complete for a short grace (`unconfirmed`).
 
 The checks below run in order; the first that fails gives a replica's reason. The most severe reason of all gives the
-group's (order of `colocation.model.conditions.Reason`).
+group's (order of `colocation.model.conditions.Reason`). A mark by hand comes first: readers keep off a marked group,
+whatever its replicas are like.
 """
 
 from collections import defaultdict
@@ -148,8 +149,10 @@ def group_status(view: GroupView) -> Status:
     if findings:
         problems = tuple(_problem(view, bucket, finding) for bucket, finding in findings.items())
         reason = min((finding[0] for finding in findings.values()), key=SEVERITY.__getitem__)
-        mark = f"; also {mark_message(view)}" if view.group.marked_unstable is not None else ""
-        return Status(False, reason, _message(view, findings, reason) + mark, problems)
+        message = _message(view, findings, reason)
+        if view.group.marked_unstable is not None:
+            return Status(False, Reason.MARKED_UNSTABLE, f"{mark_message(view)}; also {reason}: {message}", problems)
+        return Status(False, reason, message, problems)
     if view.group.marked_unstable is not None:
         return Status(False, Reason.MARKED_UNSTABLE, mark_message(view))
     return Status(True, Reason.ALL_REPLICAS_COMPLETE, stable_message(len(view.map), sum(map(len, view.map))))

@@ -236,6 +236,15 @@ class DeleteDataVolume:
 
 
 @dataclass(frozen=True)
+class LabelNode:
+    """Make labels of a Node so; None takes one away. ``uid``: of the Node, a precondition."""
+
+    node: str
+    uid: str
+    labels: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
 class PostEvent:
     """An Event about a group, a table or an agent's pod; the same one again only counts up."""
 
@@ -265,6 +274,7 @@ Action = (
     | CreateDataVolume
     | DeleteDataClaim
     | DeleteDataVolume
+    | LabelNode
     | PostEvent
 )
 

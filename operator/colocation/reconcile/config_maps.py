@@ -29,7 +29,8 @@ def config_maps(
             namespace=namespace,
             group=identity.name,
             group_namespace=None if namespace == identity.namespace else identity.namespace,
-            nodes=tuple(sorted(_placed(facts))),
+            has_map=facts.map is not None,
+            executor_affinity=facts.spec.executor_affinity,
             data_root=policy.data_root,
             spark_image=policy.spark_image,
         )

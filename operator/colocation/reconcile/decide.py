@@ -14,6 +14,7 @@ from itertools import chain
 from ..model.conditions import Reason
 from ..model.group import BucketSequence, RememberedDisk
 from ..model.members import GroupMember, RecycledTable
+from ..model.names import node_label
 from ..model.plan import GroupPlan, Plan
 from ..model.schema_check import Refusal
 from ..model.snapshot import GroupState, Snapshot
@@ -27,7 +28,7 @@ from ..state.membership import GroupKey, memberships
 from ..state.memo import Memo
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.snapshot import awaits_files, snapshot_of
-from .actions import Action
+from .actions import Action, LabelNode
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
 from .deletion import (
@@ -43,6 +44,7 @@ from .evidence import Evidence
 from .group_status import GroupFacts, invalid_status, next_status, status_actions, unstable_actions, waiting_status
 from .members import delete_after, next_members, next_recycled
 from .namespace_files import FilesProblem, NamespaceFiles
+from .node_labels import group_nodes, label_actions
 from .planned import planned
 from .policy import Policy
 from .recovery import Recovery, recoveries_of, request_actions
@@ -111,6 +113,7 @@ class _Pass:
         records = chain.from_iterable(self.recycled.values())
         self.recycling = recycling(self.index, records, evidence, policy)
         self.leftovers: Mapping[GroupKey, list[Leftover]] = {}
+        self.labelled: dict[str, frozenset[str]] = {}
         self.files = NamespaceFiles(self.index, policy.data_root)
 
     def decision(self, collect: bool) -> Decision:
@@ -129,6 +132,7 @@ class _Pass:
             *_single("stray clone", stray_clones(self.observation)),
             *_single("recycle", self.recycling.actions),
             *_single("collect", collect_actions(self.index, grace_seconds) if collect else ()),
+            *(Scope(f"labels of node {action.node}", (action,)) for action in self._label_actions()),
         ]
         wanted = tuple(scope for scope in scopes if scope.actions)
         errors = self.containment.errors
@@ -223,6 +227,7 @@ class _Pass:
         if facts.plan.next_map:
             written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
         requested = (*request_actions(self.index, group), *delete_group(facts, self.observation.now))
+        self.labelled[node_label(*group.key)] = self._nodes_of(facts)
         return [
             Scope(name, (*written, *requested)),
             Scope(f"clones of {name}", tuple(clone_actions(self.index, self.snapshot, facts))),
@@ -255,6 +260,22 @@ class _Pass:
             (facts, namespace_uid),
             lambda: tuple(status_actions(facts.group, next_status(self.observation, facts))),
             is_lasting=lambda actions: not (actions or facts.jobs or facts.ends or facts.group.status.failing_targets),
+        )
+
+    def _nodes_of(self, facts: GroupFacts) -> frozenset[str]:
+        """A group at rest has the nodes of its map, as it had before."""
+        if facts.jobs or facts.plan.moves:
+            return group_nodes(facts)
+        return self.memo.of(("nodes", facts.group.key), (facts.map,), lambda: group_nodes(facts))
+
+    def _label_actions(self) -> tuple[LabelNode, ...]:
+        """Of all groups together, so that a node is written once; after what is decided about each of them."""
+        known = (group for group in self.observation.groups if not group.identity.deleting)
+        undecided = frozenset(node_label(*group.key) for group in known) - self.labelled.keys()
+        return self.memo.of(
+            "node labels",
+            (self.observation.nodes, tuple(self.labelled.items()), undecided),
+            lambda: tuple(label_actions(self.observation.nodes, self.labelled, undecided)),
         )
 
     def _config_maps(self, facts: GroupFacts) -> tuple[Action, ...]:

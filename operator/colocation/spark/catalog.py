@@ -148,6 +148,11 @@ class GroupObject:
     spec: ColocationGroupSpec
     status: ColocationGroupStatus
 
+    @property
+    def full_name(self) -> str:
+        """``<namespace>/<name>``."""
+        return f"{self.namespace}/{self.name}"
+
     def refusal(self, namespace: str) -> str:
         """Why tables of a namespace may not be in it, whatever their status says; empty when they may."""
         return namespace_refusal((self.namespace, self.name), self.spec.allowed_namespaces, namespace)

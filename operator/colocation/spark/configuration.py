@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from colocation.manifests.spark_pods import RECIPE
 from colocation.model.names import CA_PATH, DEFAULT_DATA_ROOT, TOKEN_PATH
+from colocation.model.parallelism import CORES_KEYS, configured_cores
+
+from .decision import WhenUnstable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,13 +24,13 @@ TOKEN_FILE = "spark.colocation.tokenFile"
 CA_FILE = "spark.colocation.caFile"
 DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
 WHEN_UNSTABLE = "spark.colocation.whenUnstable"
-DEGRADE_REASON = "spark.colocation.degradeReason"
 RETRY_SECONDS = "spark.colocation.retrySeconds"
 
 DEFAULT_RETRY_SECONDS = 90
 """An agent's pod is replaced within it, its image pulled and its first scan done."""
 
-WHEN_UNSTABLE_CHOICES = ("shuffle", "colocated")
+WHEN_UNSTABLE_CHOICES: tuple[WhenUnstable, ...] = ("live", "shuffle", "colocated")
+"""The first one is the default."""
 JAR_NAME = "colocation-spark.jar"
 
 
@@ -82,6 +85,7 @@ class SessionSettings:
 
     Attributes:
         retry_seconds: how long loads and remote reads try an agent that does not answer.
+        cores: of the application, by its configuration; 0 = it does not say.
     """
 
     namespace: str
@@ -89,9 +93,9 @@ class SessionSettings:
     token_file: str
     ca_file: str
     join_disabled: bool
-    colocate_when_unstable: bool
-    degrade_reason: str
+    when_unstable: WhenUnstable
     retry_seconds: int
+    cores: int = 0
 
     @classmethod
     def of(cls, spark: "SparkSession") -> "SessionSettings":
@@ -104,9 +108,10 @@ class SessionSettings:
         def value(key: str, default: str) -> str:
             return spark.conf.get(key, default) or default
 
-        when_unstable = value(WHEN_UNSTABLE, "shuffle")
-        if when_unstable not in WHEN_UNSTABLE_CHOICES:
-            raise ValueError(f"{WHEN_UNSTABLE}={when_unstable!r}; allowed: {', '.join(WHEN_UNSTABLE_CHOICES)}")
+        given = value(WHEN_UNSTABLE, WHEN_UNSTABLE_CHOICES[0])
+        when_unstable = next((choice for choice in WHEN_UNSTABLE_CHOICES if choice == given), None)
+        if when_unstable is None:
+            raise ValueError(f"{WHEN_UNSTABLE}={given!r}; allowed: {', '.join(WHEN_UNSTABLE_CHOICES)}")
         disabled = value(DISABLE_COLOCATE_JOIN, "false").lower()
         if disabled not in ("true", "false"):
             raise ValueError(f"{DISABLE_COLOCATE_JOIN}={disabled!r}; allowed: true, false")
@@ -119,9 +124,9 @@ class SessionSettings:
             token_file=value(TOKEN_FILE, TOKEN_PATH),
             ca_file=value(CA_FILE, CA_PATH),
             join_disabled=disabled == "true",
-            colocate_when_unstable=when_unstable == "colocated",
-            degrade_reason=value(DEGRADE_REASON, ""),
+            when_unstable=when_unstable,
             retry_seconds=int(retry_seconds),
+            cores=configured_cores({key: value(key, "") for key in CORES_KEYS}),
         )
 
     def namespace_or(self, given: str | None) -> str:

@@ -3,27 +3,31 @@
 A row's bucket is a property of the data, so a bucketed plan is right at any time; this only decides whether it pays.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from colocation.model.conditions import Reason
 from colocation.model.freshness import CURRENT, Freshness
 from colocation.model.group import ColocationGroupStatus
+from colocation.model.liveness import MAX_NAMED_BUCKETS, Liveness, liveness
 
 SESSION_DISABLED = "Session disabled"
 NOT_STABLE = "group is not stable"
 NO_GROUP = "Tables are not in the same group"
 INCONSISTENT = "Inconsistent distribution of table and queries"
 
-MAX_NAMED_BUCKETS = 3
+WhenUnstable = Literal["live", "shuffle", "colocated"]
+"""How tables of a group that is not stable are read: bucket by bucket as long as every bucket has a live replica, in
+the ordinary way (the rule of Doris and StarRocks), or bucket by bucket whatever is known."""
 
 
 @dataclass(frozen=True)
 class ReadSwitches:
-    """What the session and the submitter asked for."""
+    """What the session asked for."""
 
     join_disabled: bool = False
-    colocate_when_unstable: bool = False
-    degrade_reason: str = ""
+    when_unstable: WhenUnstable = "live"
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,12 @@ class ReadDecision:
     reason: str = ""
     note: str = ""
 
+    def noting(self, remark: str) -> "ReadDecision":
+        """The same with one more note, where it reads buckets and there is something to remark."""
+        if not self.bucketed or not remark:
+            return self
+        return replace(self, note=f"{self.note}; {remark}" if self.note else remark)
+
 
 def decide(
     switches: ReadSwitches,
@@ -41,6 +51,7 @@ def decide(
     refusal: str | None,
     inconsistency: str | None,
     freshness: Freshness = CURRENT,
+    ready: Collection[str] = (),
 ) -> ReadDecision:
     """How to read a table.
 
@@ -49,7 +60,9 @@ def decide(
         group: the group's status; None when the table is in no group.
         refusal: why the operator refuses the table; None when it is accepted.
         inconsistency: how the table's files differ from the group's schema; None when they do not.
-        freshness: whether the operator's verdict on the group holds; one that does not is no stable one.
+        freshness: whether the operator's verdict on the group holds; one that does not is no stable one, and tells of
+            no live replica.
+        ready: nodes whose agents are ready, as the group's ConfigMap tells.
     """
     if switches.join_disabled:
         return ReadDecision(False, SESSION_DISABLED)
@@ -59,13 +72,15 @@ def decide(
         return ReadDecision(False, f"{NO_GROUP}: the table is not accepted: {refusal}")
     if inconsistency is not None:
         return ReadDecision(False, f"{INCONSISTENT}: {inconsistency}")
-    unstable = switches.degrade_reason or freshness.explanation or _instability(group)
+    unstable = freshness.explanation or _instability(group)
     if not unstable:
         return ReadDecision(True)
-    reason = unstable if unstable.startswith(NOT_STABLE) else f"{NOT_STABLE}: {unstable}"
-    if switches.colocate_when_unstable:
+    reason = f"{NOT_STABLE}: {unstable}"
+    judges = switches.when_unstable == "live" and freshness.is_current
+    alive = liveness(group, ready) if judges else Liveness(is_whole=switches.when_unstable == "colocated")
+    if alive.is_whole:
         return ReadDecision(True, note=f"{reason}; buckets are read from live replicas")
-    return ReadDecision(False, reason)
+    return ReadDecision(False, f"{reason}; {alive.message}" if alive.message else reason)
 
 
 def _instability(group: ColocationGroupStatus) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from colocation.agentclient import Credentials, Timeouts
 from colocation.model.freshness import CURRENT, Freshness
+from colocation.model.parallelism import few_buckets
 from colocation.model.schema_evolution import refused_change
 from colocation.model.spark_types import canonical_type
 from colocation.model.table import TableSnapshot
@@ -75,11 +76,12 @@ class RegisteredTable:
 
 @dataclass(frozen=True)
 class Group:
-    """A group, its agents, and whether the operator's verdict on it holds."""
+    """A group, its agents, on which nodes they are ready, and whether the operator's verdict on it holds."""
 
     object: GroupObject
     agents: Agents
     freshness: Freshness
+    ready: frozenset[str]
 
 
 class Groups(contextlib.AbstractContextManager["Groups"]):
@@ -110,7 +112,7 @@ class Groups(contextlib.AbstractContextManager["Groups"]):
         timeouts = Timeouts(retry_deadline_seconds=self._settings.retry_seconds)
         addresses = addresses_file(self._settings.ca_file)
         agents = self._stack.enter_context(Agents(told.urls, credentials, timeouts, addresses))
-        return Group(group, agents, told.freshness)
+        return Group(group, agents, told.freshness, frozenset(told.urls))
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
@@ -132,7 +134,8 @@ class Registrar:
         self._spark = spark
         self._namespace = namespace
         self._catalog = SessionCatalog(spark, namespace, database or spark_name(namespace))
-        self._switches = ReadSwitches(settings.join_disabled, settings.colocate_when_unstable, settings.degrade_reason)
+        self._switches = ReadSwitches(settings.join_disabled, settings.when_unstable)
+        self._cores = settings.cores
         self.files = FileSystemSession(spark, settings)
 
     @property
@@ -194,12 +197,15 @@ class Registrar:
             table.refusal or (in_group.object.refusal(table.namespace) or None if in_group else None),
             _inconsistency(manifest, in_group.object) if in_group else None,
             in_group.freshness if in_group else CURRENT,
+            in_group.ready if in_group else (),
         )
+        if in_group:
+            decision = decision.noting(few_buckets(in_group.object.full_name, manifest.buckets, self._cores))
         registered = RegisteredTable(
             name=f"{self._catalog.database}.{spark_name(alias)}",
             namespace=table.namespace,
             table=table.name,
-            group=f"{in_group.object.namespace}/{in_group.object.name}" if in_group else "",
+            group=in_group.object.full_name if in_group else "",
             colocated=decision.bucketed,
             reason=decision.reason or decision.note,
             snapshot_id=manifest.snapshot_id,

@@ -128,6 +128,7 @@ class ObservedNode:
 
     ``schedulable``: whether it takes new replicas, i.e. it is not cordoned and has no taint that is not tolerated.
     ``accepted_disk``: the disk that an admin has said may lie there from now on.
+    ``group_labels``: those by which Spark's executors find a group's nodes; ``labels`` holds all others.
     """
 
     name: str
@@ -139,6 +140,7 @@ class ObservedNode:
     schedulable: bool = True
     uid: str = ""
     accepted_disk: str = ""
+    group_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

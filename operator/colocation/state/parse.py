@@ -35,6 +35,7 @@ from ..model.names import (
     LABEL_NODE_CERTIFICATES,
     LABEL_NODE_TOKENS,
     LABEL_PRIVATE,
+    NODE_LABEL_PREFIX,
     RECOVER_PREFIX,
     data_volume_name,
 )
@@ -149,9 +150,10 @@ def parse_node(body: JsonObject, tolerated_taints: Collection[str] = ()) -> Obse
     metadata, spec = _object(body, "metadata"), _object(body, "spec")
     conditions = _objects(_object(body, "status"), "conditions")
     ready = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+    labels = _texts(metadata, "labels")
     return ObservedNode(
         name=_text(metadata.get("name")),
-        labels=_texts(metadata, "labels"),
+        labels={key: value for key, value in labels.items() if not key.startswith(NODE_LABEL_PREFIX)},
         ready=ready.get("status") == "True",
         ready_changed_at=parse_time(ready.get("lastTransitionTime")),
         not_ready_message=_text(ready.get("message", "the node has no Ready condition")),
@@ -160,6 +162,7 @@ def parse_node(body: JsonObject, tolerated_taints: Collection[str] = ()) -> Obse
         and not any(_repels(taint, tolerated_taints) for taint in _objects(spec, "taints")),
         uid=_text(metadata.get("uid")),
         accepted_disk=_texts(metadata, "annotations").get(ANNOTATION_ACCEPTED_DISK, ""),
+        group_labels={key: value for key, value in labels.items() if key.startswith(NODE_LABEL_PREFIX)},
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
+from ..model.parallelism import KUBERNETES, MASTER, configured_cores
 from .decision import Decision, decide
 from .errors import ManifestError
 from .group_view import GroupView
@@ -35,7 +36,7 @@ def place_application(application: Json, group: GroupView) -> Decision:
     conf = spec["sparkConf"]
     templates = {role: f"spec.{role}Spec.podTemplateSpec" for role in CONTAINER_NAMES}
     check_conf(conf, group, "spec.sparkConf", templates)
-    decision = decide(group, conf)
+    decision = decide(group, conf, configured_cores({**conf, MASTER: KUBERNETES}))
     chosen = {role: _container(spec, role, conf) for role in CONTAINER_NAMES}
     for role, place in (("driver", place_driver), ("executor", place_executor)):
         holder = spec[f"{role}Spec"]
@@ -43,7 +44,7 @@ def place_application(application: Json, group: GroupView) -> Decision:
         placed = place(template, chosen[role], group, templates[role])
         # A template here is no object of its own: the CRD knows neither field.
         holder["podTemplateSpec"] = {key: placed[key] for key in placed if key not in ("apiVersion", "kind")}
-    ours = {**our_conf(group, decision), **{CONTAINER_NAMES[role]: name for role, name in chosen.items()}}
+    ours = {**our_conf(group), **{CONTAINER_NAMES[role]: name for role, name in chosen.items()}}
     spec["sparkConf"] = _with_defaults(merge_conf(conf, ours, "spec.sparkConf"), spec, group)
     tolerations = spec["applicationTolerations"]
     if "resourceRetainPolicy" not in tolerations:

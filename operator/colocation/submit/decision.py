@@ -1,44 +1,56 @@
-"""Colocated or not, decided once, when an application is submitted."""
+"""Colocated or not, as it is when an application is submitted: told to people, and nothing that the application obeys.
+
+Spark's sessions decide for themselves, by the group as it is when they plan.
+"""
 
 from collections.abc import Mapping
 
 from ..model.base import Frozen
+from ..model.parallelism import few_buckets
 from .errors import ManifestError
 from .group_view import GroupView
 
 WHEN_UNSTABLE = "spark.colocation.whenUnstable"
-DEGRADE_REASON = "spark.colocation.degradeReason"
 DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
 
 
 class Decision(Frozen):
-    """Whether joins of the group's tables run without a shuffle. ``reason`` says why not, or under which reserve."""
+    """Whether joins of the group's tables run without a shuffle; ``reason``: why not; ``note``: what qualifies it."""
 
     colocated: bool
     reason: str = ""
+    note: str = ""
 
     def __str__(self) -> str:
-        """In the words of Doris' EXPLAIN: ``colocate: true`` or ``colocate: false, reason: …``."""
+        """In explain's words: ``colocate: true``, ``colocate: true, note: …`` or ``colocate: false, reason: …``."""
         text = f"colocate: {str(self.colocated).lower()}"
-        return f"{text}, reason: {self.reason}" if self.reason else text
+        text = f"{text}, reason: {self.reason}" if self.reason else text
+        return f"{text}, note: {self.note}" if self.note else text
 
 
-def decide(group: GroupView, conf: Mapping[str, str]) -> Decision:
-    """The seeds' rule: only a stable group joins without a shuffle; ``whenUnstable=colocated`` keeps the bucketed plan.
+def decide(group: GroupView, conf: Mapping[str, str], cores: int = 0) -> Decision:
+    """What an application that starts now would get: as Spark's sessions decide, in the operator's words.
 
-    ``conf`` is the application's Spark configuration.
+    Args:
+        group: as it is now.
+        conf: the application's Spark configuration.
+        cores: that its executors have together; 0 = not known.
 
     Raises:
         ManifestError: a switch has a value that is not allowed.
     """
     if switch(conf, DISABLE_COLOCATE_JOIN, ("true", "false"), default="false") == "true":
         return Decision(colocated=False, reason="Session disabled")
+    remark = few_buckets(group.full_name, group.buckets, cores) if group.buckets else ""
+    when_unstable = switch(conf, WHEN_UNSTABLE, ("live", "shuffle", "colocated"), default="live")
     if group.stable:
-        return Decision(colocated=True)
+        return Decision(colocated=True, note=remark)
     not_stable = f"group is not stable: {group.instability}"
-    if switch(conf, WHEN_UNSTABLE, ("shuffle", "colocated"), default="shuffle") == "colocated":
-        return Decision(colocated=True, reason=f"{WHEN_UNSTABLE}=colocated, on the live replicas; {not_stable}")
-    return Decision(colocated=False, reason=not_stable)
+    if when_unstable == "colocated" or (when_unstable == "live" and group.liveness.is_whole):
+        notes = (f"{not_stable}; buckets are read from live replicas", remark)
+        return Decision(colocated=True, note="; ".join(filter(None, notes)))
+    dead = group.liveness.message if when_unstable == "live" else ""
+    return Decision(colocated=False, reason="; ".join(filter(None, (not_stable, dead))))
 
 
 def switch(conf: Mapping[str, str], key: str, allowed: tuple[str, ...], *, default: str) -> str:

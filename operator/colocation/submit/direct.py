@@ -1,35 +1,53 @@
-"""A prepared application as a driver's pod of its own: what ``--direct`` hands to the spark-on-k8s client. Pure.
+"""A prepared application as a Job of its own: what ``--direct`` creates. Pure.
 
-In this mode the driver runs ``spark-submit --deploy-mode client`` in its pod and makes the executors itself, from a pod
-template that is mounted into it. What Spark's submission would set on a driver's pod, memory above all, is set here.
+The Job's pod is the driver's as spark-on-k8s makes it, completed with the driver's pod template. It runs ``spark-submit
+--deploy-mode client`` and makes the executors, which it owns. Their pod template travels in an annotation of the pod,
+which the pod mounts. So the Job is the only object: it is made at once or not at all, and everything goes with it. What
+Spark's submission would set on a driver's pod, memory above all, is set here.
 """
 
+import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
+from kubernetes.client import ApiClient
+from pydantic import Field
+from spark_on_k8s.utils.app_manager import SparkAppManager
+
+from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER, SPARK_APPLICATION_LABEL
 from ..model.base import Frozen
 from .apache import CONTAINER_NAMES
 from .direct_fields import check_fields, configuration, driver_template
 from .errors import ManifestError
-from .merge import Json
+from .merge import Json, merge_list
 from .prepare import PreparedApplication
 from .spark_conf import DRIVER_ACCOUNT, EXECUTOR_ACCOUNT, IMAGE
 
 MAX_NAME_LENGTH = 47
-"""Spark's limit for the prefix of its executors' names; the name is that of a Service, too."""
+"""Spark's limit for the prefix of its executors' names."""
 DEFAULT_ACCOUNT = "spark"
 DEFAULT_EXECUTORS = 2
 MIN_OVERHEAD_MIB = 384
 OVERHEAD_FACTOR, OVERHEAD_FACTOR_NOT_JVM = 0.1, 0.4
 """Spark's: Python beside the JVM needs memory that the JVM does not know of."""
 
+PULL_POLICY = "spark.kubernetes.container.image.pullPolicy"
 SELECTOR_OF_DRIVER = "spark.kubernetes.driver.node.selector."
 
 TEMPLATE_FOLDER = "/etc/colocation"
 TEMPLATE_NAME = "executor-pod-template.yaml"
+TEMPLATE_VOLUME = "colocation-executor-template"
+TEMPLATE_ANNOTATION = "colocation.dev/executor-pod-template"
+
+KEPT_SECONDS = 3600
+"""A Job that has ended is deleted after it, with its pod and the log that holds the result."""
+API_SERVER = "k8s://https://kubernetes.default.svc"
+PORTS = {"spark.driver.port": "7078", "spark.driver.blockManager.port": "7079"}
+"""Spark's own in its cluster mode, so that network policies that let drivers be reached fit here, too."""
+BIND_ADDRESS, POD_NAME = "SPARK_DRIVER_BIND_ADDRESS", "SPARK_DRIVER_POD_NAME"
+"""Spark's images bind the driver to the first one; ``$(…)`` in a container's arguments is filled in by Kubernetes."""
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _MEMORY = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
@@ -39,7 +57,8 @@ _MIB_PER_UNIT = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 10
 class DirectSubmission(Frozen):
     """A driver to start. ``driver_template`` and ``executor_template`` are whole pods, ours and the manifest's in one.
 
-    ``conf`` holds everything that Spark is told, image, accounts and sizes included.
+    ``conf`` holds everything that Spark is told, image, accounts and sizes included. ``labels`` and ``annotations`` are
+    the application's.
     """
 
     namespace: str
@@ -50,6 +69,8 @@ class DirectSubmission(Frozen):
     conf: dict[str, str]
     driver_template: dict[str, Any]
     executor_template: dict[str, Any]
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
 
     @property
     def image(self) -> str:
@@ -81,8 +102,11 @@ def direct_submission(prepared: PreparedApplication, name: str) -> DirectSubmiss
     conf = _with_sizes(fields.pop("conf"), fields["main_file"])
     fields["driver_template"] = _with_configuration(fields["driver_template"], conf)
     executor = {"apiVersion": "v1", "kind": "Pod", **fields.pop("executor_template")}
+    metadata = prepared.application["metadata"]
     return DirectSubmission(
-        namespace=prepared.application["metadata"]["namespace"],
+        namespace=metadata["namespace"],
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
         name=name,
         conf=conf,
         executor_template=executor,
@@ -123,7 +147,7 @@ def _from_apache(spec: Mapping[str, Any]) -> Json:
 
 
 def _with_sizes(conf: Mapping[str, str], main_file: str) -> dict[str, str]:
-    """The configuration with sizes that Spark's submission would choose: spark-on-k8s has defaults of its own."""
+    """The configuration with sizes that Spark's submission would choose."""
     jvm = main_file.endswith(".jar")
     sized = dict(conf)
     for role in ("driver", "executor"):
@@ -199,21 +223,91 @@ def mebibytes(text: str) -> int:
     return math.ceil(int(match[1]) * _MIB_PER_UNIT[match[2].lower()])
 
 
-def complete_pod(pod: Mapping[str, Any], template: Mapping[str, Any]) -> Json:
-    """The driver's pod that spark-on-k8s made, with the driver's template's say added to it.
+def driver_job(submission: DirectSubmission) -> Json:
+    """The Job whose one pod is the driver. Nothing starts a second one, and an hour after its end it is deleted."""
+    name = submission.name
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": submission.namespace,
+            "labels": {**submission.labels, SPARK_APPLICATION_LABEL: name},
+            "annotations": submission.annotations,
+        },
+        "spec": {"backoffLimit": 0, "ttlSecondsAfterFinished": KEPT_SECONDS, "template": _driver_pod(submission)},
+    }
 
-    spark-on-k8s takes node selectors, tolerations and volumes for a driver, but no environment, affinity, security
-    context or sidecars. Its pod has one container; in the template Spark's is the first.
-    """
-    metadata = dict(pod["metadata"])
-    for field in ("labels", "annotations"):
-        metadata[field] = {**(template["metadata"].get(field) or {}), **(metadata.get(field) or {})}
-    made = {key: value for key, value in pod["spec"].items() if value}
+
+def _driver_pod(submission: DirectSubmission) -> Json:
+    template, frame = submission.driver_template, _frame(submission)
+    metadata = {
+        "labels": {
+            **(template["metadata"].get("labels") or {}), **submission.labels,
+            **frame["metadata"]["labels"], SPARK_APPLICATION_LABEL: submission.name,
+        },
+        "annotations": {
+            **(template["metadata"].get("annotations") or {}),
+            TEMPLATE_ANNOTATION: json.dumps(submission.executor_template, separators=(",", ":")),
+        },
+    }  # fmt: skip
+    # Spark's container is the first one.
     chosen, *others = template["spec"]["containers"]
-    [made_container] = made["containers"]
-    container = {**chosen, **made_container, "resources": chosen["resources"]}
-    for field in ("env", "envFrom", "ports", "volumeMounts"):
-        container[field] = [*(made_container.get(field) or []), *(chosen.get(field) or [])]
-    volumes = [*(made.get("volumes") or []), *(template["spec"].get("volumes") or [])]
-    spec = {**template["spec"], **made, "containers": [container, *others], "volumes": volumes}
-    return {**pod, "metadata": metadata, "spec": {key: value for key, value in spec.items() if value}}
+    field = {"path": TEMPLATE_NAME, "fieldRef": {"fieldPath": f"metadata.annotations['{TEMPLATE_ANNOTATION}']"}}
+    volume = {"name": TEMPLATE_VOLUME, "downwardAPI": {"items": [field]}}
+    spec = {
+        **template["spec"],
+        **{name: value for name, value in frame["spec"].items() if name != "containers"},
+        "containers": [_driver_container(frame["spec"]["containers"][0], chosen), *others],
+        "volumes": [*(template["spec"].get("volumes") or []), volume],
+    }
+    return {"metadata": metadata, "spec": spec}
+
+
+def _frame(submission: DirectSubmission) -> Json:
+    """The driver's pod as spark-on-k8s makes it: labels that its commands find, account, image, arguments, address."""
+    pod = SparkAppManager.create_spark_pod_spec(
+        app_name=submission.name,
+        app_id=submission.name,
+        image=submission.image,
+        namespace=submission.namespace,
+        service_account=submission.conf[DRIVER_ACCOUNT],
+        args=["driver", *_spark_submit_arguments(submission)],
+        image_pull_policy=cast("Any", submission.conf.get(PULL_POLICY, "IfNotPresent")),
+    )
+    return cast("Json", ApiClient().sanitize_for_serialization(pod))
+
+
+def _driver_container(framed: Mapping[str, Any], chosen: Mapping[str, Any]) -> Json:
+    pod_name = {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    mount = {"name": TEMPLATE_VOLUME, "mountPath": TEMPLATE_FOLDER, "readOnly": True}
+    where = "the driver's pod template: env"
+    return {
+        **chosen,
+        **{name: framed[name] for name in ("image", "imagePullPolicy", "args")},
+        "env": merge_list(chosen.get("env"), [*framed["env"], pod_name], "name", where),
+        "volumeMounts": [*(chosen.get("volumeMounts") or []), mount],
+    }
+
+
+def _spark_submit_arguments(submission: DirectSubmission) -> list[str]:
+    """What spark-submit is told. The driver's address is its pod's, and the executors are owned by its pod."""
+    ours = {
+        "spark.master": API_SERVER,
+        "spark.app.name": submission.conf.get("spark.app.name", submission.name),
+        "spark.app.id": submission.name,
+        "spark.kubernetes.namespace": submission.namespace,
+        "spark.kubernetes.executor.podNamePrefix": submission.name,
+        "spark.kubernetes.executor.podTemplateFile": f"{TEMPLATE_FOLDER}/{TEMPLATE_NAME}",
+    }
+    filled_in = {"spark.driver.host": f"$({BIND_ADDRESS})", "spark.kubernetes.driver.pod.name": f"$({POD_NAME})"}
+    conf = {key: literal(value) for key, value in {**PORTS, **submission.conf, **ours}.items()} | filled_in
+    words = [word for key, value in conf.items() for word in ("--conf", f"{literal(key)}={value}")]
+    if submission.main_class:
+        words += ["--class", literal(submission.main_class)]
+    return [*words, *map(literal, (submission.main_file, *submission.arguments))]
+
+
+def literal(text: str) -> str:
+    """A word of a container's arguments that Kubernetes leaves as it is: ``$(NAME)`` would be filled in."""
+    return text.replace("$", "$$")

@@ -1,14 +1,16 @@
 """A colocation group as a submitter sees it: is it stable, where do its buckets lie, with which settings."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..manifests.spark_pods import SparkPlacement
 from ..model.base import Frozen
 from ..model.conditions import Reason
 from ..model.freshness import CURRENT, Freshness
-from ..model.group import ColocationGroupStatus, namespace_refusal
-from ..model.names import DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
+from ..model.group import ColocationGroupStatus, ExecutorAffinity, namespace_refusal
+from ..model.liveness import Liveness, liveness
+from ..model.names import AGENTS_KEY, DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from .errors import ManifestError
 
 CONFIGURATION_KEY = "spark-defaults.conf"
@@ -17,7 +19,8 @@ CONFIGURATION_KEY = "spark-defaults.conf"
 class GroupView(Frozen):
     """What a submission needs of a group. ``reason`` and ``message``: the operator's words on why it is not stable.
 
-    Where the operator's verdict no longer holds, the group is not stable: ``OperatorSilent``.
+    Where the operator's verdict no longer holds, the group is not stable: ``OperatorSilent``. ``liveness``: whether it
+    can be read all the same. ``buckets``: 0 = not known. ``nodes``: of its map as it is now.
 
     ``namespace`` is where the application runs; ``group_namespace`` is the group's own when that is another one.
     """
@@ -28,7 +31,10 @@ class GroupView(Frozen):
     group_namespace: str | None = None
     reason: str = ""
     message: str = ""
+    liveness: Liveness = Liveness()
+    buckets: int = 0
     nodes: tuple[str, ...] = ()
+    executor_affinity: ExecutorAffinity = "Required"
     data_root: str = DEFAULT_DATA_ROOT
     spark_image: str | None = None
 
@@ -46,12 +52,17 @@ class GroupView(Frozen):
             ManifestError: the group does not allow the application's namespace.
         """
         status = ColocationGroupStatus.model_validate(group.get("status") or {})
-        conf = read_properties((config_map.get("data") or {}).get(CONFIGURATION_KEY, ""))
+        data = config_map.get("data") or {}
+        conf = read_properties(data.get(CONFIGURATION_KEY, ""))
         key = (group["metadata"]["namespace"], group["metadata"]["name"])
-        check_allowed(key, (group.get("spec") or {}).get("allowedNamespaces") or (), namespace or key[0])
+        spec = group.get("spec") or {}
+        check_allowed(key, spec.get("allowedNamespaces") or (), namespace or key[0])
         data_root = conf.get("spark.colocation.dataRoot", DEFAULT_DATA_ROOT)
         image = conf.get("spark.kubernetes.container.image")
-        return cls.from_status(key, status, data_root, image, namespace, freshness)
+        ready = read_ready_nodes(data.get(AGENTS_KEY, ""))
+        return cls.from_status(
+            key, status, data_root, image, namespace, freshness=freshness, spec=spec, ready=ready
+        )
 
     @classmethod
     def from_status(
@@ -61,13 +72,18 @@ class GroupView(Frozen):
         data_root: str,
         spark_image: str | None,
         namespace: str | None = None,
+        *,
         freshness: Freshness = CURRENT,
+        spec: Mapping[str, Any] | None = None,
+        ready: Collection[str] = (),
     ) -> "GroupView":
         """From what the operator says of a group.
 
         ``key`` is the group's (namespace, name); ``namespace`` the application's, None = the group's; ``freshness``:
-        whether what it says holds; the rest the installation's.
+        whether what it says holds; ``spec``: the group's, as JSON; ``ready``: nodes whose agents are ready; the rest
+        the installation's.
         """
+        spec = spec or {}
         stable_condition = next((item for item in status.conditions if item.type == "Stable"), None)
         reason = status.reason or (stable_condition.reason if stable_condition else "")
         message = stable_condition.message if stable_condition else ""
@@ -80,10 +96,23 @@ class GroupView(Frozen):
             stable=status.stable is True and freshness.is_current,
             reason=reason,
             message=message,
+            liveness=liveness(status, ready) if freshness.is_current else Liveness(),
+            buckets=spec.get("buckets") or 0,
             nodes=status.nodes,
+            executor_affinity=spec.get("executorAffinity") or "Required",
             data_root=data_root,
             spark_image=spark_image,
         )
+
+    @property
+    def full_name(self) -> str:
+        """``<namespace>/<name>`` of the group."""
+        return f"{self.group_namespace or self.namespace}/{self.name}"
+
+    @property
+    def required_nodes(self) -> tuple[str, ...]:
+        """The nodes outside of which no executor may start, as they are now; empty = it may start anywhere."""
+        return self.nodes if self.executor_affinity == "Required" else ()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -98,7 +127,8 @@ class GroupView(Frozen):
             namespace=self.namespace,
             group=self.name,
             group_namespace=self.group_namespace,
-            nodes=self.nodes,
+            has_map=bool(self.nodes),
+            executor_affinity=self.executor_affinity,
             data_root=self.data_root,
             spark_image=self.spark_image,
         )
@@ -120,6 +150,15 @@ def check_allowed(group: tuple[str, str], allowed: Iterable[str], namespace: str
     refusal = namespace_refusal(group, allowed, namespace)
     if refusal:
         raise ManifestError(refusal)
+
+
+def read_ready_nodes(agents: str) -> frozenset[str]:
+    """The nodes in ``agents.json`` of a group's ConfigMap; what cannot be read names none."""
+    try:
+        told = json.loads(agents or "{}")
+    except ValueError:
+        return frozenset()
+    return frozenset(told) if isinstance(told, dict) else frozenset()
 
 
 def read_properties(text: str) -> dict[str, str]:

@@ -1,26 +1,31 @@
 """Our own Spark programs as SparkApplications: load a table, compact it, drop its partitions, run a statement.
 
-The programs lie in the Spark image under /opt/colocation/jobs; they print their result as one line that begins with
-``COLOCATION_RESULT``.
+The programs lie in the Spark image under /opt/colocation/jobs. They print their result as one line that begins with
+``COLOCATION_RESULT``; rows of a statement are not printed, but fetched by the one who asked.
+
+An application is of the operator that its base is of, Kubeflow's or Apache's; without a base it is Kubeflow's.
 """
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from ..model.base import Frozen
+from . import apache
 from .errors import ManifestError
 from .group_view import GroupView
-from .kinds import KUBEFLOW
+from .kinds import APACHE, KUBEFLOW, ApplicationKind
 from .merge import Json, require_mapping
+from .spark_conf import DRIVER_ACCOUNT, DYNAMIC_ALLOCATION, EXECUTOR_ACCOUNT, IMAGE
 
 JOBS_DIRECTORY = "local:///opt/colocation/jobs"
 DEFAULT_SPARK_VERSION = "4.1.4"
 DEFAULT_SERVICE_ACCOUNT = "spark"
 DEFAULT_EXECUTORS = 2
+INSTANCES = "spark.executor.instances"
 MAX_NAME_LENGTH = 40
 """Spark and Kubeflow append to an application's name (``-<suffix>-driver-svc``), and a Service's name ends at 63."""
 
@@ -72,13 +77,12 @@ class SqlRequest(Frozen):
 
     statement: str
     explain: bool = False
-    snapshots: dict[str, int] = Field(default_factory=dict)
     conf: dict[str, str] = Field(default_factory=dict)
+    reader: str = Field(description="SHA-256 of the token with which the rows may be fetched, hexadecimal.")
 
     def arguments(self, namespace: str) -> list[str]:
         """The program's command line."""
-        words = ["--namespace", namespace, *(["--explain"] if self.explain else [])]
-        words += [f"--snapshot={table}={snapshot}" for table, snapshot in self.snapshots.items()]
+        words = ["--namespace", namespace, "--reader", self.reader, *(["--explain"] if self.explain else [])]
         # After "--" nothing is an option: a statement may begin with a comment.
         return [*words, "--", self.statement]
 
@@ -132,9 +136,9 @@ def table_application(request: TableRequest, group: GroupView, base: Mapping[str
     """
     program = PROGRAMS[type(request)]
     arguments = request.arguments(group.namespace)
-    application = _job(program.file, f"{program.name}-{request.table}", arguments, group, base)
+    application = _job(program.file, f"{program.name}-{request.table}", arguments, group, base or empty_base(KUBEFLOW))
     if program.most_executors:
-        application["spec"]["executor"]["instances"] = program.most_executors
+        _flavour_of(application).set_executors(application["spec"], program.most_executors)
     return application
 
 
@@ -144,50 +148,120 @@ def sql_application(request: SqlRequest, group: GroupView, base: Mapping[str, An
     Raises:
         ManifestError: ``base`` is no SparkApplication, or names a program of its own.
     """
-    application = _job("sql.py", "sql", request.arguments(group.namespace), group, base)
+    application = _job("sql.py", "sql", request.arguments(group.namespace), group, base or empty_base(KUBEFLOW))
     spec = application["spec"]
     spec["sparkConf"] = {**require_mapping(spec.get("sparkConf"), "spec.sparkConf"), **request.conf}
     return application
 
 
-def _job(program: str, name: str, arguments: Sequence[str], group: GroupView, base: Mapping[str, Any] | None) -> Json:
+def empty_base(kind: ApplicationKind) -> Json:
+    """A base application that says nothing."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "spec": {}}
+
+
+def _job(program: str, name: str, arguments: Sequence[str], group: GroupView, base: Mapping[str, Any]) -> Json:
     application = _checked_base(base)
     metadata = application.setdefault("metadata", {})
     metadata.setdefault("namespace", group.namespace)
     metadata["labels"] = {**(metadata.get("labels") or {}), **group.labels}
     if not metadata.get("name"):
         metadata["generateName"] = f"{_object_name(name)}-"
-    spec = application["spec"]
-    for field, value in (("type", "Python"), ("mode", "cluster"), ("sparkVersion", DEFAULT_SPARK_VERSION)):
-        spec.setdefault(field, value)
-    spec["mainApplicationFile"] = f"{JOBS_DIRECTORY}/{program}"
-    spec["arguments"] = list(arguments)
-    spec.setdefault("restartPolicy", {"type": "Never"})
-    driver = spec["driver"] = require_mapping(spec.get("driver"), "spec.driver")
-    driver.setdefault("serviceAccount", DEFAULT_SERVICE_ACCOUNT)
-    executor = spec["executor"] = require_mapping(spec.get("executor"), "spec.executor")
-    executor.setdefault("instances", len(group.nodes) or DEFAULT_EXECUTORS)
+    executors = len(group.nodes) or DEFAULT_EXECUTORS
+    _flavour_of(application).complete(application["spec"], f"{JOBS_DIRECTORY}/{program}", arguments, executors)
     return application
 
 
-def _checked_base(base: Mapping[str, Any] | None) -> Json:
-    if base is None:
-        return {"apiVersion": KUBEFLOW.api_version, "kind": KUBEFLOW.kind, "spec": {}}
-    if (base.get("kind"), base.get("apiVersion")) != (KUBEFLOW.kind, KUBEFLOW.api_version):
+def _checked_base(base: Mapping[str, Any]) -> Json:
+    if base.get("kind") != KUBEFLOW.kind or base.get("apiVersion") not in FLAVOURS:
         raise ManifestError(
             f"the base application is kind {base.get('kind')!r}, apiVersion {base.get('apiVersion')!r}; "
-            f"allowed: {KUBEFLOW.kind}, {KUBEFLOW.api_version}"
+            f"allowed: {KUBEFLOW.kind}, {', '.join(FLAVOURS)}"
         )
     application = copy.deepcopy(dict(base))
     application["metadata"] = require_mapping(application.get("metadata"), "metadata")
     application["spec"] = require_mapping(application.get("spec"), "spec")
-    program = application["spec"].get("mainApplicationFile")
-    if program is not None and not str(program).startswith(JOBS_DIRECTORY):
-        raise ManifestError(
-            f"spec.mainApplicationFile of the base application is {program!r}; leave it out, "
-            "the command names its own program"
-        )
+    for field in _flavour_of(application).program_fields:
+        program = application["spec"].get(field)
+        if program is not None and not str(program).startswith(JOBS_DIRECTORY):
+            raise ManifestError(
+                f"spec.{field} of the base application is {program!r}; leave it out, the command names its own program"
+            )
     return application
+
+
+class _Flavour(NamedTuple):
+    """How an operator's manifest says which program runs, as whom, and with how many executors."""
+
+    program_fields: tuple[str, ...]
+    complete: Callable[[Json, str, Sequence[str], int], None]
+    set_executors: Callable[[Json, int], None]
+    set_pods: Callable[[Json, str | None, str | None], None]
+
+
+def set_pods(application: Json, image: str | None, service_account: str | None) -> None:
+    """Overrule image and account of a base application, of whichever operator; None leaves what it says.
+
+    Raises:
+        ManifestError: it is no base application.
+    """
+    spec = application["spec"] = require_mapping(application.get("spec"), "spec")
+    if application.get("apiVersion") in FLAVOURS:
+        _flavour_of(application).set_pods(spec, image, service_account)
+
+
+def _flavour_of(application: Mapping[str, Any]) -> _Flavour:
+    return FLAVOURS[application["apiVersion"]]
+
+
+def _complete_kubeflow(spec: Json, program: str, arguments: Sequence[str], executors: int) -> None:
+    for field, value in (("type", "Python"), ("mode", "cluster"), ("sparkVersion", DEFAULT_SPARK_VERSION)):
+        spec.setdefault(field, value)
+    spec["mainApplicationFile"], spec["arguments"] = program, list(arguments)
+    spec.setdefault("restartPolicy", {"type": "Never"})
+    driver = spec["driver"] = require_mapping(spec.get("driver"), "spec.driver")
+    driver.setdefault("serviceAccount", DEFAULT_SERVICE_ACCOUNT)
+    executor = spec["executor"] = require_mapping(spec.get("executor"), "spec.executor")
+    executor.setdefault("instances", executors)
+
+
+def _set_kubeflow_executors(spec: Json, executors: int) -> None:
+    spec["executor"]["instances"] = executors
+
+
+def _set_kubeflow_pods(spec: Json, image: str | None, service_account: str | None) -> None:
+    if image:
+        spec["image"] = image
+    if service_account:
+        for pod in ("driver", "executor"):
+            spec[pod] = {**require_mapping(spec.get(pod), f"spec.{pod}"), "serviceAccount": service_account}
+
+
+def _complete_apache(spec: Json, program: str, arguments: Sequence[str], executors: int) -> None:
+    spec["pyFiles"], spec["driverArgs"] = program, list(arguments)
+    versions = spec["runtimeVersions"] = require_mapping(spec.get("runtimeVersions"), "spec.runtimeVersions")
+    versions.setdefault("sparkVersion", DEFAULT_SPARK_VERSION)
+    conf = spec["sparkConf"] = require_mapping(spec.get("sparkConf"), "spec.sparkConf")
+    conf.setdefault(DRIVER_ACCOUNT, DEFAULT_SERVICE_ACCOUNT)
+    if conf.get(DYNAMIC_ALLOCATION) != "true":
+        conf.setdefault(INSTANCES, str(executors))
+
+
+def _set_apache_executors(spec: Json, executors: int) -> None:
+    spec["sparkConf"][INSTANCES] = str(executors)
+
+
+def _set_apache_pods(spec: Json, image: str | None, service_account: str | None) -> None:
+    conf = spec["sparkConf"] = dict(require_mapping(spec.get("sparkConf"), "spec.sparkConf"))
+    if image:
+        conf[IMAGE] = image
+    if service_account:
+        conf[DRIVER_ACCOUNT] = conf[EXECUTOR_ACCOUNT] = service_account
+
+
+_KUBEFLOW = _Flavour(("mainApplicationFile",), _complete_kubeflow, _set_kubeflow_executors, _set_kubeflow_pods)
+_APACHE = _Flavour(apache.PROGRAMS, _complete_apache, _set_apache_executors, _set_apache_pods)
+FLAVOURS = {KUBEFLOW.api_version: _KUBEFLOW, **{kind.api_version: _APACHE for kind in APACHE}}
+"""By the base's apiVersion."""
 
 
 def _object_name(text: str) -> str:

@@ -9,6 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..manifests.spark_pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER, NODE_NAME_VARIABLES
+from ..model.parallelism import (
+    DYNAMIC_ALLOCATION,
+    EXECUTOR_CORES,
+    EXECUTOR_INSTANCES,
+    KUBERNETES,
+    MASTER,
+    MAX_EXECUTORS,
+    configured_cores,
+)
 from .affinity import check_node_selector
 from .decision import Decision, decide
 from .errors import ManifestError, conflict
@@ -32,8 +41,8 @@ def place_application(application: Json, group: GroupView) -> Decision:
         ManifestError: not such an application, or it contradicts what the group needs (both values are named).
     """
     spec = application["spec"] = check_spec(application.get("spec"), "spec")
-    decision = decide(group, spec.get("sparkConf") or {})
-    _place_spec(spec, "spec", group, decision)
+    decision = decide(group, spec["sparkConf"], _cores(spec))
+    _place_spec(spec, "spec", group)
     return decision
 
 
@@ -47,8 +56,8 @@ def place_schedule(application: Json, group: GroupView) -> Decision:
     if "schedule" not in outer:
         raise ManifestError("spec lacks schedule, which Kubeflow's operator requires, e.g. '@daily'")
     spec = outer["template"] = check_spec(outer.get("template"), "spec.template")
-    decision = decide(group, spec.get("sparkConf") or {})
-    _place_spec(spec, "spec.template", group, None)
+    decision = decide(group, spec["sparkConf"], _cores(spec))
+    _place_spec(spec, "spec.template", group)
     return decision
 
 
@@ -70,16 +79,29 @@ def check_spec(value: object, where: str) -> Json:
     return spec
 
 
-def _place_spec(spec: Json, where: str, group: GroupView, decision: Decision | None) -> None:
+def _cores(spec: Mapping[str, Any]) -> int:
+    """That the executors have together: Kubeflow's operator makes configuration of these fields."""
+    executor, dynamic = spec["executor"], spec.get("dynamicAllocation") or {}
+    fields = {
+        EXECUTOR_CORES: executor.get("cores"),
+        EXECUTOR_INSTANCES: executor.get("instances"),
+        DYNAMIC_ALLOCATION: "true" if isinstance(dynamic, dict) and dynamic.get("enabled") else None,
+        MAX_EXECUTORS: dynamic.get("maxExecutors") if isinstance(dynamic, dict) else None,
+    }
+    said = {key: str(value) for key, value in fields.items() if value is not None}
+    return configured_cores({**spec["sparkConf"], **said, MASTER: KUBERNETES})
+
+
+def _place_spec(spec: Json, where: str, group: GroupView) -> None:
     volumes = spec.get("volumes") or []
     spec["driver"] = _place_driver(spec["driver"], volumes, group, f"{where}.driver")
     spec["executor"] = _place_executor(spec["executor"], spec["driver"], volumes, group, f"{where}.executor")
-    check_node_selector(spec.get("nodeSelector"), group.nodes, f"{where}.nodeSelector")
+    check_node_selector(spec.get("nodeSelector"), group.required_nodes, f"{where}.nodeSelector")
     templates = {role: f"{where}.{role}.template" for role in ("driver", "executor")}
     check_conf(spec["sparkConf"], group, f"{where}.sparkConf", templates)
     if not spec.get("image"):
         spec["image"] = _image(spec["sparkConf"], group, f"{where}.image")
-    ours = our_conf(group, decision)
+    ours = our_conf(group)
     _check_hadoop_conf(spec, ours, where)
     if _version(spec["sparkVersion"], where) >= FIRST_VERSION_WITH_NETWORK_POLICY:
         ours[EXCLUDED_STEPS] = NETWORK_POLICY_STEP

@@ -29,7 +29,7 @@ def merge_pod_template(theirs: Mapping[str, Any], ours: Mapping[str, Any], conta
                    if not (asks_for_root and key == "runAsNonRoot")}  # fmt: skip
     spec["securityContext"] = merge_security(spec.get("securityContext"), ours_of_pod)
     if "affinity" in our_spec:
-        spec["affinity"] = merge_affinity(spec.get("affinity"), our_spec["affinity"], f"{where}.spec.affinity")
+        spec["affinity"] = merge_affinity(spec.get("affinity"), our_spec["affinity"])
     if "topologySpreadConstraints" in our_spec:
         spec["topologySpreadConstraints"] = _merge_spreading(
             spec.get("topologySpreadConstraints"), our_spec["topologySpreadConstraints"]

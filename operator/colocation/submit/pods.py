@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..manifests.spark_pods import driver_pod_template, executor_pod_template
-from .affinity import check_node_selector, mark_nodes, without_marked_nodes
+from .affinity import check_named_nodes, check_node_selector, mark_node_label, without_our_affinity
 from .group_view import GroupView
 from .merge import Json, merge_pod_template
 
@@ -26,7 +26,8 @@ def place_executor(template: Mapping[str, Any], container: str, group: GroupView
     Raises:
         ManifestError: it contradicts what executors need.
     """
-    theirs = without_marked_nodes(template)
+    theirs = without_our_affinity(template)
+    check_named_nodes((theirs.get("spec") or {}).get("affinity"), group.required_nodes, f"{where}.spec.affinity")
     placed = merge_pod_template(theirs, executor_pod_template(group.placement), container, where)
-    check_node_selector(placed["spec"].get("nodeSelector"), group.nodes, f"{where}.spec.nodeSelector")
-    return mark_nodes(placed, group.nodes) if group.nodes else placed
+    check_node_selector(placed["spec"].get("nodeSelector"), group.required_nodes, f"{where}.spec.nodeSelector")
+    return mark_node_label(placed, group.placement.node_label)

@@ -29,8 +29,15 @@ class RunError(RuntimeError):
     """An application that cannot be created, or whose end cannot be awaited; the message says what to do."""
 
 
+class StillRunning(RunError):
+    """The application has not ended in the time that was allowed for it."""
+
+
 class Progress(Frozen):
-    """An application on its way. ``state`` is its operator's word, empty before that saw the application."""
+    """An application on its way. ``state`` is its operator's word, empty before that saw the application.
+
+    ``driver_pod``: None while there is none.
+    """
 
     name: str
     runner: str
@@ -38,6 +45,7 @@ class Progress(Frozen):
     executors_running: int = 0
     executors_wanted: int | None = None
     elapsed_seconds: float = 0.0
+    driver_pod: str | None = None
 
 
 class Outcome(Frozen):
@@ -128,7 +136,7 @@ def watch(
             if not _passing(error) or unanswered > UNANSWERED_POLLS_ALLOWED:
                 raise _lost(error, applications.what, namespace, name) from error
         if timeout_seconds is not None and elapsed > timeout_seconds:
-            raise RunError(
+            raise StillRunning(
                 f"{applications.what} {name!r} has not ended after {timeout_seconds:g} s; it goes on. Watch it: "
                 f"kubectl get {applications.reference(name)} -n {namespace} --watch"
             )
@@ -187,6 +195,7 @@ def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_secon
         executors_running=status.executors_running,
         executors_wanted=status.executors_wanted,
         elapsed_seconds=elapsed_seconds,
+        driver_pod=status.driver_pod,
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from ..manifests.spark_pods import ACCESS_VOLUME, DATA_VOLUME, NODE_NAME_VARIABLES, spark_defaults
 from ..model.names import LABEL_HOSTNAME, TOKEN_DIRECTORY
 from .affinity import check_node_selector
-from .decision import DEGRADE_REASON, Decision
 from .errors import ManifestError, conflict
 from .group_view import GroupView
 from .merge import merge_map
@@ -16,6 +15,9 @@ DYNAMIC_ALLOCATION = "spark.dynamicAllocation.enabled"
 SHUFFLE_TRACKING = "spark.dynamicAllocation.shuffleTracking.enabled"
 DRIVER_ACCOUNT = "spark.kubernetes.authenticate.driver.serviceAccountName"
 EXECUTOR_ACCOUNT = "spark.kubernetes.authenticate.executor.serviceAccountName"
+
+RETIRED_DEGRADE_REASON = "spark.colocation.degradeReason"
+"""Written by earlier releases; no session reads it any more."""
 
 KEPT_WHEN_GIVEN = (
     "spark.sql.files.openCostInBytes",
@@ -35,16 +37,13 @@ NODE_SELECTORS = ("spark.kubernetes.node.selector.", "spark.kubernetes.executor.
 VOLUMES = "spark.kubernetes.executor.volumes."
 
 
-def our_conf(group: GroupView, decision: Decision | None) -> dict[str, str]:
+def our_conf(group: GroupView) -> dict[str, str]:
     """What every placed application gets, without what belongs to Kubernetes (image, templates).
 
-    ``decision``: None when it is not taken now but by each run.
+    Nothing in it is of the moment: whether the group is stable is judged by each session when it plans.
     """
     conf = spark_defaults(group.placement)
-    conf = {key: value for key, value in conf.items() if not key.startswith("spark.kubernetes.")}
-    if decision is not None and not group.stable and not decision.colocated:
-        conf[DEGRADE_REASON] = f"group is not stable: {group.instability}"
-    return conf
+    return {key: value for key, value in conf.items() if not key.startswith("spark.kubernetes.")}
 
 
 def merge_conf(theirs: Mapping[str, str], ours: Mapping[str, str], where: str) -> dict[str, str]:
@@ -53,8 +52,8 @@ def merge_conf(theirs: Mapping[str, str], ours: Mapping[str, str], where: str) -
     Raises:
         ManifestError: a key that holds the join together has another value.
     """
-    # An earlier decision, in a manifest that was prepared before, is not the author's wish.
-    given = {key: value for key, value in theirs.items() if key != DEGRADE_REASON}
+    # A decision that an earlier release froze, in a manifest that was prepared before, is not the author's wish.
+    given = {key: value for key, value in theirs.items() if key != RETIRED_DEGRADE_REASON}
     kept = {key: value for key, value in ours.items() if not (key in KEPT_WHEN_GIVEN and key in given)}
     lists = {key: _join_lists(given[key], ours[key]) for key in LISTS if key in given and key in ours}
     merged = merge_map({**given, **lists}, {**kept, **lists}, where)
@@ -85,7 +84,7 @@ def check_conf(conf: Mapping[str, str], group: GroupView, where: str, templates:
             )
     for prefix in NODE_SELECTORS:
         selector = {LABEL_HOSTNAME: conf[prefix + LABEL_HOSTNAME]} if prefix + LABEL_HOSTNAME in conf else {}
-        check_node_selector(selector, group.nodes, f"{where} {prefix}…")
+        check_node_selector(selector, group.required_nodes, f"{where} {prefix}…")
     for name in NODE_NAME_VARIABLES:
         if f"spark.executorEnv.{name}" in conf:
             key = f"spark.executorEnv.{name}"

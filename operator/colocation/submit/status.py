@@ -1,4 +1,4 @@
-"""How an application goes on, read from its object: one shape for both operators and for plain driver pods."""
+"""How an application goes on, read from its object: one shape for both operators and for Jobs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -98,21 +98,33 @@ def _last_before_termination(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return next(ended, status.get("currentState") or {})
 
 
-def driver_pod_status(
-    pod: Mapping[str, Any], executors: Sequence[Mapping[str, Any]], wanted: int | None
+def job_status(
+    job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], executors_wanted: int | None, refusal: str = ""
 ) -> ApplicationStatus:
-    """Of a driver's pod that no operator watches over."""
-    status = pod.get("status") or {}
-    phases: dict[str, Phase] = {"Succeeded": "succeeded", "Failed": "failed"}
-    state = str(status.get("phase") or "")
+    """Of a Job whose pod is the driver.
+
+    ``pods``: the driver and the executors of the application; ``refusal``: why the Job's pod could not be made.
+    """
+    driver = newest_pod(pods, "driver")
+    status = next((pod.get("status") or {} for pod in pods if pod["metadata"]["name"] == driver), {})
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    ended = {str(item["type"]): item for item in conditions if item.get("status") == "True"}
+    phase: Phase = "succeeded" if "Complete" in ended else "failed" if "Failed" in ended else "running"
     waiting = [reason for reason in map(_waiting, status.get("containerStatuses") or []) if reason]
+    state = str(status.get("phase") or "")
+    if phase != "running":
+        state = phase.capitalize()
+    elif waiting:
+        state = f"{state} ({waiting[0]})"
+    elif not driver and refusal:
+        state = f"without a pod ({refusal})"
     return ApplicationStatus(
-        state=f"{state} ({waiting[0]})" if waiting else state,
-        phase=phases.get(state, "running"),
-        error=_termination(status),
-        driver_pod=pod["metadata"]["name"],
-        executors_running=count_running(executors),
-        executors_wanted=wanted,
+        state=state,
+        phase=phase,
+        error=(_termination(status) or str(ended["Failed"].get("message") or "")) if phase == "failed" else "",
+        driver_pod=driver,
+        executors_running=count_running(pods),
+        executors_wanted=executors_wanted,
     )
 
 

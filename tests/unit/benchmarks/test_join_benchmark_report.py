@@ -43,6 +43,15 @@ def test_every_miss_is_named(seconds: dict[str, float], said: list[str]) -> None
     assert all(text in line for text, line in zip(said, found, strict=True))
 
 
+def test_a_round_with_one_node_down_has_rows_of_its_own() -> None:
+    """Beside those of all nodes; a colocated join that the shuffle overtakes then is a miss."""
+    with_all = report.rows(runs("w", colocated=2.0, shuffle=8.0, floor=1.0), "unshaped")
+    for seconds, said in ((3.0, []), (9.0, ["w, one node down: 0.89 times as fast as a shuffle, goal 1"])):
+        fewer = report.with_one_node_down(report.rows(runs("w", colocated=seconds, shuffle=8.0, floor=1.0), "unshaped"))
+        assert [row["variant"] for row in fewer] == ["colocated_one_node_down", "shuffle_one_node_down"]
+        assert report.misses([*with_all, *fewer], LOADS) == said
+
+
 def test_slow_loads_are_a_miss() -> None:
     """The load is held against Spark's own write of the same rows, once per replica."""
     slow = [{"seconds": 8.0, "spark_bucketed_seconds": 2.0, "replicas": 2}]

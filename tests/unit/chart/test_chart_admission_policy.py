@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from colocation.model.names import NODE_LABEL_PREFIX
+
 from .conftest import CHART, Render
 
 OF_STATUS = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
-ON_THE_OPERATOR = {"colocation-own-config-maps"}
+ON_THE_OPERATOR = {"colocation-own-config-maps", "colocation-node-labels"}
 POLICIES = {*OF_STATUS, *ON_THE_OPERATOR, "colocation-data-pods", "colocation-data-volumes"}
 
 
@@ -46,11 +48,14 @@ def test_the_operator_makes_volumes_below_the_data_root_only(render: Render) -> 
     assert "== '/disk/' + variables.tenant" in where["expression"]
 
 
-def test_the_operator_is_held_to_its_own_config_maps(render: Render) -> None:
-    """The one policy that is about it."""
-    [condition] = policies(render())["colocation-own-config-maps"]["matchConditions"]
-    account = "system:serviceaccount:colocation-system:colocation-operator"
-    assert condition["expression"] == f"request.userInfo.username == '{account}'"
+def test_the_operator_is_held_to_what_it_writes_of_others(render: Render) -> None:
+    """ConfigMaps with names of its own, labels of Nodes with its own prefix: the policies that are about it."""
+    for name in ON_THE_OPERATOR:
+        [condition] = policies(render())[name]["matchConditions"]
+        account = "system:serviceaccount:colocation-system:colocation-operator"
+        assert condition["expression"] == f"request.userInfo.username == '{account}'"
+    [labels, _] = policies(render())["colocation-node-labels"]["validations"]
+    assert labels["expression"].count(f"key.startsWith('{NODE_LABEL_PREFIX}')") == 2
 
 
 def test_policies_can_be_left_out(render: Render) -> None:
@@ -58,7 +63,7 @@ def test_policies_can_be_left_out(render: Render) -> None:
     assert not policies(render(**{"admissionPolicy.enabled": "false"}))
 
 
-@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 7)])
+@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 8)])
 def test_policies_need_kubernetes_1_30(helm: Path, version: str, count: int) -> None:
     """Before that the API server does not know them, and would refuse the whole release."""
     command = [str(helm), "template", "colocation", str(CHART), "--kube-version", version]

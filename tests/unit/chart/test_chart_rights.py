@@ -65,6 +65,7 @@ def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None
     assert {verb for _, resource, verb in wide if resource == "persistentvolumes"} == {
         "get", "list", "watch", "create", "delete",
     }  # fmt: skip
+    assert {verb for _, resource, verb in wide if resource == "nodes"} == {"list", "watch", "patch"}
     own = one(objects, "Role", "colocation-operator")
     assert {verb for _, resource, verb in rights(own) if resource == "jobs"} == {"create", "delete", "list", "watch"}
     assert {verb for _, resource, verb in rights(own) if resource == "pods"} == {"list", "watch"}

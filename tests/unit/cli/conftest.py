@@ -26,7 +26,11 @@ class FakeCluster:
             "data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}
         }
         self.fresh = CURRENT
+        self.served = {"sparkoperator.k8s.io": ("v1beta2",)}
         self._objects = {"group": groups, "table": tables}
+
+    def api_versions(self, group: str) -> tuple[str, ...]:
+        return self.served.get(group, ())
 
     def groups(self) -> list[dict[str, Any]]:
         return self._objects["group"]

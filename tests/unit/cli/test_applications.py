@@ -10,7 +10,7 @@ import yaml
 
 from colocation.cli import applications
 from colocation.model.freshness import Freshness
-from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
+from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE
 
 from ..submit.applications_under_test import schedule, spark_application
 from ..submit.fake_applications import FakeApplications
@@ -25,12 +25,6 @@ COMPACTED = {
 }  # fmt: skip
 DROPPED = {"partitions": 1, "files": 3, "rows": 20, "snapshot_id": 4}
 NOTHING = {**COMPACTED, **DROPPED, "partitions": 0, "files_before": 0}
-ROWS = {
-    "columns": ["mode", "lines"], "rows": [["MAIL", 2], ["SHIP, slow", None]], "exchanges": 0,
-    "joins": [{"join": "SortMergeJoin", "type": "Inner", "keys": ["a = b"], "tables": ["shop.a", "shop.b"],
-               "colocate": True, "reason": ""}],
-}  # fmt: skip
-
 Kubeflow = Callable[..., FakeApplications]
 
 
@@ -51,6 +45,13 @@ def manifest(**spec: Any) -> str:
     return yaml.safe_dump(spark_application(**spec))
 
 
+@pytest.fixture(autouse=True)
+def buckets_for_every_core(cluster: FakeCluster) -> None:
+    """No remark upon fewer buckets than cores."""
+    for group in cluster.groups():
+        group["spec"]["buckets"] = 8
+
+
 def test_submit_prints_decision_and_result(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """The decision comes first, the driver's result as one marked line; progress goes to stderr."""
     created = kubeflow(result={"answer": 42})
@@ -69,16 +70,16 @@ def test_submit_degrades_with_the_operators_reason(run: Run, cluster: FakeCluste
     condition = {"type": "Stable", "status": "False", "reason": "NodeNotReady", "message": "node-2 is not ready"}
     cluster.groups()[0] = group_object(stable=False, reason="NodeNotReady", conditions=[condition])
     done = run("submit", "-f", "-", stdin=manifest())
-    reason = "group is not stable: NodeNotReady: node-2 is not ready"
+    reason = "group is not stable: NodeNotReady: node-2 is not ready; NoLiveReplica: buckets 0, 1"
     assert done.stdout.splitlines()[0] == f"colocate: false, reason: {reason}"
-    assert created.objects["report"]["spec"]["sparkConf"]["spark.colocation.degradeReason"] == reason
+    assert "spark.colocation.degradeReason" not in created.objects["report"]["spec"]["sparkConf"]
 
 
 def test_submit_for_programs(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
     """-o json prints one document: decision, application, state, result."""
     kubeflow(result={"answer": 42})
     assert json.loads(run("submit", "-f", "-", "-o", "json", stdin=manifest()).stdout) == {
-        "decision": {"colocated": True, "reason": ""}, "application": "report", "state": "COMPLETED",
+        "decision": {"colocated": True, "reason": "", "note": ""}, "application": "report", "state": "COMPLETED",
         "result": {"answer": 42},
     }  # fmt: skip
 
@@ -92,15 +93,15 @@ def test_a_dry_run_creates_nothing(run: Run, cluster: FakeCluster, kubeflow: Kub
     assert created.objects == {}
 
 
-def test_a_dry_run_of_direct_shows_every_object(run: Run, cluster: FakeCluster) -> None:
-    """The driver's pod, its Service, and the ConfigMap with the executors' template; a generated name is filled in."""
+def test_a_dry_run_of_direct_shows_the_job(run: Run, cluster: FakeCluster) -> None:
+    """It is one, the driver's Job; a generated name is filled in."""
     application = spark_application()
     application["metadata"] = {"generateName": "report-", "labels": application["metadata"]["labels"]}
     done = run("submit", "-f", "-", "--dry-run", "--direct", stdin=yaml.safe_dump(application))
     assert done.stdout.startswith("# colocate: true\n")
-    objects = list(yaml.safe_load_all(done.stdout))
-    assert [item["kind"] for item in objects] == ["ConfigMap", "Pod", "Service"]
-    assert re.fullmatch(r"report-[0-9a-f]{6}-driver", objects[1]["metadata"]["name"])
+    job = yaml.safe_load(done.stdout)
+    assert job["kind"] == "Job"
+    assert re.fullmatch(r"report-[0-9a-f]{6}", job["metadata"]["name"])
 
 
 def test_direct_refuses_what_needs_an_operator(run: Run, cluster: FakeCluster) -> None:
@@ -293,84 +294,6 @@ def test_drop_needs_a_partition(run: Run, cluster: FakeCluster) -> None:
     assert "--partition" in done.stderr
 
 
-def test_sql_prints_rows_as_a_table(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """NULL is a dash; --explain adds a line per join in EXPLAIN's words."""
-    kubeflow(result=ROWS)
-    done = run("sql", "select 1", "--explain")
-    assert done.stdout.splitlines() == [
-        "mode         lines", "MAIL         2", "SHIP, slow   -",
-        "SortMergeJoin Inner of shop.a, shop.b: colocate: true",
-    ]  # fmt: skip
-
-
-def test_sql_prints_rows_as_csv(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """Quoted where needed."""
-    kubeflow(result=ROWS)
-    assert run("sql", "select 1", "-o", "csv").stdout == 'mode,lines\nMAIL,2\n"SHIP, slow",\n'
-
-
-def test_sql_prints_all_as_json(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """The driver's whole result."""
-    kubeflow(result=ROWS)
-    assert json.loads(run("sql", "select 1", "-o", "json").stdout) == ROWS
-
-
-def test_sql_knows_the_snapshots(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """One that is not kept fails at once, in the words of the program, and starts nothing."""
-    created = kubeflow(result=ROWS)
-    assert run("sql", "select 1", "--snapshot", "orders=3").exit_code == 0
-    done = run("sql", "select 1", "--snapshot", "orders=2")
-    assert done.exit_code == 1
-    assert "table shop.orders keeps no snapshot 2; it keeps: 3 (2026-11-21T00:00:00Z)" in done.stderr
-    assert run("sql", "select 1", "--snapshot", "nothing=1").exit_code == 1
-    assert len(created.objects) == 1
-
-
-def test_sql_settings_reach_the_application(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """--set may be repeated, and a value may hold an equals sign."""
-    created = kubeflow(result=ROWS)
-    run("sql", "select 1", "--set", "spark.a=1", "--set", "spark.b=x=y")
-    (application,) = created.objects.values()
-    assert application["spec"]["sparkConf"]["spark.a"] == "1"
-    assert application["spec"]["sparkConf"]["spark.b"] == "x=y"
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        pytest.param([], "has 0 groups: choose one by --group; there is none", id="none"),
-        pytest.param(["a", "b"], "has 2 groups: choose one by --group; there are: a, b", id="two"),
-    ],
-)
-def test_sql_needs_to_know_its_group(
-    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, names: list[str], message: str
-) -> None:
-    """One group is taken; of several the user chooses."""
-    cluster.groups()[:] = [group_object(name) for name in names]
-    kubeflow(result=ROWS)
-    done = run("sql", "select 1")
-    assert done.exit_code == 2
-    assert message in done.stderr
-
-
-def test_sql_leaves_groups_of_single_tables_aside(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """A table that is in no group has one that the operator made; users never chose it."""
-    private = group_object("visits-0badcafe")
-    private["metadata"]["labels"] = {LABEL_PRIVATE: "true"}
-    cluster.groups().append(private)
-    created = kubeflow(result=ROWS)
-    assert run("sql", "select 1").exit_code == 0
-    (application,) = created.objects.values()
-    assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
-
-
-def test_sql_beside_the_only_group_of_a_single_table(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """Where no table is in a group, that group is the one to run beside."""
-    cluster.groups()[0]["metadata"]["labels"] = {LABEL_PRIVATE: "true"}
-    kubeflow(result=ROWS)
-    assert run("sql", "select 1").exit_code == 0
-
-
 def group_elsewhere(cluster: FakeCluster) -> dict[str, Any]:
     """Namespace ``shop`` has no group of its own; its table is in one of ``accounts``, which allows no other."""
     group = group_object()
@@ -404,46 +327,13 @@ def test_a_group_that_does_not_allow_the_namespace_places_nothing(
     )
 
 
-def test_sql_is_not_hindered_by_a_table_that_cannot_be_read(
-    run: Run, cluster: FakeCluster, kubeflow: Kubeflow
-) -> None:
-    """Its status, or its spec of a newer version, is that table's fault alone."""
-    kubeflow(result=ROWS)
-    cluster.tables().append({**table_object("bad"), "status": {"group": 7}})
-    cluster.tables().append({**table_object("newer"), "spec": {"of": "a newer version"}})
-    assert run("sql", "select 1").exit_code == 0
-
-
 def test_a_table_with_a_spoiled_status_is_loaded_anew(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """Its group is the one that its spec names; an older snapshot of it is refused with what is wrong."""
+    """Its group is the one that its spec names."""
     cluster.tables()[0]["status"]["snapshot"]["committedAt"] = "soon"
     cluster.tables()[0]["status"]["group"] = 7
     created = kubeflow(result=LOADED)
     assert run("load", "orders", "--from", "x", "--mode", "overwrite").exit_code == 0
     (application,) = created.objects.values()
     assert application["metadata"]["labels"][LABEL_GROUP] == "sales"
-    refused = run("sql", "select 1", "--snapshot", "orders=3")
-    assert (refused.exit_code, len(created.objects)) == (1, 1)
-    assert "error: InvalidStatus: table shop.orders: " in refused.stderr
 
 
-def test_sql_beside_a_group_of_another_namespace(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """The namespace has no group of its own; its table says whose it is in."""
-    group = group_elsewhere(cluster)
-    created = kubeflow(result=ROWS)
-    refused = run("sql", "select 1")
-    assert (refused.exit_code, created.objects) == (2, {})
-    group["spec"]["allowedNamespaces"] = ["shop"]
-    assert run("sql", "select 1").exit_code == 0
-    (application,) = created.objects.values()
-    labels = application["metadata"]["labels"]
-    assert (labels[LABEL_GROUP], labels[LABEL_GROUP_NAMESPACE]) == ("sales", "accounts")
-
-
-def test_sql_beside_a_chosen_group(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:
-    """--group places the application."""
-    cluster.groups()[:] = [group_object("a"), group_object("b")]
-    created = kubeflow(result=ROWS)
-    assert run("sql", "select 1", "--group", "b").exit_code == 0
-    (application,) = created.objects.values()
-    assert application["metadata"]["labels"][LABEL_GROUP] == "b"

@@ -28,6 +28,7 @@ from colocation.reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    LabelNode,
     MarkGroupUnstable,
     PostEvent,
     RecycleTable,
@@ -277,8 +278,16 @@ class FakeCluster:
                 self.config_maps[namespace, config_map_of(namespace, (group.namespace, group.name))] = content
             case CreateDataClaim() | CreateDataVolume() | DeleteDataClaim() | DeleteDataVolume():
                 self._write_files(action)
+            case LabelNode(node, _, labels):
+                self._label(node, labels)
             case CollectGarbage() | PostEvent():
                 pass
+
+    def _label(self, node: str, labels: Mapping[str, str | None]) -> None:
+        found = self.nodes[node]
+        merged = {**found.group_labels, **labels}
+        kept = {label: value for label, value in merged.items() if value is not None}
+        self.nodes[node] = replace(found, group_labels=kept)
 
     def _write_files(
         self, action: CreateDataClaim | CreateDataVolume | DeleteDataClaim | DeleteDataVolume

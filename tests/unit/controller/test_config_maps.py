@@ -10,6 +10,7 @@ from colocation.controller.settings import Settings
 from colocation.manifests.config_map import SparkConfigMap, spark_config_map_data
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.model.freshness import read_sign_of_life
+from colocation.model.names import node_label
 from colocation.reconcile.actions import Action, Owner, WriteConfigMap
 
 from ..state.objects import NOW, identity, seconds
@@ -85,7 +86,8 @@ async def test_nodes_that_still_hold_replicas_are_named(cluster: Recording, reco
     await reconciler.reconcile_once()
     content = cluster.config_maps["shop", "other-spark"]
     assert set(content.agent_urls) == {"node-1", "node-3", "node-4"}
-    assert set(content.placement.nodes) == {"node-3", "node-4"}
+    label = node_label("shop", "other")
+    assert {name for name, node in cluster.nodes.items() if label in node.group_labels} == {"node-3", "node-4"}
 
 
 async def test_all_are_renewed_in_turn_while_nothing_happens(cluster: Recording, reconciler: Reconciler) -> None:
@@ -140,7 +142,7 @@ async def test_those_of_groups_that_are_gone_are_forgotten(cluster: Recording, r
 
 def written(number: int) -> WriteConfigMap:
     placement = SparkPlacement(
-        namespace="shop", group=f"g{number}", group_namespace=None, nodes=(), data_root="/data", spark_image=None
+        namespace="shop", group=f"g{number}", group_namespace=None, data_root="/data", spark_image=None
     )
     content = SparkConfigMap(placement=placement, agent_urls={}, ca_certificate="")
     return WriteConfigMap(identity(f"g{number}", uid=f"uid-{number}"), content, (Owner("Group", "g", "uid"),))

@@ -5,6 +5,7 @@ import pytest
 from colocation.controller.reconciler import NotLeading, Reconciler
 from colocation.controller.settings import Settings
 from colocation.model.conditions import Reason
+from colocation.model.names import node_label
 from colocation.reconcile.actions import (
     CreateDataClaim,
     CreateDataVolume,
@@ -296,7 +297,11 @@ async def test_config_map_names_ready_agents_and_the_map() -> None:
     await passes(cluster, 1)
     content = cluster.config_maps["shop", "sales-spark"]
     assert content.agent_urls == {"node-1": "https://10.0.0.0:8440", "node-3": "https://10.0.0.2:8440"}
-    assert content.placement.nodes == ("node-1", "node-2", "node-3")
+    assert content.placement.has_map
+    label = node_label("shop", "sales")
+    assert {name for name, node in cluster.nodes.items() if node.group_labels == {label: "true"}} == {
+        "node-1", "node-2", "node-3",
+    }  # fmt: skip
     assert content.ca_certificate == "PEM"
 
 

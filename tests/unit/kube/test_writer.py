@@ -19,6 +19,7 @@ from colocation.reconcile.actions import (
     DeleteGroup,
     DropBucket,
     EndRecoverRequest,
+    LabelNode,
     MarkGroupUnstable,
     RecycleTable,
     RemoveClone,
@@ -105,6 +106,12 @@ async def test_write_is_of_the_object_that_was_read(action: Action, precondition
     api, _, _ = await performed(action)
     [(method, body)] = api.changes
     assert (body["preconditions"] if method == "DELETE" else body["metadata"]) == precondition
+
+
+async def test_labels_are_those_of_the_node_that_was_read() -> None:
+    """A machine that was replaced under its name is another one; nothing but labels is written."""
+    api, _, _ = await performed(LabelNode("node-1", "uid-of-node-1", {"a": "true", "b": None}))
+    assert api.changes == [("PATCH", {"metadata": {"uid": "uid-of-node-1", "labels": {"a": "true", "b": None}}})]
 
 
 async def test_request_is_ended_on_the_group_that_was_read() -> None:

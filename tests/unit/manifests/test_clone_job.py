@@ -81,7 +81,7 @@ def test_replica_without_a_predecessor_has_no_source() -> None:
 
 def test_config_map_holds_all_that_spark_needs() -> None:
     """JSON, YAML and properties, as ARCHITECTURE.md promises."""
-    placement = SparkPlacement(namespace="shop", group="sales", nodes=("node-2", "node-1"))
+    placement = SparkPlacement(namespace="shop", group="sales", has_map=True)
     urls = {"node-2": "https://10.0.0.2:8440", "node-1": "https://10.0.0.1:8440"}
     data = spark_config_map_data(SparkConfigMap(placement=placement, agent_urls=urls, ca_certificate="PEM"))
     assert list(json.loads(data["agents.json"])) == ["node-1", "node-2"]

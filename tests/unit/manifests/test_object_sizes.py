@@ -184,7 +184,7 @@ def test_table_with_many_partitions_and_snapshots() -> None:
 def test_config_map_of_a_group_on_many_nodes() -> None:
     """1,000 nodes with long names: their agents, and the affinity of driver and executors."""
     nodes = tuple(NODE.format(one) for one in range(1000))
-    placement = SparkPlacement(namespace=LONG_NAME, group=LONG_NAME, nodes=nodes)
+    placement = SparkPlacement(namespace=LONG_NAME, group=LONG_NAME, has_map=True)
     urls = dict.fromkeys(nodes, "https://10.100.200.100:8440")
     content = SparkConfigMap(placement=placement, agent_urls=urls, ca_certificate="c" * 4000)
     assert sum(map(len, spark_config_map_data(content).values())) < CONFIG_MAP_BYTES

@@ -55,7 +55,8 @@ def test_lowered_replicas_stay_in_different_zones() -> None:
     """Of two replicas in one zone and one in another, one of the two goes."""
     nodes = [make_node("node-1", zone="a"), make_node("node-2", zone="a"), make_node("node-3", zone="b")]
     target = planned(nodes, bucket_map=(("node-1", "node-2", "node-3"),) * 6).target_map
-    assert all("node-3" in row for row in target or ())
+    assert target is not None
+    assert all("node-3" in row for row in target)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 100], ids=["empty", "with files"])
@@ -70,4 +71,5 @@ def test_replicas_are_not_raised_beyond_what_an_object_can_hold(size_bytes: int)
     assert group.stalled.reason == Reason.INVALID_SPEC
     assert f"has room for {MAX_MAP_BYTES}" in group.stalled.message
     assert [(move.bucket, move.source) for move in group.moves if move.kind == "repair"] == [(buckets - 1, "node-9")]
-    assert {len(row) for row in group.target_map or ()} == {2}
+    assert group.target_map is not None
+    assert {len(row) for row in group.target_map} == {2}

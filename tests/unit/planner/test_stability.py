@@ -53,6 +53,9 @@ CASES = [
     pytest.param({"held": {}, "bucket_bytes": (0, 0, 0)}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="nothing to hold"),
     pytest.param({"held": {}, "bucket_bytes": (0, 5)}, False, Reason.REPLICA_MISSING, [1], id="one bucket has data"),
     pytest.param({"marked_unstable": "by ann"}, False, Reason.MARKED_UNSTABLE, [], id="marked by hand"),
+    pytest.param(
+        {"marked_unstable": "by ann", "nodes": NODE_2_AND}, False, Reason.MARKED_UNSTABLE, [0, 1], id="marked and worse"
+    ),
     pytest.param({"replicas": 3}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="replicas raised"),
     pytest.param({"replicas": 1}, True, Reason.ALL_REPLICAS_COMPLETE, [], id="replicas lowered"),
     pytest.param({"bucket_map": FULL_MAP[:2]}, False, Reason.REPLICA_MISSING, [2], id="a bucket without nodes"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from colocation.model.names import node_label
 from colocation.model.plan import Plan
 from colocation.model.snapshot import Snapshot
 from colocation.planner import planning as plans
@@ -34,7 +35,9 @@ def two_groups() -> Observation:
         identity=replace(sales.identity, name="stock", uid=OTHER_UID),
         status=sales.status.model_copy(update={"members": ()}),
     )
-    return replace(observation, groups=(sales, stock))
+    labels = {node_label("shop", name): "true" for name in ("sales", "stock")}
+    nodes = tuple(replace(node, group_labels=labels) for node in observation.nodes)
+    return replace(observation, groups=(sales, stock), nodes=nodes)
 
 
 def failing(name: str, attribute: str, monkeypatch: pytest.MonkeyPatch, module: object, function: str) -> None:

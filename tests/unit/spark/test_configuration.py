@@ -36,7 +36,7 @@ def test_what_is_not_given_is_not_overruled() -> None:
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ({"whenUnstable": "wait"}, "allowed: shuffle, colocated"),
+        ({"whenUnstable": "wait"}, "allowed: live, shuffle, colocated"),
         ({"disableColocateJoin": "yes"}, "allowed: true, false"),
         ({"retrySeconds": "-1"}, "allowed: whole seconds, 0 or more"),
     ],

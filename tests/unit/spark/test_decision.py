@@ -22,16 +22,12 @@ WHY_UNSTABLE = "group is not stable: NodeNotReady; bucket 3 NodeNotReady: node-2
         pytest.param(ReadSwitches(), STABLE, None, None, ReadDecision(True), id="stable"),
         pytest.param(ReadSwitches(), UNSTABLE, None, None, ReadDecision(False, WHY_UNSTABLE), id="unstable"),
         pytest.param(
-            ReadSwitches(colocate_when_unstable=True), UNSTABLE, None, None,
+            ReadSwitches(when_unstable="colocated"), UNSTABLE, None, None,
             ReadDecision(True, note=f"{WHY_UNSTABLE}; buckets are read from live replicas"), id="unstable-but-wanted",
         ),
         pytest.param(
             ReadSwitches(), ColocationGroupStatus(), None, None,
             ReadDecision(False, "group is not stable: the operator has not judged it yet"), id="not-judged",
-        ),
-        pytest.param(
-            ReadSwitches(degrade_reason="group is not stable: NodeGone"), STABLE, None, None,
-            ReadDecision(False, "group is not stable: NodeGone"), id="unstable-at-submission",
         ),
         pytest.param(
             ReadSwitches(join_disabled=True), STABLE, None, None, ReadDecision(False, "Session disabled"),
@@ -49,7 +45,7 @@ WHY_UNSTABLE = "group is not stable: NodeNotReady; bucket 3 NodeNotReady: node-2
             id="refused",
         ),
         pytest.param(
-            ReadSwitches(colocate_when_unstable=True), STABLE, None, "the files have 4 buckets, the group has 8",
+            ReadSwitches(when_unstable="colocated"), STABLE, None, "the files have 4 buckets, the group has 8",
             ReadDecision(
                 False,
                 "Inconsistent distribution of table and queries: the files have 4 buckets, the group has 8",
@@ -75,6 +71,6 @@ def test_a_verdict_of_a_silent_operator_is_no_stable_one(group: ColocationGroupS
     silent = Freshness(message="no sign of life since noon")
     reason = "group is not stable: OperatorSilent: no sign of life since noon"
     assert decide(ReadSwitches(), group, None, None, silent) == ReadDecision(False, reason)
-    kept = decide(ReadSwitches(colocate_when_unstable=True), group, None, None, silent)
+    kept = decide(ReadSwitches(when_unstable="colocated"), group, None, None, silent)
     assert kept == ReadDecision(True, note=f"{reason}; buckets are read from live replicas")
     assert decide(ReadSwitches(join_disabled=True), group, None, None, silent).reason == "Session disabled"

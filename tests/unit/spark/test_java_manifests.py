@@ -23,8 +23,8 @@ FILES = (
              partition={"day": None}, rows=1, bytes=10, sha256="2" * 64),
 )  # fmt: skip
 ADDED = DataFile(
-    path='data/day=\u00e9"\u20ac/part-1-1_00001.c000.zstd.parquet', bucket=1, partition={"day": 'é"€\t\\'}, rows=7, bytes=70,
-    sha256="3" * 64,
+    path='data/day=\u00e9"\u20ac/part-1-1_00001.c000.zstd.parquet', bucket=1, partition={"day": 'é"€\t\\'}, rows=7,
+    bytes=70, sha256="3" * 64,
 )  # fmt: skip
 
 

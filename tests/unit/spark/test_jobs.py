@@ -1,11 +1,10 @@
 """The image's programs: their command lines and their last line."""
 
 import datetime
-import json
 
 import pytest
 
-from colocation.spark import RegisteredTable
+from colocation.model.result_stream import token_digest
 from colocation.spark.jobs import compact, drop_partitions, load, sql
 from colocation.spark.jobs.result import print_result
 from colocation.submit.jobs import CompactRequest, DropPartitionsRequest, LoadRequest, SqlRequest
@@ -66,10 +65,10 @@ def test_a_drop_without_a_partition_is_wrong_usage(capsys: pytest.CaptureFixture
 
 def test_sql_understands_what_the_command_sends() -> None:
     """``colocation sql`` and the program agree, also on a statement that looks like an option."""
-    request = SqlRequest(statement="--x\nselect 1", explain=True, snapshots={"orders": 3, "a=b": 4})
+    request = SqlRequest(statement="--x\nselect 1", explain=True, reader=token_digest("a token"))
     options = sql.parse(request.arguments("shop"))
     assert (options.statement, options.namespace, options.explain) == ("--x\nselect 1", "shop", True)
-    assert options.snapshots == [("orders", 3), ("a=b", 4)]
+    assert options.reader == token_digest("a token")
 
 
 @pytest.mark.parametrize(("statement", "query"), [
@@ -82,12 +81,13 @@ def test_explain_statements(statement: str, query: str | None) -> None:
     assert (statement[found.end():] if found else None) == query
 
 
-def test_a_snapshot_without_an_id_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2, with the form that is allowed."""
+@pytest.mark.parametrize("words", [[], ["--reader", "mine"], ["--reader", "A" * 64]])
+def test_a_statement_without_a_reader_is_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, before Spark starts: nobody could fetch the rows."""
     with pytest.raises(SystemExit) as ended:
-        sql.parse(["SELECT 1", "--snapshot", "orders"])
+        sql.parse(["SELECT 1", *words])
     assert ended.value.code == 2
-    assert "TABLE=ID" in capsys.readouterr().err
+    assert "--reader" in capsys.readouterr().err
 
 
 def test_an_unknown_mode_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,24 +103,3 @@ def test_the_result_is_found_in_the_log(capsys: pytest.CaptureFixture[str]) -> N
     print("26/11/21 INFO noise")
     print_result({"rows": [[1, datetime.date(2024, 1, 1)]]})
     assert find_result(capsys.readouterr().out) == {"rows": [[1, "2024-01-01"]]}
-
-
-def test_rows_as_csv_and_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """All outputs show all rows, NULL too."""
-
-    rows = [(1, None), (2, datetime.date(2024, 1, 1))]
-    for output in sql.OUTPUTS:
-        sql.print_rows(["id", "day"], rows, output)
-    text = capsys.readouterr().out.splitlines()
-    assert text[:3] == ["id  day", "1   NULL", "2   2024-01-01"]
-    assert json.loads(text[3]) == [{"id": 1, "day": None}, {"id": 2, "day": "2024-01-01"}]
-    assert text[4:] == ["id,day", "1,", "2,2024-01-01"]
-
-
-@pytest.mark.parametrize("statement", ["SELECT count(*) FROM orders", "select 1 from `shop`.`ORDERS` o"])
-def test_a_statement_that_names_a_table_that_is_not_registered_is_refused(statement: str) -> None:
-    """Spark may know another table of that name, whose rows would be a wrong answer."""
-    foreign = RegisteredTable("shop.orders", "shop", "orders", "", False, "it is taken", 0, "", (), 0)
-    with pytest.raises(sql.TableNotRegistered, match=r"table shop\.orders could not be registered: it is taken"):
-        sql.refuse_unregistered(statement, [foreign])
-    sql.refuse_unregistered("SELECT count(*) FROM lines", [foreign])

@@ -11,6 +11,7 @@ import pytest
 
 from colocation.model.freshness import Freshness, judge_freshness
 from colocation.model.group import ColocationGroupStatus
+from colocation.model.parallelism import configured_cores, few_buckets
 from colocation.model.times import parse_time
 from colocation.spark.decision import ReadDecision, ReadSwitches, decide
 
@@ -23,9 +24,25 @@ def test_how_a_table_is_read(case: dict[str, Any]) -> None:
     group = None if case["group"] is None else ColocationGroupStatus.model_validate(_without_nulls(case["group"]))
     decision = decide(
         ReadSwitches(**case.get("switches", {})), group, case.get("refusal"), case.get("inconsistency"),
-        Freshness(message=case.get("silence", "")),
+        Freshness(message=case.get("silence", "")), case.get("ready", ()),
     )
     assert decision == ReadDecision(**case["expected"])
+
+
+@pytest.mark.parametrize("case", RULES["cores"], ids=lambda case: case["id"])
+def test_how_many_cores_an_application_has(case: dict[str, Any]) -> None:
+    """By its configuration, on Kubernetes."""
+    assert configured_cores(case["conf"]) == case["cores"]
+
+
+@pytest.mark.parametrize("case", RULES["fewBuckets"], ids=lambda case: case["id"])
+def test_a_group_with_fewer_buckets_than_cores_is_remarked_upon(case: dict[str, Any]) -> None:
+    """Beside whatever else qualifies a bucketed reading; an ordinary one has as many tasks as it likes."""
+    note = few_buckets(case["group"], case["buckets"], case["cores"])
+    assert note == case["note"]
+    assert ReadDecision(True, note="a").noting(note).note == ("a; " + note if note else "a")
+    assert ReadDecision(True).noting(note).note == note
+    assert ReadDecision(False, "b").noting(note) == ReadDecision(False, "b")
 
 
 @pytest.mark.parametrize("case", RULES["freshness"], ids=lambda case: case["id"])

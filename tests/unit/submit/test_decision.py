@@ -1,26 +1,35 @@
-"""The decision colocated or not, and how the driver is told of it."""
+"""The decision colocated or not, as people are told of it when they submit."""
 
 import pytest
 
+from colocation.model.liveness import Liveness
 from colocation.submit import ManifestError, decide, prepare
 
-from .applications_under_test import sales_group, spark_application
+from .applications_under_test import apache_application, sales_group, spark_application
 
 LOST_NODE = sales_group(stable=False, reason="NodeNotReady", message="bucket 3: node-2 is not ready")
 WHY = "group is not stable: NodeNotReady: bucket 3: node-2 is not ready"
+ALL_LIVE = LOST_NODE.model_copy(update={"liveness": Liveness(is_whole=True)})
+BUCKET_LOST = LOST_NODE.model_copy(update={"liveness": Liveness(message="NoLiveReplica: bucket 3")})
+KEPT = f"colocate: true, note: {WHY}; buckets are read from live replicas"
+EIGHT = sales_group(buckets=8)
+FEW = "group shop/sales has 8 buckets, the application 32 cores: at most 8 tasks scan a table at once"
 
 
 @pytest.mark.parametrize(
     ("group", "conf", "words"),
     [
         pytest.param(sales_group(), {}, "colocate: true", id="stable"),
-        pytest.param(LOST_NODE, {}, f"colocate: false, reason: {WHY}", id="not stable"),
+        pytest.param(LOST_NODE, {}, f"colocate: false, reason: {WHY}", id="not stable, nothing known of replicas"),
+        pytest.param(ALL_LIVE, {}, KEPT, id="not stable, each bucket lives"),
+        pytest.param(ALL_LIVE, {"spark.colocation.whenUnstable": "live"}, KEPT, id="the default spelt out"),
         pytest.param(
-            LOST_NODE, {"spark.colocation.whenUnstable": "shuffle"}, f"colocate: false, reason: {WHY}",
-            id="not stable, the default spelt out"),
+            BUCKET_LOST, {}, f"colocate: false, reason: {WHY}; NoLiveReplica: bucket 3", id="a bucket has no replica"),
         pytest.param(
-            LOST_NODE, {"spark.colocation.whenUnstable": "colocated"},
-            f"colocate: true, reason: spark.colocation.whenUnstable=colocated, on the live replicas; {WHY}",
+            ALL_LIVE, {"spark.colocation.whenUnstable": "shuffle"}, f"colocate: false, reason: {WHY}",
+            id="the seeds' rule"),
+        pytest.param(
+            LOST_NODE, {"spark.colocation.whenUnstable": "colocated"}, KEPT,
             id="not stable, bucketed plan wanted all the same"),
         pytest.param(
             sales_group(), {"spark.colocation.disableColocateJoin": "true"},
@@ -35,18 +44,35 @@ def test_the_decision_is_said_in_explains_words(group, conf, words) -> None:
     assert str(decide(group, conf)) == words
 
 
+@pytest.mark.parametrize("group", [sales_group(), LOST_NODE, ALL_LIVE, BUCKET_LOST])
+@pytest.mark.parametrize("make", [spark_application, apache_application])
+def test_nothing_of_the_moment_is_put_into_the_application(group, make) -> None:
+    """What was submitted in a bad second is not degraded for good; a decision that an earlier release froze goes."""
+    frozen = {"spark.colocation.degradeReason": "group is not stable: NodeGone"}
+    prepared = prepare(make(sparkConf=frozen), group).application
+    assert prepared["spec"] == prepare(make(), sales_group()).application["spec"]
+
+
 @pytest.mark.parametrize(
-    ("group", "conf", "told"),
+    ("application", "expected"),
     [
-        pytest.param(sales_group(), {}, None, id="stable"),
-        pytest.param(LOST_NODE, {}, WHY, id="not stable"),
-        pytest.param(LOST_NODE, {"spark.colocation.whenUnstable": "colocated"}, None, id="colocated all the same"),
+        pytest.param(spark_application(executor={"instances": 8, "cores": 4}), FEW, id="Kubeflow's fields"),
+        pytest.param(
+            spark_application(executor={}, sparkConf={"spark.executor.instances": 8, "spark.executor.cores": "4"}), FEW,
+            id="configuration"),
+        pytest.param(
+            spark_application(executor={"cores": 4}, dynamicAllocation={"enabled": True, "maxExecutors": 8}), FEW,
+            id="dynamic allocation"),
+        pytest.param(
+            apache_application(sparkConf={"spark.executor.instances": "8", "spark.executor.cores": "4"}), FEW,
+            id="Apache"),
+        pytest.param(spark_application(executor={"instances": 2, "cores": 4}), "", id="as many buckets as cores"),
     ],
-)
-def test_the_driver_is_told_why_it_degrades(group, conf, told) -> None:
-    """The reason travels as configuration, so the driver's explain says what the submitter said."""
-    prepared = prepare(spark_application(sparkConf=conf), group)
-    assert prepared.application["spec"]["sparkConf"].get("spark.colocation.degradeReason") == told
+)  # fmt: skip
+def test_fewer_buckets_than_cores_are_remarked_upon(application, expected) -> None:
+    """More cores than buckets scan no faster; the decision stays colocated."""
+    decision = prepare(application, EIGHT).decision
+    assert (decision.colocated, decision.note) == (True, expected)
 
 
 @pytest.mark.parametrize("key", ["spark.colocation.whenUnstable", "spark.colocation.disableColocateJoin"])

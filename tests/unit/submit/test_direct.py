@@ -1,13 +1,12 @@
-"""`--direct`: a prepared application as the objects that the spark-on-k8s client makes, nothing sent."""
+"""`--direct`: a prepared application as the Job whose pod is the driver."""
 
+import json
 from typing import Any
 
 import pytest
-import yaml
 
 from colocation.submit import ManifestError, prepare
-from colocation.submit.direct import DirectSubmission, direct_submission, mebibytes
-from colocation.submit.direct_client import render
+from colocation.submit.direct import DirectSubmission, direct_submission, driver_job, mebibytes
 
 from .applications_under_test import apache_application, sales_group, schedule, spark_application
 
@@ -16,9 +15,14 @@ def submission(application: dict[str, Any], name: str = "report") -> DirectSubmi
     return direct_submission(prepare(application, sales_group()), name)
 
 
-def made(application: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The objects by kind."""
-    return {item["kind"]: item for item in render(submission(application))}
+def job(application: dict[str, Any]) -> dict[str, Any]:
+    return driver_job(submission(application))
+
+
+def driver(application: dict[str, Any]) -> dict[str, Any]:
+    """The Job's pod template."""
+    found: dict[str, Any] = job(application)["spec"]["template"]
+    return found
 
 
 def configuration(pod: dict[str, Any]) -> dict[str, str]:
@@ -34,17 +38,17 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_the_executors_template_travels_in_a_config_map(application: dict[str, Any]) -> None:
+def test_the_executors_template_travels_with_the_pod(application: dict[str, Any]) -> None:
     """The driver makes the executors from it; it is the one that an operator would get."""
-    objects = made(application)
-    assert list(objects) == ["ConfigMap", "Pod", "Service"]
-    driver = objects["Pod"]["spec"]
-    file = configuration(objects["Pod"])["spark.kubernetes.executor.podTemplateFile"]
-    folder, _, key = file.rpartition("/")
-    [mount] = [item for item in driver["containers"][0]["volumeMounts"] if item["mountPath"] == folder]
-    [volume] = [item for item in driver["volumes"] if item["name"] == mount["name"]]
-    assert volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
-    template = yaml.safe_load(objects["ConfigMap"]["data"][key])
+    pod = driver(application)
+    file = configuration(pod)["spark.kubernetes.executor.podTemplateFile"]
+    folder, _, name = file.rpartition("/")
+    [mount] = [item for item in pod["spec"]["containers"][0]["volumeMounts"] if item["mountPath"] == folder]
+    [volume] = [item for item in pod["spec"]["volumes"] if item["name"] == mount["name"]]
+    [annotation] = [key for key, value in pod["metadata"]["annotations"].items() if value.startswith("{")]
+    field = {"path": name, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+    assert volume["downwardAPI"] == {"items": [field]}
+    template = json.loads(pod["metadata"]["annotations"][annotation])
     spec = prepare(application, sales_group()).application["spec"]
     wanted = spec["executor"]["template"] if "executor" in spec else spec["executorSpec"]["podTemplateSpec"]
     assert (template["kind"], template["spec"]) == ("Pod", wanted["spec"])
@@ -52,28 +56,62 @@ def test_the_executors_template_travels_in_a_config_map(application: dict[str, A
 
 @BOTH
 def test_the_driver_gets_token_and_authority(application: dict[str, Any]) -> None:
-    """spark-on-k8s has no pod template for drivers: the pod is completed with it."""
-    driver = made(application)["Pod"]["spec"]
-    [mount] = [item for item in driver["containers"][0]["volumeMounts"] if item["name"] == "colocation-access"]
+    """As an operator's driver does, from its pod template."""
+    spec = driver(application)["spec"]
+    [mount] = [item for item in spec["containers"][0]["volumeMounts"] if item["name"] == "colocation-access"]
     assert mount["mountPath"] == "/var/run/secrets/colocation.dev"
-    [volume] = [item for item in driver["volumes"] if item["name"] == "colocation-access"]
+    [volume] = [item for item in spec["volumes"] if item["name"] == "colocation-access"]
     assert volume["projected"]["sources"][0]["serviceAccountToken"]["audience"] == "colocation.dev"
 
 
 @BOTH
-def test_the_objects_go_with_the_driver(application: dict[str, Any]) -> None:
-    """Names are the application's; the Service is the driver's own."""
-    objects = made(application)
-    assert objects["Pod"]["metadata"]["name"] == "report-driver"
-    assert objects["Pod"]["metadata"]["labels"]["colocation.dev/group"] == "sales"
-    assert objects["Service"]["metadata"]["name"] == "report"
-    assert objects["Service"]["metadata"]["ownerReferences"][0]["name"] == "report-driver"
-    assert {item["metadata"]["namespace"] for item in objects.values()} == {"shop"}
+def test_a_job_runs_once_and_goes_by_itself(application: dict[str, Any]) -> None:
+    """Nobody starts a second driver; an hour after its end the Job goes, with its pod and its log."""
+    made = job(application)
+    assert (made["apiVersion"], made["kind"], made["metadata"]["name"]) == ("batch/v1", "Job", "report")
+    assert made["metadata"]["namespace"] == "shop"
+    spec = made["spec"]
+    assert (spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (0, 3600)
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+@BOTH
+def test_driver_and_executors_are_found_by_label(application: dict[str, Any]) -> None:
+    """Spark labels its executors with the application's id, which is its name here; spark-on-k8s' commands find it."""
+    made = job(application)
+    labels = {"colocation.dev/group": "sales", "spark-app-selector": "report"}
+    assert made["metadata"]["labels"] == labels
+    assert made["metadata"]["annotations"]["colocation.dev/decision"] == "colocate: true"
+    pod = made["spec"]["template"]
+    found_by_spark_on_k8s = {"spark-role": "driver", "spark-app-id": "report", "spark-app-name": "report"}
+    assert pod["metadata"]["labels"] == {**labels, **found_by_spark_on_k8s}
+    assert configuration(pod)["spark.app.id"] == "report"
+
+
+@BOTH
+def test_executors_reach_the_driver_and_are_owned_by_it(application: dict[str, Any]) -> None:
+    """Its address and its name are known when it runs; Kubernetes fills them in."""
+    pod = driver(application)
+    sources = {item["name"]: item["valueFrom"]["fieldRef"]["fieldPath"]
+               for item in pod["spec"]["containers"][0]["env"]}  # fmt: skip
+    assert sources == {"SPARK_DRIVER_BIND_ADDRESS": "status.podIP", "SPARK_DRIVER_POD_NAME": "metadata.name"}
+    conf = configuration(pod)
+    assert conf["spark.driver.host"] == "$(SPARK_DRIVER_BIND_ADDRESS)"
+    assert conf["spark.kubernetes.driver.pod.name"] == "$(SPARK_DRIVER_POD_NAME)"
+    assert pod["spec"]["serviceAccountName"] == "spark"
+
+
+def test_words_of_the_user_are_not_filled_in() -> None:
+    """Kubernetes would replace $(NAME) by a variable, and $$ by $."""
+    text = "SELECT regexp_replace(a, '$(TZ)$$', '')"
+    pod = driver(spark_application(arguments=[text], sparkConf={"spark.x": "$(TZ)"}))
+    assert pod["spec"]["containers"][0]["args"][-1] == text.replace("$", "$$")
+    assert configuration(pod)["spark.x"] == "$$(TZ)"
 
 
 def test_kubeflows_fields_become_configuration() -> None:
     """As Kubeflow's operator would pass them to spark-submit; a field overrules sparkConf."""
-    pod = made(spark_application(
+    pod = driver(spark_application(
         sparkConf={"spark.executor.memory": "9g", "spark.x": "y"},
         hadoopConf={"fs.s3a.endpoint": "http://s3"},
         arguments=["1", 2],
@@ -82,7 +120,7 @@ def test_kubeflows_fields_become_configuration() -> None:
         deps={"jars": ["a.jar", "b.jar"], "pyFiles": ["c.py"]},
         executor={"instances": 3, "cores": 2, "memory": "512m", "coreRequest": "200m", "labels": {"team": "d"},
                   "envVars": {"A": "b"}, "javaOptions": "-Xss4m"},
-    ))["Pod"]  # fmt: skip
+    ))  # fmt: skip
     wanted = {
         "spark.x": "y", "spark.hadoop.fs.s3a.endpoint": "http://s3", "spark.executor.memory": "512m",
         "spark.executor.cores": "2", "spark.executor.instances": "3", "spark.kubernetes.executor.request.cores": "200m",
@@ -97,16 +135,16 @@ def test_kubeflows_fields_become_configuration() -> None:
 
 
 def test_the_drivers_pod_is_what_the_manifest_says() -> None:
-    """Environment, sizes, labels, sidecars, security: none of it is lost for want of a parameter of the client's."""
+    """Environment, sizes, labels, sidecars, security: none of it is lost."""
     application = spark_application(driver={
         "serviceAccount": "etl", "memory": "1g", "coreRequest": "200m", "coreLimit": "2", "labels": {"team": "d"},
         "annotations": {"note": "x"}, "env": [{"name": "TZ", "value": "UTC"}], "envVars": {"A": "b"},
         "envSecretKeyRefs": {"KEY": {"name": "s3", "key": "secret"}}, "sidecars": [{"name": "proxy", "image": "p"}],
         "podSecurityContext": {"runAsUser": 185}, "tolerations": [{"operator": "Exists"}],
     }, imagePullSecrets=["registry"])  # fmt: skip
-    pod = made(application)["Pod"]
+    pod = driver(application)
     spec, container = pod["spec"], pod["spec"]["containers"][0]
-    assert [item["name"] for item in spec["containers"]] == ["driver", "proxy"]
+    assert [item["name"] for item in spec["containers"]] == ["spark-kubernetes-driver", "proxy"]
     assert {item["name"] for item in container["env"]} >= {"SPARK_DRIVER_BIND_ADDRESS", "TZ", "A", "KEY"}
     assert container["resources"] == {
         "requests": {"cpu": "200m", "memory": "1434Mi"}, "limits": {"cpu": "2", "memory": "1434Mi"},
@@ -125,7 +163,7 @@ def test_the_drivers_pod_is_what_the_manifest_says() -> None:
 )
 def test_dynamic_allocation_begins_with_the_instances(spec: dict[str, Any], instances: str) -> None:
     """And keeps executors that hold shuffle files."""
-    conf = configuration(made(spark_application(**spec))["Pod"])
+    conf = configuration(driver(spark_application(**spec)))
     assert conf["spark.dynamicAllocation.enabled"] == "true"
     assert conf["spark.dynamicAllocation.shuffleTracking.enabled"] == "true"
     assert conf["spark.executor.instances"] == instances
@@ -135,8 +173,8 @@ def test_dynamic_allocation_begins_with_the_instances(spec: dict[str, Any], inst
     ("main_file", "overhead"), [("local:///app/report.py", "410m"), ("local:///app/report.jar", "384m")]
 )
 def test_python_gets_memory_beside_the_jvm(main_file: str, overhead: str) -> None:
-    """Spark's own factors and minimum, not the client's fixed 512 MiB."""
-    conf = configuration(made(spark_application(mainApplicationFile=main_file))["Pod"])
+    """Spark's own factors and minimum, as in its own submission."""
+    conf = configuration(driver(spark_application(mainApplicationFile=main_file)))
     assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == ("1g", overhead)
 
 
@@ -152,7 +190,7 @@ def test_python_gets_memory_beside_the_jvm(main_file: str, overhead: str) -> Non
         pytest.param(spark_application(driver={"memory": "much"}), "report", "a memory size is 'much'", id="memory"),
         pytest.param(schedule(), "report", "--direct runs an application once", id="schedule"),
         pytest.param(spark_application(), "r" * 48, "at most 47", id="long name"),
-        pytest.param(spark_application(), "a.b", "metadata.name is 'a.b'", id="name of no Service"),
+        pytest.param(spark_application(), "a.b", "metadata.name is 'a.b'", id="name of no pod"),
     ],
 )  # fmt: skip
 def test_what_needs_an_operator_is_refused(application: dict[str, Any], name: str, message: str) -> None:

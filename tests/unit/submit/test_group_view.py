@@ -55,7 +55,29 @@ def test_a_verdict_of_a_silent_operator_is_no_stable_one(stable: bool | None) ->
     prepared = prepare(spark_application(), view)
     reason = "group is not stable: OperatorSilent: no sign of life since noon"
     assert str(prepared.decision) == f"colocate: false, reason: {reason}"
-    assert prepared.application["spec"]["sparkConf"]["spark.colocation.degradeReason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("agents", "verdict"),
+    [
+        pytest.param('{"node-1": "https://192.0.2.1:8440"}', True, id="each bucket has a live replica"),
+        pytest.param('{"node-2": "https://192.0.2.2:8440"}', False, id="bucket 1 has none"),
+        pytest.param("{}", False, id="no agent is ready"),
+        pytest.param("[", False, id="nobody can read it"),
+        pytest.param("3", False, id="no object"),
+    ],
+)
+def test_live_replicas_are_those_on_nodes_whose_agents_the_config_map_names(agents: str, verdict: bool) -> None:
+    """And of which the status does not say that they are not complete."""
+    rows = [["node-1", "node-2"], ["node-1"]]
+    told = {**config_map()["data"], "agents.json": agents}
+    group = group_object(stable=False, reason="NodeNotReady", backendsPerBucketSeq=rows)
+    view = GroupView.from_objects(group, {"data": told})
+    assert view.liveness.is_whole == verdict
+    assert prepare(spark_application(), view.model_copy(update={"spark_image": "x"})).decision.colocated == verdict
+    corrupt = [{"bucket": 1, "reason": "ReplicaCorrupt", "replicas": {"node-1": "corrupt"}}]
+    group["status"]["unstableBuckets"] = corrupt
+    assert not GroupView.from_objects(group, {"data": told}).liveness.is_whole
 
 
 def test_properties_survive_the_round_trip() -> None:

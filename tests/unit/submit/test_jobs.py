@@ -5,20 +5,26 @@ from typing import Any
 import pytest
 
 from colocation.submit import ManifestError, prepare
+from colocation.submit.direct_fields import configuration
 from colocation.submit.jobs import (
     CompactRequest,
     DropPartitionsRequest,
     LoadRequest,
     SqlRequest,
     TableRequest,
+    empty_base,
+    set_pods,
     split_expressions,
     sql_application,
     table_application,
 )
+from colocation.submit.kinds import APACHE, ApplicationKind
 
 from .applications_under_test import sales_group
 
 ORDERS = LoadRequest(table="orders", path="s3a://lake/orders", select="*, year(day) as y", mode="overwrite")
+READER = "0" * 64
+APACHE_FIELDS = {"pyFiles", "driverArgs", "runtimeVersions", "sparkConf"}
 
 
 def base(**spec: Any) -> dict[str, Any]:
@@ -55,8 +61,10 @@ def test_each_request_has_its_program(
 
 def test_a_statement_is_never_taken_for_an_option() -> None:
     """A statement may begin with a comment."""
-    application = sql_application(SqlRequest(statement="-- all\nselect 1", explain=True), sales_group())
-    assert application["spec"]["arguments"] == ["--namespace", "shop", "--explain", "--", "-- all\nselect 1"]
+    application = sql_application(SqlRequest(statement="-- all\nselect 1", explain=True, reader=READER), sales_group())
+    assert application["spec"]["arguments"] == [
+        "--namespace", "shop", "--reader", READER, "--explain", "--", "-- all\nselect 1",
+    ]  # fmt: skip
 
 
 def test_a_job_can_be_submitted_as_it_is() -> None:
@@ -87,9 +95,63 @@ def test_the_base_application_decides_all_but_the_program() -> None:
 
 def test_settings_of_the_statement_win_over_the_base() -> None:
     """--set is said last."""
-    request = SqlRequest(statement="select 1", conf={"spark.sql.ansi.enabled": "false"})
+    request = SqlRequest(statement="select 1", reader=READER, conf={"spark.sql.ansi.enabled": "false"})
     application = sql_application(request, sales_group(), base(sparkConf={"spark.sql.ansi.enabled": "true", "a": "b"}))
     assert application["spec"]["sparkConf"] == {"spark.sql.ansi.enabled": "false", "a": "b"}
+
+
+def apache_base(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "spark.apache.org/v1beta1", "kind": "SparkApplication", "spec": spec}
+
+
+@pytest.mark.parametrize("kind", APACHE, ids=lambda kind: str(kind.version))
+def test_jobs_of_apaches_operator(kind: ApplicationKind) -> None:
+    """The same programs with the same arguments, in fields that its CRD has; prepare takes them."""
+    request = SqlRequest(statement="select 1", reader=READER, conf={"spark.sql.ansi.enabled": "false"})
+    for made, kubeflow in (
+        (table_application(ORDERS, sales_group(), empty_base(kind)), table_application(ORDERS, sales_group())),
+        (sql_application(request, sales_group(), empty_base(kind)), sql_application(request, sales_group())),
+    ):
+        spec, other = made["spec"], kubeflow["spec"]
+        assert (made["apiVersion"], spec.keys()) == (kind.api_version, APACHE_FIELDS)
+        assert (spec["pyFiles"], spec["driverArgs"]) == (other["mainApplicationFile"], other["arguments"])
+        assert spec["runtimeVersions"] == {"sparkVersion": other["sparkVersion"]}
+        assert made["metadata"] == kubeflow["metadata"]
+        conf = prepare(made, sales_group()).application["spec"]["sparkConf"]
+        assert conf["spark.executor.instances"] == "3"
+        assert conf["spark.kubernetes.authenticate.driver.serviceAccountName"] == "spark"
+        assert conf["spark.kubernetes.authenticate.executor.serviceAccountName"] == "spark"
+        assert conf["spark.kubernetes.container.image"] == "spark:installed"
+        assert conf.get("spark.sql.ansi.enabled") == (other.get("sparkConf") or {}).get("spark.sql.ansi.enabled")
+
+
+def test_apaches_base_application_decides_all_but_the_program() -> None:
+    """Version, templates and configuration stay; partitions are dropped by the driver alone."""
+    conf = {"spark.executor.instances": "7", "spark.kubernetes.authenticate.driver.serviceAccountName": "etl"}
+    theirs = apache_base(sparkConf=conf, runtimeVersions={"sparkVersion": "4.3.0"}, driverSpec={"podTemplateSpec": {}})
+    spec = table_application(ORDERS, sales_group(), theirs)["spec"]
+    assert (spec["sparkConf"], spec["runtimeVersions"]) == (conf, {"sparkVersion": "4.3.0"})
+    assert spec["driverSpec"] == {"podTemplateSpec": {}}
+    dropped = table_application(DropPartitionsRequest(table="orders"), sales_group(), theirs)["spec"]
+    assert dropped["sparkConf"]["spark.executor.instances"] == "1"
+
+
+def test_dynamic_allocation_of_apaches_base_stays() -> None:
+    """No number of executors is put beside it."""
+    theirs = apache_base(sparkConf={"spark.dynamicAllocation.enabled": "true"})
+    conf = table_application(ORDERS, sales_group(), theirs)["spec"]["sparkConf"]
+    assert "spark.executor.instances" not in conf
+
+
+@pytest.mark.parametrize("made", [base(), apache_base()], ids=["Kubeflow", "Apache"])
+def test_image_and_account_are_overruled(made: dict[str, Any]) -> None:
+    """--image and --service-account, for either operator: both pods run under the account."""
+    set_pods(made, "mine", "etl")
+    spec = prepare(table_application(ORDERS, sales_group(), made), sales_group()).application["spec"]
+    conf = configuration(spec) if "driver" in spec else spec["sparkConf"]
+    assert conf["spark.kubernetes.container.image"] == "mine"
+    for role in ("driver", "executor"):
+        assert conf[f"spark.kubernetes.authenticate.{role}.serviceAccountName"] == "etl"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +159,7 @@ def test_settings_of_the_statement_win_over_the_base() -> None:
     [
         pytest.param({"kind": "Pod", "apiVersion": "v1"}, "kind 'Pod'", id="another kind"),
         pytest.param(base(mainApplicationFile="local:///mine.py"), "local:///mine.py", id="a program of its own"),
+        pytest.param(apache_base(jars="mine.jar"), "spec.jars of the base application is", id="Apache's program"),
         pytest.param(base(driver=[]), r"spec.driver is \[\]", id="driver is a list"),
     ],
 )

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from colocation.model.names import node_label
 from colocation.submit import ManifestError, prepare
-from colocation.submit.decision import DEGRADE_REASON
+from colocation.submit.spark_conf import RETIRED_DEGRADE_REASON
 
 from .applications_under_test import apache_application, sales_group, schedule, spark_application
 
@@ -24,10 +25,40 @@ def zone(name: str) -> dict[str, Any]:
 
 
 @ALL_KINDS
-def test_a_group_that_moved_is_followed(make: Make) -> None:
-    """What an earlier preparation added for other nodes is taken out again; nothing of the author's is."""
+@pytest.mark.parametrize("affinity", ["Required", "Preferred"])
+def test_a_group_that_moved_is_followed(make: Make, affinity: str) -> None:
+    """By the label alone; what an earlier preparation added is taken out again, of either kind."""
     before, after = sales_group(nodes=("node-1", "node-2")), sales_group(nodes=("node-2", "node-3"))
-    assert prepare(prepare(make(), before).application, after) == prepare(make(), after)
+    assert prepare(make(), before).application == prepare(make(), after).application
+    once = prepare(make(), before.model_copy(update={"executor_affinity": affinity})).application
+    assert prepare(once, after) == prepare(make(), after)
+
+
+def executor_templates(application: dict[str, Any]) -> list[dict[str, Any]]:
+    """The executors' pod template, wherever the kind holds it."""
+    spec = application["spec"].get("template", application["spec"])
+    return [spec["executor"]["template"] if "executor" in spec else spec["executorSpec"]["podTemplateSpec"]]
+
+
+def executor_affinities(application: dict[str, Any]) -> list[dict[str, Any]]:
+    return [template["spec"]["affinity"] for template in executor_templates(application)]
+
+
+def test_names_of_nodes_that_an_earlier_release_put_in_go() -> None:
+    """Only the author's own terms, each with the group's label, are left."""
+    names = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in ("a", "b")]
+    paired = [{**zone("z"), **name} for name in names]
+    template = {
+        "metadata": {"annotations": {"colocation.dev/nodes": "a,b"}},
+        "spec": {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": paired}}}},
+    }
+    again = prepare(spark_application(executor={"template": template}), sales_group()).application
+    [affinity] = executor_affinities(again)
+    [term] = affinity["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    label = {"key": node_label("shop", "sales"), "operator": "In", "values": ["true"]}
+    assert term == {"matchExpressions": [*zone("z")["matchExpressions"], label]}
+    [placed] = executor_templates(again)
+    assert placed["metadata"]["annotations"] == {"colocation.dev/node-label": label["key"]}
 
 
 def test_their_own_affinity_survives_a_move() -> None:
@@ -64,7 +95,7 @@ def test_the_decision_stands_on_the_object(make: Make) -> None:
 def test_a_schedule_freezes_no_decision() -> None:
     """Its runs start at other times: the group as it is then decides, in Spark's session."""
     prepared = prepare(schedule(), sales_group(stable=False, reason="NodeGone"))
-    assert DEGRADE_REASON not in prepared.application["spec"]["template"]["sparkConf"]
+    assert RETIRED_DEGRADE_REASON not in prepared.application["spec"]["template"]["sparkConf"]
     assert prepared.decision.colocated is False
 
 

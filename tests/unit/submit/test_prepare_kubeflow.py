@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from colocation.model.names import node_label
 from colocation.submit import ManifestError, prepare
 from colocation.submit.kubeflow import NETWORK_POLICY_STEP
 
 from .applications_under_test import container, pod_spec, sales_group, spark_application
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+ON_GROUP = {"key": node_label("shop", "sales"), "operator": "In", "values": ["true"]}
 
 
 def terms(application: dict[str, Any]) -> list[dict[str, Any]]:
@@ -29,17 +32,28 @@ def executor_with(**template_spec: Any) -> dict[str, Any]:
 
 
 def test_executors_run_on_the_groups_nodes_only() -> None:
-    """Required affinity holds one term per node, by the node's name."""
+    """By the label that the operator keeps on them: executors that start later follow the group to other nodes."""
     prepared = prepare(spark_application(), sales_group()).application
-    assert [term["matchFields"] for term in terms(prepared)] == [
-        [on_node("node-1")], [on_node("node-2")], [on_node("node-3")],
-    ]
+    assert terms(prepared) == [{"matchExpressions": [ON_GROUP]}]
+    assert prepare(spark_application(), sales_group(nodes=("node-9",))).application == prepared
+
+
+def test_executors_may_start_elsewhere_where_the_group_says_so() -> None:
+    """A preference, beside those of the manifest; nodes that the manifest names are its author's business."""
+    theirs = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}}
+    named = {"nodeSelectorTerms": [{"matchFields": [on_node("node-9")]}]}
+    affinity = {"nodeAffinity": {PREFERRED: [theirs], REQUIRED: named}}
+    application = spark_application(executor=executor_with(affinity=affinity))
+    prepared = prepare(application, sales_group(executor_affinity="Preferred")).application
+    ours = {"weight": 100, "preference": {"matchExpressions": [ON_GROUP]}}
+    assert pod_spec(prepared, "executor")["affinity"]["nodeAffinity"] == {PREFERRED: [theirs, ours], REQUIRED: named}
 
 
 def test_a_group_without_a_map_binds_no_executor() -> None:
-    """Before the first map there is nothing to be near to."""
+    """Before the first map there is nothing to be near to; executors that start later prefer the nodes of the map."""
     prepared = prepare(spark_application(), sales_group(nodes=(), stable=False)).application
-    assert "affinity" not in pod_spec(prepared, "executor")
+    preference = {"weight": 100, "preference": {"matchExpressions": [ON_GROUP]}}
+    assert pod_spec(prepared, "executor")["affinity"] == {"nodeAffinity": {PREFERRED: [preference]}}
 
 
 def test_executors_spread_over_nodes_per_application() -> None:
@@ -204,16 +218,16 @@ def test_their_node_affinity_holds_too() -> None:
               "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
     application = spark_application(executor=executor_with(affinity=theirs))
     prepared = prepare(application, sales_group(nodes=("node-1",))).application
-    assert terms(prepared) == [{"matchExpressions": [zone], "matchFields": [on_node("node-1")]}]
+    assert terms(prepared) == [{"matchExpressions": [zone, ON_GROUP]}]
     assert "podAffinity" in pod_spec(prepared, "executor")["affinity"]
 
 
 def test_nodes_that_they_name_are_narrowed_to_the_groups() -> None:
-    """Of the nodes that the manifest names, those of the group remain."""
+    """Of the nodes that the manifest names, those with the group's label remain."""
     hostname = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-2", "node-9"]}
     theirs = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [hostname]}]}}}
     prepared = prepare(spark_application(executor=executor_with(affinity=theirs)), sales_group()).application
-    assert [term["matchFields"] for term in terms(prepared)] == [[on_node("node-2")]]
+    assert terms(prepared) == [{"matchExpressions": [hostname, ON_GROUP]}]
 
 
 CONFLICTS = [

@@ -1,5 +1,6 @@
 """Pods that we make or place fit into namespaces that enforce Pod Security *restricted*."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +10,9 @@ import yaml
 from colocation.manifests.config_map import SparkConfigMap, spark_config_map_data
 from colocation.manifests.spark_pods import SparkPlacement
 from colocation.submit import prepare
-from colocation.submit.direct import direct_submission
-from colocation.submit.direct_client import render
-from colocation.submit.jobs import LoadRequest, SqlRequest, sql_application, table_application
+from colocation.submit.direct import TEMPLATE_ANNOTATION, direct_submission, driver_job
+from colocation.submit.jobs import LoadRequest, SqlRequest, empty_base, sql_application, table_application
+from colocation.submit.kinds import APACHE
 
 from .applications_under_test import apache_application, container, pod_spec, sales_group, schedule, spark_application
 
@@ -57,7 +58,9 @@ APPLICATIONS = [
     pytest.param(schedule(), id="Kubeflow, scheduled"),
     pytest.param(apache_application(), id="Apache"),
     pytest.param(table_application(LoadRequest(table="orders", path="s3a://x"), sales_group()), id="colocation load"),
-    pytest.param(sql_application(SqlRequest(statement="SELECT 1"), sales_group()), id="colocation sql"),
+    pytest.param(table_application(LoadRequest(table="orders", path="s3a://x"), sales_group(), empty_base(APACHE[0])),
+                 id="colocation load, Apache"),
+    pytest.param(sql_application(SqlRequest(statement="SELECT 1", reader=""), sales_group()), id="colocation sql"),
 ]
 
 
@@ -73,16 +76,15 @@ def test_placed_applications_are_restricted(application: JsonObject) -> None:
 @pytest.mark.parametrize("application", [APPLICATIONS[0], APPLICATIONS[2]])
 def test_applications_without_an_operator_are_restricted(application: JsonObject) -> None:
     """The driver's pod that is made, and the template of its executors."""
-    made = {one["kind"]: one for one in render(direct_submission(prepare(application, sales_group()), "report"))}
-    [template] = made["ConfigMap"]["data"].values()
-    assert list(objections(made["Pod"]["spec"])) == []
-    assert list(objections(yaml.safe_load(template)["spec"])) == []
+    pod = driver_job(direct_submission(prepare(application, sales_group()), "report"))["spec"]["template"]
+    assert list(objections(pod["spec"])) == []
+    assert list(objections(json.loads(pod["metadata"]["annotations"][TEMPLATE_ANNOTATION])["spec"])) == []
 
 
 @pytest.mark.parametrize("group_namespace", [None, "lake"])
 def test_templates_for_plain_spark_submit_are_restricted(group_namespace: str | None) -> None:
     """Those of the ConfigMap, also where the group is in another namespace."""
-    placement = SparkPlacement(namespace="shop", group="sales", group_namespace=group_namespace, nodes=("node-1",))
+    placement = SparkPlacement(namespace="shop", group="sales", group_namespace=group_namespace, has_map=True)
     content = SparkConfigMap(placement=placement, agent_urls={}, ca_certificate="PEM")
     data = spark_config_map_data(content)
     for role in ("driver", "executor"):

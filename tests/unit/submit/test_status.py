@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from colocation.submit.status import apache_status, driver_pod_status, kubeflow_status, schedule_status
+from colocation.submit.status import apache_status, job_status, kubeflow_status, schedule_status
 
 from .applications_under_test import apache_application, schedule, spark_application
 
@@ -81,23 +81,44 @@ def test_a_schedule_may_be_replaced_at_any_time() -> None:
     assert schedule_status({**schedule(), "status": {"scheduleState": "Scheduled"}}).ended
 
 
+ENDED_BADLY = [{"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}]
+KILLED = [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]
+
+
 @pytest.mark.parametrize(
-    ("status", "phase", "state", "error"),
+    ("conditions", "driver", "phase", "state", "error"),
     [
-        pytest.param({"phase": "Pending"}, "running", "Pending", "", id="pending"),
-        pytest.param({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull"}}}]},
-                     "running", "Pending (ErrImagePull)", "", id="why it does not start"),
-        pytest.param({"phase": "Pending", "containerStatuses": [
+        pytest.param([], None, "running", "", "", id="no pod yet"),
+        pytest.param([], {"phase": "Pending"}, "running", "Pending", "", id="pending"),
+        pytest.param([], {"phase": "Pending", "containerStatuses": [
+            {"state": {"waiting": {"reason": "ErrImagePull"}}}]}, "running", "Pending (ErrImagePull)", "",
+                     id="why it does not start"),
+        pytest.param([], {"phase": "Pending", "containerStatuses": [
             {"state": {"waiting": {"reason": "ContainerCreating"}}}]}, "running", "Pending", "", id="starting"),
-        pytest.param({"phase": "Succeeded"}, "succeeded", "Succeeded", "", id="succeeded"),
-        pytest.param({"phase": "Failed", "containerStatuses": [
-            {"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}, "failed", "Failed",
-            "the driver ended with exit code 137 (OOMKilled)", id="killed"),
-        pytest.param({"phase": "Failed", "reason": "Evicted", "message": "no memory"}, "failed", "Failed", "no memory",
-                     id="evicted"),
+        pytest.param([{"type": "Failed", "status": "False"}], {"phase": "Running"}, "running", "Running", "",
+                     id="running"),
+        pytest.param([{"type": "Complete", "status": "True"}], {"phase": "Succeeded"}, "succeeded", "Succeeded", "",
+                     id="succeeded"),
+        pytest.param(ENDED_BADLY, {"phase": "Failed", "containerStatuses": KILLED}, "failed", "Failed",
+                     "the driver ended with exit code 137 (OOMKilled)", id="killed"),
+        pytest.param(ENDED_BADLY, {"phase": "Failed", "reason": "Evicted", "message": "no memory"}, "failed", "Failed",
+                     "no memory", id="evicted"),
+        pytest.param(ENDED_BADLY, None, "failed", "Failed", "Job has reached the specified backoff limit",
+                     id="its pod is gone"),
     ],
 )  # fmt: skip
-def test_a_drivers_pod_tells_how_it_goes(status: dict[str, Any], phase: str, state: str, error: str) -> None:
-    """Where no operator watches, the pod's own status is all there is."""
-    found = driver_pod_status(pod("report-driver", "driver", **status), [], wanted=2)
-    assert (found.phase, found.state, found.error, found.driver_pod) == (phase, state, error, "report-driver")
+def test_a_job_tells_how_it_goes(
+    conditions: list[dict[str, Any]], driver: dict[str, Any] | None, phase: str, state: str, error: str
+) -> None:
+    """The Job says whether it ended, its pod how."""
+    pods = [pod("report-x7k2p", "driver", **driver)] if driver else []
+    executors = [pod("report-exec-1", "executor", phase="Running")]
+    found = job_status({"status": {"conditions": conditions}}, [*pods, *executors], executors_wanted=2)
+    assert (found.phase, found.state, found.error) == (phase, state, error)
+    assert (found.driver_pod, found.executors_running) == ("report-x7k2p" if driver else None, 1)
+
+
+def test_a_job_without_a_pod_says_why() -> None:
+    """The Job controller tries again; what it was refused for is all that there is to see."""
+    found = job_status({}, [], executors_wanted=2, refusal="exceeded quota: pods")
+    assert (found.phase, found.state) == ("running", "without a pod (exceeded quota: pods)")

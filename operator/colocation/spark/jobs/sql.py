@@ -1,35 +1,53 @@
-"""``sql.py STATEMENT``: one SQL statement over a namespace's ColocatedTables, by name.
+"""``sql.py STATEMENT``: one SQL statement over a namespace's ColocatedTables, through the catalog.
 
-Tables of other namespaces are ``<namespace>.<table>``, where their rights allow it.
+``<table>`` is one of the namespace, ``<namespace>.<table>`` one of another, where their rights allow it.
 ``EXPLAIN SELECT …`` is answered without running the query: the plan, and the verdict on each join, group-by and window.
+
+The rows go to the one whose token's digest is given, see ``colocation.model.result_stream``; the last line of the log
+tells everything else.
 """
 
 import argparse
-import csv
-import json
 import re
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import SparkSession
 
-from colocation.spark import RegisteredTable, configure, explain, explain_json, read_metrics, register
+from colocation.model.result_stream import columns_line, packed, row_line, summary_line
+from colocation.spark import configure, explain, explain_json, read_metrics
 from colocation.spark.configuration import SessionSettings
-from colocation.spark.jobs.namespaces import with_named_namespaces
-from colocation.spark.jobs.result import print_result
-from colocation.spark.table_statement import SESSION_CATALOG, spark_name
+from colocation.spark.jobs.result import print_result, stop
+from colocation.spark.jobs.result_rows import pieces_of
+from colocation.spark.jobs.result_server import ResultServer
 
-OUTPUTS = ("table", "json", "csv")
+CATALOG = "colocation"
+"""Its class is part of every session's configuration, see ``manifests/spark_pods.py``."""
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
 """Spark's own modes of EXPLAIN stay Spark's."""
-WORD = re.compile(r"\w+")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class TableNotRegistered(Exception):
-    """A statement names a ColocatedTable that this session cannot read."""
+@dataclass(frozen=True)
+class StatementResult:
+    """``pieces``: the rows, as lines of the result stream; ``summary``: verdicts, seconds, bytes read."""
+
+    columns: Sequence[str]
+    pieces: Iterable[bytes]
+    summary: dict[str, Any]
+
+    def chunks(self) -> Iterator[bytes]:
+        """As its reader fetches it."""
+
+        def all_pieces() -> Iterator[bytes]:
+            yield columns_line(self.columns)
+            yield from self.pieces
+            yield summary_line(self.summary)
+
+        return packed(all_pieces())
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -39,99 +57,57 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--namespace", "-n", default=None, help="default: spark.colocation.namespace")
     parser.add_argument("--explain", action="store_true", help="add the plan that was run, and each join's verdict")
     parser.add_argument(
-        "--snapshot", dest="snapshots", type=_snapshot, action="append", default=[], metavar="TABLE=ID",
-        help="read an older snapshot of a table; repeatable",
+        "--reader", type=_digest, required=True, metavar="SHA256", help="of the token with which the rows are fetched"
     )
-    parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: %(default)s")
     return parser.parse_args(arguments)
 
 
-def _snapshot(word: str) -> tuple[str, int]:
-    table, sign, snapshot = word.rpartition("=")
-    if not table or not sign or not snapshot.isdecimal():
-        raise argparse.ArgumentTypeError(f"{word!r} is not TABLE=ID, for example orders=3")
-    return table, int(snapshot)
-
-
-def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str) -> None:
-    """The rows on standard output."""
-    if output == "json":
-        print(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
-    elif output == "csv":
-        writer = csv.writer(sys.stdout)
-        writer.writerow(columns)
-        writer.writerows(rows)
-    else:
-        print(_as_table(columns, rows))
-
-
-def _as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    cells = [list(columns), *(["NULL" if value is None else str(value) for value in row] for row in rows)]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-                     for line in cells)
+def _digest(word: str) -> str:
+    if not DIGEST.fullmatch(word):
+        raise argparse.ArgumentTypeError(f"{word!r} is no SHA-256: 64 hexadecimal digits")
+    return word
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the job."""
     options = parse(arguments)
-    spark = configure(SparkSession.builder).getOrCreate()
-    namespace = SessionSettings.of(spark).namespace_or(options.namespace)
-
-    def register_other(other: str) -> None:
-        refuse_unregistered(options.statement, register(spark, other))
-
-    refuse_unregistered(options.statement, register(spark, namespace, snapshots=dict(options.snapshots)))
-    spark.catalog.setCurrentCatalog(SESSION_CATALOG)
-    spark.catalog.setCurrentDatabase(spark_name(namespace))
-    result = with_named_namespaces(lambda: answer(spark, options), register_other)
-    print_rows(result["columns"], result["rows"], options.output)
-    if "explain" in result:
-        print(result["explain"])
-    print_result(result)
-    spark.stop()
+    with ResultServer(options.reader) as server:
+        spark = configure(SparkSession.builder).getOrCreate()
+        use_catalog(spark, SessionSettings.of(spark).namespace_or(options.namespace))
+        result = answer(spark, options.statement, with_plan=options.explain)
+        server.send(result.chunks())
+        print_result({key: value for key, value in result.summary.items() if key != "explain"})
+        stop(spark)
 
 
-def refuse_unregistered(statement: str, registered: Sequence[RegisteredTable]) -> None:
-    """Refuse a statement that names a table that could not be registered: Spark may know another one of that name.
-
-    Raises:
-        TableNotRegistered: naming it, and why.
-    """
-    words = {word.lower() for word in WORD.findall(statement)}
-    for table in registered:
-        if not table.registered and table.name.rpartition(".")[2].lower() in words:
-            raise TableNotRegistered(f"table {table.namespace}.{table.table} could not be registered: {table.reason}")
+def use_catalog(spark: SparkSession, namespace: str) -> None:
+    """Let tables be named as in the cluster; those of ``namespace`` need no more than their name."""
+    spark.conf.set(f"spark.sql.catalog.{CATALOG}.namespace", namespace)
+    spark.sql(f"USE {CATALOG}")
 
 
-def answer(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
+def answer(spark: SparkSession, statement: str, *, with_plan: bool) -> StatementResult:
     """The result of the statement, or of its explanation."""
-    explained = EXPLAIN.match(options.statement)
+    explained = EXPLAIN.match(statement)
     if explained:
-        return explain_statement(spark, options.statement[explained.end():])
-    return run_statement(spark, options.statement, with_plan=options.explain)
+        return explain_statement(spark, statement[explained.end():])
+    return run_statement(spark, statement, with_plan=with_plan)
 
 
-def explain_statement(spark: SparkSession, statement: str) -> dict[str, Any]:
+def explain_statement(spark: SparkSession, statement: str) -> StatementResult:
     """The result of ``EXPLAIN statement``; nothing is run."""
-    return {"columns": ["plan"], "rows": [[explain(statement, spark)]], **explain_json(statement, spark)}
+    return StatementResult(["plan"], [row_line([explain(statement, spark)])], explain_json(statement, spark))
 
 
-def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> dict[str, Any]:
+def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> StatementResult:
     """The result of a statement: rows, seconds, bytes read, verdicts of the plan that was executed."""
     mark = read_metrics(spark)
     started = time.monotonic()
-    df: DataFrame = spark.sql(statement)
-    rows: list[Row] = df.collect()
+    df = spark.sql(statement)
+    pieces = pieces_of(df)
     seconds = time.monotonic() - started
-    result = {
-        "columns": df.columns,
-        "rows": [list(row) for row in rows],
-        "seconds": round(seconds, 3),
-        **explain_json(df),
-        **asdict(read_metrics(spark, mark)),
-    }
-    return {**result, "explain": explain(df)} if with_plan else result
+    summary = {"seconds": round(seconds, 3), **explain_json(df), **asdict(read_metrics(spark, mark))}
+    return StatementResult(df.columns, pieces, {**summary, "explain": explain(df)} if with_plan else summary)
 
 
 if __name__ == "__main__":

@@ -208,14 +208,10 @@ public final class AgentClient {
     if (!url.startsWith("https://")) {
       throw AgentFailure.unusable("agent URL '" + url + "' is not allowed; it must be https://<node's or pod's IP>:<port>");
     }
-    Transfer transfer = new Transfer();
-    String address = url.replaceAll("/+$", "") + request.target();
-    BodyPublisher body = request.body().open(transfer);
-    HttpResponse<OutputStream> answer = http.exchange(
-        node, address, builder -> {
-          request.headers().forEach(builder::header);
-          builder.method(request.method(), body);
-        }, collecting(request, transfer), transfer, request.patience());
+    HttpResponse<OutputStream> answer;
+    try (Transfer transfer = new Transfer()) {
+      answer = exchange(request, url.replaceAll("/+$", "") + request.target(), transfer);
+    }
     if (!Set.of(OK, CREATED).contains(answer.statusCode())) {
       byte[] said = ((ByteArrayOutputStream) answer.body()).toByteArray();
       throw AgentFailure.refused(answer.statusCode(), said, retryAfter(answer));
@@ -223,10 +219,19 @@ public final class AgentClient {
     return answer;
   }
 
+  private HttpResponse<OutputStream> exchange(Request request, String address, Transfer transfer) throws IOException {
+    BodyPublisher body = request.body().open(transfer);
+    return http.exchange(
+        node, address, builder -> {
+          request.headers().forEach(builder::header);
+          builder.method(request.method(), body);
+        }, collecting(request, transfer), transfer, request.patience());
+  }
+
   private static BodyHandler<OutputStream> collecting(Request request, Transfer transfer) {
     return head -> {
       boolean isGood = Set.of(OK, CREATED).contains(head.statusCode());
-      OutputStream target = opened(isGood ? request.answer() : Small::new);
+      OutputStream target = transfer.own(opened(isGood ? request.answer() : Small::new));
       return BodySubscribers.mapping(
           BodySubscribers.ofByteArrayConsumer(piece -> take(piece.orElse(null), target, transfer)), nothing -> target);
     };

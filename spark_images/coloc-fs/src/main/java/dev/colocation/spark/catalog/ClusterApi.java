@@ -8,9 +8,8 @@ public interface ClusterApi {
   /**
    * One request, sent once: a repetition could do again what was done although its answer was lost.
    *
-   * @param what the object's name in messages
    * @param body JSON; null = none
    * @return of status {@link KubernetesApi#NO_ANSWER} when none came
    */
-  KubernetesApi.Answer sendOnce(String what, String method, String path, JsonNode body);
+  KubernetesApi.Answer sendOnce(String method, String path, JsonNode body);
 }

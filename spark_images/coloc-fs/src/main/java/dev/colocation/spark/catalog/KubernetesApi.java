@@ -151,7 +151,7 @@ public final class KubernetesApi implements ClusterApi {
   }
 
   @Override
-  public Answer sendOnce(String what, String method, String path, JsonNode body) {
+  public Answer sendOnce(String method, String path, JsonNode body) {
     try {
       return exchange(clientWithoutRetries, method, path, body, "application/json");
     } catch (InterruptedException error) {

@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
@@ -20,18 +21,16 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
 
   private static final int MAX_NAMED_BUCKETS = 3;
 
-  /** What the session and the submitter asked for. */
-  public record Switches(boolean joinDisabled, boolean colocateWhenUnstable, String degradeReason) {
+  /** What the session asked for. */
+  public record Switches(boolean joinDisabled, WhenUnstable whenUnstable) {
     private static final String DISABLED = "spark.colocation.disableColocateJoin";
     private static final String WHEN_UNSTABLE = "spark.colocation.whenUnstable";
-    private static final String DEGRADE_REASON = "spark.colocation.degradeReason";
 
     /** The session's, as they stand now. */
     static Switches of(SQLConf conf) {
       return new Switches(
           chosen(conf, DISABLED, List.of("false", "true")) == 1,
-          chosen(conf, WHEN_UNSTABLE, List.of("shuffle", "colocated")) == 1,
-          conf.getConfString(DEGRADE_REASON, ""));
+          WhenUnstable.values()[chosen(conf, WHEN_UNSTABLE, List.of("live", "shuffle", "colocated"))]);
     }
 
     /** Which of the allowed values is set; the first one when none is. */
@@ -45,6 +44,24 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     }
   }
 
+  /** How tables of a group that is not stable are read; the first one is the default. */
+  public enum WhenUnstable {
+    /** Bucket by bucket as long as every bucket has a live replica. */
+    LIVE,
+    /** In the ordinary way: the rule of Doris and StarRocks. */
+    SHUFFLE,
+    /** Bucket by bucket, whatever is known. */
+    COLOCATED
+  }
+
+  /** The same with one more note, where it reads buckets and there is something to remark. */
+  ReadDecision noting(String remark) {
+    if (!bucketed || remark.isEmpty()) {
+      return this;
+    }
+    return new ReadDecision(true, reason, note.isEmpty() ? remark : note + "; " + remark);
+  }
+
   /**
    * How to read a table.
    *
@@ -52,9 +69,11 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
    * @param refusal why the operator refuses the table; empty when it is accepted
    * @param inconsistency how the table's files differ from the group's schema; empty when they do not
    * @param silence why the operator's verdict on the group does not hold; empty when it does
+   * @param ready nodes whose agents are ready
    */
   static ReadDecision decide(
-      Switches switches, Optional<GroupObject> group, String refusal, String inconsistency, String silence) {
+      Switches switches, Optional<GroupObject> group, String refusal, String inconsistency, String silence,
+      Set<String> ready) {
     if (switches.joinDisabled()) {
       return ordinary(SESSION_DISABLED);
     }
@@ -67,15 +86,18 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     if (!inconsistency.isEmpty()) {
       return ordinary(INCONSISTENT + ": " + inconsistency);
     }
-    String unstable = !switches.degradeReason().isEmpty() ? switches.degradeReason()
-        : !silence.isEmpty() ? "OperatorSilent: " + silence : instability(group.get());
+    String unstable = !silence.isEmpty() ? "OperatorSilent: " + silence : instability(group.get());
     if (unstable.isEmpty()) {
       return new ReadDecision(true, "", "");
     }
-    String reason = unstable.startsWith(NOT_STABLE) ? unstable : NOT_STABLE + ": " + unstable;
-    return switches.colocateWhenUnstable()
-        ? new ReadDecision(true, "", reason + "; buckets are read from live replicas")
-        : ordinary(reason);
+    String reason = NOT_STABLE + ": " + unstable;
+    Liveness alive = switches.whenUnstable() == WhenUnstable.LIVE && silence.isEmpty()
+        ? Liveness.of(group.get(), ready)
+        : new Liveness(switches.whenUnstable() == WhenUnstable.COLOCATED, "");
+    if (alive.isWhole()) {
+      return new ReadDecision(true, "", reason + "; buckets are read from live replicas");
+    }
+    return ordinary(alive.message().isEmpty() ? reason : reason + "; " + alive.message());
   }
 
   private static ReadDecision ordinary(String reason) {

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -55,12 +56,19 @@ final class TableLoader {
         group.map(found -> refusal(object, found.object())).orElse(object.refusal()),
         group.map(found -> TableObject.inconsistency(shape.columns(), shape.bucketedBy(), shape.buckets(), found.object()))
             .orElse(""),
-        group.map(Moment.Group::silence).orElse(""));
+        group.map(Moment.Group::silence).orElse(""),
+        group.map(found -> found.agents().keySet()).orElse(Set.of()))
+        .noting(group.map(found -> fewBuckets(found.object(), shape, conf)).orElse(""));
     String name = catalog + "." + object.fullName();
     if (!decision.bucketed()) {
       LOG.warn("table {} is read without its buckets: {}", name, decision.reason());
     }
     return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem);
+  }
+
+  private static String fewBuckets(GroupObject group, LoadedTable.Shape shape, SQLConf conf) {
+    int cores = Parallelism.configuredCores(key -> conf.getConfString(key, ""));
+    return Parallelism.fewBuckets(group.key().toString(), shape.buckets(), cores);
   }
 
   private static String refusal(TableObject object, GroupObject group) {

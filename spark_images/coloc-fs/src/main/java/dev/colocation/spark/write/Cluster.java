@@ -83,7 +83,7 @@ final class Cluster {
     });
     String what = what("ColocatedTable", table.namespace(), table.name());
     String path = path(KubernetesApi.TABLES, table.namespace(), table.name()) + "/status";
-    KubernetesApi.Answer answer = api.sendOnce(what, "PATCH", path, body);
+    KubernetesApi.Answer answer = api.sendOnce("PATCH", path, body);
     if (answer.status() == HttpURLConnection.HTTP_CONFLICT) {
       throw new WriteConflict(what + " was changed by someone else");
     }
@@ -99,7 +99,7 @@ final class Cluster {
   }
 
   private JsonNode get(String what, String path) throws NoAnswer {
-    return checked(what, api.sendOnce(what, "GET", path, null));
+    return checked(what, api.sendOnce("GET", path, null));
   }
 
   private static JsonNode checked(String what, KubernetesApi.Answer answer) throws NoAnswer {

@@ -16,9 +16,9 @@ import org.slf4j.LoggerFactory;
  * <p>Invariant: a snapshot is published only after as many nodes as a majority of a bucket's replicas hold each new file and the
  * manifest. All that is done before is garbage if the compare-and-set does not happen.
  *
- * <p>An answer that is lost (a server error, a time-out, a cut connection) says neither that the compare-and-set happened nor that
- * it did not. The table is then read again: its status decides, never a guess. While it still holds the snapshot of before, the
- * same compare-and-set is sent again; of any number of them one at most can happen.
+ * <p>An answer that is lost (a server error, a time-out, a cut connection) says neither that the compare-and-set happened nor
+ * that it did not. The table is then read again: its status decides, never a guess. While it still holds the snapshot of
+ * before, the same compare-and-set is sent again; of any number of them one at most can happen.
  *
  * <p>With a {@link CommitKey} the same compare-and-set records the key, and a table that records it, or a later version of its
  * writer, takes nothing more by it: so a change is committed once, however often and by whomever it is repeated.

@@ -20,6 +20,7 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
   private static final Pattern TIME = Pattern.compile("[12][0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]"
       + "([.][0-9]{1,9})?(Z|[+-][01][0-9]:[0-5][0-9])");
+  private static final int MAX_SHOWN_CHARACTERS = 100;
   private static final List<String> COUNTS = List.of("partitions", "files", "rows", "bytes");
 
   /** What is wrong with an object; empty when it is a snapshot. */
@@ -66,8 +67,6 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
     String text = node.isMissingNode() ? "missing" : node.toString();
     return text.length() <= MAX_SHOWN_CHARACTERS ? text : text.substring(0, MAX_SHOWN_CHARACTERS) + "…";
   }
-
-  private static final int MAX_SHOWN_CHARACTERS = 100;
 
   private static Optional<Instant> time(JsonNode node) {
     if (!node.isTextual() || !TIME.matcher(node.asText()).matches()) {

@@ -51,8 +51,8 @@ public final class Transaction {
   }
 
   /**
-   * The same change, begun on the snapshot that a query has read of the table ({@code INSERT OVERWRITE t SELECT … FROM t}): what was
-   * committed since counts as committed meanwhile.
+   * The same change, begun on the snapshot that a query has read of the table ({@code INSERT OVERWRITE t SELECT … FROM t}):
+   * what was committed since counts as committed meanwhile.
    *
    * @param snapshotId 0 = before the first load
    * @throws WriteException.LoadConflict when the table keeps no such snapshot any more

@@ -12,7 +12,9 @@ import java.nio.file.Path;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
+import java.util.Set;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
@@ -37,15 +39,45 @@ final class ReaderRulesTest {
         JsonNode expected = rule.path("expected");
         ReadDecision decision = ReadDecision.decide(
             new ReadDecision.Switches(
-                switches.path("join_disabled").asBoolean(), switches.path("colocate_when_unstable").asBoolean(),
-                switches.path("degrade_reason").asText("")),
+                switches.path("join_disabled").asBoolean(),
+                ReadDecision.WhenUnstable.valueOf(
+                    switches.path("when_unstable").asText("live").toUpperCase(Locale.ROOT))),
             rule.path("group").isNull() ? Optional.empty() : Optional.of(group(rule.path("group"))),
-            rule.path("refusal").asText(""), rule.path("inconsistency").asText(""), rule.path("silence").asText(""));
+            rule.path("refusal").asText(""), rule.path("inconsistency").asText(""), rule.path("silence").asText(""),
+            Set.copyOf(GroupObject.texts(rule.path("ready"))));
         assertEquals(
             new ReadDecision(
                 expected.path("bucketed").asBoolean(), expected.path("reason").asText(""),
                 expected.path("note").asText("")),
             decision);
+      }));
+    }
+    return tests;
+  }
+
+  @TestFactory
+  List<DynamicTest> howManyCoresAnApplicationHas() throws IOException {
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode rule : rules().path("cores")) {
+      tests.add(dynamicTest(rule.path("id").asText(), () -> assertEquals(
+          rule.path("cores").asInt(),
+          Parallelism.configuredCores(key -> rule.path("conf").path(key).asText("")))));
+    }
+    return tests;
+  }
+
+  @TestFactory
+  List<DynamicTest> aGroupWithFewerBucketsThanCores() throws IOException {
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode rule : rules().path("fewBuckets")) {
+      tests.add(dynamicTest(rule.path("id").asText(), () -> {
+        String note = Parallelism.fewBuckets(
+            rule.path("group").asText(), rule.path("buckets").asInt(), rule.path("cores").asInt());
+        assertEquals(rule.path("note").asText(), note);
+        String both = note.isEmpty() ? "a" : "a; " + note;
+        assertEquals(new ReadDecision(true, "", both), new ReadDecision(true, "", "a").noting(note));
+        assertEquals(new ReadDecision(true, "", note), new ReadDecision(true, "", "").noting(note));
+        assertEquals(new ReadDecision(false, "b", ""), new ReadDecision(false, "b", "").noting(note));
       }));
     }
     return tests;

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -42,7 +43,7 @@ class ChangeTest {
         arguments("a named partition without rows", matching(day("b")), List.of(A, B, NULL)),
         arguments("the NULL partition", matching(day(null)), List.of(A, B, C)),
         arguments("no name is all partitions", matching(Map.of(), D), List.of()),
-        arguments("a column that files lack matches nothing", matching(java.util.Collections.singletonMap("x", null)), COMMITTED),
+        arguments("a column that files lack matches nothing", matching(Collections.singletonMap("x", null)), COMMITTED),
         arguments("rewrite replaces what it read", new Rewrite(Set.of(A.path(), B.path()), List.of(D), 2), List.of(C, NULL)),
         arguments("dropped partitions go, NULL too", new DropPartitions(List.of(day("b"), day(null))), List.of(A, B)),
         arguments("dropping what is not there", new DropPartitions(List.of(day("z"))), COMMITTED));
@@ -54,15 +55,20 @@ class ChangeTest {
     assertEquals(kept, change.kept(COMMITTED));
   }
 
+  /** All that was committed, and a file of a day more. */
+  private static List<DataFile> with(String day) {
+    return Stream.concat(COMMITTED.stream(), Stream.of(Files.file("f", day))).toList();
+  }
+
   static Stream<Arguments> overtaking() {
     return Stream.of(
         arguments("an append", load(Mode.APPEND, D), COMMITTED, ""),
-        arguments("files of another partition came", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, B, C, NULL, Files.file("f", "b")), ""),
+        arguments("files of another partition came", load(Mode.OVERWRITE_PARTITIONS, D), with("b"), ""),
         arguments("files of another partition went", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, B), ""),
         arguments("a file of the partition went", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, C, NULL), "day=a"),
-        arguments("a file of the partition came", load(Mode.OVERWRITE_PARTITIONS, D), List.of(A, B, C, NULL, Files.file("f", "a")), "day=a"),
-        arguments("a file of the named partition came", matching(day("b")), List.of(A, B, C, NULL, Files.file("f", "b")), "day=b"),
-        arguments("a file of another than the named partition came", matching(day("b")), List.of(A, B, C, NULL, Files.file("f", "a")), ""),
+        arguments("a file of the partition came", load(Mode.OVERWRITE_PARTITIONS, D), with("a"), "day=a"),
+        arguments("a file of the named partition came", matching(day("b")), with("b"), "day=b"),
+        arguments("a file of another than the named partition came", matching(day("b")), with("a"), ""),
         arguments("a dropped partition", new DropPartitions(List.of(day("a"))), List.of(A, C), ""));
   }
 

@@ -108,7 +108,7 @@ final class FakeCluster implements ClusterApi {
   }
 
   @Override
-  public synchronized Answer sendOnce(String what, String method, String path, JsonNode body) {
+  public synchronized Answer sendOnce(String method, String path, JsonNode body) {
     return method.equals("PATCH") ? write(path, body) : read(path);
   }
 

@@ -94,7 +94,7 @@ class InterleavingTest {
     List<Thread> writers = new ArrayList<>();
     for (String writer : List.of("one", "two")) {
       Random own = new Random(random.nextLong());
-      ClusterApi api = (what, method, path, body) -> heard(cluster, turns, writer, what, method, path, body);
+      ClusterApi api = (method, path, body) -> heard(cluster, turns, writer, method, path, body);
       Thread thread = new Thread(() -> {
         try {
           write(writer, new Cluster(api), shared, own, done);
@@ -115,9 +115,9 @@ class InterleavingTest {
   }
 
   private static Answer heard(
-      FakeCluster cluster, Turns turns, String writer, String what, String method, String path, JsonNode body) {
+      FakeCluster cluster, Turns turns, String writer, String method, String path, JsonNode body) {
     turns.await(writer);
-    return cluster.sendOnce(what, method, path, body);
+    return cluster.sendOnce(method, path, body);
   }
 
   private static Commit.Storage shared(ManifestMemory storage) {

@@ -18,8 +18,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * Manifests that Python and Java make are the same; {@code tests/unit/spark/test_java_manifests.py} looks at the same two files from
- * the other side.
+ * Manifests that Python and Java make are the same; {@code tests/unit/spark/test_java_manifests.py} looks at the same two files
+ * from the other side.
  */
 class ManifestExchangeTest {
   private static final DataFile ADDED = new DataFile("data/day=\u00e9\"\u20ac/part-1-1_00001.c000.zstd.parquet", 1,

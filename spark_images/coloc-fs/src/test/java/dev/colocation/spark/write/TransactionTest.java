@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import dev.colocation.spark.AgentClient;
 import dev.colocation.spark.TestTls;
 import java.io.ByteArrayInputStream;
@@ -195,13 +196,16 @@ class TransactionTest {
     assertEquals(0, append(begin(), send(begin(), "0000000b", 0)).replicasMissing());
   }
 
+  private void moveFirstBucket() {
+    ((ArrayNode) cluster.group().path("status").path("backendsPerBucketSeq").path(0)).removeAll().add("node-2").add("node-3");
+  }
+
   @Test
   void newFilesFollowABucketThatMoved() throws IOException {
     Transaction transaction = begin();
     SentFile moved = send(transaction, "0000000a", 0);
     SentFile stays = send(transaction, "0000000b", 1);
-    ((com.fasterxml.jackson.databind.node.ArrayNode) cluster.group().path("status").path("backendsPerBucketSeq").path(0))
-        .removeAll().add("node-2").add("node-3");
+    moveFirstBucket();
     assertEquals(0, append(transaction, moved, stays).replicasMissing());
     assertTrue(agents.get("node-3").holds(moved.file()));
     assertFalse(agents.get("node-1").holds(stays.file()));
@@ -212,8 +216,7 @@ class TransactionTest {
     Transaction transaction = begin();
     SentFile moved = send(transaction, "0000000a", 0);
     agents.get("node-1").files.put(moved.file().path(), new byte[3]);
-    ((com.fasterxml.jackson.databind.node.ArrayNode) cluster.group().path("status").path("backendsPerBucketSeq").path(0))
-        .removeAll().add("node-2").add("node-3");
+    moveFirstBucket();
     append(transaction, moved);
     assertEquals(moved.file().bytes(), agents.get("node-3").files.get(moved.file().path()).length);
   }
@@ -229,6 +232,21 @@ class TransactionTest {
     long started = System.nanoTime();
     assertEquals(List.of("node-1", "node-2"), send(begin(), "0000000b", 0).nodes());
     assertTrue(System.nanoTime() - started >= 900_000_000L, "it asked to be left alone for a second");
+  }
+
+  @Test
+  void anAgentThatWasWaitedForInVainIsNotWaitedForAgain() throws IOException {
+    retrySeconds = 2;
+    Transaction transaction = begin();
+    agents.get("node-2").close();
+    long started = System.nanoTime();
+    send(transaction, "0000000a", 0);
+    long first = System.nanoTime() - started;
+    for (int number = 0; number < 20; number++) {
+      send(transaction, "000001" + number, 0);
+    }
+    long others = System.nanoTime() - started - first;
+    assertTrue(first > 500_000_000L && others < 20 * 500_000_000L, first + " ns, then " + others + " ns");
   }
 
   @Test
@@ -326,7 +344,7 @@ class TransactionTest {
       case "foreign" -> {
         cluster.status().put("group", "accounts/ledger");
         var group = cluster.group().deepCopy();
-        ((com.fasterxml.jackson.databind.node.ObjectNode) group.path("metadata")).put("namespace", "accounts").put("name", "ledger");
+        group.withObject("/metadata").put("namespace", "accounts").put("name", "ledger");
         cluster.objects.put("/apis/colocation.dev/v1alpha1/namespaces/accounts/colocationgroups/ledger", group);
         cluster.objects.put("/api/v1/namespaces/shop/configmaps/ledger.accounts-spark-shared",
             cluster.objects.get("/api/v1/namespaces/shop/configmaps/sales-spark"));

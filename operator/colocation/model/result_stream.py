@@ -1,0 +1,118 @@
+"""How the rows of a statement travel from the driver that has them to the command that asked for them.
+
+The driver serves the result on its pod's loopback, in numbered chunks; the command fetches them one after the other
+through a port-forward. Asking for chunk ``n`` says that all chunks before it have arrived: the driver keeps one chunk,
+and gives it again to whoever lost the answer. A chunk is lines of JSON: an object with the columns first, then an array
+for each row, and last an object with everything else that is to be said of the result.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+RESULT_PORT = 7080
+"""Beside Spark's own 7077 (master), 7078 (driver) and 7079 (block manager)."""
+CHUNK_BYTES = 1 << 20
+"""A chunk holds at least so much, the last one excepted, and the row that goes beyond it."""
+TOKEN_BYTES = 32
+
+COLUMNS, SUMMARY = "columns", "summary"
+
+
+class BadResult(ValueError):
+    """What was sent is no part of a result."""
+
+
+def chunk_path(number: int) -> str:
+    """Where chunk ``number`` is; the first is 0."""
+    return f"/v1/result/{number}"
+
+
+def new_token() -> str:
+    """What the one who may fetch a result shows."""
+    return secrets.token_hex(TOKEN_BYTES)
+
+
+def token_digest(token: str) -> str:
+    """What the driver knows of the token: manifests may be read by others, and a digest lets nobody in."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def is_token(token: str, digest: str) -> bool:
+    """Whether this is the token of the digest."""
+    return hmac.compare_digest(token_digest(token), digest)
+
+
+def columns_line(columns: Sequence[str]) -> bytes:
+    """The first line of a result."""
+    return _line({COLUMNS: list(columns)})
+
+
+def row_line(cells: Sequence[Any]) -> bytes:
+    """A row's line. Cells are what JSON has."""
+    return _line(list(cells))
+
+
+def summary_line(summary: Mapping[str, Any]) -> bytes:
+    """The last line of a result: all that is to be said beside its rows."""
+    return _line({SUMMARY: dict(summary)})
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def packed(pieces: Iterable[bytes], least_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The pieces, each of whole lines, put together to chunks of at least this size; the last one may be smaller."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= least_bytes:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+class ResultParser:
+    """Takes the chunks of a result in order, and gives its rows.
+
+    Attributes:
+        columns: of the result; None before the first line has come.
+        summary: what is said beside the rows; None before the last line has come.
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[str] | None = None
+        self.summary: dict[str, Any] | None = None
+
+    def rows(self, chunk: bytes) -> list[list[Any]]:
+        """The rows of the next chunk.
+
+        Raises:
+            BadResult: it is no chunk, or none that can come now.
+        """
+        return [row for line in chunk.splitlines() for row in self._take(line)]
+
+    def _take(self, line: bytes) -> list[list[Any]]:
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise BadResult(f"a line of the result is no JSON: {line[:80]!r}") from error
+        if self.summary is None and self.columns is not None and isinstance(value, list):
+            if len(value) != len(self.columns):
+                raise BadResult(f"a row has {len(value)} values, and the result has {len(self.columns)} columns")
+            return [value]
+        content = value if isinstance(value, dict) else {}
+        if self.columns is None and isinstance(content.get(COLUMNS), list):
+            self.columns = [str(name) for name in content[COLUMNS]]
+        elif self.summary is None and self.columns is not None and isinstance(content.get(SUMMARY), dict):
+            self.summary = content[SUMMARY]
+        else:
+            raise BadResult(f"a line of the result is out of place: {line[:80]!r}")
+        return []

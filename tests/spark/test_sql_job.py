@@ -1,0 +1,116 @@
+"""The driver of `colocation sql`: tables by name through the catalog, and rows in the pieces that travel."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from colocation.model.result_stream import ResultParser
+from colocation.spark.jobs import result_rows, sql
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.loopback import LoopbackAgents
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "sql-job"
+ALL_TYPES = """SELECT id, cast(id AS DECIMAL(10,2)), DATE'2024-01-01', TIMESTAMP'2024-01-01 12:00:00', array(id),
+               map(id, 'x'), struct(id, 'y'), double('NaN'), double('-Infinity'), 1.5D, binary('ab'), string(NULL),
+               true, 'ü"' FROM range(0, 3, 1, 2) ORDER BY id DESC"""
+ALL_TYPES_OF_2 = [2, "2.00", "2024-01-01", "2024-01-01 12:00:00", [2], {"2": "x"}, [2, "y"], "NaN", "-Infinity", 1.5,
+                  "6162", None, True, 'ü"']  # fmt: skip
+MANY = "SELECT a.id, b.id AS x FROM range(0, 50000) a JOIN range(0, 70000) b ON a.id = b.id ORDER BY a.id"
+
+
+@pytest.fixture(scope="module")
+def tables(application: SparkSession, agents: LoopbackAgents, plane: ControlPlane) -> ClusterTables:
+    """``orders`` with two snapshots of 100 and 150 rows, and ``line-items``."""
+    made = ClusterTables(plane, agents, NAMESPACE)
+    made.add_group("sales", ["bigint"], MAP)
+    made.add_table("orders", application.range(0, 100).withColumnRenamed("id", "k"), ["k"])
+    made.load(application.range(100, 150).withColumnRenamed("id", "k"), "orders")
+    made.add_table("line-items", application.range(0, 120).withColumnRenamed("id", "k"), ["k"])
+    return made
+
+
+@pytest.fixture
+def session(application: SparkSession, tables: ClusterTables) -> Iterator[SparkSession]:
+    """As the job makes it."""
+    one = application.newSession()
+    one.conf.set(f"spark.sql.catalog.{sql.CATALOG}.kubeconfig", str(tables.plane.kubeconfig))
+    sql.use_catalog(one, NAMESPACE)
+    one.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    return one
+
+
+def arrived(result: sql.StatementResult) -> tuple[list[str] | None, list[list[Any]], dict[str, Any]]:
+    """What the reader has in the end."""
+    parser = ResultParser()
+    rows = [row for chunk in result.chunks() for row in parser.rows(chunk)]
+    return parser.columns, rows, parser.summary or {}
+
+
+def answer(session: SparkSession, statement: str, *, with_plan: bool = False) -> Any:
+    return arrived(sql.answer(session, statement, with_plan=with_plan))
+
+
+def test_tables_are_named_as_in_the_cluster(session: SparkSession) -> None:
+    """With and without their namespace; the verdict is the executed plan's, and older snapshots are SQL's."""
+    join = f"SELECT count(*) AS n FROM orders a JOIN `{NAMESPACE}`.`line-items` b ON a.k = b.k"
+    columns, rows, summary = answer(session, join, with_plan=True)
+    assert (columns, rows, summary["exchanges"]) == (["n"], [[120]], 0)
+    assert [one["colocate"] for one in summary["joins"]] == [True]
+    assert "colocate: true" in summary["explain"]
+    assert summary["local_bytes"] + summary["remote_bytes"] > 0
+    assert answer(session, "SELECT count(*) FROM orders VERSION AS OF 1")[1] == [[100]]
+    assert answer(session, "SELECT k FROM orders WHERE k < 3 ORDER BY k")[1] == [[0], [1], [2]]
+    assert ["line-items"] in [row[1:2] for row in answer(session, "SHOW TABLES")[1]]
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        answer(session, "SELECT * FROM nothing")
+
+
+def test_explain_runs_nothing(session: SparkSession) -> None:
+    """The plan is the one row, the verdicts are beside it."""
+    statement = "EXPLAIN SELECT a.k FROM orders a JOIN `line-items` b ON a.k = b.k"
+    columns, [[plan]], summary = answer(session, statement)
+    assert (columns, [one["colocate"] for one in summary["joins"]]) == (["plan"], [True])
+    assert "== Physical Plan ==" in plan
+
+
+@pytest.mark.parametrize("few_rows", [0, 1000])
+def test_values_of_all_types(session: SparkSession, monkeypatch: pytest.MonkeyPatch, few_rows: int) -> None:
+    """They are the same whether the driver or the executors make the lines."""
+    monkeypatch.setattr(result_rows, "FEW_ROWS", few_rows)
+    _, rows, _ = answer(session, ALL_TYPES)
+    assert (rows[0], [row[0] for row in rows]) == (ALL_TYPES_OF_2, [2, 1, 0])
+    json.dumps(rows, allow_nan=False)
+
+
+@pytest.mark.parametrize("small_bytes", [0, 1 << 30], ids=["one partition after the other", "at once"])
+def test_many_rows_are_in_order(session: SparkSession, monkeypatch: pytest.MonkeyPatch, small_bytes: int) -> None:
+    """The executed plan is the statement's own, and final when the rows travel."""
+    monkeypatch.setattr(result_rows, "SMALL_BYTES", small_bytes)
+    result = sql.answer(session, MANY, with_plan=False)
+    assert isinstance(result.pieces, list) == (small_bytes > 0)
+    _, rows, summary = arrived(result)
+    assert rows == [[number, number] for number in range(50000)]
+    assert summary["final"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "few"),
+    [
+        ("SELECT count(*) FROM range(10)", True),
+        ("SELECT * FROM range(10) LIMIT 5", True),
+        ("SHOW TABLES IN spark_catalog.default", True),
+        ("SELECT * FROM range(100000)", False),
+        ("SELECT id FROM range(100000) LIMIT 5000", False),
+    ],
+)
+def test_few_rows_are_collected(session: SparkSession, statement: str, few: bool) -> None:
+    """Where the plan says that there are few: no second job, and a LIMIT reads no more than it needs."""
+    assert result_rows.has_few_rows(session.sql(statement)) == few
