@@ -253,7 +253,8 @@ def test_joins_of_written_tables_do_not_shuffle(session: SparkSession, tables: C
 
 def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
     """Spark's UI shows what a write has done."""
-    rows(session, {1: 1, 2: 2}).writeTo(make(session, "measured")).append()
+    table = make(session, "measured")
+    rows(session, {key: key for key in range(9)}).writeTo(table).append()
     session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = session._jsparkSession.sharedState().statusStore()
     executions = store.executionsList()
@@ -262,7 +263,8 @@ def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
     metrics = [last.metrics().apply(index) for index in range(last.metrics().size())]
     assert {metric.name() for metric in metrics} >= {"replicas missing", "seconds sending"}
     files = [metric.accumulatorId() for metric in metrics if metric.name() == "files written"]
-    assert "2" in [values.apply(number) for number in files if values.contains(number)]
+    written = session.sql(f"SELECT count(*) FROM {table}.files").collect()[0][0]
+    assert {values.apply(number) for number in files if values.contains(number)} == {str(written)}
 
 
 def test_caches_and_other_sessions(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:
