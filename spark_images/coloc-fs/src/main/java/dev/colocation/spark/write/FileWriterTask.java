@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.write.RowFields.Field;
 import java.io.IOException;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -145,25 +146,37 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     return "data/" + (folder.isEmpty() ? "" : folder + "/") + name;
   }
 
+  /** All rows and all files: what Spark shows of the task is asked for before it commits. */
   @Override
-  public WriterCommitMessage commit() throws IOException {
+  public void writeAll(Iterator<InternalRow> all) throws IOException {
+    while (all.hasNext()) {
+      write(all.next());
+    }
+    finish();
+  }
+
+  private List<SentFile> finish() throws IOException {
     if (refusal == null) {
       end();
-    } else {
-      abort();
     }
-    List<SentFile> sent = List.of();
     try {
-      sent = refusal == null ? onTheirWay.finish() : sent;
+      return refusal == null ? onTheirWay.finish() : List.of();
     } catch (ReplicasMissing missing) {
       refusal = missing;
+      return List.of();
     }
+  }
+
+  @Override
+  public WriterCommitMessage commit() throws IOException {
+    List<SentFile> sent = finish();
+    abort();
     TaskContext context = TaskContext.get();
     if (context != null) {
       context.taskMetrics().outputMetrics().setBytesWritten(bytes);
       context.taskMetrics().outputMetrics().setRecordsWritten(rows);
     }
-    return new TaskFiles(refusal == null ? sent : List.of(), refusal);
+    return new TaskFiles(sent, refusal);
   }
 
   @Override
