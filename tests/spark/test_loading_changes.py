@@ -1,6 +1,7 @@
 """After the first load: compaction, dropped partitions, new and renamed columns, loads of nothing."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -8,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model.table import Column, Compaction
 from colocation.spark import compact, drop_partitions, load, register
 from colocation.spark.commit import LoadConflict
+from colocation.spark.file_system import FileSystemSession
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -57,7 +59,11 @@ def test_compaction_of_one_partition(spark: SparkSession, catalog: FakeCatalog) 
     rows = spark.range(600).selectExpr("(id * 37) % 600 AS k", "CAST(id % 2 AS INT) AS p")
     add_table(catalog, "one", rows.where("k < 300"), ["k"], ("p",))
     load(rows.where("k >= 300"), "one", catalog=catalog)
-    result = compact(spark, "one", partitions=[{"P": 1}], catalog=catalog)
+    committed = catalog.tables["one"].status.snapshot.manifest_sha256
+    really_open = FileSystemSession.open_table
+    with mock.patch.object(FileSystemSession, "open_table", autospec=True, side_effect=really_open) as opened:
+        result = compact(spark, "one", partitions=[{"P": 1}], catalog=catalog)
+    assert [call.args[4] for call in opened.call_args_list] == [committed], "executors elsewhere find no other manifest"
     assert (result.partitions, result.rows) == (1, 300)
     register(spark, tables=["one"], catalog=catalog)
     files = "SELECT *, INPUT_FILE_NAME() AS f FROM shop.one"

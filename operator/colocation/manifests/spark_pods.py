@@ -209,27 +209,29 @@ RECIPE = {
     # Counts local and remote bytes per task, and tells the driver on which nodes executors are.
     "spark.plugins": "dev.colocation.spark.ColocationPlugin",
     "spark.hadoop.fs.coloc.impl": "dev.colocation.spark.ColocFileSystem",
-    # Loads write a CRC per page: a disk that returns wrong bytes fails the task instead of changing the answer.
-    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     # Executors come and go, snapshots change: an instance is cheap, a stale one wrong.
     "spark.hadoop.fs.coloc.impl.disable.cache": "true",
     # The file system lists from the manifest; Spark's own parallel listing would run as tasks and lose the locations.
-    # (s3a is Spark's default.)
+    # Spark asks the session when it lists a registered table. It names our scheme only, beside Spark's default, s3a.
     "spark.sql.sources.useListFilesFileSystemList": "coloc,s3a",
-    # Partitions kept in the catalog were listed by jobs, without locations: 6.2 s against 0.23 s with 400 partitions.
-    "spark.sql.hive.manageFilesourcePartitions": "false",
-    # Else a join on (bucket key, partition column) shuffles.
+    # Else a join on (bucket key, partition column) shuffles. Spark asks once per join, whichever tables are in it; the
+    # other joins that it changes are those whose two sides lie by some of their keys already.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    # One file per task in scans that are not bucketed, so that those stay local too.
-    "spark.sql.files.openCostInBytes": "1g",
     # A task that is started elsewhere reads its bucket over the network; waiting for its own node is mostly shorter.
+    # The scheduler has one such time for all tasks of an application; tasks without a wanted node do not wait.
     "spark.locality.wait.node": "10s",
     # The first query is planned when all executors are there (or after 30 s), so that each bucket has one beside it.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    # Reduce tasks would wait as long for the node with most of their input, which gains them little.
+    # Because of that time, which is for all tasks: reduce tasks would wait as long for the node with most of their
+    # input, which gains them little.
     "spark.shuffle.reduceLocality.enabled": "false",
 }
-"""What makes bucketed joins over ``coloc://`` local and free of shuffles, whoever starts the session."""
+"""What makes bucketed joins over ``coloc://`` local and free of shuffles, whoever starts the session.
+
+Only what Spark asks of the application as a whole. What concerns scans of our tables is with the tables: one file per
+task (the extensions' ``FilePerTask``), checksums of pages (``table_statement.OPTIONS``, the catalog's relation), and
+partitions that are not kept in the session catalog (``SessionCatalog.replace``).
+"""
 
 
 def render_properties(conf: dict[str, str]) -> str:

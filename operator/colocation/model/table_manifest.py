@@ -1,20 +1,28 @@
 """The manifest of a table: every committed file of one snapshot, with schema and bucket spec.
 
 Stored as zstd-compressed canonical JSON in ``manifests/<sha256>.json.zst``; the name is the SHA-256 of the
-stored (compressed) bytes, so an agent checks a manifest exactly like any other file.
+stored (compressed) bytes, so an agent checks a manifest exactly like any other file. One of many files (format 2) has
+the files of each bucket in a frame of their own; see ``manifest_frames``.
 """
 
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-import zstandard
+from pydantic import TypeAdapter
 
 from .base import Observed
+from .manifest_frames import ManifestParts, compressed, decompressed, is_framed, join_frames, split_frames
 from .table import Column
 
-FORMAT_VERSION = 1
+PLAIN_FORMAT = 1
+FRAMED_FORMAT = 2
+FORMAT_VERSION = 2
+"""The newest format that is read."""
+FRAMED_FROM_FILES = 10_000
+"""Format 2 is written from so many files on. Below, the whole manifest is read in some hundredths of a second, and all
+releases of readers know format 1."""
 MANIFEST_DIRECTORY = "manifests"
 DATA_DIRECTORY = "data"
 MAX_MANIFEST_BYTES = 256 << 20
@@ -22,7 +30,6 @@ MAX_MANIFEST_BYTES = 256 << 20
 name, so nothing larger is read, nor is memory taken for what a frame merely announces."""
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
-_PIECE_BYTES = 1 << 20
 _BUCKET_IN_FILE_NAME = re.compile(r".*_(\d+)(?:\..*)?$")
 """Spark's ``BucketingUtils.bucketedFileName``: where a reader looks for the bucket id."""
 
@@ -48,7 +55,7 @@ class TableManifest(Observed):
     -0.0 equal to 0.0, NaN last. A change that would break this is refused when it commits; readers may rely on it.
     """
 
-    format_version: int = FORMAT_VERSION
+    format_version: int = PLAIN_FORMAT
     namespace: str
     table: str
     uid: str
@@ -71,11 +78,45 @@ class TableManifest(Observed):
         return len({tuple(sorted(file.partition.items(), key=lambda item: item[0])) for file in self.files})
 
 
-def encode_manifest(manifest: TableManifest) -> tuple[str, bytes]:
-    """(sha256 hex, stored bytes) of a manifest."""
-    text = manifest.model_dump_json(by_alias=True).encode()
-    stored = zstandard.ZstdCompressor(level=9).compress(text)
+class BucketFile(Protocol):
+    """A file as far as its bucket is concerned."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def bucket(self) -> int: ...
+
+
+File = TypeVar("File", bound=BucketFile)
+_FILES: TypeAdapter[list[DataFile]] = TypeAdapter(list[DataFile])
+
+
+def encode_manifest(manifest: TableManifest, newest_format: int = FORMAT_VERSION) -> tuple[str, bytes]:
+    """(sha256 hex, stored bytes) of a manifest, in the format that pays for so many files.
+
+    Args:
+        manifest: what to store; its own ``format_version`` does not matter.
+        newest_format: that all readers know; an agent of an older release leaves newer ones alone.
+    """
+    if newest_format >= FRAMED_FORMAT and len(manifest.files) >= FRAMED_FROM_FILES:
+        stored = _framed(manifest)
+    else:
+        plain = manifest.model_copy(update={"format_version": PLAIN_FORMAT})
+        stored = compressed(plain.model_dump_json(by_alias=True).encode())
     return hashlib.sha256(stored).hexdigest(), stored
+
+
+def _framed(manifest: TableManifest) -> bytes:
+    by_bucket: dict[int, list[DataFile]] = {}
+    for file in manifest.files:
+        by_bucket.setdefault(file.bucket, []).append(file)
+    header = manifest.model_copy(update={"format_version": FRAMED_FORMAT, "files": ()}).to_json_dict()
+    del header["files"]
+    buckets = [
+        (bucket, len(files), _FILES.dump_json(sorted(files, key=lambda file: file.path), by_alias=True))
+        for bucket, files in sorted(by_bucket.items())
+    ]
+    return join_frames(header, buckets)
 
 
 def decode_manifest(stored: bytes, sha256: str) -> TableManifest:
@@ -84,13 +125,16 @@ def decode_manifest(stored: bytes, sha256: str) -> TableManifest:
     Raises:
         ValueError: wrong digest, not zstd, not a manifest, a newer format, or a file whose bucket is wrong.
     """
-    manifest = TableManifest.model_validate_json(manifest_text(stored, sha256))
-    check_format(manifest.format_version, sha256)
+    parts = manifest_parts(stored, sha256)
+    manifest = TableManifest.model_validate_json(parts.text)
+    check_format(manifest.format_version, sha256, parts)
+    if parts.is_framed:
+        manifest = manifest.model_copy(update={"files": files_of_frames(parts, sha256, _FILES)})
     check_buckets(manifest.files, manifest.buckets)
     return manifest
 
 
-def manifest_text(stored: bytes, sha256: str) -> bytes:
+def manifest_parts(stored: bytes, sha256: str) -> ManifestParts:
     """The JSON in ``stored``, which must have the digest ``sha256``.
 
     Raises:
@@ -99,51 +143,39 @@ def manifest_text(stored: bytes, sha256: str) -> bytes:
     actual = hashlib.sha256(stored).hexdigest()
     if actual != sha256:
         raise ValueError(f"manifest {sha256} has the content of {actual}")
-    try:
-        text = _decompressed(stored)
-    except zstandard.ZstdError as error:
-        raise ValueError(f"manifest {sha256} is not zstd: {error}") from error
-    if text is None:
-        raise ValueError(f"manifest {sha256} is longer than {MAX_MANIFEST_BYTES} bytes, or not as long as it announces")
-    return text
+    if is_framed(stored):
+        return split_frames(stored, sha256, MAX_MANIFEST_BYTES)
+    return ManifestParts(decompressed(stored, sha256, MAX_MANIFEST_BYTES))
 
 
-def _decompressed(stored: bytes) -> bytes | None:
-    """What a zstd frame holds, read piece by piece; None when it is too long, or not as long as it announces.
+def files_of_frames(parts: ManifestParts, sha256: str, kind: TypeAdapter[list[File]]) -> tuple[File, ...]:
+    """All files of a manifest of format 2, each in the frame of its bucket.
 
     Raises:
-        ZstdError: it is no zstd frame.
+        ValueError: a frame holds other files than the header says.
     """
-    announced_bytes = zstandard.frame_content_size(stored)  # -1: it announces nothing
-    if announced_bytes > MAX_MANIFEST_BYTES:
-        return None
-    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_MANIFEST_BYTES)
-    text = bytearray()
-    with decompressor.stream_reader(stored, read_across_frames=False) as reader:
-        while piece := reader.read(_PIECE_BYTES):
-            text += piece
-            if len(text) > MAX_MANIFEST_BYTES:
-                return None
-    return bytes(text) if announced_bytes in (-1, len(text)) else None
+    found: list[File] = []
+    for frame, text in parts.buckets:
+        files = kind.validate_json(text)
+        if len(files) != frame.files or any(file.bucket != frame.bucket for file in files):
+            raise ValueError(
+                f"manifest {sha256} has other files where those of bucket {frame.bucket} should be, or not "
+                f"{frame.files}"
+            )
+        found += files
+    return tuple(found)
 
 
-def check_format(format_version: int, sha256: str) -> None:
-    """Refuse a manifest that a newer version of us wrote.
+def check_format(format_version: int, sha256: str, parts: ManifestParts) -> None:
+    """Refuse a manifest that a newer version of us wrote, or that is not stored as its format says.
 
     Raises:
         ValueError: saying which format it has and which this version reads.
     """
     if format_version > FORMAT_VERSION:
         raise ValueError(f"manifest {sha256} has format {format_version}; this version reads {FORMAT_VERSION}")
-
-
-class BucketFile(Protocol):
-    """A file as far as its bucket is concerned."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def bucket(self) -> int: ...
+    if parts.is_framed != (format_version >= FRAMED_FORMAT):
+        raise ValueError(f"manifest {sha256} is not stored as one of format {format_version}")
 
 
 def check_buckets(files: Iterable[BucketFile], buckets: int) -> None:

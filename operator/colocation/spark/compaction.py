@@ -1,16 +1,17 @@
 """compact: many small files of a bucket and partition become one, sorted; the rows stay as they are.
 
-Only files that are crowded are read and written anew. They are read under a manifest of their own, which names nothing
-else, by the same file system as any query: each task finds its bucket on local disk.
+Only files that are crowded are read and written anew. They are read one by one, at the location of the committed
+snapshot, by the same file system as any query: each task finds its bucket on local disk, and the manifest beside it.
 """
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.model.table_manifest import DATA_DIRECTORY, DataFile, TableManifest
 
 from .catalog import Catalog, KubernetesCatalog
 from .changes import Partition, Rewrite, in_partitions, partition_key
@@ -18,7 +19,7 @@ from .commit import Committed
 from .configuration import SessionSettings
 from .file_system import FileSystemSession
 from .partition_path import PartitionValue, chosen_partitions
-from .table_statement import quote, spark_type
+from .table_statement import OPTIONS, quote, spark_type
 from .transaction import Transaction
 from .writing import write_and_send
 
@@ -91,10 +92,7 @@ def compact(
     catalog = catalog or KubernetesCatalog()
     transaction = Transaction.begin(catalog, settings, settings.namespace_or(namespace), table, wait_seconds)
     chosen = chosen_partitions(transaction.table.spec.partition_columns, partitions)
-    manifest = transaction.committed_manifest()
-    if manifest is None:
-        return CompactionResult(0, 0, 0, 0, 0, snapshot_id=0, replicas_missing=0)
-    return _compact(spark, transaction, manifest, crowded_files(manifest, 1, chosen))
+    return _compact(spark, transaction, 1, chosen)
 
 
 def compact_after_load(
@@ -112,11 +110,10 @@ def compact_after_load(
     table = load.table
     try:
         wanted = table.spec.compaction
-        crowded = crowded_files(manifest, wanted.max_files_per_bucket) if wanted.enabled else ()
-        if not crowded:
+        if not wanted.enabled or not crowded_files(manifest, wanted.max_files_per_bucket):
             return None, ""
         again = Transaction.begin(load.catalog, load.settings, table.namespace, table.name, load.wait_seconds)
-        return _compact(spark, again, manifest, crowded), ""
+        return _compact(spark, again, wanted.max_files_per_bucket), ""
     except Exception as error:  # the load is committed: no error at all may make it look failed
         LOG.warning("the load of %s.%s is committed; not compacted", table.namespace, table.name, exc_info=True)
         return None, _failure(error)
@@ -147,11 +144,16 @@ def crowded_files(
 
 
 def _compact(
-    spark: "SparkSession", transaction: Transaction, manifest: TableManifest, crowded: Sequence[DataFile]
+    spark: "SparkSession", transaction: Transaction, most_files: int, partitions: Sequence[Partition] = ()
 ) -> CompactionResult:
+    stored = transaction.stored_manifest()
+    if stored is None:
+        return CompactionResult(0, 0, 0, 0, 0, snapshot_id=0, replicas_missing=0)
+    manifest = stored[0]
+    crowded = crowded_files(manifest, most_files, partitions)
     if not crowded:
         return CompactionResult(0, 0, 0, 0, 0, snapshot_id=manifest.snapshot_id, replicas_missing=0)
-    rows = _rows(spark.newSession(), transaction, manifest, crowded)
+    rows = _rows(spark.newSession(), transaction, stored[1], crowded)
     sent = write_and_send(rows, transaction.table, transaction.destination)
     new = tuple(one.file for one in sent)
     refuse_other_rows(crowded, new)
@@ -160,23 +162,26 @@ def _compact(
 
 
 def _rows(
-    session: "SparkSession", transaction: Transaction, manifest: TableManifest, files: Sequence[DataFile]
+    session: "SparkSession", transaction: Transaction, stored_manifest: bytes, files: Sequence[DataFile]
 ) -> "DataFrame":
     """The rows of these files, columns under their stored names, partition values as the text that they are.
 
     ``session`` is one of its own: the user's settings and tables are neither used nor changed.
     """
     table = transaction.table
-    sha256, stored = encode_manifest(manifest.model_copy(update={"files": tuple(files)}))
+    sha256 = hashlib.sha256(stored_manifest).hexdigest()
     file_system = FileSystemSession(session, transaction.settings)
     file_system.tell_group(table.namespace, table.group, transaction.target.group, transaction.target.agents)
-    location = file_system.open_table(table, table.group, stored, sha256)
+    location = file_system.open_table(table, table.group, stored_manifest, sha256)
     partitions = table.spec.partition_columns
     schema = ", ".join(
         f"{quote(column.stored_name)} {'string' if column.stored_name in partitions else spark_type(column.type)}"
         for column in table.spec.columns
     )
-    return session.read.schema(schema).parquet(location)
+    # The driver knows where the files lie; above the threshold Spark would ask by tasks, which know no executors.
+    session.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", len(files))
+    paths = [location + file.path.removeprefix(DATA_DIRECTORY) for file in files]
+    return session.read.schema(schema).options(**OPTIONS).option("basePath", location).parquet(*paths)
 
 
 def refuse_other_rows(before: Sequence[DataFile], after: Sequence[DataFile]) -> None:

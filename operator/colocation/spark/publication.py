@@ -1,20 +1,24 @@
 """What must be on the nodes before a load may be committed: files on their buckets' nodes, the manifest everywhere."""
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from colocation.agentclient import AgentClient, AgentError, check_digest
+from colocation.agentclient import AgentClient, AgentError, NotFound, check_digest
 from colocation.model.agent import TableReport
 from colocation.model.group import BucketSequence
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.model.manifest_frames import is_framed
+from colocation.model.table_manifest import PLAIN_FORMAT, DataFile, TableManifest, encode_manifest
 
 from .agents import Agents, NoAgentAnswers
 from .copies import NOT_READY, Substitute, majority, put_on, substitutes_for
 from .upload import Destination, ReplicasMissing, SentFile
+
+LOG = logging.getLogger(__name__)
 
 
 def follow_map(agents: Agents, destination: Destination, sent: Sequence[SentFile], buckets: BucketSequence) -> None:
@@ -58,8 +62,7 @@ def publish_manifest(
         ReplicasMissing: fewer nodes than a majority of a bucket's replicas hold the manifest and the bucket's new
             files; also of a bucket without new files, so that the manifest of an emptied table is not lost.
     """
-    sha256, stored = encode_manifest(manifest)
-    outcomes = _put_everywhere(agents, destination, stored, sha256)
+    sha256, outcomes = _put_readable(agents, destination, manifest)
     by_bucket: dict[int, list[SentFile]] = {bucket: [] for bucket in range(len(destination.buckets))}
     for one in sent:
         by_bucket[one.file.bucket].append(one)
@@ -189,6 +192,27 @@ def _copy(
         return put_on(agents, *place, nodes, file, content)
 
 
+class _Unread(str):
+    """Says an agent that has just taken a manifest: to it there is none."""
+
+
+def _put_readable(
+    agents: Agents, destination: Destination, manifest: TableManifest
+) -> tuple[str, dict[str, TableReport | str]]:
+    """Give the manifest to all nodes in the best format that all their agents read: (sha256, what each says of it).
+
+    An agent of an older release takes a manifest of a newer format, as any other file, but does not read it.
+    """
+    sha256, stored = encode_manifest(manifest)
+    outcomes = _put_everywhere(agents, destination, stored, sha256)
+    unread = [node for node, said in outcomes.items() if isinstance(said, _Unread)]
+    if unread and is_framed(stored):
+        LOG.warning("agents of %s do not read manifests of format 2 yet; format 1 is written", ", ".join(unread))
+        sha256, stored = encode_manifest(manifest, PLAIN_FORMAT)
+        outcomes = _put_everywhere(agents, destination, stored, sha256)
+    return sha256, outcomes
+
+
 def _put_everywhere(
     agents: Agents, destination: Destination, stored: bytes, sha256: str
 ) -> dict[str, TableReport | str]:
@@ -201,6 +225,8 @@ def _put_everywhere(
         try:
             agents.ask(node, lambda agent: agent.put_manifest(*place, stored, sha256))
             return agents.ask(node, lambda agent: agent.verify(*place, sha256))
+        except NotFound as error:
+            return _Unread(error)
         except AgentError as error:
             return str(error)
 

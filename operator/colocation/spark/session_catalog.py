@@ -6,10 +6,11 @@ another catalog than ``spark_catalog``, whichever is the default one. Catalogs k
 replaces a table of ours within the milliseconds between look and drop is not noticed; a table made after the drop is.
 """
 
+import contextlib
 import logging
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ LOG = logging.getLogger(__name__)
 
 CATALOG_PLUGIN = f"spark.sql.catalog.{SESSION_CATALOG}"
 CATALOG_KIND = "spark.sql.catalogImplementation"
+MANAGED_PARTITIONS = "spark.sql.hive.manageFilesourcePartitions"
 ALREADY_EXISTS = "TABLE_OR_VIEW_ALREADY_EXISTS"
 CREATE_ATTEMPTS = 3
 """Other applications may register the same namespace in the same metastore at the same time."""
@@ -141,12 +143,30 @@ class SessionCatalog:
                     self._refuse_foreign(needed)
                 self._drop_both(name)
                 try:
-                    for statement in statements:
-                        self._spark.sql(statement)
+                    with self._partitions_by_listing():
+                        for statement in statements:
+                            self._spark.sql(statement)
                     return
                 except AnalysisException as error:
                     if error.getCondition() != ALREADY_EXISTS or attempt == CREATE_ATTEMPTS - 1:
                         raise
+
+    @contextlib.contextmanager
+    def _partitions_by_listing(self) -> Iterator[None]:
+        """Tables that are made meanwhile have the partitions that their manifest says, listed with their locations.
+
+        Partitions kept in the session catalog would be listed by jobs, without locations: 6.2 s against 0.23 s with 400
+        partitions. What a table does is decided when it is made; other tables of the session are not concerned.
+        """
+        before = self._spark.conf.get(MANAGED_PARTITIONS, None)
+        self._spark.conf.set(MANAGED_PARTITIONS, "false")
+        try:
+            yield
+        finally:
+            if before is None:
+                self._spark.conf.unset(MANAGED_PARTITIONS)
+            else:
+                self._spark.conf.set(MANAGED_PARTITIONS, before)
 
     def drop(self, name: str) -> None:
         """Drop a table of ours, or a view of ours and the table below it; what is not ours stays."""

@@ -9,6 +9,9 @@ from colocation.model.table_manifest import TableManifest
 SESSION_CATALOG = "spark_catalog"
 """Named in every statement: another catalog may be the session's default one."""
 SCHEME = "coloc://"
+OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
+"""Of every scan of ours. Loads write a CRC per page: a disk that returns wrong bytes fails the task, which is repeated
+with another replica, instead of changing the answer."""
 MARK = "colocation.dev/table"
 """Table property of what registration makes: ``<namespace>/<directory>`` of the ColocatedTable."""
 STORED_SUFFIX = "__stored"
@@ -43,7 +46,7 @@ def create_table_statements(manifest: TableManifest, target: TableName, location
     renamed = any(column.stored_name != column.name for column in manifest.columns)
     table = qualified(target.database, target.name + STORED_SUFFIX if renamed else target.name)
     columns = ", ".join(f"{quote(column.stored_name)} {spark_type(column.type)}" for column in manifest.columns)
-    clauses = [f"CREATE TABLE {table} ({columns}) USING parquet"]
+    clauses = [f"CREATE TABLE {table} ({columns}) USING parquet OPTIONS ({_options()})"]
     if manifest.partitioned_by:
         clauses.append(f"PARTITIONED BY ({_names(manifest.partitioned_by)})")
     if bucketed:
@@ -85,6 +88,10 @@ def spark_type(name: str) -> str:
     """varchar(n) and char(n) are read as string: Spark would pad char(n) in each query, which hides the bucket key."""
     canonical = canonical_type(name)
     return canonical if canonical == "string" else name
+
+
+def _options() -> str:
+    return ", ".join(f"'{key}' '{value}'" for key, value in OPTIONS.items())
 
 
 def _names(columns: Sequence[str]) -> str:

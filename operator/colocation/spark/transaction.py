@@ -64,7 +64,12 @@ class Transaction:
         )
 
     def committed_manifest(self) -> TableManifest | None:
-        """What was committed when the change began; None when nothing was.
+        """What was committed when the change began; None when nothing was. Raises as ``stored_manifest`` does."""
+        found = self.stored_manifest()
+        return found[0] if found else None
+
+    def stored_manifest(self) -> tuple[TableManifest, bytes] | None:
+        """The same with its stored bytes, whose digest is in the table's status.
 
         Raises:
             NoAgentAnswers: no agent has the manifest.
@@ -72,7 +77,7 @@ class Transaction:
         """
         self.table.check_status()
         with self.destination.open_agents() as agents:
-            return _committed_manifest(agents, self.table)
+            return _stored_manifest(agents, self.table)
 
     def commit(self, change: Change, sent: Sequence[SentFile]) -> Committed:
         """Commit on the nodes that the map names by now.
@@ -103,7 +108,12 @@ class Transaction:
 
 
 def _committed_manifest(agents: Agents, table: TableObject) -> TableManifest | None:
+    found = _stored_manifest(agents, table)
+    return found[0] if found else None
+
+
+def _stored_manifest(agents: Agents, table: TableObject) -> tuple[TableManifest, bytes] | None:
     snapshot = table.status.snapshot
     if snapshot is None:
         return None
-    return agents.fetch_manifest(table.namespace, table.directory, snapshot.manifest_sha256)[0]
+    return agents.fetch_manifest(table.namespace, table.directory, snapshot.manifest_sha256)

@@ -14,8 +14,9 @@ from colocation.model.table_manifest import (
     MAX_MANIFEST_BYTES,
     check_buckets,
     check_format,
+    files_of_frames,
+    manifest_parts,
     manifest_path,
-    manifest_text,
 )
 
 from .errors import InvalidPath, NotHeld
@@ -45,10 +46,11 @@ class _Wanted:
 
     format_version: Annotated[int, Field(alias="formatVersion")]
     buckets: int
-    files: list[WantedFile]
+    files: list[WantedFile] | None = None
 
 
 _WANTED: TypeAdapter[_Wanted] = TypeAdapter(_Wanted)
+_FILES: TypeAdapter[list[WantedFile]] = TypeAdapter(list[WantedFile])
 
 WantedFiles = Mapping[str, WantedFile]
 """By path relative to the table's folder."""
@@ -134,7 +136,11 @@ def _decoded(descriptor: int, length: int, sha256: str) -> WantedFiles:
     if length > MAX_MANIFEST_BYTES:
         raise ValueError(f"manifest {sha256} has {length} bytes; allowed: {MAX_MANIFEST_BYTES}")
     with os.fdopen(os.dup(descriptor), "rb") as file:
-        wanted = _WANTED.validate_json(manifest_text(file.read(length), sha256))
-    check_format(wanted.format_version, sha256)
-    check_buckets(wanted.files, wanted.buckets)
-    return {file.path: file for file in wanted.files}
+        parts = manifest_parts(file.read(length), sha256)
+    wanted = _WANTED.validate_json(parts.text)
+    check_format(wanted.format_version, sha256, parts)
+    files = files_of_frames(parts, sha256, _FILES) if parts.is_framed else wanted.files
+    if files is None:
+        raise ValueError(f"manifest {sha256} says nothing of files")
+    check_buckets(files, wanted.buckets)
+    return {file.path: file for file in files}

@@ -20,7 +20,6 @@ RETIRED_DEGRADE_REASON = "spark.colocation.degradeReason"
 """Written by earlier releases; no session reads it any more."""
 
 KEPT_WHEN_GIVEN = (
-    "spark.sql.files.openCostInBytes",
     "spark.locality.wait.node",
     "spark.scheduler.minRegisteredResourcesRatio",
 )

@@ -30,7 +30,7 @@ from colocation.model.agent import (
 )
 from colocation.model.content_digest import sha256_of_content_digest
 from colocation.model.file_frames import file_frames
-from colocation.model.table_manifest import decode_manifest, manifest_text
+from colocation.model.table_manifest import decode_manifest, manifest_parts
 from colocation.storage.errors import InvalidPath
 from tests.unit.storage.tables import data_path, make_table
 
@@ -124,7 +124,7 @@ def test_a_bomb_takes_no_memory(monkeypatch: pytest.MonkeyPatch, announced: bool
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="longer than"):
-            manifest_text(bomb, hashlib.sha256(bomb).hexdigest())
+            manifest_parts(bomb, hashlib.sha256(bomb).hexdigest())
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()

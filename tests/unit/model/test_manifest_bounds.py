@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from colocation.model import table_manifest
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, encode_manifest, manifest_text
+from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, encode_manifest, manifest_parts
 
 MANIFEST = TableManifest(
     namespace="shop",
@@ -87,7 +87,7 @@ def test_any_text_that_is_compressed_ends_in_words(text: bytes) -> None:
     """What is read is the text; it is no manifest."""
     stored = zstandard.ZstdCompressor().compress(text)
     sha256 = hashlib.sha256(stored).hexdigest()
-    assert manifest_text(stored, sha256) == text
+    assert manifest_parts(stored, sha256).text == text
     with pytest.raises(ValueError, match=r"."):
         decode_manifest(stored, sha256)
 

@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from colocation.agent.read_requests import ReadRequests
 from colocation.agentclient import NotFound
+from colocation.model import table_manifest
+from colocation.model.manifest_frames import ManifestParts, decompressed, is_framed
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest
+from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
 from colocation.spark.agents import Agents
 from colocation.spark.copies import Substitute, put_on, substitutes_for
 from colocation.spark.publication import follow_map, publish_manifest
 from colocation.spark.upload import Destination, ReplicasMissing, SentFile, send_file
+from colocation.storage import wanted
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 
 NODES = ("node-1", "node-2", "node-3")
@@ -77,6 +80,29 @@ def test_everything_everywhere(agents: Agents, destination: Destination, tmp_pat
     sent = send_file(agents, destination, file, content)
     assert sent.nodes == NODES
     assert publish_manifest(agents, destination, manifest_of(file), [sent]).replicas_missing == 0
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_the_newest_format_that_all_agents_read(
+    agents: Agents, destination: Destination, running: LoopbackAgents, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, is_older: bool,
+) -> None:
+    """Agents of an older release take a manifest of format 2 and do not read it: then format 1 is given to all."""
+    monkeypatch.setattr(table_manifest, "FRAMED_FROM_FILES", 1)
+    if is_older:
+        monkeypatch.setattr(wanted, "manifest_parts", parts_of_format_1)
+    file, content = make_file(tmp_path, "0000000a")
+    sent = send_file(agents, destination, file, content)
+    published = publish_manifest(agents, destination, manifest_of(file), [sent])
+    assert published.replicas_missing == 0
+    for root in running.roots.values():
+        stored = (root / "shop" / DIRECTORY / manifest_path(published.sha256)).read_bytes()
+        assert is_framed(stored) is not is_older
+
+
+def parts_of_format_1(stored: bytes, sha256: str) -> ManifestParts:
+    """As the release before decodes a manifest."""
+    return ManifestParts(decompressed(stored, sha256, 1 << 20))
 
 
 def test_a_missing_replica_is_counted(agents: Agents, destination: Destination, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ TARGET = TableName("my_shop", "line_items", mark("my-shop", "line-items-u"))
 MARKED = "TBLPROPERTIES ('colocation.dev/table'='my-shop/line-items-u')"
 START = (
     "CREATE TABLE `spark_catalog`.`my_shop`.`line_items` (`id` long, `code` string, `tags` array<string>, `day` date) "
-    "USING parquet "
+    "USING parquet OPTIONS ('parquet.page.verify-checksum.enabled' 'true') "
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from colocation.model.table_manifest import manifest_path, manifest_text
+from colocation.model.table_manifest import manifest_parts, manifest_path
 from colocation.storage.root import DataRoot
 from colocation.storage.wanted import ManifestShelf
 
@@ -20,7 +20,7 @@ Change = Callable[[dict[str, Any]], object]
 
 def published(root: DataRoot, change: Change) -> str:
     """The digest of the table's manifest, changed and published under its right name."""
-    content = json.loads(manifest_text(TABLE.stored, TABLE.manifest))
+    content = json.loads(manifest_parts(TABLE.stored, TABLE.manifest).text)
     change(content)
     stored = zstandard.compress(json.dumps(content).encode())
     publish(root, TABLE.path, manifest_path(sha256_hex(stored)), stored)

@@ -10,7 +10,6 @@ import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import java.util.NavigableMap;
 import java.util.TreeMap;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.hadoop.conf.Configuration;
@@ -33,7 +32,7 @@ import org.apache.hadoop.util.Progressable;
  */
 public final class ColocFileSystem extends FileSystem {
   private static final long BLOCK_BYTES = 128L << 20;
-  private static final short READ_ONLY = 0444;
+  private static final FsPermission READ_ONLY = new FsPermission((short) 0444);
 
   private URI uri;
   private Settings settings;
@@ -59,7 +58,7 @@ public final class ColocFileSystem extends FileSystem {
   @Override
   public FSDataInputStream open(Path path, int bufferSize) throws IOException {
     ColocPath location = ColocPath.parse(makeQualified(path));
-    Manifest.File file = ManifestStore.get(location, settings).files().get(location.relative());
+    Manifest.File file = ManifestStore.file(location, settings);
     if (file == null) {
       throw new FileNotFoundException(path + ": the table's manifest names no such file");
     }
@@ -116,13 +115,12 @@ public final class ColocFileSystem extends FileSystem {
   @Override
   public FileStatus getFileStatus(Path path) throws IOException {
     ColocPath location = ColocPath.parse(makeQualified(path));
-    NavigableMap<String, Manifest.File> files = ManifestStore.get(location, settings).files();
-    Manifest.File file = files.get(location.relative());
+    Manifest.File file = ManifestStore.file(location, settings);
     if (file != null) {
       return located(location, location.relative(), file, groupOf(location));
     }
     // A table without files is an empty folder, as Spark expects of a table that was just made.
-    if (location.relative().isEmpty() || location.relative().equals("data") || !below(location, files).isEmpty()) {
+    if (location.relative().isEmpty() || location.relative().equals("data") || isFolder(location)) {
       return folder(path);
     }
     throw new FileNotFoundException(path + ": the table's manifest names no such file or folder");
@@ -138,16 +136,13 @@ public final class ColocFileSystem extends FileSystem {
     Settings.Group group = groupOf(location);
     int prefix = prefix(location).length();
     Map<String, FileStatus> children = new TreeMap<>();
-    for (Map.Entry<String, Manifest.File> entry
-        : below(location, ManifestStore.get(location, settings).files()).entrySet()) {
-      int slash = entry.getKey().indexOf('/', prefix);
-      String child = slash < 0 ? entry.getKey() : entry.getKey().substring(0, slash);
+    ManifestStore.visit(location, settings, prefix(location), (relative, file) -> {
+      int slash = relative.indexOf('/', prefix);
+      String child = slash < 0 ? relative : relative.substring(0, slash);
       if (!children.containsKey(child)) {
-        children.put(child, slash < 0
-            ? located(location, child, entry.getValue(), group)
-            : folder(location.resolve(child)));
+        children.put(child, slash < 0 ? located(location, child, file, group) : folder(location.resolve(child)));
       }
-    }
+    });
     return children.values().toArray(FileStatus[]::new);
   }
 
@@ -156,18 +151,17 @@ public final class ColocFileSystem extends FileSystem {
   public RemoteIterator<LocatedFileStatus> listFiles(Path path, boolean recursive) throws IOException {
     FileStatus status = getFileStatus(path);
     ColocPath location = ColocPath.parse(makeQualified(path));
-    NavigableMap<String, Manifest.File> files = ManifestStore.get(location, settings).files();
     List<LocatedFileStatus> found = new ArrayList<>();
     if (status.isFile()) {
       found.add((LocatedFileStatus) status);
     } else {
       Settings.Group group = groupOf(location);
       int prefix = prefix(location).length();
-      for (Map.Entry<String, Manifest.File> entry : below(location, files).entrySet()) {
-        if (recursive || entry.getKey().indexOf('/', prefix) < 0) {
-          found.add(located(location, entry.getKey(), entry.getValue(), group));
+      ManifestStore.visit(location, settings, prefix(location), (relative, file) -> {
+        if (recursive || relative.indexOf('/', prefix) < 0) {
+          found.add(located(location, relative, file, group));
         }
-      }
+      });
     }
     return iterate(found.iterator());
   }
@@ -186,7 +180,7 @@ public final class ColocFileSystem extends FileSystem {
   private static ColocFileStatus located(
       ColocPath location, String relative, Manifest.File file, Settings.Group group) {
     FileStatus status = new FileStatus(
-        file.bytes(), false, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, location.resolve(relative));
+        file.bytes(), false, 1, BLOCK_BYTES, 0, 0, READ_ONLY, null, null, location.resolve(relative));
     return new ColocFileStatus(status, group, file.bucket());
   }
 
@@ -195,17 +189,17 @@ public final class ColocFileSystem extends FileSystem {
   }
 
   private FileStatus folder(Path path) {
-    return new FileStatus(0, true, 1, BLOCK_BYTES, 0, 0, new FsPermission(READ_ONLY), null, null, makeQualified(path));
+    return new FileStatus(0, true, 1, BLOCK_BYTES, 0, 0, READ_ONLY, null, null, makeQualified(path));
   }
 
   private static String prefix(ColocPath location) {
     return location.relative().isEmpty() ? "" : location.relative() + "/";
   }
 
-  private static NavigableMap<String, Manifest.File> below(
-      ColocPath location, NavigableMap<String, Manifest.File> files) {
-    String prefix = prefix(location);
-    return prefix.isEmpty() ? files : files.subMap(prefix, true, prefix + Character.MAX_VALUE, false);
+  private boolean isFolder(ColocPath location) throws IOException {
+    List<String> below = new ArrayList<>();
+    ManifestStore.visit(location, settings, prefix(location), (relative, file) -> below.add(relative));
+    return !below.isEmpty();
   }
 
   private static RemoteIterator<LocatedFileStatus> iterate(Iterator<LocatedFileStatus> files) {

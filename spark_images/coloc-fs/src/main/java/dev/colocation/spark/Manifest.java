@@ -1,25 +1,20 @@
 package dev.colocation.spark;
 
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import com.github.luben.zstd.ZstdInputStream;
-import java.io.ByteArrayInputStream;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
+import java.io.InputStream;
 import java.util.ArrayList;
-import java.util.HexFormat;
 import java.util.List;
-import java.util.NavigableMap;
-import java.util.TreeMap;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
- * The files of one snapshot of one table, sorted by path; see ARCHITECTURE.md and {@code model/table_manifest.py}.
+ * One snapshot of one table: how its files are, and which there are; see {@code model/table_manifest.py}.
  *
- * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
- * in joins without a word.
+ * <p>One of few files (format 1) is in memory as a whole. Of one of many (format 2, {@link ManifestFrames}) only the header
+ * is, and the files of the buckets that somebody has asked for.
  */
 public final class Manifest {
   /** One immutable file: its length in bytes and its bucket. */
@@ -36,33 +31,42 @@ public final class Manifest {
   /** In locations, in the place of the digest: of a table into which nothing was loaded yet. */
   public static final String NOTHING = "nothing";
 
-  static final Manifest EMPTY = new Manifest(new TreeMap<>(), 0, List.of(), List.of(), List.of(), List.of(), 0);
+  static final Manifest EMPTY = new Manifest(new ObjectMapper().createObjectNode(), new BucketFiles[0]);
 
-  static final int FORMAT_VERSION = 1;
+  /** All in one JSON text. */
+  static final int PLAIN_FORMAT = 1;
 
-  /** {@code org.apache.spark.sql.execution.datasources.BucketingUtils.bucketedFileName}. */
-  private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d+)(?:\\..*)?$");
+  /** The files of each bucket by themselves. */
+  static final int FRAMED_FORMAT = 2;
 
-  private static final ObjectMapper JSON = new ObjectMapper();
+  static final int FORMAT_VERSION = FRAMED_FORMAT;
 
-  private final NavigableMap<String, File> files;
+  static final ObjectMapper JSON = new ObjectMapper();
+
   private final long snapshotId;
   private final List<Column> columns;
   private final List<String> bucketedBy;
   private final List<String> partitionedBy;
   private final List<String> sortedBy;
   private final int buckets;
+  /** Of format 1; null of format 2. */
+  private final BucketFiles[] files;
+  /** Of format 2; null of format 1. */
+  private final ManifestFrames frames;
 
-  private Manifest(
-      NavigableMap<String, File> files, long snapshotId, List<Column> columns, List<String> bucketedBy,
-      List<String> partitionedBy, List<String> sortedBy, int buckets) {
+  private Manifest(JsonNode header, BucketFiles[] files) {
+    this(header, files, null);
+  }
+
+  private Manifest(JsonNode header, BucketFiles[] files, ManifestFrames frames) {
     this.files = files;
-    this.snapshotId = snapshotId;
-    this.columns = columns;
-    this.bucketedBy = bucketedBy;
-    this.partitionedBy = partitionedBy;
-    this.sortedBy = sortedBy;
-    this.buckets = buckets;
+    this.frames = frames;
+    snapshotId = header.path("snapshotId").asLong();
+    columns = columns(header.path("columns"));
+    bucketedBy = texts(header.path("bucketedBy"));
+    partitionedBy = texts(header.path("partitionedBy"));
+    sortedBy = texts(header.path("sortedBy"));
+    buckets = header.path("buckets").asInt();
   }
 
   /** 0 = nothing was loaded yet. */
@@ -93,44 +97,79 @@ public final class Manifest {
     return sortedBy;
   }
 
-  /** All files by their path below the table's folder, {@code data/…}. */
-  public NavigableMap<String, File> files() {
-    return files;
+  /** How many files are in memory whatever else is needed there. */
+  int filesInMemory() {
+    int count = 0;
+    for (int bucket = 0; files != null && bucket < files.length; bucket++) {
+      count += files[bucket].size();
+    }
+    return count;
   }
 
   /**
-   * Reads a manifest as stored: zstd-compressed JSON whose SHA-256 is its name.
+   * The file of a path below the table's folder, {@code data/…}; null when there is none.
    *
-   * @throws IOException when the content has another digest, is of a newer format, or names a file in a wrong bucket
+   * @param source of what is not in memory: the files of the bucket that the path names
    */
-  static Manifest decode(byte[] stored, String sha256) throws IOException {
-    String actual = sha256(stored);
-    if (!actual.equals(sha256)) {
-      throw new IOException("manifest " + sha256 + " has the content of " + actual);
+  File find(String path, ManifestSource source) throws IOException {
+    int bucket = BucketFiles.ofName(path);
+    if (bucket < 0 || bucket >= buckets) {
+      return null;
     }
-    JsonNode root = text(stored);
-    int version = root.path("formatVersion").asInt();
-    if (version > FORMAT_VERSION) {
-      throw new IOException(
-          "manifest " + sha256 + " has format " + version + "; this version reads " + FORMAT_VERSION);
-    }
-    int buckets = root.path("buckets").asInt();
-    NavigableMap<String, File> files = new TreeMap<>();
-    for (JsonNode node : root.path("files")) {
-      String path = node.path("path").asText();
-      File file = new File(node.path("bytes").asLong(), node.path("bucket").asInt());
-      checkBucket(path, file.bucket(), buckets);
-      files.put(path, file);
-    }
-    return new Manifest(
-        files, root.path("snapshotId").asLong(), columns(root.path("columns")), texts(root.path("bucketedBy")),
-        texts(root.path("partitionedBy")), texts(root.path("sortedBy")), buckets);
+    return (frames == null ? files[bucket] : frames.of(bucket, source)).find(path);
   }
 
-  /** A manifest's JSON; its digest was checked before. */
-  static JsonNode text(byte[] stored) throws IOException {
-    try (ZstdInputStream text = new ZstdInputStream(new ByteArrayInputStream(stored))) {
-      return JSON.readTree(text);
+  /**
+   * All files whose paths begin so, bucket by bucket.
+   *
+   * @param source of what is not in memory: the whole manifest, which is checked against its name
+   */
+  void visit(String prefix, ManifestSource source, BucketFiles.Visitor visitor) throws IOException {
+    for (BucketFiles one : frames == null ? files : frames.all(source)) {
+      one.visit(prefix, visitor);
+    }
+  }
+
+  /**
+   * A manifest of format 1 as stored: zstd-compressed JSON whose SHA-256 was checked. Read piece by piece: the text is many
+   * times as long as what is kept.
+   *
+   * @throws IOException when it is of a newer format, or names a file in a wrong bucket
+   */
+  static Manifest plain(InputStream text, String sha256) throws IOException {
+    ObjectNode header = JSON.createObjectNode();
+    BucketFiles.Builders builders = new BucketFiles.Builders();
+    try (JsonParser json = JSON.createParser(text)) {
+      if (json.nextToken() != JsonToken.START_OBJECT) {
+        throw new IOException("manifest " + sha256 + " is no JSON object");
+      }
+      while (json.nextToken() == JsonToken.FIELD_NAME) {
+        String name = json.currentName();
+        json.nextToken();
+        if (name.equals("files")) {
+          BucketFiles.read(json, builders);
+        } else {
+          header.set(name, JSON.readTree(json));
+        }
+      }
+    }
+    checkFormat(header, sha256, PLAIN_FORMAT);
+    return new Manifest(header, builders.build(header.path("buckets").asInt()));
+  }
+
+  /** A manifest of format 2 from its header. */
+  static Manifest framed(JsonNode header, String sha256, long headerEnd) throws IOException {
+    checkFormat(header, sha256, FRAMED_FORMAT);
+    return new Manifest(header, null, ManifestFrames.of(header, sha256, headerEnd));
+  }
+
+  private static void checkFormat(JsonNode header, String sha256, int stored) throws IOException {
+    int version = header.path("formatVersion").asInt();
+    if (version > FORMAT_VERSION) {
+      throw new IOException("manifest " + sha256 + " has format " + version + "; this version reads " + FORMAT_VERSION);
+    }
+    if ((version >= FRAMED_FORMAT) != (stored >= FRAMED_FORMAT)) {
+      throw new IOException("manifest " + sha256 + " is not stored as one of format " + version);
     }
   }
 
@@ -149,23 +188,5 @@ public final class Manifest {
     List<String> found = new ArrayList<>();
     array.forEach(item -> found.add(item.asText()));
     return List.copyOf(found);
-  }
-
-  private static void checkBucket(String path, int bucket, int buckets) throws IOException {
-    Matcher matcher = BUCKET_IN_FILE_NAME.matcher(path.substring(path.lastIndexOf('/') + 1));
-    if (!matcher.matches() || !matcher.group(1).equals(String.format("%05d", bucket))) {
-      throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name says otherwise");
-    }
-    if (bucket < 0 || bucket >= buckets) {
-      throw new IOException("file " + path + " is in bucket " + bucket + "; allowed: 0 to " + (buckets - 1));
-    }
-  }
-
-  private static String sha256(byte[] content) {
-    try {
-      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(content));
-    } catch (NoSuchAlgorithmException error) {
-      throw new IllegalStateException("every Java platform has SHA-256", error);
-    }
   }
 }

@@ -2,35 +2,31 @@ package dev.colocation.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.io.InterruptedIOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 
-/**
- * Finds manifests by their digest: in the driver's folder, on this node's disk, or at an agent. What was read once stays in
- * memory, since a manifest never changes.
- */
+/** Manifests by their digest. What was read once stays in memory for a while, since a manifest never changes. */
 public final class ManifestStore {
   private static final int MAX_CACHED = 64;
+  /** In all manifests that are in memory as a whole; some hundred bytes each. */
+  private static final int MAX_CACHED_FILES = 400_000;
 
-  private static final Map<String, Object> LOCKS = new ConcurrentHashMap<>();
+  /** A manifest has one of them: the tasks of an executor start together and want the same one. */
+  private static final Object[] LOCKS = new Object[256];
   private static final Map<String, Manifest> CACHE =
-      Collections.synchronizedMap(new LinkedHashMap<>(MAX_CACHED, 0.75f, true) {
-        private static final long serialVersionUID = 1L;
+      Collections.synchronizedMap(new LinkedHashMap<>(MAX_CACHED, 0.75f, true));
 
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Manifest> eldest) {
-          return size() > MAX_CACHED;
-        }
-      });
+  static {
+    for (int index = 0; index < LOCKS.length; index++) {
+      LOCKS[index] = new Object();
+    }
+  }
 
   private ManifestStore() {}
 
@@ -40,16 +36,19 @@ public final class ManifestStore {
    * @throws IOException when no place has it, naming the places that were tried
    */
   static Manifest get(ColocPath path, Settings settings) throws IOException {
-    if (path.manifest().equals(Manifest.NOTHING)) {
+    String sha256 = path.manifest();
+    if (sha256.equals(Manifest.NOTHING)) {
       return Manifest.EMPTY;
     }
-    // One lock per manifest: the tasks of an executor start together and want the same one.
-    synchronized (LOCKS.computeIfAbsent(path.manifest(), name -> new Object())) {
-      Manifest cached = CACHE.get(path.manifest());
+    Manifest cached = CACHE.get(sha256);
+    if (cached != null) {
+      return cached;
+    }
+    synchronized (LOCKS[Math.floorMod(sha256.hashCode(), LOCKS.length)]) {
+      cached = CACHE.get(sha256);
       if (cached == null) {
-        cached = Manifest.decode(read(path, settings), path.manifest());
-        CACHE.put(path.manifest(), cached);
-        LOCKS.remove(path.manifest());
+        cached = read(sha256, new ManifestSource(path, settings));
+        keep(sha256, cached);
       }
       return cached;
     }
@@ -60,54 +59,71 @@ public final class ManifestStore {
    *
    * @throws IOException when no place has it
    */
-  public static Manifest get(org.apache.hadoop.fs.Path location, Configuration configuration) throws IOException {
+  public static Manifest get(Path location, Configuration configuration) throws IOException {
     return get(ColocPath.parse(location), new Settings(configuration));
   }
 
-  /** The same as JSON, with what only people want to know of each file; never kept in memory. */
-  public static JsonNode text(org.apache.hadoop.fs.Path location, Configuration configuration) throws IOException {
+  /** The file of a location; null when the manifest names none. Reads no other bucket than the file's. */
+  static Manifest.File file(ColocPath path, Settings settings) throws IOException {
+    return get(path, settings).find(path.relative(), new ManifestSource(path, settings));
+  }
+
+  /** All files of the location's manifest whose paths begin so, bucket by bucket. */
+  static void visit(ColocPath path, Settings settings, String prefix, BucketFiles.Visitor visitor) throws IOException {
+    get(path, settings).visit(prefix, new ManifestSource(path, settings), visitor);
+  }
+
+  /** A manifest as JSON of format 1, with what only people want to know of each file; never kept in memory. */
+  public static JsonNode text(Path location, Configuration configuration) throws IOException {
     ColocPath path = ColocPath.parse(location);
     Settings settings = new Settings(configuration);
     if (get(path, settings) == Manifest.EMPTY) {
       return MissingNode.getInstance();
     }
-    byte[] stored = read(path, settings);
-    Manifest.decode(stored, path.manifest());
-    return Manifest.text(stored);
+    return new ManifestSource(path, settings).whole(stored -> text(stored, path.manifest()));
   }
 
-  private static byte[] read(ColocPath path, Settings settings) throws IOException {
-    String name = path.manifest() + ".json.zst";
-    List<Path> local = new ArrayList<>();
-    settings.manifestDirectory().ifPresent(directory -> local.add(directory.resolve(name)));
-    local.add(settings.dataRoot().resolve(path.namespace()).resolve(path.directory()).resolve("manifests").resolve(name));
-    for (Path file : local) {
-      if (Files.isReadable(file)) {
-        return Files.readAllBytes(file);
+  /** Whether a stored manifest is one of format 2. */
+  public static boolean isFramed(byte[] stored) {
+    return ManifestFrames.begins(stored);
+  }
+
+  /** A stored manifest of format 2 as the JSON of format 1; its digest was checked. */
+  public static byte[] asPlainText(byte[] stored, String sha256) throws IOException {
+    ObjectNode manifest = (ObjectNode) text(stored, sha256);
+    return Manifest.JSON.writeValueAsBytes(manifest.put("formatVersion", Manifest.PLAIN_FORMAT));
+  }
+
+  private static JsonNode text(byte[] stored, String sha256) throws IOException {
+    if (!ManifestFrames.begins(stored)) {
+      return Manifest.JSON.readTree(ManifestFrames.text(stored));
+    }
+    ManifestFrames.Prefix prefix = ManifestFrames.Prefix.of(stored, sha256);
+    ObjectNode header = prefix.header(stored, sha256);
+    return ManifestFrames.of(header, sha256, prefix.headerEnd()).joined(header, stored);
+  }
+
+  private static Manifest read(String sha256, ManifestSource source) throws IOException {
+    return source.begin(stored -> {
+      if (!ManifestFrames.begins(stored)) {
+        source.checkName(stored);
+        return Manifest.plain(ManifestFrames.text(stored), sha256);
+      }
+      ManifestFrames.Prefix prefix = ManifestFrames.Prefix.of(stored, sha256);
+      return Manifest.framed(prefix.header(stored, sha256), sha256, prefix.headerEnd());
+    });
+  }
+
+  /** Drops what was not used for longest, when there is too much. */
+  private static void keep(String sha256, Manifest manifest) {
+    synchronized (CACHE) {
+      CACHE.put(sha256, manifest);
+      int files = CACHE.values().stream().mapToInt(Manifest::filesInMemory).sum();
+      Iterator<Manifest> eldest = CACHE.values().iterator();
+      while (CACHE.size() > 1 && (CACHE.size() > MAX_CACHED || files > MAX_CACHED_FILES)) {
+        files -= eldest.next().filesInMemory();
+        eldest.remove();
       }
     }
-    Settings.Group group = settings.groupOf(path.namespace(), path.directory());
-    String target = AgentHttp.fileTarget(path, "manifests/" + name);
-    List<AgentAddress> agents = ColocFileSystem.agentsOf(group, settings);
-    Map<String, String> failures = new LinkedHashMap<>();
-    Rounds rounds = new Rounds(settings.readDeadline());
-    boolean worthRetrying;
-    do {
-      worthRetrying = false;
-      for (AgentAddress agent : agents) {
-        try {
-          return agent.call(
-              url -> AgentHttp.shared(settings).readWhole(agent.node(), url, target, settings.requestTimeout()));
-        } catch (InterruptedIOException error) {
-          throw error;
-        } catch (IOException error) {
-          failures.put(agent.node(), String.valueOf(error.getMessage()));
-          worthRetrying |= AgentAddress.mayPass(error);
-        }
-      }
-    } while (worthRetrying && rounds.waitForAnother());
-    throw new IOException("manifest " + path.manifest() + " of table " + path.table() + " is neither in " + local
-        + " nor at an agent. " + rounds.tried() + ": " + failures
-        + "; register the table again: colocation.spark.register(spark)");
   }
 }

@@ -28,6 +28,10 @@ import scala.runtime.AbstractPartialFunction;
 final class PartitionColumnsFirst extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
+    return UnknownSpark.orAsPlanned(plan, PartitionColumnsFirst::ordered);
+  }
+
+  private static LogicalPlan ordered(LogicalPlan plan) {
     Set<ExprId> partitionColumns = new HashSet<>();
     CollectionConverters.asJava(plan.collectLeaves()).forEach(leaf -> addPartitionColumns(leaf, partitionColumns));
     return partitionColumns.isEmpty() ? plan : plan.transformUp(new Conditions(partitionColumns));

@@ -1,5 +1,6 @@
 package dev.colocation.spark;
 
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.UnaryOperator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -8,15 +9,32 @@ import org.slf4j.LoggerFactory;
 final class UnknownSpark {
   private static final Logger LOG = LoggerFactory.getLogger(UnknownSpark.class);
 
+  private static final AtomicBoolean WARNED = new AtomicBoolean();
+
   private UnknownSpark() {}
+
+  /** Does what this Spark may lack the means for; without it there is less that is made faster. */
+  static void orNothing(Runnable work) {
+    try {
+      work.run();
+    } catch (LinkageError error) {
+      warn(error);
+    }
+  }
+
+  /** Once: it would be so for every query. */
+  private static void warn(LinkageError error) {
+    if (WARNED.compareAndSet(false, true)) {
+      LOG.warn("this Spark is not one of those that are known; plans that are not understood stay as they are", error);
+    }
+  }
 
   /** The changed plan; the plan itself where this Spark lacks what the change needs. */
   static <P> P orAsPlanned(P plan, UnaryOperator<P> change) {
     try {
       return change.apply(plan);
     } catch (LinkageError error) {
-      LOG.warn("this Spark's plans are not understood, so they stay as they are; {}=false ends this message",
-          TrustSortedFiles.SWITCH, error);
+      warn(error);
       return plan;
     }
   }

@@ -44,8 +44,8 @@ class ManifestTest {
   /** A manifest of a later format is refused rather than misread. */
   @Test
   void refusesNewerFormats() throws Exception {
-    table.manifest = table.writeManifest(Map.of("formatVersion", 2, "buckets", 2, "files", List.of()));
-    assertTrue(refusal().contains("format 2; this version reads 1"), refusal());
+    table.manifest = table.writeManifest(Map.of("formatVersion", 3, "buckets", 2, "files", List.of()));
+    assertTrue(refusal().contains("format 3; this version reads 2"), refusal());
   }
 
   /** Content that does not have the digest in its name is refused. */

@@ -23,4 +23,15 @@ class UnknownSparkTest {
       throw new IllegalStateException("a bug");
     }));
   }
+
+  /** An extension that cannot be injected leaves the session without it; an error of our own is not hidden there either. */
+  @Test
+  void doesWithoutWhatIsNotThere() {
+    UnknownSpark.orNothing(() -> {
+      throw new NoSuchMethodError("SparkSessionExtensions.injectPreCBORule");
+    });
+    assertThrows(IllegalStateException.class, () -> UnknownSpark.orNothing(() -> {
+      throw new IllegalStateException("a bug");
+    }));
+  }
 }

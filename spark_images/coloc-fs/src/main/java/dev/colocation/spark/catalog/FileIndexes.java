@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import java.lang.ref.SoftReference;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -12,7 +13,8 @@ import scala.Option;
 
 /**
  * The file listings of a session's last tables. A listing follows from its key, which names the manifest, so none is ever
- * stale; a table of a hundred thousand files need not be listed for each query.
+ * stale; a table of a hundred thousand files need not be listed for each query. It takes a hundred megabytes, so it goes when
+ * memory is short.
  */
 final class FileIndexes {
   private static final int MAX_LISTINGS = 16;
@@ -20,11 +22,11 @@ final class FileIndexes {
   /** The time zone tells what a partition column of timestamps means. */
   private record Key(String location, StructType schema, Map<String, String> options, String timeZone) {}
 
-  private final Map<Key, InMemoryFileIndex> listings = new LinkedHashMap<>(MAX_LISTINGS, 0.75f, true) {
+  private final Map<Key, SoftReference<InMemoryFileIndex>> listings = new LinkedHashMap<>(MAX_LISTINGS, 0.75f, true) {
     private static final long serialVersionUID = 1L;
 
     @Override
-    protected boolean removeEldestEntry(Map.Entry<Key, InMemoryFileIndex> eldest) {
+    protected boolean removeEldestEntry(Map.Entry<Key, SoftReference<InMemoryFileIndex>> eldest) {
       return size() > MAX_LISTINGS;
     }
   };
@@ -32,10 +34,15 @@ final class FileIndexes {
   /** The files of a table's snapshot, with the columns by the names that files have. */
   synchronized InMemoryFileIndex of(SparkSession session, LoadedTable table, StructType schema) {
     String zone = session.sessionState().conf().sessionLocalTimeZone();
-    return listings.computeIfAbsent(
-        new Key(table.location(), schema, table.fileSystem(), zone),
-        key -> new InMemoryFileIndex(
-            session, FilesRelation.sequence(List.of(new Path(key.location()))), FilesRelation.scalaMap(key.options()),
-            Option.apply(schema), NoopCache$.MODULE$, Option.empty(), Option.empty()));
+    Key key = new Key(table.location(), schema, table.fileSystem(), zone);
+    SoftReference<InMemoryFileIndex> known = listings.get(key);
+    InMemoryFileIndex index = known == null ? null : known.get();
+    if (index == null) {
+      index = new InMemoryFileIndex(
+          session, FilesRelation.sequence(List.of(new Path(key.location()))), FilesRelation.scalaMap(key.options()),
+          Option.apply(schema), NoopCache$.MODULE$, Option.empty(), Option.empty());
+      listings.put(key, new SoftReference<>(index));
+    }
+    return index;
   }
 }

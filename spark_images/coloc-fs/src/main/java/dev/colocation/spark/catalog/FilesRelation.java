@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.FilePerTask;
 import dev.colocation.spark.Manifest;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -84,7 +85,7 @@ final class FilesRelation {
   }
 
   private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes) {
-    SparkSession session = SparkSession.active();
+    SparkSession session = FilePerTask.session();
     StructType schema = storedSchema(table);
     int partitions = table.shape().partitionedBy().size();
     List<StructField> fields = List.of(schema.fields());

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
 import com.github.luben.zstd.ZstdInputStream;
 import dev.colocation.spark.Manifest;
+import dev.colocation.spark.ManifestStore;
 import dev.colocation.spark.catalog.GroupObject;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
@@ -70,7 +71,8 @@ final class StoredManifest {
       throw new IOException("manifest " + sha256 + " has the content of " + actual);
     }
     try {
-      StoredManifest manifest = new StoredManifest(decompressed(stored));
+      StoredManifest manifest = new StoredManifest(
+          ManifestStore.isFramed(stored) ? ManifestStore.asPlainText(stored, sha256) : decompressed(stored));
       int version = manifest.header.path("formatVersion").asInt();
       require(version <= FORMAT_VERSION, "it has format " + version + "; this version reads " + FORMAT_VERSION);
       for (DataFile file : manifest.files) {

@@ -1,0 +1,189 @@
+"""Scans: those of other tables are as they would be without us; ours have a file per task, beside its node."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from colocation.model import table_manifest
+from colocation.model.table_manifest import decode_manifest
+from colocation.spark import count_exchanges, load, read_metrics, register
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
+from tests.spark.conftest import BUCKETS, MAP, add_table
+from tests.spark.loopback import LoopbackAgents
+from tests.unit.spark.fake_catalog import FakeCatalog
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "scans"
+ORDERS = f"{CATALOG}.{NAMESPACE}.orders"
+DAYS = 2
+FOREIGN_FILES = 40
+SPARKS_OPEN_COST = str(4 << 20)
+OPEN_COST = "spark.sql.files.openCostInBytes"
+MANAGED_PARTITIONS = "spark.sql.hive.manageFilesourcePartitions"
+
+
+def rows(spark: SparkSession, start: int = 0) -> DataFrame:
+    """300 rows of two days."""
+    return spark.sql(f"SELECT id AS k, id AS v, DATE'2024-01-01' + CAST(id % {DAYS} AS INT) AS dt "
+                     f"FROM range({start}, {start + 300})")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tables(application: SparkSession, agents: LoopbackAgents, plane: ControlPlane) -> ClusterTables:
+    """``orders`` with a file for each bucket and day."""
+    made = ClusterTables(plane, agents, NAMESPACE)
+    made.add_group("sales", ["bigint"], MAP)
+    made.add_table("orders", rows(application), ["k"], ("dt",))
+    return made
+
+
+@pytest.fixture
+def session(application: SparkSession, tables: ClusterTables) -> Iterator[SparkSession]:
+    """A session of its own with the catalog; the group is stable again afterwards."""
+    yield tables.configure(application.newSession())
+    tables.change("cg", "sales", **STABLE)
+
+
+def splits(query: DataFrame) -> list[Any]:
+    """The hosts that each task of the scan wants."""
+    rdd = query._jdf.queryExecution().executedPlan().execute()
+    while not rdd.dependencies().isEmpty():
+        rdd = rdd.dependencies().head().rdd()
+    return [rdd.preferredLocations(part) for part in rdd.partitions()]
+
+
+def foreign_tasks(session: SparkSession, folder: Path) -> int:
+    return session.read.parquet(str(folder)).rdd.getNumPartitions()
+
+
+@pytest.fixture(scope="module")
+def foreign(application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Parquet table of many small files, which is not ours."""
+    folder = tmp_path_factory.mktemp("foreign") / "t"
+    application.range(400).repartition(FOREIGN_FILES).write.parquet(str(folder))
+    return folder
+
+
+def test_other_tables_are_scanned_as_ever(session: SparkSession, foreign: Path) -> None:
+    """Their small files share tasks as Spark has them do by itself, before and after a scan of ours."""
+    before = foreign_tasks(session, foreign)
+    assert session.table(ORDERS).count() == 300
+    assert foreign_tasks(session, foreign) == before
+    session.conf.set(OPEN_COST, SPARKS_OPEN_COST)
+    assert foreign_tasks(session, foreign) == before
+    session.conf.set(OPEN_COST, "1g")
+    assert foreign_tasks(session, foreign) == FOREIGN_FILES > before
+
+
+def test_other_tables_keep_their_partitions_in_the_session_catalog(session: SparkSession) -> None:
+    """Nothing of the application says otherwise."""
+    assert session.conf.get(MANAGED_PARTITIONS) == "true"
+    assert "spark.hadoop.parquet.page.verify-checksum.enabled" not in session.sparkContext.getConf().getAll()
+
+
+def test_a_scan_without_buckets_has_a_file_per_task(session: SparkSession, tables: ClusterTables) -> None:
+    """Each wants the hosts of its bucket's two nodes; the session's other settings are followed as they change."""
+    tables.change("cg", "sales", **UNSTABLE)
+    found = splits(session.table(ORDERS).select("v"))
+    assert len(found) == BUCKETS * DAYS
+    assert all(hosts.size() == 2 for hosts in found)
+    mark = read_metrics(session)
+    assert session.table(ORDERS).agg({"v": "sum"}).collect()[0][0] == sum(range(300))
+    read = read_metrics(session, mark)
+    assert read.remote_bytes == 0 < read.local_bytes
+    session.conf.set("spark.sql.files.maxPartitionBytes", "500")
+    assert len(splits(session.table(ORDERS).select("v"))) > BUCKETS * DAYS
+    session.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert len(splits(session.table(ORDERS).select("v"))) == BUCKETS * DAYS
+
+
+def relation_session(query: DataFrame) -> Any:
+    return query._jdf.queryExecution().analyzed().collectLeaves().head().relation().sparkSession()
+
+
+def test_a_session_has_one_twin(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:
+    """For all of its scans, and no other session has the same."""
+    other = tables.configure(application.newSession())
+    first, second, third = (relation_session(one.table(ORDERS)) for one in (session, session, other))
+    assert first.equals(second)
+    assert not first.equals(third)
+    assert not first.equals(session._jsparkSession)
+
+
+def test_registered_tables_too(spark: SparkSession, catalog: FakeCatalog, foreign: Path) -> None:
+    """A partitioned table in the session catalog, in no group: a file per task, where it lies."""
+    before = foreign_tasks(spark, foreign)
+    add_table(catalog, "orders", rows(spark), ["k"], ("dt",))
+    spark.conf.set("spark.colocation.disableColocateJoin", "true")
+    register(spark, catalog=catalog)
+    assert spark.conf.get(MANAGED_PARTITIONS) == "true"
+    found = splits(spark.table("shop.orders").select("v"))
+    assert len(found) == BUCKETS * DAYS
+    assert all(hosts.size() == 2 for hosts in found)
+    assert foreign_tasks(spark, foreign) == before
+    mark = read_metrics(spark)
+    assert spark.sql("SELECT sum(v) FROM shop.orders WHERE dt = DATE'2024-01-01'").collect()[0][0] > 0
+    assert read_metrics(spark, mark).remote_bytes == 0
+
+
+def flip_a_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[40] ^= 0x10
+    file.write_bytes(content)
+
+
+def test_damage_on_one_disk_changes_no_query_of_the_catalog(
+    session: SparkSession, tables: ClusterTables, agents: LoopbackAgents
+) -> None:
+    """The task that met it is repeated with another replica, in the same query."""
+    tables.add_table("damaged", rows(session), ["k"])
+    query = f"SELECT sum(k), sum(v) FROM {CATALOG}.{NAMESPACE}.damaged"
+    wanted = session.sql(query).collect()
+    agents.ask_about(tables.catalog.get_table(NAMESPACE, "damaged"))
+    files = sorted((agents.roots["node-1"] / NAMESPACE).glob("damaged-*/data/*.parquet"))
+    assert files
+    for file in files:
+        flip_a_byte(file)
+    assert session.sql(query).collect() == wanted
+
+
+def test_manifests_of_many_files(
+    spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Format 2, from the first file on here: loads, agents, executors and joins are as with format 1."""
+    monkeypatch.setattr(table_manifest, "FRAMED_FROM_FILES", 1)
+    for name in ("many", "others"):
+        add_table(catalog, name, rows(spark), ["k"], ("dt",))
+        assert load(rows(spark, 300), name, catalog=catalog).replicas_missing == 0
+    register(spark, catalog=catalog)
+    mark = read_metrics(spark)
+    query = spark.sql("SELECT count(*), sum(a.v - b.v) FROM shop.many a JOIN shop.others b USING (k, dt)")
+    assert tuple(query.collect()[0]) == (600, 0)
+    assert count_exchanges(query) == 0
+    assert read_metrics(spark, mark).remote_bytes == 0
+    [stored] = {path.read_bytes()[:4] for path in agents.roots["node-1"].glob("shop/many-*/manifests/*")}
+    assert stored == bytes.fromhex("502a4d18")
+
+
+@pytest.mark.parametrize("newest_format", [1, 2])
+def test_what_java_stores_python_reads(spark: SparkSession, newest_format: int) -> None:
+    """Of many files, in either format."""
+    files = [
+        {"path": f"data/part-{number}_{number % 8:05d}.parquet", "bucket": number % 8, "rows": 1, "bytes": number,
+         "sha256": "00" * 32}
+        for number in range(table_manifest.FRAMED_FROM_FILES)
+    ]  # fmt: skip
+    manifest = {"formatVersion": 1, "namespace": "shop", "table": "orders", "uid": "u", "snapshotId": 3, "buckets": 8,
+                "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], "files": files}  # fmt: skip
+    jvm = spark._jvm
+    tree = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(manifest))
+    stored = jvm.dev.colocation.spark.ManifestEncoder.encode(tree, newest_format)
+    decoded = decode_manifest(bytes(stored.content()), stored.sha256())
+    assert decoded.format_version == newest_format
+    assert sorted(file.bytes for file in decoded.files) == list(range(len(files)))
