@@ -1,4 +1,4 @@
-"""The group's tables through the catalog, in SQL alone: joins, CREATE and DROP TABLE, judged by the real operator."""
+"""The group's tables in SQL alone: joined, made, written, dropped, as the real operator judges."""
 
 import pytest
 import yaml
@@ -12,7 +12,7 @@ from .conftest import Loaded
 pytestmark = pytest.mark.e2e
 
 
-def test_tables_are_joined_made_and_dropped_in_sql(loaded: Loaded) -> None:
+def test_tables_are_joined_made_written_and_dropped_in_sql(loaded: Loaded) -> None:
     """No shuffle, right answers, nothing in the session catalog; what the operator refuses is gone again."""
     subject = f"--serviceaccount={workload.NAMESPACE}:spark"
     role = ("create", "rolebinding", "spark-edits", "--clusterrole=colocation-edit", subject)
@@ -26,7 +26,10 @@ def test_tables_are_joined_made_and_dropped_in_sql(loaded: Loaded) -> None:
     assert ([join["colocate"] for join in result["joins"]], result["exchanges"]) == ([True], 0)
     assert result["localBytes"] > 0
     assert result["foreign"] == []
-    assert (result["made"], result["madeRows"]) == (["notes-in-sql"], [[0]])
+    orders = loaded.oracle.row_count("orders")
+    assert result["made"] == ["notes-in-sql"]
+    assert (result["merged"], result["notes"]) == ([2, 1], [[orders + 1, 0]])
+    assert (result["copies"], result["copiesJoin"]) == ([[orders, orders + 1]], True)
     assert "SchemaMismatch" in result["refusal"] and "7" in result["refusal"]
     assert result["left"] == []
     story.wait_for_stable(120)

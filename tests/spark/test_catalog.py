@@ -202,24 +202,6 @@ def test_sessions_do_not_change_each_other(session: SparkSession, application: S
     assert dict(other.conf.getAll) == before
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        f"INSERT INTO {SHOP}.orders VALUES (1, 2)",
-        f"INSERT OVERWRITE {SHOP}.orders SELECT * FROM {SHOP}.lines",
-        f"DELETE FROM {SHOP}.orders WHERE k = 1",
-        f"UPDATE {SHOP}.orders SET v = 1",
-        f"CREATE TABLE {SHOP}.copy AS SELECT * FROM {SHOP}.orders",
-    ],
-)
-def test_writes_say_what_to_use_instead(session: SparkSession, statement: str) -> None:
-    """Nothing is changed, and there is no stack trace to read."""
-    with pytest.raises(AnalysisException, match=r"does not take .*: load rows with colocation\.spark\.load"):
-        session.sql(statement)
-    with pytest.raises(AnalysisException, match=r"load rows with colocation\.spark\.load"):
-        session.sql("SELECT 1L AS k, 2L AS v").writeTo(f"{SHOP}.orders").append()
-
-
 def test_a_spoilt_status_is_told(session: SparkSession, tables: ClusterTables) -> None:
     """Whoever loads may write it: such a table is an error of its own."""
     tables.change("ct", "line-items", snapshot={"id": 1, "manifest": "sha256:" + "1" * 64,

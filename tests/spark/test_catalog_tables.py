@@ -3,11 +3,7 @@
 The operator is a thread that judges as the test says; its real judgement of a spec is tested with the operator.
 """
 
-import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -16,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, ClusterTables
 from tests.spark.conftest import MAP
+from tests.spark.judging_operator import Operator, running
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
@@ -24,49 +21,6 @@ NAMESPACE = "made"
 ORDERS = f"{CATALOG}.{NAMESPACE}.orders"
 CREATE = f"""CREATE TABLE {ORDERS} (k BIGINT, price DECIMAL(15,2), tags ARRAY<STRING>, dt DATE) PARTITIONED BY (dt)
 CLUSTERED BY (k) SORTED BY (price) INTO 6 BUCKETS TBLPROPERTIES ('colocate_with'='sales', 'replication_num'='2')"""
-
-
-class Operator:
-    """Judges every table of the namespace once per generation; ``refuse``: specs that it does not take, and why."""
-
-    def __init__(self, tables: ClusterTables) -> None:
-        self._tables = tables
-        self.refuse: Callable[[dict[str, Any]], str] = lambda spec: ""
-
-    def run(self, ended: threading.Event) -> None:
-        while not ended.wait(0.1):
-            for item in self.objects():
-                if item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]:
-                    self._judge(item)
-
-    def objects(self) -> list[dict[str, Any]]:
-        listed = self._tables.plane.kubectl("get", "ct", "-n", NAMESPACE, "-o", "json")
-        found: list[dict[str, Any]] = json.loads(listed.stdout)["items"]
-        return found
-
-    def _judge(self, item: dict[str, Any]) -> None:
-        message = self.refuse(item["spec"])
-        condition = {"type": "Accepted", "status": "False", "reason": "SchemaMismatch", "message": message}
-        patch = json.dumps({"status": {
-            "observedGeneration": item["metadata"]["generation"], "accepted": not message,
-            "conditions": [condition] if message else [],
-        }})  # fmt: skip
-        name = item["metadata"]["name"]
-        self._tables.plane.kubectl(
-            "patch", "ct", name, "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", patch
-        )
-
-
-@contextmanager
-def running(operator: Operator) -> Iterator[None]:
-    ended = threading.Event()
-    thread = threading.Thread(target=operator.run, args=(ended,))
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

@@ -255,6 +255,6 @@ public final class ColocFileSystem extends FileSystem {
 
   private static UnsupportedOperationException readOnly() {
     return new UnsupportedOperationException(
-        "coloc:// is read only; load rows with colocation.spark.load(df, table) or `colocation load`");
+        "coloc:// is read only; write rows with INSERT INTO a catalog's table, or with colocation.spark.load(df, table)");
   }
 }

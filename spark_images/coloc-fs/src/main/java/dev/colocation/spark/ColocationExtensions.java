@@ -1,6 +1,7 @@
 package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.ReadAsFiles;
+import dev.colocation.spark.write.DistributeRows;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.ColumnarRule;
@@ -10,8 +11,8 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link PartitionColumnsFirst} when it is optimized, {@link
- * TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
+ * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link PartitionColumnsFirst} and {@link
+ * DistributeRows} when it is optimized, {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
  *
  * <p>The latter is a columnar rule, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -22,6 +23,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));
+    UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new DistributeRows()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> new SortedFilesRule()));
     return BoxedUnit.UNIT;
   }

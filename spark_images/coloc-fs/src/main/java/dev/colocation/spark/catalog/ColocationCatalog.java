@@ -14,9 +14,10 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
@@ -29,9 +30,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>Options, each {@code spark.sql.catalog.<catalog>.<option>}: {@code namespace}, the one that {@code USE <catalog>} means
  * (default: {@code spark.colocation.namespace}); {@code kubeconfig} and {@code context}, outside of pods; {@code
- * acceptSeconds}, how long CREATE and ALTER TABLE wait for the operator.
+ * acceptSeconds}, how long CREATE, ALTER TABLE and writes wait for the operator.
  */
-public final class ColocationCatalog implements TableCatalog, SupportsNamespaces {
+public final class ColocationCatalog implements StagingTableCatalog, SupportsNamespaces {
   private static final int DEFAULT_ACCEPT_SECONDS = 60;
 
   private final FileIndexes indexes = new FileIndexes();
@@ -121,7 +122,7 @@ public final class ColocationCatalog implements TableCatalog, SupportsNamespaces
     Optional<LoadedTable> table = moment.table(Names.lowerCase(parts[0]), Names.lowerCase(parts[1]))
         .map(object -> choose.apply(moment, object));
     Optional<? extends Table> found = parts.length == 2
-        ? table.map(loaded -> new ColocationTable(loaded, indexes))
+        ? table.map(loaded -> new ColocationTable(loaded, indexes, changing()))
         : table.flatMap(loaded -> MetadataTables.find(loaded, Names.lowerCase(parts[2])));
     if (found.isEmpty()) {
       throw new NoSuchTableException(identifier);
@@ -143,6 +144,59 @@ public final class ColocationCatalog implements TableCatalog, SupportsNamespaces
       return loadTable(identifier);
     } catch (NoSuchTableException error) {
       throw new ColocationException(Names.quoted(name, identifier) + " was dropped by someone else", error).unchecked();
+    }
+  }
+
+  // Tables that are made or replaced together with their rows
+
+  @Override
+  @SuppressWarnings("deprecation") // as createTable
+  public StagedTable stageCreate(
+      Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    ColocationTable made = (ColocationTable) createTable(identifier, columns, partitions, properties);
+    return new TableInTheMaking(made.loaded(), indexes, changing(), writer(), Optional.empty());
+  }
+
+  @Override
+  @SuppressWarnings("deprecation") // as createTable
+  public StagedTable stageReplace(
+      Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws NoSuchNamespaceException, NoSuchTableException {
+    String namespace = existing(identifier.namespace());
+    LoadedTable table = loadedTable(identifier);
+    String object = table.object().name();
+    JsonNode before = writer().read(namespace, object).orElseThrow(() -> new NoSuchTableException(identifier));
+    ObjectNode patch =
+        TableChanges.replacement(before.path("spec"), TableDefinition.replacement(columns, partitions, properties));
+    writer().validate(namespace, object, patch);
+    return new TableInTheMaking(
+        table.redefined(patched(before, patch)), indexes, changing(), writer(),
+        Optional.of(new TableInTheMaking.Replacement(before, patch)));
+  }
+
+  private LoadedTable loadedTable(Identifier identifier) throws NoSuchTableException {
+    return ((ColocationTable) load(identifier, loader::newest)).loaded();
+  }
+
+  private static TableObject patched(JsonNode before, ObjectNode patch) {
+    ObjectNode object = before.deepCopy();
+    ((ObjectNode) object.path("spec")).setAll(patch);
+    return TableObject.parse(object);
+  }
+
+  @Override
+  @SuppressWarnings("deprecation") // as createTable
+  public StagedTable stageCreateOrReplace(
+      Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
+      throws NoSuchNamespaceException {
+    try {
+      return tableExists(identifier)
+          ? stageReplace(identifier, columns, partitions, properties)
+          : stageCreate(identifier, columns, partitions, properties);
+    } catch (NoSuchTableException | TableAlreadyExistsException error) {
+      throw new ColocationException(
+          Names.quoted(name, identifier) + " was made or dropped by someone else meanwhile; start again", error).unchecked();
     }
   }
 
@@ -174,6 +228,10 @@ public final class ColocationCatalog implements TableCatalog, SupportsNamespaces
 
   private TableWriter writer() {
     return new TableWriter(KubernetesApi.shared(access), acceptSeconds);
+  }
+
+  private ColocationTable.Changing changing() {
+    return new ColocationTable.Changing(KubernetesApi.shared(access), acceptSeconds);
   }
 
   // Namespaces

@@ -1,5 +1,16 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.write.Commits;
+import dev.colocation.spark.write.DropPartitions;
+import dev.colocation.spark.write.Mode;
+import dev.colocation.spark.write.NewFiles;
+import dev.colocation.spark.write.PartitionPredicates;
+import dev.colocation.spark.write.TableLayout;
+import dev.colocation.spark.write.TableWriteBuilder;
+import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.Writable;
+import dev.colocation.spark.write.WriteTarget;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -10,27 +21,45 @@ import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A ColocatedTable in Spark's catalog. Queries read its files: {@link ReadAsFiles} puts them in its place. */
-final class ColocationTable implements SupportsRead {
+/**
+ * A ColocatedTable in Spark's catalog. Queries read its files: {@link ReadAsFiles} puts them in its place. Writes go by Spark's own
+ * path: {@link TableWriteBuilder}.
+ */
+class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, Writable {
   private final LoadedTable table;
   private final FileIndexes indexes;
+  private final Changing changing;
 
-  ColocationTable(LoadedTable table, FileIndexes indexes) {
+  ColocationTable(LoadedTable table, FileIndexes indexes, Changing changing) {
     this.table = table;
     this.indexes = indexes;
+    this.changing = changing;
+  }
+
+  /** How tables are changed: by which API server, and how long the operator is waited for. */
+  record Changing(KubernetesApi api, int acceptSeconds) {}
+
+  LoadedTable loaded() {
+    return table;
   }
 
   /** The table's files, in the place of this table. */
@@ -93,7 +122,82 @@ final class ColocationTable implements SupportsRead {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return Set.of(TableCapability.BATCH_READ);
+    return Set.of(
+        TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC, TableCapability.STREAMING_WRITE);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new TableWriteBuilder(target(), info, layout());
+  }
+
+  @Override
+  public WriteTarget target() {
+    return target(Optional.empty());
+  }
+
+  final WriteTarget target(Optional<WriteTarget.Staging> staging) {
+    TableObject object = table.object();
+    // Spark 4.0 loads the table of a stream outside of the stream's session, and writes within it.
+    Map<String, String> access = new TreeMap<>(table.fileSystem());
+    access.putAll(LoadedTable.fileSystem(object, Optional.empty(), SQLConf.get()));
+    return new WriteTarget(
+        name(), changing.api(), object.namespace(), object.name(), object.uid(),
+        table.snapshot().map(TableObject.Snapshot::id).orElse(0L), access,
+        Duration.ofSeconds(changing.acceptSeconds()), staging);
+  }
+
+  @Override
+  public int plannedBuckets() {
+    return table.placing().map(group -> group.object().buckets().size()).filter(count -> count > 0)
+        .orElse(table.shape().buckets());
+  }
+
+  @Override
+  public TableLayout layout() {
+    LoadedTable.Shape shape = table.shape();
+    return new TableLayout(shape.columns(), shape.bucketedBy(), shape.partitionedBy(), shape.sortedBy());
+  }
+
+  /** Whether DELETE can remove what fulfils these conditions: whole partitions. */
+  @Override
+  public boolean canDeleteWhere(Predicate[] conditions) {
+    if (new PartitionPredicates(layout()).partitions(conditions).isEmpty()) {
+      throw wholePartitionsOnly();
+    }
+    return true;
+  }
+
+  RuntimeException wholePartitionsOnly() {
+    String columns = String.join(", ", table.shape().partitionedBy());
+    return new ColocationException(name() + " does not take DELETE of single rows, only of whole partitions: WHERE "
+        + (columns.isEmpty() ? "is left out, since it has no partition columns"
+            : "takes equalities of its partition columns (" + columns + "), IN, IS NULL, AND and OR")
+        + ". To remove other rows, use INSERT OVERWRITE with a query of those that stay").unchecked();
+  }
+
+  /** DELETE: the partitions go, with all rows that are in them at the commit. */
+  @Override
+  public void deleteWhere(Predicate[] conditions) {
+    List<Map<String, String>> partitions = new PartitionPredicates(layout()).partitions(conditions).orElseThrow();
+    if (partitions.contains(Map.<String, String>of())) {
+      truncateTable();
+    } else if (!partitions.isEmpty()) {
+      Transaction transaction = target().begin();
+      if (transaction.table().snapshotId() > 0) {
+        Commits.commit(name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());
+      }
+    }
+  }
+
+  /** TRUNCATE TABLE: the older snapshots can be read for as long as they are kept. */
+  @Override
+  public boolean truncateTable() {
+    Transaction transaction = target().begin();
+    NewFiles nothing = new NewFiles(Mode.OVERWRITE, List.of(), transaction.destination().buckets().size());
+    Commits.commit(name(), transaction, nothing, List.of(), Optional.empty());
+    return true;
   }
 
   @Override

@@ -16,6 +16,7 @@ import org.apache.spark.sql.internal.SQLConf;
  *
  * @param name as people name it: {@code <catalog>.<namespace>.<table>}
  * @param snapshot empty before the first load
+ * @param placing the group whose map says where rows lie; empty while nobody knows
  * @param group empty when the table is in no group
  */
 record LoadedTable(
@@ -23,6 +24,7 @@ record LoadedTable(
     TableObject object,
     Optional<TableObject.Snapshot> snapshot,
     Shape shape,
+    Optional<Moment.Group> placing,
     Optional<Moment.Group> group,
     ReadDecision decision,
     Map<String, String> fileSystem) {
@@ -36,6 +38,13 @@ record LoadedTable(
   record Shape(
       List<Manifest.Column> columns, List<String> bucketedBy, List<String> partitionedBy, List<String> sortedBy,
       int buckets) {}
+
+  /** The same rows, under another definition. */
+  LoadedTable redefined(TableObject definition) {
+    Shape defined = new Shape(
+        definition.columns(), definition.bucketedBy(), definition.partitionedBy(), definition.sortedBy(), shape.buckets());
+    return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem);
+  }
 
   /** The folder of the snapshot's files. It names the manifest, which pins them, whatever is committed later. */
   String location() {

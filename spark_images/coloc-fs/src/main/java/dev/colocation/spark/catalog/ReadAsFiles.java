@@ -1,16 +1,15 @@
 package dev.colocation.spark.catalog;
 
 import java.util.List;
-import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
-import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import java.util.Locale;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
-import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
-import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
-import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.slf4j.Logger;
@@ -20,7 +19,8 @@ import scala.runtime.AbstractPartialFunction;
 
 /**
  * Puts a bucketed relation over files in the place of a catalog's table, when a query is analyzed: so joins of the catalog's
- * tables are planned as joins of Spark's own bucketed tables are. Writes, which would need the table itself, are refused.
+ * tables are planned as joins of Spark's own bucketed tables are. What is written stays the catalog's table; statements that would
+ * change single rows are refused.
  */
 public final class ReadAsFiles extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(ReadAsFiles.class);
@@ -28,7 +28,10 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     try {
-      refuseWrites(plan);
+      refuseChangesOfRows(plan);
+      if (plan instanceof DeleteFromTable delete && target(delete.table()) != null) {
+        return plan;
+      }
       return plan.resolveOperatorsUp(new Replacement());
     } catch (LinkageError error) {
       // A fork of Spark with other classes: queries that have nothing to do with us must go on.
@@ -52,51 +55,40 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
     }
   }
 
-  private static void refuseWrites(LogicalPlan plan) {
-    String statement = "";
-    Object target = null;
-    if (plan instanceof InsertIntoStatement insert) {
-      statement = "INSERT";
-      target = insert.table();
-    } else if (plan instanceof V2WriteCommand write) {
-      statement = "a write";
-      target = write.table();
-    } else if (plan instanceof DeleteFromTable delete) {
-      statement = "DELETE";
-      target = delete.table();
-    } else if (plan instanceof UpdateTable update) {
-      statement = "UPDATE";
-      target = update.table();
+  /** Files are immutable: what changes single rows would rewrite all of them. */
+  private static void refuseChangesOfRows(LogicalPlan plan) {
+    if (plan instanceof UpdateTable update) {
+      refuse("UPDATE", target(update.table()));
     } else if (plan instanceof MergeIntoTable merge) {
-      statement = "MERGE";
-      target = merge.targetTable();
-    } else if (plan instanceof CreateTableAsSelect create) {
-      statement = "CREATE TABLE AS SELECT";
-      target = create.name();
-    } else if (plan instanceof ReplaceTableAsSelect replace) {
-      statement = "CREATE OR REPLACE TABLE AS SELECT";
-      target = replace.name();
+      refuse("MERGE", target(merge.targetTable()));
+    } else if (plan instanceof DeleteFromTable delete && delete.condition().resolved()) {
+      ColocationTable table = target(delete.table());
+      if (table != null && !namesPartitionsOnly(delete, table)) {
+        throw table.wholePartitionsOnly();
+      }
     }
-    refuse(statement, target);
-    children(plan).forEach(ReadAsFiles::refuseWrites);
   }
 
-  private static void refuse(String statement, Object target) {
+  private static boolean namesPartitionsOnly(DeleteFromTable delete, ColocationTable table) {
+    Set<String> partitions = table.loaded().shape().partitionedBy().stream()
+        .map(name -> name.toLowerCase(Locale.ROOT)).collect(Collectors.toSet());
+    List<Attribute> columns = CollectionConverters.asJava(delete.condition().references().toSeq());
+    return columns.stream().allMatch(column -> partitions.contains(column.name().toLowerCase(Locale.ROOT)));
+  }
+
+  /** The table of ours that a statement changes; null when it changes another one. */
+  private static ColocationTable target(LogicalPlan target) {
     if (target instanceof SubqueryAlias alias) {
-      refuse(statement, alias.child());
-    } else if (target instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable table) {
-      throw refusal(statement, table.name());
-    } else if (target instanceof ResolvedIdentifier name && name.catalog() instanceof ColocationCatalog catalog) {
-      throw refusal(statement, Names.quoted(catalog.name(), name.identifier()));
+      return target(alias.child());
     }
+    return target instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable table ? table : null;
   }
 
-  static RuntimeException refusal(String statement, String table) {
-    return new ColocationException(table + " does not take " + statement + ": load rows with "
-        + "colocation.spark.load(df, table) or `colocation load`").unchecked();
-  }
-
-  private static List<LogicalPlan> children(LogicalPlan plan) {
-    return CollectionConverters.asJava(plan.children());
+  private static void refuse(String statement, ColocationTable table) {
+    if (table != null) {
+      throw new ColocationException(table.name() + " does not take " + statement + ": write the changed rows anew with INSERT "
+          + "OVERWRITE, of the partitions that hold them (SET spark.sql.sources.partitionOverwriteMode=dynamic) or of all of "
+          + "the table").unchecked();
+    }
   }
 }

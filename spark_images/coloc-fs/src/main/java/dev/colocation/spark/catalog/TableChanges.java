@@ -38,6 +38,37 @@ final class TableChanges {
     return changed;
   }
 
+  /**
+   * The fields of the spec that a REPLACE TABLE changes. What it does not say stays as it is: properties, and without CLUSTERED BY
+   * the layout; a column of the same name and type keeps what else is said of it.
+   */
+  static ObjectNode replacement(JsonNode spec, ObjectNode wanted) {
+    ObjectNode replaced = wanted.deepCopy();
+    ArrayNode columns = replaced.putArray("columns");
+    wanted.path("columns").forEach(column -> columns.add(successor(spec, column)));
+    ObjectNode changed = wanted.objectNode();
+    replaced.properties().forEach(field -> {
+      JsonNode before = spec.path(field.getKey());
+      boolean isSame = field.getValue().equals(before) || field.getValue().isEmpty() && before.isMissingNode()
+          && field.getValue().isArray();
+      if (!isSame) {
+        changed.set(field.getKey(), field.getValue());
+      }
+    });
+    return changed;
+  }
+
+  private static JsonNode successor(JsonNode spec, JsonNode wanted) {
+    for (JsonNode column : spec.path("columns")) {
+      if (column.path("name").asText().equalsIgnoreCase(wanted.path("name").asText())
+          && TypeNames.areEqual(column.path("type").asText(), wanted.path("type").asText())) {
+        ObjectNode kept = column.deepCopy();
+        return wanted.path("nullable").asBoolean(true) ? kept : kept.put("nullable", false);
+      }
+    }
+    return wanted;
+  }
+
   /** What these fields were before; null takes one away that was not there. */
   static ObjectNode undo(JsonNode spec, ObjectNode patch) {
     ObjectNode before = patch.objectNode();

@@ -34,6 +34,19 @@ final class TableDefinition {
    * @throws ColocationException (unchecked) for what a ColocatedTable cannot be
    */
   static ObjectNode spec(Column[] columns, Transform[] partitions, Map<String, String> properties) {
+    ObjectNode spec = replacement(columns, partitions, properties);
+    if (!spec.has("bucketedBy")) {
+      throw refused("say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+    }
+    return spec;
+  }
+
+  /**
+   * What a REPLACE TABLE says. Without PARTITIONED BY and CLUSTERED BY it has neither field.
+   *
+   * @throws ColocationException (unchecked) for what a ColocatedTable cannot be
+   */
+  static ObjectNode replacement(Column[] columns, Transform[] partitions, Map<String, String> properties) {
     ObjectNode spec = JSON.createObjectNode();
     ArrayNode specColumns = spec.putArray("columns");
     for (Column column : columns) {
@@ -42,7 +55,9 @@ final class TableDefinition {
       }
       specColumns.add(column(column.name(), column.dataType(), column.nullable()));
     }
-    layOut(spec, partitions);
+    if (partitions.length > 0) {
+      layOut(spec, partitions);
+    }
     properties.forEach((key, value) -> setProperty(spec, key, value));
     return spec;
   }
@@ -62,6 +77,9 @@ final class TableDefinition {
     }
     if (!spec.has("bucketedBy")) {
       throw refused("say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+    }
+    if (!spec.has("sortedBy")) {
+      spec.putArray("sortedBy");
     }
   }
 

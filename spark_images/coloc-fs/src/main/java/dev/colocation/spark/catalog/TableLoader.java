@@ -63,7 +63,7 @@ final class TableLoader {
     if (!decision.bucketed()) {
       LOG.warn("table {} is read without its buckets: {}", name, decision.reason());
     }
-    return new LoadedTable(name, object, snapshot, shape, group, decision, fileSystem);
+    return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem);
   }
 
   private static String fewBuckets(GroupObject group, LoadedTable.Shape shape, SQLConf conf) {

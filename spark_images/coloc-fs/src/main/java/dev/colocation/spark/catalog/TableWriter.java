@@ -59,6 +59,23 @@ final class TableWriter {
     }
   }
 
+  /** Asks the API server whether it would take a change; nothing is changed. */
+  void validate(String namespace, String name, ObjectNode patch) {
+    if (!patch.isEmpty()) {
+      String what = what(namespace, name);
+      ObjectNode body = JSON.createObjectNode();
+      body.set("spec", patch);
+      KubernetesApi.checked(what, api.send(what, "PATCH", path(namespace, name) + "?dryRun=All", body));
+    }
+  }
+
+  /** Takes back a change. */
+  void undo(String namespace, String name, JsonNode specBefore, ObjectNode patch) {
+    if (!patch.isEmpty()) {
+      patch(namespace, name, "", TableChanges.undo(specBefore, patch));
+    }
+  }
+
   private JsonNode patch(String namespace, String name, String resourceVersion, ObjectNode spec) {
     ObjectNode body = JSON.createObjectNode();
     if (!resourceVersion.isEmpty()) {

@@ -7,14 +7,14 @@ import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.VarcharType;
 
 /** Types as objects and manifests name them. */
-final class Types {
+public final class Types {
   private Types() {}
 
   /**
    * The type as queries see it. varchar(n) and char(n) are read as string: Spark would pad char(n) in each query, which hides
    * the bucket key.
    */
-  static DataType parse(String name) {
+  public static DataType parse(String name) {
     try {
       DataType type = CatalystSqlParser$.MODULE$.parseDataType(name);
       return type instanceof CharType || type instanceof VarcharType ? StringType$.MODULE$ : type;

@@ -1,0 +1,157 @@
+package dev.colocation.spark.write;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Ascending$;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.Product;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Brings a write's rows to where they go: rows of a partition and bucket together, in more tasks where these are large (adaptive
+ * execution splits and merges), sorted as files are. The bucket is the one of Spark's own bucketed tables; it is computed
+ * once for the shuffle and the sort, and again for each row that is written.
+ */
+public final class DistributeRows extends Rule<LogicalPlan> {
+  private static final Logger LOG = LoggerFactory.getLogger(DistributeRows.class);
+  private static final String BUCKET = "__colocation_bucket";
+
+  /** Commands are roots of plans. */
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    try {
+      if (plan instanceof AppendData command) {
+        return inserted(command, command.writeOptions(), DistributeRows::withoutRepetition);
+      }
+      if (plan instanceof OverwriteByExpression command) {
+        return inserted(command, command.writeOptions(), Query::plan);
+      }
+      if (plan instanceof OverwritePartitionsDynamic command) {
+        return inserted(command, command.writeOptions(), Query::plan);
+      }
+      if (plan instanceof WriteToMicroBatchDataSource command) {
+        Optional<Writable> table = target(command);
+        return table.isEmpty() ? plan
+            : changed(command, query -> distributed(query, table.get(), options(command.writeOptions())));
+      }
+    } catch (LinkageError error) {
+      LOG.warn("this Spark's plans are not understood; tables of a ColocationCatalog cannot be written", error);
+    }
+    return plan;
+  }
+
+  /** Versions of Spark name the table of a stream's write by other fields, of other types. */
+  private static Optional<Writable> target(Product command) {
+    for (int field = 0; field < command.productArity(); field++) {
+      Object value = command.productElement(field);
+      if ((value instanceof DataSourceV2Relation relation ? relation.table() : value) instanceof Writable table) {
+        return Optional.of(table);
+      }
+    }
+    return Optional.empty();
+  }
+
+  private static LogicalPlan inserted(
+      V2WriteCommand command, scala.collection.immutable.Map<String, String> writeOptions,
+      Function<Query, LogicalPlan> change) {
+    if (command.table() instanceof DataSourceV2Relation relation && relation.table() instanceof Writable table) {
+      WriteOptions options = options(writeOptions);
+      return changed((LogicalPlan) command,
+          query -> distributed(change.apply(new Query(query, table, options)), table, options));
+    }
+    return (LogicalPlan) command;
+  }
+
+  private record Query(LogicalPlan plan, Writable table, WriteOptions options) {}
+
+  private static WriteOptions options(scala.collection.immutable.Map<String, String> options) {
+    return WriteOptions.of(new CaseInsensitiveStringMap(CollectionConverters.asJava(options)));
+  }
+
+  /** An append that was committed before is not computed again: it has no rows, and so nothing to commit. */
+  private static LogicalPlan withoutRepetition(Query query) {
+    boolean wasCommitted =
+        query.options().key().flatMap(key -> query.table().target().begin().committed(key)).isPresent();
+    return wasCommitted ? LocalRelation$.MODULE$.apply(query.plan().output()) : query.plan();
+  }
+
+  private static LogicalPlan changed(LogicalPlan command, Function<LogicalPlan, LogicalPlan> change) {
+    List<LogicalPlan> children = CollectionConverters.asJava(command.children());
+    return command.withNewChildren(sequence(List.of(change.apply(children.get(0)))));
+  }
+
+  private static LogicalPlan distributed(LogicalPlan query, Writable table, WriteOptions options) {
+    TableLayout layout = table.layout();
+    List<Attribute> output = CollectionConverters.asJava(query.output());
+    // A stream's rows are matched when the write begins, which says what is wrong with them.
+    if (!hasColumns(output, layout)) {
+      return query;
+    }
+    Alias bucket = new Alias(
+        bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), BUCKET,
+        NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+    List<NamedExpression> withBucket = new ArrayList<>(output);
+    withBucket.add(bucket);
+    List<Expression> together = columns(output, layout.partitionedBy());
+    together.add(bucket.toAttribute());
+    List<Expression> order = new ArrayList<>(together);
+    order.addAll(columns(output, layout.sortedInFiles()));
+    LogicalPlan rebalanced = new RebalancePartitions(
+        sequence(together), new Project(sequence(withBucket), query), Option.empty(), Option.apply(options.targetFileSize()));
+    LogicalPlan sorted = new Sort(
+        sequence(order.stream().map(DistributeRows::ascending).toList()), false, rebalanced, Option.empty());
+    return new Project(sequence(new ArrayList<NamedExpression>(output)), sorted);
+  }
+
+  /** The number of the bucket, as Spark's own bucketed tables have it. */
+  static Expression bucket(List<Expression> keys, int buckets) {
+    return new HashPartitioning(sequence(keys), buckets).partitionIdExpression();
+  }
+
+  private static boolean hasColumns(List<Attribute> output, TableLayout layout) {
+    return layout.columns().stream().allMatch(
+        column -> output.stream().anyMatch(attribute -> attribute.name().equalsIgnoreCase(column.name())));
+  }
+
+  private static List<Expression> columns(List<Attribute> output, List<String> names) {
+    List<Expression> found = new ArrayList<>();
+    for (String name : names) {
+      found.add(output.stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst().orElseThrow());
+    }
+    return found;
+  }
+
+  /** NULL first. */
+  private static SortOrder ascending(Expression column) {
+    return new SortOrder(column, Ascending$.MODULE$, Ascending$.MODULE$.defaultNullOrdering(), sequence(List.of()));
+  }
+
+  private static <T> Seq<T> sequence(List<T> list) {
+    return CollectionConverters.asScala(list).toSeq();
+  }
+}

@@ -1,0 +1,200 @@
+package dev.colocation.spark.write;
+
+import dev.colocation.spark.write.RowFields.Field;
+import java.io.IOException;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.apache.parquet.hadoop.ParquetWriter;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import scala.Function1;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A task of a write: rows that come sorted by partition and bucket, one open file at a time. Whatever a failed, killed or
+ * speculative attempt sent is named after that attempt, is in no manifest, and is collected as garbage.
+ */
+final class FileWriterTask implements DataWriter<InternalRow> {
+  private final FilePlan plan;
+  private final long attempt;
+  private final FilesOnTheirWay onTheirWay;
+  private final Function1<InternalRow, InternalRow> keyOf;
+  private final Function1<InternalRow, InternalRow> dataOf;
+  private final List<Field> required;
+
+  private InternalRow key;
+  private OpenFile open;
+  private int files;
+  private long rows;
+  private long bytes;
+  private Exception refusal;
+
+  FileWriterTask(FilePlan plan, long attempt) {
+    this.plan = plan;
+    this.attempt = attempt;
+    RowFields fields = plan.fields();
+    onTheirWay = new FilesOnTheirWay(plan.destination());
+    Expression bucket = DistributeRows.bucket(
+        fields.bucketKeys().stream().map(FileWriterTask::reference).toList(), plan.destination().buckets().size());
+    keyOf = projection(Stream.concat(Stream.of(bucket), fields.partitions().stream().map(FileWriterTask::reference)));
+    dataOf = projection(fields.inFiles().stream().map(FileWriterTask::reference));
+    required = Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
+        .filter(field -> !field.nullable()).toList();
+  }
+
+  private static Expression reference(Field field) {
+    return new BoundReference(field.ordinal(), field.type(), true);
+  }
+
+  private static Function1<InternalRow, InternalRow> projection(Stream<Expression> expressions) {
+    return UnsafeProjection.create(CollectionConverters.asScala(expressions.toList()).toSeq());
+  }
+
+  /** A file of one bucket and partition. */
+  private record OpenFile(
+      int bucket, Map<String, String> partition, LocalFile content, ParquetWriter<InternalRow> writer, long firstRow) {}
+
+  @Override
+  public void write(InternalRow row) throws IOException {
+    if (refusal != null) {
+      return;
+    }
+    InternalRow rowKey = keyOf.apply(row);
+    if (!rowKey.equals(key)) {
+      begin(rowKey.copy());
+    }
+    for (Field field : required) {
+      if (row.isNullAt(field.ordinal())) {
+        refuseNull(field.name());
+      }
+    }
+    if (refusal == null) {
+      open.writer().write(dataOf.apply(row));
+      rows++;
+    }
+  }
+
+  /** A new file, unless only NULL became empty text, which is the same partition. */
+  private void begin(InternalRow newKey) throws IOException {
+    int bucket = newKey.getInt(0);
+    Map<String, String> partition = partition(newKey);
+    key = newKey;
+    if (open == null || open.bucket() != bucket || !open.partition().equals(partition)) {
+      end();
+      if (refusal == null) {
+        LocalFile content = LocalFile.create();
+        open = new OpenFile(bucket, partition, content, plan.parquet().open(content), rows);
+      }
+    }
+  }
+
+  private Map<String, String> partition(InternalRow newKey) {
+    Map<String, String> partition = new LinkedHashMap<>();
+    int place = 1;
+    for (Field field : plan.fields().partitions()) {
+      String value = PartitionText.of(newKey.get(place++, field.type()), field.type());
+      if (value == null && !field.nullable()) {
+        refuseNull(field.name());
+      }
+      partition.put(field.storedName(), value);
+    }
+    return partition;
+  }
+
+  private void refuseNull(String column) {
+    refusal = new SchemaMismatch("column " + column + " holds NULL (or an empty partition value); the table says nullable: "
+        + "false. Filter those rows, or declare the column nullable");
+  }
+
+  /** Closes the open file and sends it on its way. */
+  private void end() throws IOException {
+    if (open == null) {
+      return;
+    }
+    OpenFile file = open;
+    open = null;
+    try {
+      file.writer().close();
+    } catch (IOException | RuntimeException error) {
+      file.content().delete();
+      throw error;
+    }
+    DataFile described = new DataFile(
+        path(file), file.bucket(), file.partition(), rows - file.firstRow(), file.content().bytes(), file.content().sha256());
+    files++;
+    bytes += described.bytes();
+    try {
+      onTheirWay.add(described, file.content());
+    } catch (ReplicasMissing missing) {
+      refusal = missing;
+    }
+  }
+
+  /** Spark reads the bucket from the name. */
+  private String path(OpenFile file) {
+    String folder = PartitionText.folder(file.partition());
+    String name = String.format("part-%s-%d_%05d.c%03d.zstd.parquet", plan.loadId(), attempt, file.bucket(), files);
+    return "data/" + (folder.isEmpty() ? "" : folder + "/") + name;
+  }
+
+  /** All rows and all files: what Spark shows of the task is asked for before it commits. */
+  @Override
+  public void writeAll(Iterator<InternalRow> all) throws IOException {
+    while (all.hasNext()) {
+      write(all.next());
+    }
+    finish();
+  }
+
+  private List<SentFile> finish() throws IOException {
+    if (refusal == null) {
+      end();
+    }
+    try {
+      return refusal == null ? onTheirWay.finish() : List.of();
+    } catch (ReplicasMissing missing) {
+      refusal = missing;
+      return List.of();
+    }
+  }
+
+  @Override
+  public WriterCommitMessage commit() throws IOException {
+    List<SentFile> sent = finish();
+    abort();
+    TaskContext context = TaskContext.get();
+    if (context != null) {
+      context.taskMetrics().outputMetrics().setBytesWritten(bytes);
+      context.taskMetrics().outputMetrics().setRecordsWritten(rows);
+    }
+    return new TaskFiles(sent, refusal);
+  }
+
+  @Override
+  public void abort() {
+    if (open != null) {
+      // The writer is left as it is: closing it would write what is gathered, for nobody.
+      open.content().delete();
+      open = null;
+    }
+  }
+
+  @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    return WriteMetrics.values(files, bytes, onTheirWay.missingCopies(), onTheirWay.seconds());
+  }
+
+  @Override
+  public void close() {
+    onTheirWay.close();
+  }
+}

@@ -1,0 +1,95 @@
+package dev.colocation.spark.write;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.mapreduce.Job;
+import org.apache.parquet.hadoop.ParquetWriter;
+import org.apache.parquet.hadoop.api.WriteSupport;
+import org.apache.parquet.hadoop.metadata.CompressionCodecName;
+import org.apache.parquet.io.OutputFile;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetWriteSupport;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Map$;
+import scala.runtime.AbstractFunction0;
+
+/**
+ * Spark's own Parquet writer, the same whatever the session says: zstd, timestamps as INT64 microseconds, dates and times as they
+ * are (no rebasing), decimals as integers, page checksums.
+ *
+ * @param configuration what Spark's writer reads of a Hadoop configuration
+ */
+record ParquetFiles(Map<String, String> configuration) implements Serializable {
+  private static final long ROW_GROUP_BYTES = 128L << 20;
+  private static final Map<String, String> ALWAYS = Map.of(
+      "parquet.compression.codec.zstd.level", "3",
+      "spark.sql.parquet.writeLegacyFormat", "false",
+      "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS",
+      "spark.sql.parquet.fieldId.write.enabled", "false");
+  private static final Map<String, String> NO_REBASING = Map.of(
+      "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED",
+      "spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED");
+
+  /** What this version of Spark tells its own writer, but for what is fixed. */
+  static ParquetFiles prepare(StructType schema) {
+    try {
+      Job job = Job.getInstance(new Configuration(false));
+      new ParquetFileFormat().prepareWrite(SparkSession.active(), job, Map$.MODULE$.empty(), schema);
+      Map<String, String> told = new TreeMap<>();
+      job.getConfiguration().iterator().forEachRemaining(entry -> told.put(entry.getKey(), entry.getValue()));
+      told.putAll(ALWAYS);
+      return new ParquetFiles(told);
+    } catch (IOException error) {
+      throw new WriteException("Spark's Parquet writer cannot be prepared: " + error.getMessage(), error);
+    }
+  }
+
+  ParquetWriter<InternalRow> open(OutputFile file) throws IOException {
+    Configuration hadoop = new Configuration(false);
+    configuration.forEach(hadoop::set);
+    SQLConf rebasing = new SQLConf();
+    NO_REBASING.forEach(rebasing::setConfString);
+    return SQLConf.withExistingConf(rebasing, new AbstractFunction0<ParquetWriter<InternalRow>>() {
+      @Override
+      public ParquetWriter<InternalRow> apply() {
+        return build(file, hadoop);
+      }
+    });
+  }
+
+  private static ParquetWriter<InternalRow> build(OutputFile file, Configuration hadoop) {
+    try {
+      return new Builder(file)
+          .withConf(hadoop)
+          .withCompressionCodec(CompressionCodecName.ZSTD)
+          .withRowGroupSize(ROW_GROUP_BYTES)
+          .withPageWriteChecksumEnabled(true)
+          .build();
+    } catch (IOException error) {
+      throw new java.io.UncheckedIOException(error);
+    }
+  }
+
+  private static final class Builder extends ParquetWriter.Builder<InternalRow, Builder> {
+    Builder(OutputFile file) {
+      super(file);
+    }
+
+    @Override
+    protected Builder self() {
+      return this;
+    }
+
+    @Override
+    @SuppressWarnings("deprecation") // its successor is of Parquet's configuration, which Spark's writer does not take
+    protected WriteSupport<InternalRow> getWriteSupport(Configuration hadoop) {
+      return new ParquetWriteSupport();
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package dev.colocation.spark.write;
+
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.TimestampType;
+import scala.Option;
+
+/** Values of partition columns as manifests and folders have them; as {@code colocation/spark/partition_path.py}. */
+final class PartitionText {
+  private static final String NULL = "__HIVE_DEFAULT_PARTITION__";
+  private static final String ESCAPED = "\"#%'*/:=?\\\u007f{[]^";
+  private static final int FIRST_PRINTABLE = 0x20;
+
+  private PartitionText() {}
+
+  /**
+   * Spark's string form; null for NULL and for empty text, which folders cannot tell apart.
+   *
+   * <p>A timestamp is said in UTC: Spark reads a text without a zone in the reader's own, which may not be the writer's.
+   */
+  static String of(Object value, DataType type) {
+    if (value == null) {
+      return null;
+    }
+    boolean isInstant = type instanceof TimestampType;
+    DataType shownType = isInstant ? DataTypes.TimestampNTZType : type;
+    Object text = Cast$.MODULE$.apply(new Literal(value, shownType), DataTypes.StringType, Option.apply("UTC"), false)
+        .eval(InternalRow.empty());
+    return text.toString().isEmpty() ? null : isInstant ? text + "Z" : text.toString();
+  }
+
+  /** {@code a=1/b=__HIVE_DEFAULT_PARTITION__}; empty without partition columns. */
+  static String folder(Map<String, String> partition) {
+    return partition.entrySet().stream()
+        .map(value -> escape(value.getKey()) + "=" + (value.getValue() == null ? NULL : escape(value.getValue())))
+        .collect(Collectors.joining("/"));
+  }
+
+  /** Percent-escapes what Spark escapes in a folder's name. */
+  static String escape(String text) {
+    StringBuilder escaped = new StringBuilder();
+    for (char character : text.toCharArray()) {
+      if (character > 0 && character < FIRST_PRINTABLE || ESCAPED.indexOf(character) >= 0) {
+        escaped.append(String.format("%%%02X", (int) character));
+      } else {
+        escaped.append(character);
+      }
+    }
+    return escaped.toString();
+  }
+
+}

@@ -1,0 +1,102 @@
+package dev.colocation.spark.write;
+
+import dev.colocation.spark.Manifest;
+import dev.colocation.spark.catalog.Types;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Where a query's rows have the table's columns. Matched by name: Spark has matched a batch's rows before, by name or position as
+ * the statement says, and cast them; a stream's rows come as they are.
+ *
+ * @param inFiles columns in the files, in the table's order
+ * @param partitions partition columns, in the order of the folders
+ * @param bucketKeys the columns that a row's bucket is computed of
+ */
+record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucketKeys) implements Serializable {
+  /** Types of Spark SQL that a column may have and a Parquet file may not. */
+  private static final Set<String> UNSTORABLE = Set.of("interval", "void");
+
+  /** A column: its name in messages, in files and folders, its place in a row. */
+  record Field(String name, String storedName, DataType type, boolean nullable, int ordinal) implements Serializable {}
+
+  RowFields {
+    inFiles = List.copyOf(inFiles);
+    partitions = List.copyOf(partitions);
+    bucketKeys = List.copyOf(bucketKeys);
+  }
+
+  /**
+   * Matches rows with a table.
+   *
+   * @throws SchemaMismatch with all differences at once
+   */
+  static RowFields match(String table, TableLayout layout, StructType rows) {
+    List<String> problems = new ArrayList<>();
+    Map<String, Integer> places = new HashMap<>();
+    for (int place = 0; place < rows.length(); place++) {
+      if (places.put(rows.fields()[place].name().toLowerCase(Locale.ROOT), place) != null) {
+        problems.add("column " + rows.fields()[place].name() + " is given twice");
+      }
+    }
+    List<Field> inFiles = new ArrayList<>();
+    Map<String, Field> partitions = new HashMap<>();
+    for (Manifest.Column column : layout.columns()) {
+      DataType type = Types.parse(column.type());
+      Integer place = places.remove(column.name().toLowerCase(Locale.ROOT));
+      String problem = problem(column, type, place == null ? null : rows.fields()[place]);
+      if (!problem.isEmpty()) {
+        problems.add("column " + column.name() + problem);
+      } else if (layout.isPartition(column)) {
+        partitions.put(column.name().toLowerCase(Locale.ROOT), field(column, type, place));
+      } else {
+        inFiles.add(field(column, type, place));
+      }
+    }
+    places.values().stream().sorted().forEach(place -> problems.add("column " + rows.fields()[place].name() + " ("
+        + rows.fields()[place].dataType().catalogString() + ") is not in the table"));
+    if (!problems.isEmpty()) {
+      throw new SchemaMismatch("rows do not fit table " + table + ": " + String.join("; ", problems) + ". Expected: "
+          + layout.columns().stream().map(column -> column.name() + " " + column.type()).collect(Collectors.joining(", ")));
+    }
+    List<Field> folders = layout.partitionedBy().stream()
+        .map(name -> partitions.get(name.toLowerCase(Locale.ROOT))).toList();
+    List<Field> keys = layout.bucketedBy().stream()
+        .map(name -> inFiles.stream().filter(field -> field.name().equalsIgnoreCase(name)).findFirst().orElseThrow()).toList();
+    return new RowFields(inFiles, folders, keys);
+  }
+
+  private static Field field(Manifest.Column column, DataType type, int place) {
+    return new Field(column.name(), column.storedName(), type, column.nullable(), place);
+  }
+
+  private static String problem(Manifest.Column column, DataType type, StructField given) {
+    if (UNSTORABLE.contains(type.catalogString())) {
+      return " is " + type.catalogString() + ", which Parquet files cannot hold: remove it";
+    }
+    if (given == null) {
+      return " (" + column.type() + ") is missing";
+    }
+    String actual = given.dataType().catalogString();
+    return actual.equalsIgnoreCase(type.catalogString()) ? ""
+        : " is " + actual + ", expected " + type.catalogString() + ": cast it";
+  }
+
+  /** The schema of files: every column may be NULL there, whatever this query's rows or the table say. */
+  StructType fileSchema() {
+    StructType schema = new StructType();
+    for (Field field : inFiles) {
+      schema = schema.add(field.storedName(), field.type(), true);
+    }
+    return schema;
+  }
+}

@@ -1,0 +1,10 @@
+package dev.colocation.spark.write;
+
+/** The rows do not fit the table; names every difference with what was given and what is expected. */
+public final class SchemaMismatch extends WriteException {
+  private static final long serialVersionUID = 1L;
+
+  SchemaMismatch(String message) {
+    super(message);
+  }
+}

@@ -1,0 +1,131 @@
+package dev.colocation.spark.write;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.UUID;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** One write of a table: its tasks' files become one commit, or nothing. {@link DistributeRows} brings the rows into order. */
+final class TableWrite implements Write {
+  private static final Logger LOG = LoggerFactory.getLogger(TableWrite.class);
+  private static final int LOAD_ID_DIGITS = 8;
+
+  private final WriteTarget target;
+  private final LogicalWriteInfo info;
+  private final Mode mode;
+  private final Optional<List<Map<String, String>>> replaced;
+  private final WriteOptions options;
+  private final Transaction transaction;
+  private final RowFields fields;
+
+  TableWrite(WriteTarget target, LogicalWriteInfo info, Mode mode, Optional<List<Map<String, String>>> replaced) {
+    this.target = target;
+    this.info = info;
+    this.mode = mode;
+    this.replaced = replaced;
+    options = WriteOptions.of(info.options());
+    transaction = target.begin();
+    fields = RowFields.match(target.name(), target.layout(transaction), info.schema());
+  }
+
+
+  @Override
+  public String description() {
+    return target.name() + " (" + mode.label() + ")";
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return WriteMetrics.all();
+  }
+
+  @Override
+  public BatchWrite toBatch() {
+    return new Batch();
+  }
+
+  @Override
+  public StreamingWrite toStreaming() {
+    return new Stream();
+  }
+
+  private FilePlan files() {
+    String loadId = UUID.randomUUID().toString().substring(0, LOAD_ID_DIGITS);
+    return new FilePlan(loadId, fields, ParquetFiles.prepare(fields.fileSchema()), transaction.destination());
+  }
+
+  private void commit(Transaction begun, WriterCommitMessage[] messages, Optional<CommitKey> key) {
+    List<SentFile> sent = TaskFiles.sent(messages);
+    if (target.staging().isPresent()) {
+      target.staging().get().take(begun, sent);
+      return;
+    }
+    boolean replacesNothing = mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS;
+    if (sent.isEmpty() && replacesNothing) {
+      LOG.info("{}: no rows, nothing is committed", description());
+      return;
+    }
+    List<DataFile> files = sent.stream().map(SentFile::file).toList();
+    Commits.commit(target.name(), begun, new NewFiles(mode, files, begun.destination().buckets().size(), replaced), sent, key);
+  }
+
+  /** An INSERT or the like. An overwrite replaces what the query has read, and nothing that came after it. */
+  private final class Batch implements BatchWrite {
+    @Override
+    public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
+      return files();
+    }
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {
+      boolean isOverwrite = mode != Mode.APPEND && target.staging().isEmpty();
+      TableWrite.this.commit(
+          isOverwrite ? transaction.startedOn(target.snapshotId()) : transaction, messages, options.key());
+    }
+
+    /** Files that were sent are in no manifest, and are collected as garbage. */
+    @Override
+    public void abort(WriterCommitMessage[] messages) {
+      LOG.warn("{} was given up; nothing was changed", description());
+    }
+
+    @Override
+    public String toString() {
+      return description();
+    }
+  }
+
+  /** An epoch of a stream: committed once, however often it is tried. */
+  private final class Stream implements StreamingWrite {
+    @Override
+    public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo physical) {
+      return files();
+    }
+
+    @Override
+    public void commit(long epoch, WriterCommitMessage[] messages) {
+      TableWrite.this.commit(transaction, messages, Optional.of(new CommitKey(info.queryId(), epoch)));
+    }
+
+    @Override
+    public void abort(long epoch, WriterCommitMessage[] messages) {
+      LOG.warn("{}: epoch {} was given up; nothing was changed", description(), epoch);
+    }
+
+    @Override
+    public String toString() {
+      return description();
+    }
+  }
+}

@@ -1,0 +1,64 @@
+package dev.colocation.spark.write;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+
+/** What a statement asks for, as Spark tells it step by step. */
+public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
+  private final WriteTarget target;
+  private final LogicalWriteInfo info;
+  private final TableLayout analyzed;
+  private Mode mode = Mode.APPEND;
+  private Optional<List<Map<String, String>>> replaced = Optional.empty();
+
+  /**
+   * A write.
+   *
+   * @param analyzed the layout that the statement was analyzed with
+   */
+  public TableWriteBuilder(WriteTarget target, LogicalWriteInfo info, TableLayout analyzed) {
+    this.target = target;
+    this.info = info;
+    this.analyzed = analyzed;
+  }
+
+  @Override
+  public WriteBuilder truncate() {
+    mode = Mode.OVERWRITE;
+    return this;
+  }
+
+  @Override
+  public boolean canOverwrite(Predicate[] conditions) {
+    return new PartitionPredicates(analyzed).partitions(conditions).isPresent();
+  }
+
+  @Override
+  public WriteBuilder overwrite(Predicate[] conditions) {
+    List<Map<String, String>> partitions = new PartitionPredicates(analyzed).partitions(conditions).orElseThrow();
+    if (partitions.contains(Map.<String, String>of())) {
+      return truncate();
+    }
+    mode = Mode.OVERWRITE_MATCHING;
+    replaced = Optional.of(partitions);
+    return this;
+  }
+
+  /** Without partitions all of the table is the one that the rows are in. */
+  @Override
+  public WriteBuilder overwriteDynamicPartitions() {
+    mode = analyzed.partitionedBy().isEmpty() ? Mode.OVERWRITE : Mode.OVERWRITE_PARTITIONS;
+    return this;
+  }
+
+  @Override
+  public TableWrite build() {
+    return new TableWrite(target, info, mode, replaced);
+  }
+}

@@ -1,0 +1,35 @@
+package dev.colocation.spark.write;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/**
+ * What a task says to the driver: the files that it has sent, or why it gave up. A task that gives up ends well for Spark, which
+ * would else run it again: rows do not change, and the sender has already tried for long enough.
+ *
+ * @param refusal null when there is none
+ */
+record TaskFiles(List<SentFile> sent, Exception refusal) implements WriterCommitMessage {
+  TaskFiles {
+    sent = List.copyOf(sent);
+  }
+
+  /**
+   * The files of all tasks.
+   *
+   * @throws SchemaMismatch when the rows do not fit the table
+   * @throws ReplicasMissing (unchecked) when a majority of a bucket's nodes did not take a file
+   */
+  static List<SentFile> sent(WriterCommitMessage[] messages) {
+    List<SentFile> sent = new ArrayList<>();
+    for (WriterCommitMessage message : messages) {
+      TaskFiles task = (TaskFiles) message;
+      if (task.refusal != null) {
+        throw Commits.<RuntimeException>thrown(task.refusal);
+      }
+      sent.addAll(task.sent);
+    }
+    return sent;
+  }
+}

@@ -1,0 +1,50 @@
+package dev.colocation.spark.write;
+
+import java.util.Optional;
+import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * What users say of a write: {@code df.writeTo(t).option(…)}, in SQL {@code SET spark.colocation.write.…}.
+ *
+ * @param key by which a repetition of the write is known; empty = none
+ * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller
+ */
+record WriteOptions(Optional<CommitKey> key, long targetFileSize) {
+  static final String KEY = "idempotency-key";
+  static final String VERSION = "idempotency-version";
+  static final String FILE_SIZE = "target-file-size";
+
+  private static final String SESSION_KEY = "spark.colocation.write.idempotencyKey";
+  private static final String SESSION_FILE_SIZE = "spark.colocation.write.targetFileSize";
+  private static final String DEFAULT_FILE_SIZE = "512m";
+
+  static WriteOptions of(CaseInsensitiveStringMap options) {
+    SQLConf conf = SQLConf.get();
+    String key = options.getOrDefault(KEY, conf.getConfString(SESSION_KEY, ""));
+    String size = options.getOrDefault(FILE_SIZE, conf.getConfString(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
+    return new WriteOptions(
+        key.isEmpty() ? Optional.empty() : Optional.of(new CommitKey(key, version(options))), bytes(size));
+  }
+
+  private static long version(CaseInsensitiveStringMap options) {
+    try {
+      return options.getLong(VERSION, 0);
+    } catch (NumberFormatException error) {
+      throw new WriteException(VERSION + "='" + options.get(VERSION) + "'; allowed is a whole number from 0", error);
+    }
+  }
+
+  private static long bytes(String size) {
+    try {
+      long bytes = JavaUtils.byteStringAsBytes(size);
+      if (bytes > 0) {
+        return bytes;
+      }
+    } catch (NumberFormatException error) {
+      throw new WriteException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m", error);
+    }
+    throw new WriteException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m");
+  }
+}

@@ -1,0 +1,50 @@
+package dev.colocation.spark.write;
+
+import dev.colocation.spark.catalog.ClusterApi;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The table that a statement changes.
+ *
+ * @param name as people name it
+ * @param uid of the table that the statement was analyzed with
+ * @param snapshotId that the statement was analyzed with; 0 = before the first load
+ * @param fileSystem what {@code coloc://} is told of the table
+ * @param patience for the operator
+ * @param staging for statements that make or replace the table; their files are committed with its definition
+ */
+public record WriteTarget(
+    String name, ClusterApi api, String namespace, String table, String uid, long snapshotId,
+    Map<String, String> fileSystem, Duration patience, Optional<Staging> staging) {
+
+  /** A table that is being made or replaced. */
+  public interface Staging {
+    /** How files are to be laid out. */
+    TableLayout layout();
+
+    /** Takes the files, to be committed with the definition. */
+    void take(Transaction transaction, List<SentFile> sent);
+  }
+
+  /**
+   * Begins a change.
+   *
+   * @throws WriteException.NotReady when the table does not take changes in time
+   * @throws WriteException.LoadConflict when it was made anew meanwhile
+   */
+  public Transaction begin() {
+    Transaction transaction = Transaction.begin(api, namespace, table, patience, AgentAccess.of(fileSystem));
+    if (!transaction.table().uid().equals(uid)) {
+      throw new WriteException.LoadConflict(
+          "table " + namespace + "." + table + " was deleted and made anew meanwhile; start again");
+    }
+    return transaction;
+  }
+
+  TableLayout layout(Transaction transaction) {
+    return staging.map(Staging::layout).orElseGet(() -> TableLayout.of(transaction.table()));
+  }
+}

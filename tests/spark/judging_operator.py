@@ -1,0 +1,55 @@
+"""An operator that only judges tables, as a test says; its real judgement of a spec is tested with the operator."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.spark.cluster_tables import ClusterTables
+
+
+class Operator:
+    """Judges every table of the namespace once per generation; ``refuse``: specs that it does not take, and why."""
+
+    def __init__(self, tables: ClusterTables) -> None:
+        self._tables = tables
+        self.refuse: Callable[[dict[str, Any]], str] = lambda spec: ""
+
+    def run(self, ended: threading.Event) -> None:
+        """Judge until the end."""
+        while not ended.wait(0.1):
+            for item in self.objects():
+                if item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]:
+                    self._judge(item)
+
+    def objects(self) -> list[dict[str, Any]]:
+        """The namespace's tables."""
+        listed = self._tables.plane.kubectl("get", "ct", "-n", self._tables.namespace, "-o", "json")
+        found: list[dict[str, Any]] = json.loads(listed.stdout)["items"]
+        return found
+
+    def _judge(self, item: dict[str, Any]) -> None:
+        message = self.refuse(item["spec"])
+        condition = {"type": "Accepted", "status": "False", "reason": "SchemaMismatch", "message": message}
+        patch = json.dumps({"status": {
+            "observedGeneration": item["metadata"]["generation"], "accepted": not message,
+            "conditions": [condition] if message else [],
+        }})  # fmt: skip
+        name = item["metadata"]["name"]
+        self._tables.plane.kubectl(
+            "patch", "ct", name, "-n", self._tables.namespace, "--subresource=status", "--type=merge", "-p", patch
+        )
+
+
+@contextmanager
+def running(operator: Operator) -> Iterator[None]:
+    """The operator, in a thread."""
+    ended = threading.Event()
+    thread = threading.Thread(target=operator.run, args=(ended,))
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

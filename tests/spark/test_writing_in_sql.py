@@ -1,0 +1,299 @@
+"""Writes through the catalog as users know them from SQL and DataFrames; every answer is DuckDB's.
+
+The operator is a thread that accepts tables; the agents and the API server are real.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from colocation.spark import explain_json
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.judging_operator import Operator, running
+from tests.spark.loopback import LoopbackAgents
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "written"
+IN = f"{CATALOG}.{NAMESPACE}"
+DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
+SALES = "TBLPROPERTIES ('colocate_with'='sales')"
+
+
+@pytest.fixture(scope="module")
+def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
+    made = ClusterTables(plane, agents, NAMESPACE)
+    made.add_group("sales", ["bigint"], MAP)
+    with running(Operator(made)):
+        yield made
+
+
+@pytest.fixture
+def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
+    session = tables.configure(application.newSession())
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def make(session: SparkSession, name: str, columns: str = "k BIGINT, v BIGINT", partitions: str = "") -> str:
+    """An empty table of group sales, bucketed by k."""
+    table = f"{IN}.{name}"
+    session.sql(f"CREATE TABLE {table} ({columns}) {partitions} CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    return table
+
+
+def pairs(session: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in session.sql(f"SELECT k, v FROM {table}").collect())
+
+
+def rows(session: SparkSession, values: dict[int, int]) -> DataFrame:
+    listed = ", ".join(f"({key}L, {value}L)" for key, value in values.items())
+    return session.sql(f"SELECT * FROM VALUES {listed} AS t(k, v)")
+
+
+def status(tables: ClusterTables, name: str) -> dict[str, Any]:
+    listed = tables.plane.kubectl("get", "ct", name, "-n", NAMESPACE, "-o", "json")
+    found: dict[str, Any] = json.loads(listed.stdout)["status"]
+    return found
+
+
+STORY = [
+    ("INSERT INTO {t} VALUES (1, 10, 'a', DATE '2026-01-01'), (2, 20, NULL, DATE '2026-01-02')", None),
+    ("INSERT INTO {t} (dt, note, v, k) SELECT DATE '2026-01-02', NULL, NULL, 3", None),
+    ("INSERT INTO {t} PARTITION (dt = '2026-01-03') SELECT 4, 40, 'd'",
+     "INSERT INTO {t} SELECT 4, 40, 'd', DATE '2026-01-03'"),
+    ("INSERT INTO {t} SELECT k + 10, v, note, dt FROM {t} WHERE v IS NOT NULL", None),
+    ("INSERT OVERWRITE {t} PARTITION (dt = '2026-01-01') SELECT 5, 50, 'e'",
+     "DELETE FROM {t} WHERE dt = DATE '2026-01-01'; INSERT INTO {t} SELECT 5, 50, 'e', DATE '2026-01-01'"),
+    ("INSERT OVERWRITE {t} PARTITION (dt = '2026-01-09') SELECT k, v, note FROM {t} WHERE k > 1000", "SELECT 1"),
+    ("DYNAMIC INSERT OVERWRITE {t} SELECT k * 100, v, note, dt FROM {t} WHERE k = 3",
+     "CREATE TEMP TABLE r AS SELECT k * 100, v, note, dt FROM {t} WHERE k = 3; "
+     "DELETE FROM {t} WHERE dt = DATE '2026-01-02'; INSERT INTO {t} SELECT * FROM r"),
+    ("DELETE FROM {t} WHERE dt = '2026-01-03'", None),
+    ("DELETE FROM {t} WHERE dt IN (DATE '2026-01-07', DATE '2026-01-01') AND dt = DATE '2026-01-01'",
+     "DELETE FROM {t} WHERE dt = DATE '2026-01-01'"),
+    ("DELETE FROM {t} WHERE dt = DATE '2026-01-05' OR dt IS NULL OR dt = DATE '2026-01-06'", None),
+    ("INSERT INTO {t} VALUES (7, 7, 'x', NULL)", None),
+    ("INSERT OVERWRITE {t} SELECT k + 1, v, note, dt FROM {t}",
+     "CREATE TEMP TABLE w AS SELECT k + 1, v, note, dt FROM {t}; DELETE FROM {t}; INSERT INTO {t} SELECT * FROM w"),
+    ("DELETE FROM {t} WHERE dt IS NULL", None),
+    ("TRUNCATE TABLE {t}", "DELETE FROM {t}"),
+    ("INSERT INTO {t} VALUES (9, 9, 'again', DATE '2026-02-01')", None),
+]  # fmt: skip
+"""Statements for Spark, and for DuckDB where it says the same in other words."""
+
+
+@pytest.mark.every_spark
+def test_a_story_in_sql(session: SparkSession) -> None:
+    """After each statement the table holds what DuckDB's does, without a refresh."""
+    table = make(session, "story", "k BIGINT, v BIGINT, note STRING, dt DATE", "PARTITIONED BY (dt)")
+    with duckdb.connect() as database:
+        database.execute("CREATE TABLE story (k BIGINT, v BIGINT, note VARCHAR, dt DATE)")
+        for statement, other in STORY:
+            session.conf.set(DYNAMIC, "dynamic" if statement.startswith("DYNAMIC ") else "static")
+            session.sql(statement.removeprefix("DYNAMIC ").format(t=table))
+            database.execute((other or statement).format(t="story"))
+            found = [tuple(row) for row in session.table(table).collect()]
+            expected = database.execute("SELECT * FROM story").fetchall()
+            assert sorted(found, key=repr) == sorted(expected, key=repr), statement
+
+
+@pytest.mark.every_spark
+def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
+    """writeTo, insertInto and saveAsTable: by name or by position as Spark says."""
+    table = f"{IN}.frames"
+    start = rows(session, {1: 1, 2: 2})
+    start.writeTo(table).partitionedBy(F.bucket(6, "k")).tableProperty("colocate_with", "sales").create()
+    start.select("v", "k").selectExpr("v + 2 AS v", "k + 2 AS k").writeTo(table).append()
+    assert pairs(session, table) == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    rows(session, {5: 5}).write.insertInto(table)
+    rows(session, {6: 6}).select("v", "k").write.mode("append").saveAsTable(table)
+    assert pairs(session, table)[4:] == [(5, 5), (6, 6)]
+    rows(session, {7: 7}).writeTo(table).overwrite(F.lit(True))
+    assert pairs(session, table) == [(7, 7)]
+    rows(session, {8: 8}).writeTo(table).overwritePartitions()
+    assert pairs(session, table) == [(8, 8)]
+    rows(session, {9: 9}).writeTo(table).createOrReplace()
+    assert pairs(session, table) == [(9, 9)]
+    rows(session, {1: 0}).write.mode("overwrite").saveAsTable(table)
+    assert pairs(session, table) == [(1, 0)]
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        rows(session, {3: 3}).write.bucketBy(6, "k").sortBy("v").saveAsTable(table)
+
+
+@pytest.mark.every_spark
+def test_tables_made_of_queries(session: SparkSession, tables: ClusterTables) -> None:
+    """A failed query leaves no table, and no change of one."""
+    made, clustered = f"{IN}.made", f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}"
+    session.sql(f"CREATE TABLE {made} {clustered} AS SELECT id AS k, id * 2 AS v FROM range(20)")
+    assert len(pairs(session, made)) == 20
+    fails = "SELECT id AS k, ASSERT_TRUE(id < 10, 'no') IS NULL AS v FROM range(20)"
+    with pytest.raises(Exception, match="no"):
+        session.sql(f"CREATE TABLE {IN}.failed {clustered} AS {fails}")
+    assert not session.catalog.tableExists(f"{IN}.failed")
+    with pytest.raises(Exception, match="no"):
+        session.sql(f"CREATE OR REPLACE TABLE {made} {clustered} AS {fails}")
+    assert len(pairs(session, made)) == 20 and session.table(made).dtypes[1] == ("v", "bigint")
+    session.sql(f"CREATE OR REPLACE TABLE {made} {clustered} AS SELECT k, v + 1 AS v FROM {made} WHERE k < 3")
+    assert pairs(session, made) == [(0, 1), (1, 3), (2, 5)]
+    session.sql(f"REPLACE TABLE {made} {clustered} AS SELECT k, 'text' AS note FROM {made}")
+    assert session.table(made).columns == ["k", "note"] and session.table(made).count() == 3
+    assert session.sql(f"SELECT * FROM {made} VERSION AS OF 1").columns == ["k", "v"]
+    with pytest.raises(AnalysisException, match=r"bucketedBy cannot change from .* make a new table"):
+        session.sql(f"REPLACE TABLE {made} CLUSTERED BY (note) INTO 6 BUCKETS AS SELECT * FROM {made}")
+    session.sql(f"REPLACE TABLE {made} (k BIGINT, w INT) {clustered}")
+    assert session.table(made).columns == ["k", "w"] and session.table(made).count() == 0
+
+
+TYPED = """SELECT IF(id = 3, NULL, id) AS k, IF(id % 4 = 0, NULL, DATE '0001-01-01') AS `a date`,
+IF(id = 3, NULL, ARRAY(NAMED_STRUCT('m', MAP('x', ARRAY(id, NULL)), 'd', CAST(NULL AS INT)))) AS deep,
+TIMESTAMP '1599-12-31 23:59:59.999999' AS t, TIMESTAMP_NTZ '1883-11-18 12:03:57' AS `n,t;z`, X'00FF' AS `b=in{ary}`,
+CAST(id AS DECIMAL(18,3)) AS `de.ci.mal`, CAST(id AS DECIMAL(38,10)) AS wide, CAST(NULL AS STRING) AS `back``tick`,
+'' AS `Ünï`, CAST('NaN' AS FLOAT) AS `(f)`, IF(id % 2 = 0, CAST('-0.0' AS DOUBLE), 0.0D) AS z,
+PARSE_JSON('{"a": [1]}') AS json, CAST(id % 3 AS STRING) AS p FROM range(30)"""
+
+
+@pytest.mark.parametrize("way", ["sql", "writeTo", "insertInto", "saveAsTable", "stream"])
+def test_values_of_every_type(
+    way: str, session: SparkSession, tables: ClusterTables, agents: LoopbackAgents, tmp_path: Path
+) -> None:
+    """Each way of writing: values come back as they were, in the bucket of Spark's hash, in sorted files."""
+    source = session.sql(TYPED).select("*", F.col("z").alias("s"))
+    name = f"typed-{way.lower()}"
+    table = f"{IN}.`{name}`"
+    columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in source.schema)
+    session.sql(f"CREATE TABLE {table} ({columns}) PARTITIONED BY (p) "
+                f"CLUSTERED BY (k) SORTED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+    source = source.select(*map(quoted, session.table(table).columns))
+    if way == "sql":
+        source.createOrReplaceTempView("source")
+        session.sql(f"INSERT INTO {table} SELECT * FROM source")
+    elif way == "writeTo":
+        source.writeTo(table).append()
+    elif way == "insertInto":
+        source.write.insertInto(table)
+    elif way == "saveAsTable":
+        source.write.mode("append").saveAsTable(table)
+    else:
+        source.write.parquet(str(tmp_path / "source"))
+        stream = session.readStream.schema(source.schema).parquet(str(tmp_path / "source"))
+        query = stream.writeStream.option("checkpointLocation", str(tmp_path / "at"))
+        query.trigger(availableNow=True).toTable(table).awaitTermination()
+    shown = [F.to_json("json").alias("json") if name == "json" else quoted(name) for name in source.columns]
+    read = session.table(table)
+    assert sorted(map(repr, read.select(*shown).collect())) == sorted(map(repr, source.select(*shown).collect()))
+    wrong = read.selectExpr(
+        "CAST(REGEXP_EXTRACT(_metadata.file_name, '_([0-9]+)[.]', 1) AS INT) AS named", "PMOD(HASH(k), 6) AS bucket"
+    ).where("named <> bucket")
+    assert wrong.count() == 0
+    for file in data_files(agents, name):
+        stored = pq.read_table(file, columns=["k"], partitioning=None)["k"].to_pylist()
+        assert stored == sorted(stored, key=lambda value: -math.inf if value is None else value)
+        assert "INT96" not in str(pq.read_metadata(file).schema) and "p" not in pq.read_schema(file).names
+
+
+KEYS = """SELECT IF(id % 7 = 0, NULL, CONCAT('key ', id)) AS a, CAST(id AS DECIMAL(20,2)) AS b, id % 2 = 0 AS h,
+CASE id % 4 WHEN 0 THEN CAST('-0.0' AS DOUBLE) WHEN 1 THEN 0.0D WHEN 2 THEN CAST('NaN' AS DOUBLE) END AS c,
+DATE_SUB(DATE '1582-10-20', CAST(id AS INT)) AS d, TIMESTAMP_MICROS(-id * 1000000007) AS e, CAST(CAST(id AS STRING)
+AS BINARY) AS f, CAST(id AS TINYINT) AS g, CAST(id AS DECIMAL(9,1)) AS i, CAST(-id AS FLOAT) AS j FROM range(60)"""
+
+
+def test_keys_of_every_type(session: SparkSession, tables: ClusterTables) -> None:
+    """A row's bucket is Spark's hash of its key; Python's loader agrees."""
+    source = session.sql(KEYS)
+    tables.add_group("keyed", [field.dataType.simpleString() for field in source.schema], MAP)
+    names = ", ".join(source.columns)
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in source.schema)
+    session.sql(f"CREATE TABLE {IN}.keyed ({columns}) CLUSTERED BY ({names}) INTO 6 BUCKETS "
+                "TBLPROPERTIES ('colocate_with'='keyed')")  # fmt: skip
+    source.writeTo(f"{IN}.keyed").append()
+    tables.load(source, "keyed")
+    read = session.table(f"{IN}.keyed")
+    assert sorted(map(repr, read.collect())) == sorted(map(repr, source.union(source).collect()))
+    named = "CAST(REGEXP_EXTRACT(_metadata.file_name, '_([0-9]+)[.]', 1) AS INT)"
+    assert read.where(f"{named} <> PMOD(HASH({names}), 6)").count() == 0
+    groups = session.sql(f"SELECT {names}, count(*) AS n FROM {IN}.keyed GROUP BY {names}")
+    assert {row["n"] for row in groups.collect()} == {2}
+
+
+def quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def data_files(agents: LoopbackAgents, name: str) -> list[Path]:
+    return [
+        path for root in agents.roots.values() for path in root.glob(f"{NAMESPACE}/{name}-????????/data/**/*.parquet")
+    ]
+
+
+def test_joins_of_written_tables_do_not_shuffle(session: SparkSession, tables: ClusterTables) -> None:
+    """Also when a partition is so large that a bucket's rows are in several files."""
+    one, two = make(session, "one"), make(session, "two")
+    many = session.range(0, 60_000, 1, 4).selectExpr("id AS k", "id AS v")
+    many.writeTo(one).option("target-file-size", "40k").append()
+    rows(session, {1: 1, 59_999: 2}).writeTo(two).append()
+    files = session.sql(f"SELECT bucket, count(*) AS files FROM {one}.files GROUP BY 1").collect()
+    assert {row["bucket"] for row in files} == set(range(6)) and max(row["files"] for row in files) > 1
+    join = f"SELECT a.k, b.v FROM {one} a JOIN {two} b ON a.k = b.k"
+    assert sorted(tuple(row) for row in session.sql(join).collect()) == [(1, 1), (59_999, 2)]
+    assert [found["colocate"] for found in explain_json(join, session)["joins"]] == [True]
+    assert session.table(one).selectExpr("sum(v)").collect()[0][0] == 60_000 * 59_999 // 2
+
+
+def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
+    """Spark's UI shows what a write has done."""
+    table = make(session, "measured")
+    rows(session, {key: key for key in range(9)}).writeTo(table).append()
+    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = session._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    last = executions.apply(executions.size() - 1)
+    values = store.executionMetrics(last.executionId())
+    metrics = [last.metrics().apply(index) for index in range(last.metrics().size())]
+    assert {metric.name() for metric in metrics} >= {"replicas missing", "seconds sending"}
+    files = [metric.accumulatorId() for metric in metrics if metric.name() == "files written"]
+    written = session.sql(f"SELECT count(*) FROM {table}.files").collect()[0][0]
+    assert {values.apply(number) for number in files if values.contains(number)} == {str(written)}
+
+
+def test_caches_and_other_sessions(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:
+    """A commit is seen at once, also where an older state is cached."""
+    table, other = make(session, "cached"), tables.configure(application.newSession())
+    rows(session, {1: 1}).writeTo(table).append()
+    session.sql(f"CACHE TABLE {table}")
+    assert pairs(session, table) == [(1, 1)]
+    rows(other, {2: 2}).writeTo(table).append()
+    assert pairs(session, table) == [(1, 1), (2, 2)] == pairs(other, table)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE {t} SET v = 1", r"does not take UPDATE: write the changed rows anew with INSERT OVERWRITE"),
+        ("DELETE FROM {t} WHERE v = 1", r"does not take DELETE of single rows, only of whole partitions: .*\(p\)"),
+        ("DELETE FROM {t} WHERE p > 1", r"does not take DELETE of single rows"),
+        ("MERGE INTO {t} USING (SELECT 1 AS k) s ON s.k = {t}.k WHEN MATCHED THEN DELETE", r"does not take MERGE"),
+        ("INSERT INTO {t} SELECT 1", "INSERT_COLUMN_ARITY_MISMATCH"),
+        ("INSERT INTO {t} SELECT 1, 'text', 1", "INCOMPATIBLE_DATA_FOR_TABLE|CAST_INVALID_INPUT"),
+    ],
+)
+def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement: str, message: str) -> None:
+    """Nothing is changed, and the error says what to use."""
+    table = f"{IN}.refusing"
+    if not session.catalog.tableExists(table):
+        make(session, "refusing", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")
+        session.sql(f"INSERT INTO {table} VALUES (1, 1, 1)")
+    with pytest.raises(Exception, match=message):
+        session.sql(statement.format(t=table))
+    assert pairs(session, table) == [(1, 1)]
