@@ -89,7 +89,7 @@ class RowsJudge:
     # Writes
 
     def _end_write(self, began: Event, event: Event) -> Ended:
-        excuses = set()
+        excuses: set[str] = set()
         if "table" in began.detail:
             table = self._tables[began.detail["table"]]
             if None in table.contents():
