@@ -297,3 +297,24 @@ def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement
     with pytest.raises(Exception, match=message):
         session.sql(statement.format(t=table))
     assert pairs(session, table) == [(1, 1)]
+
+
+@pytest.mark.every_spark
+def test_rows_that_no_rule_has_sorted_are_refused(session: SparkSession, tables: ClusterTables) -> None:
+    """Readers trust the order of rows in files: where Spark left the rule out, nothing is written."""
+    table = make(session, "unsorted")
+    session.conf.set("spark.sql.optimizer.excludedRules", "dev.colocation.spark.write.DistributeRows")
+    one_bucket = "SELECT id AS k, id AS v FROM range(0, 100, 1, 1) WHERE pmod(hash(id), 6) = 0"
+    with pytest.raises(Exception, match="rows come in another order than k, by which files are sorted"):
+        session.sql(f"INSERT INTO {table} {one_bucket} ORDER BY k DESC")
+    assert pairs(session, table) == []
+
+
+def test_empty_text_and_null_are_one_partition(session: SparkSession, tables: ClusterTables) -> None:
+    """Rows of both are sorted each by themselves, and merged when they are read: a join finds all of them."""
+    table = make(session, "texts", "k BIGINT, v BIGINT, p STRING", "PARTITIONED BY (p)")
+    keys = [row[0] for row in session.sql("SELECT id FROM range(0, 100, 1, 1) WHERE pmod(hash(id), 6) = 0").collect()]
+    values = ", ".join(f"({key}, 0, {partition})" for key, partition in zip(keys, ["''", "NULL"] * 50, strict=False))
+    session.sql(f"INSERT INTO {table} VALUES {values}")
+    assert pairs(session, table) == [(key, 0) for key in keys]
+    assert session.sql(f"SELECT /*+ MERGE(b) */ a.k FROM {table} a JOIN {table} b ON a.k = b.k").count() == len(keys)

@@ -6,6 +6,7 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.parquet.hadoop.ParquetWriter;
 import org.apache.spark.TaskContext;
@@ -30,6 +31,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private final Function1<InternalRow, InternalRow> keyOf;
   private final Function1<InternalRow, InternalRow> dataOf;
   private final List<Field> required;
+  private final RowOrder order;
 
   private InternalRow key;
   private OpenFile open;
@@ -49,6 +51,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     dataOf = projection(fields.inFiles().stream().map(FileWriterTask::reference));
     required = Stream.concat(fields.inFiles().stream(), fields.partitions().stream())
         .filter(field -> !field.nullable()).toList();
+    order = new RowOrder(fields.sortKeys());
   }
 
   private static Expression reference(Field field) {
@@ -77,23 +80,24 @@ final class FileWriterTask implements DataWriter<InternalRow> {
         refuseNull(field.name());
       }
     }
+    if (!order.takes(row)) {
+      refuseOrder();
+    }
     if (refusal == null) {
       open.writer().write(dataOf.apply(row));
       rows++;
     }
   }
 
-  /** A new file, unless only NULL became empty text, which is the same partition. */
+  /** A new file, also where NULL becomes empty text, which is the same partition: its rows are sorted by themselves. */
   private void begin(InternalRow newKey) throws IOException {
-    int bucket = newKey.getInt(0);
-    Map<String, String> partition = partition(newKey);
     key = newKey;
-    if (open == null || open.bucket() != bucket || !open.partition().equals(partition)) {
-      end();
-      if (refusal == null) {
-        LocalFile content = LocalFile.create();
-        open = new OpenFile(bucket, partition, content, plan.parquet().open(content), rows);
-      }
+    order.begin();
+    Map<String, String> partition = partition(newKey);
+    end();
+    if (refusal == null) {
+      LocalFile content = LocalFile.create();
+      open = new OpenFile(newKey.getInt(0), partition, content, plan.parquet().open(content), rows);
     }
   }
 
@@ -113,6 +117,14 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private void refuseNull(String column) {
     refusal = new SchemaMismatch("column " + column + " holds NULL (or an empty partition value); the table says nullable: "
         + "false. Filter those rows, or declare the column nullable");
+  }
+
+  private void refuseOrder() {
+    refusal = new WriteException("rows come in another order than "
+        + plan.fields().sortKeys().stream().map(Field::name).collect(Collectors.joining(", "))
+        + ", by which files are sorted: this session lacks the rule that sorts them. Start the application with "
+        + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions, and do not exclude its rules "
+        + "(spark.sql.optimizer.excludedRules)");
   }
 
   /** Closes the open file and sends it on its way. */

@@ -21,8 +21,10 @@ import org.apache.spark.sql.types.StructType;
  * @param inFiles columns in the files, in the table's order
  * @param partitions partition columns, in the order of the folders
  * @param bucketKeys the columns that a row's bucket is computed of
+ * @param sortKeys the columns by which the rows of a file are sorted
  */
-record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucketKeys) implements Serializable {
+record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucketKeys, List<Field> sortKeys)
+    implements Serializable {
   /** Types of Spark SQL that a column may have and a Parquet file may not. */
   private static final Set<String> UNSTORABLE = Set.of("interval", "void");
 
@@ -33,6 +35,7 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
     inFiles = List.copyOf(inFiles);
     partitions = List.copyOf(partitions);
     bucketKeys = List.copyOf(bucketKeys);
+    sortKeys = List.copyOf(sortKeys);
   }
 
   /**
@@ -70,9 +73,12 @@ record RowFields(List<Field> inFiles, List<Field> partitions, List<Field> bucket
     }
     List<Field> folders = layout.partitionedBy().stream()
         .map(name -> partitions.get(name.toLowerCase(Locale.ROOT))).toList();
-    List<Field> keys = layout.bucketedBy().stream()
-        .map(name -> inFiles.stream().filter(field -> field.name().equalsIgnoreCase(name)).findFirst().orElseThrow()).toList();
-    return new RowFields(inFiles, folders, keys);
+    return new RowFields(inFiles, folders, named(layout.bucketedBy(), inFiles), named(layout.sortedInFiles(), inFiles));
+  }
+
+  private static List<Field> named(List<String> names, List<Field> fields) {
+    return names.stream()
+        .map(name -> fields.stream().filter(field -> field.name().equalsIgnoreCase(name)).findFirst().orElseThrow()).toList();
   }
 
   private static Field field(Manifest.Column column, DataType type, int place) {
