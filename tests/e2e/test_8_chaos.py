@@ -7,7 +7,7 @@ from tests.chaos.runner import run_plan
 
 from .conftest import VALUES, Loaded
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.deep]
 
 SEEDS = (1,)
 MINUTES = 3.0
