@@ -55,10 +55,10 @@ def test_servers(conf: dict[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.every_spark
 def test_spark_sql(conf: dict[str, str], tmp_path: Path) -> None:
-    """The shell prints the answer, and what to use instead of INSERT."""
+    """The shell writes, prints the answer, and what to use instead of UPDATE."""
     script = tmp_path / "script.sql"
-    insert = f"INSERT INTO {CATALOG}.{NAMESPACE}.orders VALUES (1)"
-    script.write_text(f"USE {CATALOG}.{NAMESPACE};\nSHOW TABLES;\n{JOIN};\n{insert};\n")
+    rewritten = "INSERT OVERWRITE orders SELECT k FROM orders"
+    script.write_text(f"USE {CATALOG}.{NAMESPACE};\nSHOW TABLES;\n{rewritten};\n{JOIN};\nUPDATE orders SET k = 1;\n")
     options = {**spark_conf(), **conf, "spark.sql.catalogImplementation": "in-memory", "spark.ui.enabled": "false",
                "spark.driver.host": "127.0.0.1"}  # fmt: skip
     properties = tmp_path / "spark.conf"
@@ -71,4 +71,4 @@ def test_spark_sql(conf: dict[str, str], tmp_path: Path) -> None:
     )  # fmt: skip
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert ["70"] in rows and ["orders"] in rows, done.stderr[-5000:]
-    assert "lake.clients.orders does not take INSERT: load rows with colocation.spark.load" in done.stderr
+    assert "lake.clients.orders does not take UPDATE: write the changed rows anew with INSERT OVERWRITE" in done.stderr

@@ -158,16 +158,16 @@ def test_manifests_of_many_files(
 ) -> None:
     """Format 2, from the first file on here: loads, agents, executors and joins are as with format 1."""
     monkeypatch.setattr(table_manifest, "FRAMED_FROM_FILES", 1)
-    for name in ("many", "others"):
+    for name in ("framed", "others"):
         add_table(catalog, name, rows(spark), ["k"], ("dt",))
         assert load(rows(spark, 300), name, catalog=catalog).replicas_missing == 0
     register(spark, catalog=catalog)
     mark = read_metrics(spark)
-    query = spark.sql("SELECT count(*), sum(a.v - b.v) FROM shop.many a JOIN shop.others b USING (k, dt)")
+    query = spark.sql("SELECT count(*), sum(a.v - b.v) FROM shop.framed a JOIN shop.others b USING (k, dt)")
     assert tuple(query.collect()[0]) == (600, 0)
     assert count_exchanges(query) == 0
     assert read_metrics(spark, mark).remote_bytes == 0
-    [stored] = {path.read_bytes()[:4] for path in agents.roots["node-1"].glob("shop/many-*/manifests/*")}
+    [stored] = {path.read_bytes()[:4] for path in agents.roots["node-1"].glob("shop/framed-*/manifests/*")}
     assert stored == bytes.fromhex("502a4d18")
 
 

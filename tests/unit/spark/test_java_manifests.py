@@ -8,7 +8,7 @@ import hashlib
 from pathlib import Path
 
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_text
+from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
 
 FIXTURES = Path(__file__).parents[3] / "spark_images/coloc-fs/src/test/resources/manifests"
 COLUMNS = (
@@ -43,7 +43,7 @@ def fixture(name: str) -> tuple[bytes, str]:
 def test_java_reads_what_python_makes_now() -> None:
     """The file from which Java's test begins is what this version would write."""
     stored, sha256 = fixture("by-python.json.zst")
-    assert manifest_text(stored, sha256) == manifest(None, 1, *FILES).model_dump_json(by_alias=True).encode()
+    assert manifest_parts(stored, sha256).text == manifest(None, 1, *FILES).model_dump_json(by_alias=True).encode()
 
 
 def test_python_reads_what_java_makes() -> None:
@@ -52,4 +52,4 @@ def test_python_reads_what_java_makes() -> None:
     stored, sha256 = fixture("by-java.json.zst")
     expected = manifest(parent, 2, FILES[1], ADDED)
     assert decode_manifest(stored, sha256) == expected
-    assert manifest_text(stored, sha256) == expected.model_dump_json(by_alias=True).encode()
+    assert manifest_parts(stored, sha256).text == expected.model_dump_json(by_alias=True).encode()
