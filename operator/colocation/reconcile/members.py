@@ -72,16 +72,32 @@ def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup
         for record in group.status.recycled
         if record.uid not in index.by_uid and _is_kept(index, reports, group, record)
     ]
-    known = {record.uid for record in group.status.recycled}
-    dropped = [
-        _recycled(member, index.observation)
-        for member in (*group.status.members, *_unnoticed(index, group))
-        if member.uid not in index.by_uid and member.uid not in known
-    ]
+    dropped = [_recycled(member, index.observation) for member in _dropped(index, group)]
     now = index.observation.now
     waiting = [record for record in dropped if not _is_over(record, now)]
     adopted = list(_adopted(index, group))[: max(0, MAX_RECYCLED_TABLES - len(kept) - len(waiting))]
     return tuple([*kept, *waiting, *adopted][-MAX_RECYCLED_TABLES:])
+
+
+def _dropped(index: TableIndex, group: ObservedGroup) -> Iterator[GroupMember]:
+    """Tables of the group that have gone since it was written; of one that was leaving it, its next group's record
+    counts: from there it comes back.
+    """
+    known = {record.uid for record in group.status.recycled}
+    for member in (*group.status.members, *_unnoticed(index, group)):
+        if member.uid in index.by_uid or member.uid in known:
+            continue
+        if not (member.leaving and _is_remembered_elsewhere(index, group, member.uid)):
+            yield member
+
+
+def _is_remembered_elsewhere(index: TableIndex, group: ObservedGroup, uid: str) -> bool:
+    return any(
+        any(member.uid == uid and not member.leaving for member in (*other.status.members, *_unnoticed(index, other)))
+        or any(record.uid == uid for record in other.status.recycled)
+        for other in index.groups.values()
+        if other.key != group.key
+    )
 
 
 def _adopted(index: TableIndex, group: ObservedGroup) -> Iterator[RecycledTable]:

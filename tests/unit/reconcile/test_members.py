@@ -79,6 +79,27 @@ def test_table_that_is_dropped_before_its_group_has_noticed_it_waits_in_the_bin(
 
 
 @pytest.mark.parametrize(
+    ("stock", "was_seen", "where"),
+    [
+        pytest.param(remembering(STOCK, ORDERS), True, ["stock"], id="its new group names it"),
+        pytest.param(remembering(STOCK, ORDERS), False, ["stock"], id="and the operator was away"),
+        pytest.param(STOCK, True, ["stock"], id="its new group had not noticed it yet"),
+        pytest.param(STOCK, False, ["sales"], id="only the group that it leaves knows of it"),
+    ],
+)
+def test_table_that_is_dropped_while_it_moves_waits_in_one_bin(
+    stock: ObservedGroup, was_seen: bool, where: list[str]
+) -> None:
+    """It comes back in the group that it had come to: a second record would bring it back in the one before."""
+    sales = remembering(SALES, ORDERS, leaving=True)
+    gone = {ORDERS.identity.uid: DroppedTable(ORDERS, NOW)} if was_seen else {}
+    observation = Observation(NOW, groups=(sales, stock), dropped_tables=gone)
+    index = TableIndex(observation, memberships(observation))
+    bins = {one.identity.name: next_recycled(index, TableReports(observation), one) for one in (sales, stock)}
+    assert [name for name, found in bins.items() if found] == where
+
+
+@pytest.mark.parametrize(
     ("policy", "tables", "before", "goes_at"),
     [
         pytest.param("WithLastTable", (), AN_HOUR_AGO, AN_HOUR_AGO, id="nobody uses it"),
