@@ -34,7 +34,7 @@ ERRORS = {
         _error("ApiUnavailable", r"(?i)connection refused|timed out|timeout|NoAnswer|connection reset|RequestRefused|"
                r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too old|"
                r"InternalError|KubernetesClientException|the server was unable|not ready|gave no answer|"
-               r"may not see or change it|Forbidden|NotAllowed",
+               r"may not see or change it|Forbidden|NotAllowed|API server answered 429",
                "the API server did not answer; a command, a query that begins or a commit fails after its retries. "
                "In its first second an API server may refuse what is allowed: it has not read the roles yet"),
         _error("CommitUnknown", r"CommitUnknown",
