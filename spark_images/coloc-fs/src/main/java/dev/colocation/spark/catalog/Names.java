@@ -49,6 +49,12 @@ public final class Names {
         : new GroupKey(reference.substring(0, slash), reference.substring(slash + 1));
   }
 
+  /** The group whose map says where a table's rows lie: the one that it names, or its own when it names none. */
+  public static GroupKey placingGroup(String namespace, String table, String uid, String reference) {
+    GroupKey named = group(namespace, reference);
+    return named.name().isEmpty() ? new GroupKey(namespace, privateGroup(table, uid)) : named;
+  }
+
   /** The group of one table that is in no group. */
   public static String privateGroup(String table, String uid) {
     String start = table.substring(0, Math.min(table.length(), PRIVATE_GROUP_CHARACTERS)).replaceAll("[-.]+$", "");

@@ -19,7 +19,7 @@ import java.util.stream.Stream;
  * @param buckets of the spec; 0 = as the group says
  * @param snapshots those that can be read, the newest first; empty before the first load
  */
-record TableObject(
+public record TableObject(
     String namespace,
     String name,
     String uid,
@@ -116,8 +116,8 @@ record TableObject(
   }
 
   /** Why the operator refused it, or that it has not judged it yet; empty when it is accepted, or its status was spoilt. */
-  static String refusal(JsonNode status) {
-    if (status.path("accepted").asBoolean()) {
+  public static String refusal(JsonNode status) {
+    if (status.path("accepted").isBoolean() && status.path("accepted").asBoolean()) {
       return "";
     }
     for (JsonNode condition : status.path("conditions")) {
@@ -141,8 +141,7 @@ record TableObject(
 
   /** The group whose map says where its rows lie; its own when it is in no group. */
   Names.GroupKey group() {
-    Names.GroupKey named = Names.group(namespace, placingGroup.isEmpty() ? colocateWith : placingGroup);
-    return named.name().isEmpty() ? new Names.GroupKey(namespace, Names.privateGroup(name, uid)) : named;
+    return Names.placingGroup(namespace, name, uid, placingGroup.isEmpty() ? colocateWith : placingGroup);
   }
 
   Optional<Snapshot> newest() {

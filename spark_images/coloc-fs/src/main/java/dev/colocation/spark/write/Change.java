@@ -19,8 +19,10 @@ public sealed interface Change permits NewFiles, Rewrite, DropPartitions {
   /** Whether files that are there may stay, so that the new ones must be of their layout. */
   boolean keepsFiles();
 
-  /** Whether it may be applied to a snapshot that is newer than the one it began on. */
-  boolean goesOnTop();
+  /** Whether it may be applied to a snapshot that is newer than the one it began on: what replaces everything has lost then. */
+  default boolean goesOnTop() {
+    return keepsFiles();
+  }
 
   /**
    * The committed files that stay, in their order.

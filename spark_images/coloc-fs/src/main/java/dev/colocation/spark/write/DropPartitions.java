@@ -35,11 +35,6 @@ public record DropPartitions(List<Map<String, String>> partitions) implements Ch
   }
 
   @Override
-  public boolean goesOnTop() {
-    return true;
-  }
-
-  @Override
   public List<DataFile> kept(List<DataFile> committed) {
     return committed.stream().filter(file -> !Change.isIn(file, partitions)).toList();
   }

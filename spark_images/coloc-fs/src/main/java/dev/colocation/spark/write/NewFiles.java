@@ -57,11 +57,6 @@ public record NewFiles(Mode mode, List<DataFile> files, int buckets, Optional<Li
   }
 
   @Override
-  public boolean goesOnTop() {
-    return mode != Mode.OVERWRITE;
-  }
-
-  @Override
   public List<DataFile> kept(List<DataFile> committed) {
     Predicate<DataFile> goes = replaces();
     return committed.stream().filter(file -> !goes.test(file)).toList();

@@ -34,11 +34,6 @@ public record Rewrite(Set<String> replaced, List<DataFile> files, int buckets) i
   }
 
   @Override
-  public boolean goesOnTop() {
-    return true;
-  }
-
-  @Override
   public List<DataFile> kept(List<DataFile> committed) throws Overtaken {
     TreeSet<String> gone = new TreeSet<>(replaced);
     committed.forEach(file -> gone.remove(file.path()));

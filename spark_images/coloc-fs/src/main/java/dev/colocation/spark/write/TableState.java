@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import dev.colocation.spark.Manifest;
 import dev.colocation.spark.catalog.GroupObject;
 import dev.colocation.spark.catalog.Names;
+import dev.colocation.spark.catalog.TableObject;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -66,7 +67,7 @@ public record TableState(
     return new TableState(
         namespace, name, uid, metadata.path("resourceVersion").asText(), spec, bucketedBy,
         GroupObject.texts(spec.path("partitionedBy")), sortedBy.isEmpty() ? bucketedBy : sortedBy,
-        placingGroup(namespace, name, uid, spec, status), refusal(status), snapshot, history, commits,
+        placingGroup(namespace, name, uid, spec, status), TableObject.refusal(status), snapshot, history, commits,
         error.substring(0, Math.min(error.length(), MAX_MESSAGE_CHARACTERS)), problems.isEmpty() ? 0 : lostId(newest));
   }
 
@@ -112,22 +113,7 @@ public record TableState(
   private static Names.GroupKey placingGroup(
       String namespace, String name, String uid, JsonNode spec, JsonNode status) {
     String placing = status.path("group").isTextual() ? status.path("group").asText() : "";
-    Names.GroupKey named = Names.group(namespace, placing.isEmpty() ? spec.path("colocateWith").asText("") : placing);
-    return named.name().isEmpty() ? new Names.GroupKey(namespace, Names.privateGroup(name, uid)) : named;
-  }
-
-  /** A status that somebody spoiled is no refusal: the next load may mend it. */
-  private static String refusal(JsonNode status) {
-    if (status.path("accepted").isBoolean() && status.path("accepted").asBoolean()) {
-      return "";
-    }
-    for (JsonNode condition : status.path("conditions")) {
-      if (condition.path("type").asText().equals("Accepted")) {
-        String reason = condition.path("reason").asText();
-        return reason.equals("InvalidStatus") ? "" : reason + ": " + condition.path("message").asText();
-      }
-    }
-    return "the operator has not accepted it yet";
+    return Names.placingGroup(namespace, name, uid, placing.isEmpty() ? spec.path("colocateWith").asText("") : placing);
   }
 
   /** {@code <namespace>.<table>}. */
