@@ -9,6 +9,7 @@ from .history import FAIL, INFO, Event
 from .judge_rows import Ended
 from .violations import FaultsInForce, Violation
 
+FALSE_STABLE, NO_CAUSE = "FalseStable", "UnstableWithoutCause"
 FALSE_STABLE_GRACE_SECONDS = 60.0
 """So long may a group be called stable while a wanted replica is missing: an agent's sweep (5 s here), a file that has
 to be hashed again (the scrub: 30 s here), the operator's grace for silent agents (30 s), and a pass."""
@@ -79,33 +80,30 @@ class StabilityJudge:
         for name, group in event.detail["groups"].items():
             self._first_seen.setdefault(name, event.at_seconds)
             claims = group["stable"] and event.detail["fresh"]
-            self._false_stable(event, name, group, bool(claims and group["missing"]))
-            self._no_cause(event, name, group, not group["stable"] and not self._has_cause(event, name, group))
+            self._judge(
+                FALSE_STABLE, event, name, bool(claims and group["missing"]), FALSE_STABLE_GRACE_SECONDS,
+                ("been called stable", f"there is missing: {'; '.join(group['missing'][:5])}"),
+            )  # fmt: skip
+            self._judge(
+                NO_CAUSE, event, name, not group["stable"] and not self._has_cause(event, name, group),
+                NO_CAUSE_GRACE_SECONDS,
+                ("not been stable", f"nothing is missing: {group['reason']}: {group['message']}"),
+            )  # fmt: skip
 
     def _has_cause(self, event: Event, name: str, group: dict[str, Any]) -> bool:
         is_young = event.at_seconds - self._first_seen[name] < YOUNG_SECONDS
         faults = self.faults.during(event.at_seconds, event.at_seconds)
         return bool(group["missing"]) or is_young or any(kind.unstable for kind in faults)
 
-    def _false_stable(self, event: Event, name: str, group: dict[str, Any], holds: bool) -> None:
-        lasts = self._follow(("false", name), event, holds)
-        if lasts is not None and lasts.last - lasts.began > FALSE_STABLE_GRACE_SECONDS and not lasts.is_said:
+    def _judge(
+        self, kind: str, event: Event, name: str, holds: bool, grace_seconds: float, said: tuple[str, str]
+    ) -> None:
+        """``said``: what has lasted longer than the grace, and what stands against it; once for each spell."""
+        lasts = self._follow((kind, name), event, holds)
+        if lasts is not None and lasts.last - lasts.began > grace_seconds and not lasts.is_said:
             lasts.is_said = True
-            self.violations.append(Violation(
-                "FalseStable", event.at_seconds,
-                f"group {name} has been called stable for {lasts.last - lasts.began:.0f} s, and there is missing: "
-                f"{'; '.join(group['missing'][:5])}", (name,),
-            ))  # fmt: skip
-
-    def _no_cause(self, event: Event, name: str, group: dict[str, Any], holds: bool) -> None:
-        lasts = self._follow(("no cause", name), event, holds)
-        if lasts is not None and lasts.last - lasts.began > NO_CAUSE_GRACE_SECONDS and not lasts.is_said:
-            lasts.is_said = True
-            self.violations.append(Violation(
-                "UnstableWithoutCause", event.at_seconds,
-                f"group {name} has not been stable for {lasts.last - lasts.began:.0f} s, and nothing is missing: "
-                f"{group['reason']}: {group['message']}", (name,),
-            ))  # fmt: skip
+            text = f"group {name} has {said[0]} for {lasts.last - lasts.began:.0f} s, and {said[1]}"
+            self.violations.append(Violation(kind, event.at_seconds, text, (name,)))
 
     def _follow(self, key: tuple[str, str], event: Event, holds: bool) -> _Spell | None:
         before = self._spells.get(key)
@@ -115,7 +113,7 @@ class StabilityJudge:
         if before is None or event.at_seconds - before.last > GAP_SECONDS:
             self._spells[key] = _Spell(event.at_seconds, event.at_seconds)
         else:
-            if key[0] == "false":
+            if key[0] == FALSE_STABLE:
                 self.false_stable_seconds += event.at_seconds - before.last
             before.last = event.at_seconds
         return self._spells[key]

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import ClusterTables
+from tests.spark.loopback import LoopbackAgents
 
 
 class Operator:
@@ -53,3 +55,14 @@ def running(operator: Operator) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+@contextmanager
+def judged_tables(
+    plane: ControlPlane, agents: LoopbackAgents, namespace: str, buckets: tuple[tuple[str, ...], ...]
+) -> Iterator[ClusterTables]:
+    """A namespace with group ``sales`` of this map, in which every table is accepted."""
+    made = ClusterTables(plane, agents, namespace)
+    made.add_group("sales", ["bigint"], buckets)
+    with running(Operator(made)):
+        yield made

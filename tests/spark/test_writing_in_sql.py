@@ -20,7 +20,7 @@ from colocation.spark import explain_json
 from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
-from tests.spark.judging_operator import Operator, running
+from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -33,9 +33,7 @@ SALES = "TBLPROPERTIES ('colocate_with'='sales')"
 
 @pytest.fixture(scope="module")
 def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
-    made = ClusterTables(plane, agents, NAMESPACE)
-    made.add_group("sales", ["bigint"], MAP)
-    with running(Operator(made)):
+    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
         yield made
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
-from tests.spark.judging_operator import Operator, running
+from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -25,9 +25,7 @@ KEY = "spark.colocation.write.idempotencyKey"
 
 @pytest.fixture(scope="module")
 def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
-    made = ClusterTables(plane, agents, NAMESPACE)
-    made.add_group("sales", ["bigint"], MAP)
-    with running(Operator(made)):
+    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
         yield made
 
 
