@@ -8,7 +8,7 @@ from .accounts import LAKE, SHOP, Account
 
 TARGET = """
 from colocation.spark.catalog import KubernetesCatalog
-from colocation.spark.load_target import find_target
+from colocation.spark.write.load_target import find_target
 print(find_target(KubernetesCatalog(), "foreign-lake", "clicks"))
 """
 

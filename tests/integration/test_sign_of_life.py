@@ -18,9 +18,9 @@ import datetime, sys
 from kubernetes.client import ApiException
 from colocation.model.table_manifest import encode_manifest
 from colocation.spark.catalog import KubernetesCatalog
-from colocation.spark.changes import NewFiles
-from colocation.spark.commit import commit
-from colocation.spark.publication import Published
+from colocation.spark.write.changes import NewFiles
+from colocation.spark.write.commit import commit
+from colocation.spark.write.publication import Published
 
 catalog = KubernetesCatalog()
 answers = sys.argv[1].split(",")

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from colocation.spark import RegisteredTable, load, read_snapshot, refresh, register
-from colocation.spark.registrar import REGISTERED_PREFIX
-from colocation.spark.session_catalog import ForeignTable, SessionCatalog
+from colocation.spark.read.registrar import REGISTERED_PREFIX
+from colocation.spark.read.session_catalog import ForeignTable, SessionCatalog
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 

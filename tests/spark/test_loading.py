@@ -11,8 +11,8 @@ from colocation.model.group import ColocationGroupSpec
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import explain_json, load, register
 from colocation.spark.catalog import AgentAddresses
-from colocation.spark.load_schema import SchemaMismatch
-from colocation.spark.upload import ReplicasMissing
+from colocation.spark.write.load_schema import SchemaMismatch
+from colocation.spark.write.upload import ReplicasMissing
 from tests.spark.conftest import BUCKETS, MAP, add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog

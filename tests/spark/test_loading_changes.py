@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import Column, Compaction
 from colocation.spark import compact, drop_partitions, load, register
-from colocation.spark.commit import LoadConflict
-from colocation.spark.file_system import FileSystemSession
+from colocation.spark.read.file_system import FileSystemSession
+from colocation.spark.write.commit import LoadConflict
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 

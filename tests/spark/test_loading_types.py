@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import load, register
-from colocation.spark.load_schema import SchemaMismatch
+from colocation.spark.write.load_schema import SchemaMismatch
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 

@@ -1,13 +1,13 @@
 """Spark's side: load DataFrames into ColocatedTables, register them as Spark SQL tables, explain their joins."""
 
-from .compaction import CompactionResult, compact
 from .configuration import configure, jar_path, spark_conf
-from .explaining import count_exchanges, explain, explain_json
-from .loading import LoadResult, load
-from .metrics import ReadMetrics, read_metrics
-from .partition_dropping import DropResult, drop_partitions
-from .registrar import RegisteredTable
-from .registration import read_snapshot, refresh, register
+from .explaining.explain import count_exchanges, explain, explain_json
+from .read.metrics import ReadMetrics, read_metrics
+from .read.registrar import RegisteredTable
+from .read.registration import read_snapshot, refresh, register
+from .write.compaction import CompactionResult, compact
+from .write.loading import LoadResult, load
+from .write.partition_dropping import DropResult, drop_partitions
 
 __all__ = [
     "CompactionResult",

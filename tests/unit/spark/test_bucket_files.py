@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colocation.model.table_manifest import DataFile, check_buckets
-from colocation.spark.bucket_files import BUCKET_COLUMN, FileLayout, write_files
-from colocation.spark.load_schema import SchemaMismatch
-from colocation.spark.partition_path import partition_folder
+from colocation.spark.write.bucket_files import BUCKET_COLUMN, FileLayout, write_files
+from colocation.spark.write.load_schema import SchemaMismatch
+from colocation.spark.write.partition_path import partition_folder
 
 LAYOUT = FileLayout(
     load_id="0badcafe",

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest
-from colocation.spark.changes import Change, DropPartitions, NewFiles, Overtaken, Rewrite
-from colocation.spark.compaction import RowsDiffer, crowded_files, refuse_other_rows
-from colocation.spark.partition_path import chosen_partitions, parse_partition, partition_folder
+from colocation.spark.write.changes import Change, DropPartitions, NewFiles, Overtaken, Rewrite
+from colocation.spark.write.compaction import RowsDiffer, crowded_files, refuse_other_rows
+from colocation.spark.write.partition_path import chosen_partitions, parse_partition, partition_folder
 
 
 def data_file(name: str, partition: Mapping[str, str | None], bucket: int = 0, rows: int = 1) -> DataFile:

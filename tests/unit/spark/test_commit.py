@@ -9,9 +9,9 @@ import pytest
 from colocation.model.table import ColocatedTableSpec, Column, Retention, TableSnapshot
 from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
 from colocation.spark.catalog import InvalidObject, TableObject, WriteConflict
-from colocation.spark.changes import DropPartitions, Mode, NewFiles, Rewrite
-from colocation.spark.commit import LoadConflict, commit, next_manifest
-from colocation.spark.publication import Published
+from colocation.spark.write.changes import DropPartitions, Mode, NewFiles, Rewrite
+from colocation.spark.write.commit import LoadConflict, commit, next_manifest
+from colocation.spark.write.publication import Published
 
 from .fake_catalog import FakeCatalog
 

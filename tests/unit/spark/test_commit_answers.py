@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from colocation.model.table import Retention, TableSnapshot
 from colocation.spark.catalog import NoAnswer, NotAllowed, TableObject, WriteConflict
-from colocation.spark.changes import Mode, NewFiles
-from colocation.spark.commit import ANSWER_DEADLINE_SECONDS, Committed, CommitUnknown, LoadConflict, commit
+from colocation.spark.write.changes import Mode, NewFiles
+from colocation.spark.write.commit import ANSWER_DEADLINE_SECONDS, Committed, CommitUnknown, LoadConflict, commit
 
 from .fake_catalog import FakeCatalog
 from .test_commit import NOW, SPEC, A, B, C, Storage, data_file

@@ -9,10 +9,10 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from colocation.model.table import ColocatedTableSpec, Column, Compaction
 from colocation.model.table_manifest import DataFile, TableManifest
-from colocation.spark import compaction
-from colocation.spark.commit import LoadConflict
 from colocation.spark.jobs.result import stop
-from colocation.spark.load_target import NotReady
+from colocation.spark.write import compaction
+from colocation.spark.write.commit import LoadConflict
+from colocation.spark.write.load_target import NotReady
 
 from .fake_catalog import FakeCatalog
 

@@ -11,11 +11,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from colocation.model.table_manifest import TableManifest
-from colocation.spark import registration
 from colocation.spark.catalog import NoAnswer, NotAllowed, RequestRefused, TableList, parse_tables
-from colocation.spark.registrar import _inconsistency
-from colocation.spark.session_catalog import ForeignTable
-from colocation.spark.statistics import MAX_ROWS, tell_row_count
+from colocation.spark.read import registration
+from colocation.spark.read.registrar import _inconsistency
+from colocation.spark.read.session_catalog import ForeignTable
+from colocation.spark.read.statistics import MAX_ROWS, tell_row_count
 
 from .test_catalog import ITEM
 from .test_waiting import ready_catalog

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.spark.distribution import KnownTable
-from colocation.spark.join_report import (
+from colocation.spark.explaining.distribution import KnownTable
+from colocation.spark.explaining.join_report import (
     JoinReport,
     count_exchanges,
     report_aggregates,
     report_joins,
     report_windows,
 )
-from colocation.spark.plan_tree import Expression, Grouping, Join, PlanNode, Scan
+from colocation.spark.explaining.plan_tree import Expression, Grouping, Join, PlanNode, Scan
 
 TABLES = {
     "shop/orders-1": KnownTable("shop.orders", "shop/sales", True, "", ("o_key",)),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from colocation.spark.load_schema import Field, SchemaMismatch, matched_names
+from colocation.spark.write.load_schema import Field, SchemaMismatch, matched_names
 
 EXPECTED = [Field("id", "bigint"), Field("price", "decimal(15,2)"), Field("tags", "array<string>")]
 

@@ -18,9 +18,9 @@ from colocation.model.manifest_frames import ManifestParts, decompressed, is_fra
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
 from colocation.spark.agents import Agents
-from colocation.spark.copies import Substitute, put_on, substitutes_for
-from colocation.spark.publication import follow_map, publish_manifest
-from colocation.spark.upload import Destination, ReplicasMissing, SentFile, send_file
+from colocation.spark.write.copies import Substitute, put_on, substitutes_for
+from colocation.spark.write.publication import follow_map, publish_manifest
+from colocation.spark.write.upload import Destination, ReplicasMissing, SentFile, send_file
 from colocation.storage import wanted
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 

@@ -2,7 +2,7 @@
 
 from colocation.model.table import Column
 from colocation.model.table_manifest import TableManifest
-from colocation.spark.table_statement import TableName, create_table_statements, mark
+from colocation.spark.read.table_statement import TableName, create_table_statements, mark
 
 MANIFEST = TableManifest(
     namespace="my-shop",

@@ -9,7 +9,7 @@ import pytest
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, Column
 from colocation.spark.catalog import NoAnswer, TableObject
-from colocation.spark.load_target import NotReady, wait_until_loadable
+from colocation.spark.write.load_target import NotReady, wait_until_loadable
 
 from .fake_catalog import NAMESPACE, FakeCatalog
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from colocation.spark.partition_path import parse_partition
+from colocation.spark.write.partition_path import parse_partition
 
 
 def job_parser(program: str, description: str) -> argparse.ArgumentParser:

@@ -15,7 +15,7 @@ from colocation.agentclient import AgentError
 from colocation.model.group import BucketSequence
 from colocation.model.table_manifest import DataFile
 
-from .agents import Agents
+from ..agents import Agents
 
 NOT_READY = "its agent is not ready"
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from colocation.model.table_manifest import TableManifest
 
-from .agents import Agents
-from .catalog import Catalog, TableObject
+from ..agents import Agents
+from ..catalog import Catalog, TableObject
+from ..configuration import SessionSettings
 from .changes import Change
 from .commit import Committed, LoadConflict, commit
-from .configuration import SessionSettings
 from .load_target import LoadTarget, wait_until_loadable
 from .publication import follow_map, publish_manifest
 from .upload import Destination, SentFile

@@ -18,8 +18,8 @@ from colocation.model.schema_evolution import refused_change
 from colocation.model.table import TableSnapshot
 from colocation.model.table_manifest import TableManifest, check_buckets
 
-from .agents import NoAgentAnswers
-from .catalog import Catalog, NoAnswer, NotAllowed, TableObject, WriteConflict
+from ..agents import NoAgentAnswers
+from ..catalog import Catalog, NoAnswer, NotAllowed, TableObject, WriteConflict
 from .changes import Change, Overtaken
 from .copies import Substitute
 from .publication import Published

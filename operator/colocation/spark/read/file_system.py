@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY, manifest_path
 
-from .catalog import GroupObject, TableObject
-from .configuration import SessionSettings
+from ..catalog import GroupObject, TableObject
+from ..configuration import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

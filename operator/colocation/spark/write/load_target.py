@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from colocation.model.group import BucketSequence
 
-from .catalog import Catalog, GroupObject, NoAnswer, NotInCatalog, TableObject
+from ..catalog import Catalog, GroupObject, NoAnswer, NotInCatalog, TableObject
 from .copies import majority
 
 POLL_SECONDS = 1.0

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from colocation.model.table import ColocatedTableSpec
 
-from .catalog import Catalog, KubernetesCatalog, TableObject
+from ..catalog import Catalog, KubernetesCatalog, TableObject
+from ..configuration import SessionSettings
+from ..read.table_statement import quote, spark_type
 from .changes import MODES, Mode, NewFiles
 from .commit import Committed
 from .compaction import CompactionResult, compact_after_load
-from .configuration import SessionSettings
 from .copies import Substitute
 from .load_schema import Field, matched_names
-from .table_statement import quote, spark_type
 from .transaction import Transaction
 from .writing import write_and_send
 

@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from colocation.model.conditions import Reason
 from colocation.model.retention import SnapshotNotFound, find_snapshot
 
-from .agents import NoAgentAnswers
-from .catalog import Catalog, KubernetesCatalog, NoAnswer, NotAllowed, NotInCatalog, RequestRefused, TableObject
-from .configuration import SessionSettings
+from ..agents import NoAgentAnswers
+from ..catalog import Catalog, KubernetesCatalog, NoAnswer, NotAllowed, NotInCatalog, RequestRefused, TableObject
+from ..configuration import SessionSettings
 from .registrar import Groups, RegisteredTable, Registrar
 from .session_catalog import ForeignTable
 from .table_statement import qualified, spark_name

@@ -16,11 +16,11 @@ from colocation.model.spark_types import canonical_type
 from colocation.model.table import TableSnapshot
 from colocation.model.table_manifest import TableManifest, decode_manifest, encode_manifest, manifest_path
 
-from .addresses import addresses_file
-from .agents import Agents
-from .catalog import Catalog, GroupObject, NotInCatalog, TableObject
-from .configuration import SessionSettings
-from .decision import ReadSwitches, decide
+from ..addresses import addresses_file
+from ..agents import Agents
+from ..catalog import Catalog, GroupObject, NotInCatalog, TableObject
+from ..configuration import SessionSettings
+from ..decision import ReadSwitches, decide
 from .file_system import FileSystemSession
 from .session_catalog import SessionCatalog, is_ours
 from .statistics import tell_row_count

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from colocation.model.table_manifest import DataFile, TableManifest
 
-from .catalog import Catalog, KubernetesCatalog
+from ..catalog import Catalog, KubernetesCatalog
+from ..configuration import SessionSettings
 from .changes import DropPartitions, in_partitions, partition_key
-from .configuration import SessionSettings
 from .partition_path import PartitionValue, chosen_partitions
 from .transaction import Transaction
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..read.metrics import read_metrics
+from ..read.registrar import REGISTERED_PREFIX
 from . import join_report
 from .distribution import KnownTable
 from .join_report import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
-from .metrics import read_metrics
 from .plan_reader import JavaObject, execution_of, is_final, read_plan
-from .registrar import REGISTERED_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from colocation.model.group import BucketSequence
 from colocation.model.manifest_frames import is_framed
 from colocation.model.table_manifest import PLAIN_FORMAT, DataFile, TableManifest, encode_manifest
 
-from .agents import Agents, NoAgentAnswers
+from ..agents import Agents, NoAgentAnswers
 from .copies import NOT_READY, Substitute, majority, put_on, substitutes_for
 from .upload import Destination, ReplicasMissing, SentFile
 

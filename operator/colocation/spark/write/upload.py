@@ -19,8 +19,8 @@ from colocation.model.base import Frozen
 from colocation.model.group import BucketSequence
 from colocation.model.table_manifest import DataFile
 
-from .addresses import addresses_file
-from .agents import Agents
+from ..addresses import addresses_file
+from ..agents import Agents
 from .bucket_files import FileLayout, write_files
 from .copies import majority, put_on, substitutes_for
 from .load_schema import SchemaMismatch

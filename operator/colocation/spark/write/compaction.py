@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from colocation.model.table_manifest import DATA_DIRECTORY, DataFile, TableManifest
 
-from .catalog import Catalog, KubernetesCatalog
+from ..catalog import Catalog, KubernetesCatalog
+from ..configuration import SessionSettings
+from ..read.file_system import FileSystemSession
+from ..read.table_statement import OPTIONS, quote, spark_type
 from .changes import Partition, Rewrite, in_partitions, partition_key
 from .commit import Committed
-from .configuration import SessionSettings
-from .file_system import FileSystemSession
 from .partition_path import PartitionValue, chosen_partitions
-from .table_statement import OPTIONS, quote, spark_type
 from .transaction import Transaction
 from .writing import write_and_send
 

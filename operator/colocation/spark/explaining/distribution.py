@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .decision import INCONSISTENT, NO_GROUP, SESSION_DISABLED
+from ..decision import INCONSISTENT, NO_GROUP, SESSION_DISABLED
 from .plan_tree import INTERNAL_SHUFFLES, PARTITION_MERGES, Expression, PlanNode, Scan
 
 TRANSFORMED = "Src column hash been transformed by expr"

@@ -3,9 +3,9 @@
 import secrets
 from typing import TYPE_CHECKING
 
+from ..catalog import TableObject
+from ..read.table_statement import quote
 from .bucket_files import BUCKET_COLUMN, PARTITION_COLUMN_PREFIX, STORED_COLUMN_PREFIX, FileLayout
-from .catalog import TableObject
-from .table_statement import quote
 from .upload import OUTCOME_COLUMN, Destination, Outcome, SentFile, sender
 
 if TYPE_CHECKING:

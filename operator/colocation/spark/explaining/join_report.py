@@ -7,7 +7,7 @@ bucketed scans of one group's tables that its rows come from. The reasons are Do
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .decision import INCONSISTENT
+from ..decision import INCONSISTENT
 from .distribution import Tables, notes, obstacle, table_names, why_not_together
 from .plan_tree import Grouping, Join, PlanNode
 

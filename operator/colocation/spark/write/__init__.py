@@ -1,0 +1,1 @@
+"""What changes tables: loads, compactions, dropped partitions, each one commit."""
