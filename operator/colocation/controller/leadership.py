@@ -6,6 +6,10 @@ it. Each takeover begins a new *term*, a number that only grows. Agents refuse q
 an operator that was replaced and does not know it yet does no harm. A holder that cannot renew stops acting before
 anybody else may begin (``is_leading``), goes on when it finds the Lease still its own, and ends when another holds it.
 
+Resource versions only grow, unless etcd is restored from an older copy. Caches that are fed by watches then hold
+objects of a future that never came, and take the real ones for old. The Lease is written every few seconds, so it is
+where that shows: an operator that finds it with a smaller resource version than before ends, whether it leads or waits.
+
 Source: client-go's ``leaderelection``. The Python client's port of it is not used: it reads the wall clock, counts no
 transitions, and ends at the first error of the network.
 """
@@ -46,6 +50,11 @@ class LeaseRecord:
         """Of its holder."""
         return self.transitions + 1
 
+    @property
+    def version(self) -> int:
+        """Kubernetes orders resource versions of a kind as integers (KEP-5504)."""
+        return int(self.resource_version)
+
 
 class Leadership:
     """This operator's part in the election.
@@ -78,7 +87,8 @@ class Leadership:
         self._valid_until = float("-inf")
         self._seen: tuple[LeaseRecord, float] | None = None
         self._heard_term = 0
-        self._lost = False
+        self._newest_version = 0
+        self._why_lost = ""
         self._wake = asyncio.Event()
 
     @property
@@ -87,9 +97,9 @@ class Leadership:
         return self.term > 0 and self._monotonic() < self._valid_until
 
     @property
-    def is_lost(self) -> bool:
-        """Whether this operator led, and another one does now: it must not go on with what it knows."""
-        return self._lost
+    def why_lost(self) -> str:
+        """Why this operator must not go on with what it knows; empty while it may."""
+        return self._why_lost
 
     def hear_term(self, term: int) -> None:
         """An agent knows of a newer term than ours: take a newer one yet, or find out that somebody else has it."""
@@ -99,7 +109,7 @@ class Leadership:
 
     async def run(self) -> None:
         """Take the Lease and keep it, until cancelled or lost."""
-        while not self._lost:
+        while not self._why_lost:
             try:
                 await self.step()
                 pause = LEASE_RENEW_SECONDS if self.is_leading and self._heard_term <= self.term else RETRY_SECONDS
@@ -124,9 +134,10 @@ class Leadership:
         except NotFound:
             await self._create(asked_at)
             return
+        if self._went_back(record):
+            return
         if self.term and record.holder != self.identity:
-            logger.error("the Lease is held by %s now; this operator ends", record.holder or "nobody")
-            self._lost, self.term = True, 0
+            self._lose(f"the Lease is held by {record.holder or 'nobody'} now")
         elif record.holder == self.identity:  # ours, maybe by a request whose answer was lost
             await self._write(record, max(record.transitions, self._heard_term), asked_at)
         elif self._may_take(record):
@@ -143,6 +154,21 @@ class Leadership:
                 await self._api.patch(LEASES, self._namespace, LEASE_NAME, self._patch(record, {"holderIdentity": ""}))
         except ApiError as error:
             logger.info("the Lease was not given up: %s", error)
+
+    def _went_back(self, record: LeaseRecord) -> bool:
+        """Whether the cluster is older than what this operator knows of it; then it is lost."""
+        if record.version < self._newest_version:
+            self._lose(
+                f"the Lease's resourceVersion went back from {self._newest_version} to {record.version}: etcd was "
+                "restored from an older copy, and what this operator remembers never happened"
+            )
+            return True
+        self._newest_version = record.version
+        return False
+
+    def _lose(self, why: str) -> None:
+        logger.error("%s; this operator ends", why)
+        self._why_lost, self.term = why, 0
 
     def _may_take(self, record: LeaseRecord) -> bool:
         if not record.holder or (self._pod and record.holder.rpartition("_")[0] == self._pod):
@@ -177,6 +203,8 @@ class Leadership:
         self._take(record_of(answer), asked_at)
 
     def _take(self, record: LeaseRecord, asked_at: float) -> None:
+        if self._went_back(record):
+            return
         if record.term != self.term:
             logger.info("this operator leads, term %d", record.term)
         self.term = record.term

@@ -64,7 +64,7 @@ class NoPasses(Exception):
 
 
 class LeadershipLost(Exception):
-    """Another operator leads: what this one remembers is not to be trusted any more."""
+    """What this operator remembers is not to be trusted: another one leads, or etcd was restored."""
 
 
 class Operator:
@@ -294,6 +294,6 @@ class Operator:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            error = task.exception() or LeadershipLost("another operator leads")
+            error = task.exception() or LeadershipLost(self.leadership.why_lost)
             logger.critical("%s ended; the process ends, to be started again", task.get_name(), exc_info=error)
             self._failed()

@@ -37,6 +37,14 @@ class FakeLeases:
             raise Conflict(409, "it has changed")
         return self._store({**self.lease, "spec": {**self.lease["spec"], **body["spec"]}})
 
+    def save(self) -> tuple[dict[str, Any] | None, int]:
+        """A copy of etcd."""
+        return copy.deepcopy(self.lease), self._version
+
+    def restore(self, saved: tuple[dict[str, Any] | None, int]) -> None:
+        """Replace etcd's data by an older copy."""
+        self.lease, self._version = copy.deepcopy(saved)
+
     def _be_there(self) -> None:
         if self.away:
             raise ApiError(0, "no answer from the API server")

@@ -67,7 +67,7 @@ async def test_holder_that_was_replaced_never_acts_again() -> None:
     time.seconds += LEASE_DURATION_SECONDS
     await second.step()
     await first.step()
-    assert first.is_lost and not first.is_leading
+    assert first.why_lost.startswith("the Lease is held by operator_") and not first.is_leading
 
 
 async def test_holder_that_cannot_renew_pauses_and_goes_on_with_its_term() -> None:
@@ -82,7 +82,7 @@ async def test_holder_that_cannot_renew_pauses_and_goes_on_with_its_term() -> No
     assert not leader.is_leading
     leases.away = False
     await leader.step()
-    assert leader.is_leading and leader.term == 1 and not leader.is_lost
+    assert leader.is_leading and leader.term == 1 and not leader.why_lost
 
 
 async def test_takeover_whose_answer_was_lost_is_found_out() -> None:
@@ -136,6 +136,43 @@ async def test_term_that_agents_know_already_is_left_behind() -> None:
     leader.hear_term(7)
     await leader.step()
     assert leader.is_leading and leader.term == 8
+
+
+@pytest.mark.parametrize("who", [pytest.param(0, id="leads"), pytest.param(1, id="waits")])
+async def test_operator_ends_when_etcd_was_restored_from_an_older_copy(who: int) -> None:
+    """Its caches hold objects of a future that never came; what the restored ones say, they take for old."""
+    leases, time = FakeLeases(), Time()
+    candidates = [candidate(leases, time), candidate(leases, time)]
+    await candidates[0].step()
+    copy = leases.save()
+    for one in candidates:
+        await one.step()
+    leases.restore(copy)
+    await candidates[who].step()
+    assert "the Lease's resourceVersion went back from 2 to 1: etcd was restored" in candidates[who].why_lost
+    assert not candidates[who].is_leading and leases.save() == copy
+
+
+async def test_operator_ends_when_the_older_copy_has_no_lease() -> None:
+    """The Lease that it makes then has a smaller resource version than the one that it knew."""
+    leases, time = FakeLeases(), Time()
+    before = leases.save()
+    leader = candidate(leases, time)
+    await leader.step()
+    await leader.step()
+    leases.restore(before)
+    await leader.step()
+    assert "went back from 2 to 1" in leader.why_lost and not leader.is_leading
+
+
+async def test_deleted_lease_is_no_sign_of_a_restored_etcd() -> None:
+    """Resource versions are those of the whole cluster: the new Lease's is larger."""
+    leases, time = FakeLeases(), Time()
+    leader = candidate(leases, time)
+    await leader.step()
+    leases.lease = None
+    await leader.step()
+    assert leader.is_leading and not leader.why_lost
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 2 * LEASE_DURATION_SECONDS), st.booleans()), max_size=60))

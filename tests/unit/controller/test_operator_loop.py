@@ -96,6 +96,24 @@ async def test_operator_that_lost_its_lease_ends(monkeypatch: pytest.MonkeyPatch
         await operator.stop()
 
 
+async def test_operator_ends_when_etcd_was_restored(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kubernetes starts it again, and it reads everything anew."""
+    monkeypatch.setattr(leadership, "LEASE_RENEW_SECONDS", 0.01)
+    died, api = asyncio.Event(), FakeApi([])
+    before = api.save()
+    operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
+    passes = shown_passes(operator)
+    operator.start()
+    async with asyncio.timeout(60):
+        await passes.get()
+        api.restore(before)
+        await died.wait()
+        await operator.stop()
+    assert "etcd was restored from an older copy" in caplog.text
+
+
 async def test_operator_that_waits_for_the_lease_does_nothing_and_is_alive() -> None:
     """Two operators: one leads."""
     api = FakeApi([])
