@@ -102,13 +102,13 @@ async def test_operator_ends_when_etcd_was_restored(
     """Kubernetes starts it again, and it reads everything anew."""
     monkeypatch.setattr(leadership, "LEASE_RENEW_SECONDS", 0.01)
     died, api = asyncio.Event(), FakeApi([])
-    before = api.save()
     operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
-    passes = shown_passes(operator)
+    await operator.leadership.step()
+    before = api.save()
+    await operator.leadership.step()
+    api.restore(before)
     operator.start()
     async with asyncio.timeout(60):
-        await passes.get()
-        api.restore(before)
         await died.wait()
         await operator.stop()
     assert "etcd was restored from an older copy" in caplog.text
