@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line; exits with status 2 when it is wrong."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.join", description="Times joins on the dev cluster.")
-    parser.add_argument("--sf", type=float, default=1.0, help="TPC-H's scale factor; the seed's rows scale with it")
+    parser.add_argument("--sf", type=float, default=1.0, help="TPC-H's scale factor; other tables scale with it")
     parser.add_argument("--repetitions", type=int, default=3, help="rounds that count (default: %(default)s)")
     parser.add_argument("--reuse", action="store_true", help="use the dev cluster that runs, with both operators on it")
     parser.add_argument(

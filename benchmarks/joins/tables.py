@@ -46,7 +46,7 @@ def tpch_tables() -> tuple[Table, ...]:
 
 
 def seed_tables(rows_per_day: int) -> tuple[Table, ...]:
-    """A, B and C of the seed's benchmark: ten days each, one partition per day, the same ids every day."""
+    """A, B and C of Doris' benchmark: ten days each, one partition per day, the same ids every day."""
     days = (f"(SELECT date_add(DATE'{FIRST_DAY}', CAST(id DIV {rows_per_day} AS INT)) AS dt, "
             f"7 * (id % {rows_per_day}) AS id FROM range({DAYS * rows_per_day}))")  # fmt: skip
     key = (("dt", "date"), ("id", "bigint"))

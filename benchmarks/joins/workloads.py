@@ -1,4 +1,4 @@
-"""What is measured: TPC-H's joins on the bucket key, the seed's two statements, a group-by and a window. Pure."""
+"""What is measured: TPC-H's joins on the bucket key, Doris' two statements, a group-by and a window. Pure."""
 
 from dataclasses import dataclass
 

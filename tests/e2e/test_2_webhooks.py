@@ -107,7 +107,7 @@ def api(loaded: Loaded, tmp_path_factory: pytest.TempPathFactory) -> AdminApi:
 
 
 def test_only_admins_are_answered(api: AdminApi) -> None:
-    """The seeds' JSON for an admin; 403 for others, 401 for a token that is none."""
+    """Doris' and StarRocks' JSON for an admin; 403 for others, 401 for a token that is none."""
     status, answer = api.ask("GET", "", api.admin)
     assert (status, answer["status"]) == (200, "OK")
     [name] = answer["colocate_meta"]["groupName2Id"]

@@ -61,7 +61,7 @@ class AdminApi:
         return answer["colocate_meta"]
 
     def group_id(self, namespace: str = NAMESPACE) -> dict[str, Any]:
-        """The id of the group ``sales`` as the seeds write it."""
+        """The id of the group ``sales`` as Doris writes it."""
         text = self.installation.get("cg", "sales", "-n", namespace)["status"]["groupId"]
         db, _, number = text.partition(".")
         return {"dbId": db, "grpId": int(number)}
@@ -128,7 +128,7 @@ def admin_role() -> dict[str, Any]:
 
 
 def test_view_is_that_of_the_seeds(api: AdminApi) -> None:
-    """Ids, schemas, maps and tables, in the shape of seed 000 and as the OpenAPI document describes it."""
+    """Ids, schemas, maps and tables, in Doris' shape and as the OpenAPI document describes it."""
     meta, (sales, other) = api.meta(), (api.group_id(), api.group_id(OTHER))
     described = document()
     schema = {"$ref": "#/components/schemas/ColocateMeta", "components": described["components"]}

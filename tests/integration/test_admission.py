@@ -138,7 +138,7 @@ def test_tables_are_refused_in_the_operators_words(installation: Installation, b
 
 
 def test_the_first_difference_is_told_with_both_values(installation: Installation) -> None:
-    """The seeds' order of checking: the bucket count comes before the types."""
+    """Doris' and StarRocks' order of checking: the bucket count comes before the types."""
     body = table("bad", buckets=16, bucketedBy=["o_orderdate"], partitionedBy=[], replicas=1)
     assert "Colocate tables must have same bucket num: 16 should be 2, as in group sales" in refusal(installation, body)
 
@@ -173,7 +173,7 @@ def test_a_group_with_tables_may_not_be_deleted(installation: Installation) -> N
 
 
 def test_a_map_set_by_hand_names_nodes_that_there_are(installation: Installation) -> None:
-    """In the words of the seeds' bucketseq call; CEL alone knows no nodes."""
+    """In the words of Doris' bucketseq call; CEL alone knows no nodes."""
     patch = as_json({"spec": {"bucketSequence": [["node-1", "node-2"], ["node-1", "node-9"]]}})
     done = installation.plane.kubectl("patch", "cg", "sales", "-n", GUARDED, "--type=merge", "-p", patch)
     assert done.returncode != 0

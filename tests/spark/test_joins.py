@@ -134,7 +134,7 @@ def test_the_session_can_switch_it_off(
 def test_unstable_group_degrades_with_the_reason(
     session: SparkSession, catalog: FakeCatalog, shop: Shop
 ) -> None:
-    """While every bucket has a live replica it keeps its buckets and says so; by the seeds' rule it is shuffled."""
+    """While every bucket has a live replica it keeps its buckets and says so; by Doris' rule it is shuffled."""
     group = catalog.groups["sales"]
     catalog.add_group(group.spec, group.status.model_copy(update={"stable": False, "reason": "NodeNotReady"}))
     statement = "SELECT o_name, l_quantity FROM orders JOIN lines ON o_key = l_key"

@@ -1,1 +1,1 @@
-"""The admin API of the operator: the seeds' ``/api/colocate`` paths, for admins only."""
+"""The admin API of the operator: Doris' and StarRocks' ``/api/colocate`` paths, for admins only."""

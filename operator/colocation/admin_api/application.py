@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class AdminApi:
-    """Serves the seeds' paths.
+    """Serves Doris' and StarRocks' paths.
 
     Args:
         api: the API server, asked about callers.

@@ -1,6 +1,6 @@
-"""What GET /api/colocate shows: groups, tables, schemas and maps in the seeds' JSON. Pure.
+"""What GET /api/colocate shows: groups, tables, schemas and maps in Doris' and StarRocks' JSON. Pure.
 
-Source: seed 000, "HTTP Restful API". Ids are Kubernetes' own: ``status.groupId`` is ``<dbId>.<grpId>``, backends are
+Source: Doris, "HTTP Restful API". Ids are Kubernetes' own: ``status.groupId`` is ``<dbId>.<grpId>``, backends are
 nodes' names, tables ``<namespace>/<name>``.
 """
 
@@ -52,7 +52,7 @@ def id_parts(group_id: str) -> Json:
 def names_of(groups: Sequence[ObservedGroup]) -> list[str]:
     """The groups' names, one each: a name that several namespaces use is written in full, ``<dbId>_<name>``.
 
-    Source: seed 000, "Table creation": a group's name is unique in its database, its full name is ``dbId_groupName``.
+    Source: Doris, "Table creation": a group's name is unique in its database, its full name is ``dbId_groupName``.
     """
     uses = Counter(group.identity.name for group in groups)
     return [
@@ -70,7 +70,7 @@ def tables_of(last_pass: LastPass, group: ObservedGroup) -> list[str]:
 
 
 def schema_of(group_id: Json, spec: ColocationGroupSpec) -> Json:
-    """The CGS in the seeds' fields."""
+    """The CGS in Doris' and StarRocks' fields."""
     return {
         "groupId": group_id,
         "distributionColTypes": [column_type(name) for name in spec.bucket_key],
@@ -80,7 +80,7 @@ def schema_of(group_id: Json, spec: ColocationGroupSpec) -> Json:
 
 
 def column_type(name: str) -> Json:
-    """A canonical Spark type in the seeds' fields; precision and scale are of decimals."""
+    """A canonical Spark type in Doris' and StarRocks' fields; precision and scale are of decimals."""
     match = _TYPE.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} is no canonical type of a bucket key")

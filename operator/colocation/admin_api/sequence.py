@@ -16,7 +16,7 @@ EXPECTED = 'the body must be a nested array, the nodes of each bucket: [["node-1
 def parsed_sequence(body: bytes) -> BucketSequence:
     """The sequence in a request's body.
 
-    Numbers are taken for names, as the seeds' backends are numbers: no node has such a name, and that is said.
+    Numbers are taken for names, as Doris' backends are numbers: no node has such a name, and that is said.
 
     Raises:
         Refusal: 400, it is no JSON, or not of that shape.
@@ -37,7 +37,7 @@ def parsed_sequence(body: bytes) -> BucketSequence:
 
 
 def check_sequence(last_pass: LastPass, namespace: str, name: str, sequence: BucketSequence) -> None:
-    """Whether the sequence can be the group's map now: the planner's own check, in the seeds' words.
+    """Whether the sequence can be the group's map now: the planner's own check, in Doris' and StarRocks' words.
 
     Raises:
         Refusal: 400, it cannot; 503, the operator has not looked at the group yet.

@@ -17,7 +17,7 @@ MAX_ALLOWED_NAMESPACES = 256
 
 
 class Relocation(Frozen):
-    """What happens when a node is lost (the seeds' ``disable_colocate_relocate``)."""
+    """What happens when a node is lost (Doris' and StarRocks' ``disable_colocate_relocate``)."""
 
     enabled: bool = Field(True, description="Replace the replicas of lost nodes.")
     down_tolerance_seconds: int = Field(
@@ -27,7 +27,7 @@ class Relocation(Frozen):
 
 
 class Balancing(Frozen):
-    """How replicas are spread over the nodes (the seeds' ``disable_colocate_balance``)."""
+    """How replicas are spread over the nodes (Doris' and StarRocks' ``disable_colocate_balance``)."""
 
     enabled: bool = Field(True, description="Move replicas when nodes are added or weights change.")
     max_concurrent_clones: int = Field(4, ge=1, le=1000, description="Clone Jobs of this group at one time.")
@@ -36,7 +36,8 @@ class Balancing(Frozen):
         description="Bandwidth of all clones of this group; null = no limit.",
     )
     strict: bool = Field(
-        False, description="The seeds' order: the group is unstable while replicas move. Default: it stays stable."
+        False,
+        description="As in Doris and StarRocks, the group is unstable while replicas move. Default: it stays stable.",
     )
 
 
@@ -47,7 +48,7 @@ BucketSequence = tuple[tuple[Shared, ...], ...]
 
 
 class ColocationGroupSpec(Frozen):
-    """The wanted state of a group. ``bucketKey``, ``buckets`` and ``replicas`` are the CGS of seed 000."""
+    """The wanted state of a group. ``bucketKey``, ``buckets`` and ``replicas`` are its CGS."""
 
     bucket_key: Annotated[tuple[str, ...], Field(min_length=1, max_length=MAX_KEY_COLUMNS)] = Field(
         description="Spark SQL types of the bucket key, in order, e.g. [bigint]."

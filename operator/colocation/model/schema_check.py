@@ -1,6 +1,6 @@
-"""The CGS checks of a table against its group, in the seeds' order and words, with both values and the group's name.
+"""The CGS checks of a table against its group, in Doris' order and words, with both values and the group's name.
 
-Source: seed 000, "Principle" and "Usage"; order and wording of Doris' ``ColocateGroupSchema``: bucket count, number of
+Source: Doris, "Principle" and "Usage"; order and wording of Doris' ``ColocateGroupSchema``: bucket count, number of
 bucket columns, type per position, replica count. Names of columns are not compared; partitions may differ.
 """
 
@@ -85,7 +85,7 @@ def schema_of(table: ColocatedTableSpec, status: ColocatedTableStatus) -> Coloca
     """The group that a table makes when it names one that is missing; None when it does not say enough.
 
     What the spec leaves out is as it was in the group that the table was in before.
-    Source: seed 000, "Table creation": the parent table's data distribution determines the CGS.
+    Source: Doris, "Table creation": the parent table's data distribution determines the CGS.
     """
     buckets = _as_loaded(table, status).buckets or status.buckets
     replicas = table.replicas or status.replicas

@@ -109,7 +109,7 @@ def _has_all(index: TableIndex, facts: GroupFacts, table: ObservedTable, node: s
 
 
 def delete_group(facts: GroupFacts, now: datetime) -> Iterator[DeleteGroup]:
-    """Source: seed 000, "Delete": with the last table of a group, after its recycle time, the group is deleted."""
+    """Source: Doris' manual, "Delete": with the last table of a group, after its recycle time, the group is deleted."""
     delete_after = parse_time(facts.group.status.delete_after)
     if delete_after is not None and now >= delete_after and facts.delete_after and not facts.members:
         yield DeleteGroup(facts.group.identity)

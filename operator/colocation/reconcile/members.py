@@ -22,7 +22,7 @@ NEWS = timedelta(seconds=60)
 LAST_OF_A_SECOND = timedelta(microseconds=999_999)
 """Times are written in whole seconds; what is kept until then goes no moment too early."""
 RECYCLED_MARK = "*"
-"""Behind a dropped table's name; source: the seeds' SHOW PROC '/colocation_group'."""
+"""Behind a dropped table's name; source: Doris' and StarRocks' SHOW PROC '/colocation_group'."""
 
 
 def next_members(index: TableIndex, group: ObservedGroup) -> tuple[GroupMember, ...]:
@@ -178,7 +178,7 @@ def delete_after(
 ) -> str | None:
     """When a ``WithLastTable`` group goes: with the last of its tables, once that is purged; None while it is used.
 
-    Source: seed 000, "Delete".
+    Source: Doris' manual, "Delete".
     """
     before, now = group.status, format_time(index.observation.now)
     is_used = bool(index.membership.members[group.key]) or group.key in index.wanted_groups

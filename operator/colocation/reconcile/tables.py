@@ -42,7 +42,7 @@ class TableFacts:
 def missing_groups(membership: Membership) -> Iterator[CreateGroup]:
     """The groups that tables name and that are missing, each from the first table that says enough.
 
-    Source: seed 000: a table that names a group which does not exist is its parent table.
+    Source: Doris' manual: a table that names a group which does not exist is its parent table.
     """
     for (namespace, name), tables in membership.orphans.items():
         for table in tables:

@@ -1,7 +1,7 @@
 """Which tables are in which group, and which move to another: decided from the objects, so every pass decides alike.
 
 A table stays in the group that places it (see ``placement``), whatever its spec says by now: a spec that is refused, or
-not carried out yet, never makes its files homeless. Source: seed 000, "Modifying Table Group Properties".
+not carried out yet, never makes its files homeless. Source: Doris' manual, "Modifying Table Group Properties".
 """
 
 from collections import Counter
@@ -193,7 +193,7 @@ def _refusal_of_status(placed: Placement) -> Refusal:
 
 
 def refusal_by_group(group: ObservedGroup, table: ObservedTable, is_member: bool) -> Refusal | None:
-    """Why a group does not take a table; the seeds' checks come last."""
+    """Why a group does not take a table; Doris' and StarRocks' checks come last."""
     name, spec = group.identity.name, table.spec
     if group.spec is None or spec is None:
         message = f"the spec of group {name} is not valid ({group.spec_error}); correct the group"

@@ -19,7 +19,7 @@ from tests.unit.state.objects import NOW
 from .scenes import FakeApi, group_body, last_pass
 
 ID = "db_id=3f2a91bc&group_id=%2010008"
-"""With the space that stands in the seed's example."""
+"""With the space that stands in Doris' example."""
 HEADERS = {"Authorization": "bearer token"}
 MARK = "alice, since 2026-11-21T12:00:00Z"
 ANNOTATION = "colocation.dev/marked-unstable"

@@ -35,7 +35,7 @@ def test_groups_tables_schemas_and_maps() -> None:
 
 
 def test_name_that_two_databases_use_is_written_in_full() -> None:
-    """As the seed's full name, dbId_groupName, for both; a name that is used once stays as it is."""
+    """As Doris' full name, dbId_groupName, for both; a name that is used once stays as it is."""
     other = group_body(namespace="other", group_id="00aa11bb.3")
     seen = last_pass(group_body(), other, group_body("own", group_id="00aa11bb.4"))
     names = colocate_meta(seen, None)["groupName2Id"]

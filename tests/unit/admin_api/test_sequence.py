@@ -9,7 +9,7 @@ from .scenes import group_body, last_pass
 
 
 def test_names_are_taken_as_they_are_and_numbers_for_names() -> None:
-    """The seeds' backends are numbers."""
+    """Doris' and StarRocks' backends are numbers."""
     assert parsed_sequence(b'[["node-1", 10004], []]') == (("node-1", "10004"), ())
 
 
@@ -50,7 +50,7 @@ def test_what_is_no_sequence(body: bytes, message: str) -> None:
     ],
 )  # fmt: skip
 def test_what_the_group_cannot_follow(rows: tuple[tuple[str, ...], ...], message: str) -> None:
-    """In the seeds' words, by the planner's own check."""
+    """In Doris' and StarRocks' words, by the planner's own check."""
     with pytest.raises(Refusal) as refused:
         check_sequence(last_pass(group_body()), "shop", "sales", rows)
     assert (refused.value.status, refused.value.reason, refused.value.message) == (

@@ -51,7 +51,7 @@ def test_dropped_tables_of_a_deleted_group_are_told_of() -> None:
     ],
 )  # fmt: skip
 def test_a_map_set_by_hand_is_judged_by_the_planner(sequence: list[list[str]], message: str) -> None:
-    """For a new group and for one that is there, in the seeds' words."""
+    """For a new group and for one that is there, in Doris' and StarRocks' words."""
     body = group(bucketSequence=sequence)
     for review in (creation(group("new", bucketSequence=sequence)), update(group(), body)):
         verdict = judge_group(review, known())

@@ -246,7 +246,7 @@ async def test_group_made_anew_takes_what_the_nodes_hold() -> None:
 
 
 async def test_group_goes_with_its_last_table_after_the_recycle_time() -> None:
-    """Seed 000, "Delete": the last table gone, the group waits for the recycle bin, then goes; the data goes too."""
+    """Doris, "Delete": the last table gone, the group waits for the recycle bin, then goes; the data goes too."""
     cluster = await loaded_cluster()
     cluster.drop_table("orders")
     await passes(cluster)

@@ -10,7 +10,7 @@ EIGHT_BUCKETS_THREE_REPLICAS = [["a", "b", "c"]] * 8
 
 
 @pytest.mark.parametrize(("before", "nodes", "moves"), [
-    pytest.param(EIGHT_BUCKETS_THREE_REPLICAS, "abcd", 6, id="seed 002: 8 buckets x 3 replicas, 3 -> 4 nodes"),
+    pytest.param(EIGHT_BUCKETS_THREE_REPLICAS, "abcd", 6, id="Doris' example: 8 buckets x 3 replicas, 3 -> 4 nodes"),
     pytest.param([["a", "b"]] * 8, "abc", 5, id="16 replicas on two nodes, 2 -> 3 nodes"),
     pytest.param([["a", "b"], ["b", "c"], ["c", "a"]], "abc", 0, id="already even"),
     pytest.param([["a", "x"], ["b", "x"]], "abc", 2, id="replicas on a node that is gone"),

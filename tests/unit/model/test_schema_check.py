@@ -1,4 +1,4 @@
-"""The CGS checks, in the seeds' order and words."""
+"""The CGS checks, in Doris' and StarRocks' order and words."""
 
 import pytest
 

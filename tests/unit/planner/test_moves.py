@@ -235,7 +235,7 @@ def test_nobody_has_the_bucket() -> None:
 
 
 def test_strict_balancing_changes_the_map_first() -> None:
-    """The seeds' order, when asked for."""
+    """Doris' and StarRocks' order, when asked for."""
     group = planned(nodes_of(1, 2, 3, 4), spec={"balancing": {"strict": True}})
     assert group.next_map == group.target_map
     assert group.drops == ()

@@ -105,7 +105,7 @@ def test_since_is_kept_from_the_snapshot() -> None:
 
 
 def test_strict_balancing_says_balancing() -> None:
-    """In the seeds' order the map goes ahead; the bucket that is under way is unstable because of balancing."""
+    """In Doris' order the map goes ahead; the bucket that is under way is unstable because of balancing."""
     ahead = (("node-1", "node-4"), ("node-2", "node-3"), ("node-1", "node-3"))
     nodes = [make_node(name) for name in (*THREE, "node-4")]
     group = planned(nodes=nodes, bucket_map=ahead, held=held(), spec={"balancing": {"strict": True}})

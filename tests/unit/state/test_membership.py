@@ -96,7 +96,7 @@ def foreign(name: str, allowed: list[str]) -> ObservedGroup:
     ],
 )
 def test_replicas_of_a_group_may_be_raised_over_its_members(spec: dict[str, object], refused: bool) -> None:
-    """Source: seed 000: only a table that asks for others than its group has is refused."""
+    """Source: Doris' manual: only a table that asks for others than its group has is refused."""
     orders = placed("orders", "sales", "sales", **spec)
     sales = remembering(group("sales", replicas=3), orders)
     found = memberships(Observation(NOW, groups=(sales,), tables=(orders,)))

@@ -27,7 +27,7 @@ FEW = "group shop/sales has 8 buckets, the application 32 cores: at most 8 tasks
             BUCKET_LOST, {}, f"colocate: false, reason: {WHY}; NoLiveReplica: bucket 3", id="a bucket has no replica"),
         pytest.param(
             ALL_LIVE, {"spark.colocation.whenUnstable": "shuffle"}, f"colocate: false, reason: {WHY}",
-            id="the seeds' rule"),
+            id="Doris' and StarRocks' rule"),
         pytest.param(
             LOST_NODE, {"spark.colocation.whenUnstable": "colocated"}, KEPT,
             id="not stable, bucketed plan wanted all the same"),
