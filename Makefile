@@ -3,7 +3,7 @@ PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
 .PHONY: help setup wheel images sbom check test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
-        clean test-spark-versions crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
+        clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
         simulate chaos
 
 help:  ## this list
@@ -24,7 +24,7 @@ sbom: wheel  ## build/sbom/<image>.cdx.json: what is in each of these images (Cy
 check: setup  ## linters, types, layers
 	@scripts/check
 
-test: check test-java test-unit test-spark-versions test-e2e  ## everything that CI runs; half an hour
+test: check docs test-java test-unit test-spark-versions test-e2e  ## everything that CI runs; half an hour
 
 test-deep:  ## all tests there are: also those marked deep, and all of Spark's on every Spark version; an hour and more
 	@$(MAKE) test DEEP=1
@@ -58,6 +58,9 @@ cluster-down: setup
 
 cluster-env: setup  ## exports for a shell: eval "$$(make -s cluster-env)"
 	@$(PYTHON) -m devcluster env && echo 'export PATH="$(CURDIR)/.venv/bin":"$$PATH"'
+
+docs: setup  ## build/site: the documentation; a broken link is an error
+	@scripts/docs
 
 crds: setup  ## regenerate crds/ from the models, and the chart's copy
 	@$(PYTHON) -m colocation.schema.crds && scripts/sync-chart-crds
