@@ -1,4 +1,4 @@
-"""Brings what lies outside of docs/ into the site, below project/, so that links work there as they do in the repository."""
+"""Brings files outside of docs/ into the site, below project/; links work there as they do in the repository."""
 
 import posixpath
 import re
