@@ -158,8 +158,9 @@ KINDS: tuple[FaultKind, ...] = (
         "Nothing: Spark repeats the tasks.", "Until another executor is there", "Nothing.", ("JobAborted",), (0, 0), 60,
     ),
     FaultKind(
-        "clone-killed", "the pod of a clone Job is deleted without grace, if one runs",
-        "Nothing: the clone is tried again.", "", "Nothing.", (), (0, 0), 60, unstable=True,
+        "clone-killed", "a node is given next to no weight, so that its replicas move; the pod of a clone Job is "
+        "deleted without grace; then the node has its weight again",
+        "Nothing: the clone is tried again.", "", "Nothing.", (), (15, 40), 60, unstable=True,
     ),
     FaultKind(
         "upgrade", "`helm upgrade` to the same build under another tag: operator and agents are replaced one by one",

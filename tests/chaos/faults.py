@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from colocation.model.names import LABEL_WEIGHT
 from demo import cluster
 from demo import disks as node_disks
 from demo.shell import CommandFailed, kubectl
@@ -30,6 +31,11 @@ from .violations import HEAL
 HEAL_SECONDS = 240
 MOST_NODES = 4
 SLOW = "8mbit"
+CLONE_PODS = "batch.kubernetes.io/job-name"
+CLONE_SECONDS = 45.0
+"""So long a clone is waited for."""
+LEAST_WEIGHT = 1
+"""Of a node: the others weigh as many as their disks have GiB."""
 ETCD_COPY = paths.STATE / "etcd-copy"
 SAVE = "save-etcd"
 SET_READ_ONLY = """
@@ -184,8 +190,23 @@ class Faults:
     def _executor_killed(self, random: Random) -> tuple[str, None]:
         return self._delete_pod(random, scene.NAMESPACE, "spark-role=executor")
 
-    def _clone_killed(self, random: Random) -> tuple[str, None]:
-        return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, "batch.kubernetes.io/job-name")
+    def _clone_killed(self, random: Random) -> tuple[str, Heal]:
+        """Clones are rare and short: a node that is to hold next to nothing gives its replicas to others by some."""
+        label, member = LABEL_WEIGHT, self._any_node(random)
+        kubectl("label", "node", member.name, f"{label}={LEAST_WEIGHT}", "--overwrite", "--request-timeout=20s")
+
+        def heal() -> None:
+            kubectl("label", "node", member.name, f"{label}-", "--request-timeout=20s")
+
+        deadline = time.monotonic() + CLONE_SECONDS
+        while True:
+            try:
+                return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, CLONE_PODS)[0], heal
+            except (CannotNow, CommandFailed, cluster_view.ApiAway) as error:
+                if time.monotonic() > deadline:
+                    heal()
+                    raise CannotNow(f"no clone of {member.name}'s replicas: {error}") from error
+            time.sleep(0.2)
 
     def _upgrade(self, _: Random) -> tuple[str, None]:
         own = cluster.OPERATOR_IMAGE.rpartition(":")[2]

@@ -9,6 +9,7 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Collection
 from typing import Any
 
 import yaml
@@ -23,6 +24,9 @@ PORT = 8765
 START_SECONDS = 150
 ALIVE_SECONDS = 10
 LOOK_SECONDS = 10.0
+REPEAT_SECONDS = 90.0
+"""A repeated request waits so long for the next driver."""
+COMMIT_UNKNOWN = "CommitUnknown"
 KEEP_ALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
 """A driver whose node is dead or cut off is given up after half a minute."""
 PROGRAMS, RECIPE = "/opt/programs", "/opt/recipe"
@@ -59,11 +63,11 @@ class Session:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._lock = threading.Lock()
+        self._lock, self._books = threading.Lock(), threading.Lock()
         self._number = 0
         self._address = ""
-        self._asked: dict[int, set[int]] = {}
-        self._unknown: set[int] = set()
+        self._asking: set[int] = set()
+        self._unknown: dict[int, set[int]] = {}
         self._looked_at = 0.0
 
     @property
@@ -71,40 +75,79 @@ class Session:
         """The present driver's."""
         return f"session-{self._number}"
 
-    def ask(self, operation: int, seconds: float, /, **request: Any) -> Any:
-        """The answer to a request of an operation.
+    def ask(self, operation: int, seconds: float, /, attempts: int = 1, **request: Any) -> Any:
+        """The answer to a request of an operation; one that may be repeated is, as long as its outcome is unknown.
 
         Raises:
-            SessionError, NoAnswer: see there.
+            SessionError: the session says that it failed, and no attempt may have done it.
+            NoAnswer: the last attempt's.
         """
-        pod, began_at = self.pod, time.monotonic()
-        self._asked.setdefault(self._number, set()).add(operation)
+        problem: SessionError | NoAnswer | None = None
+        self._asking.add(operation)
+        try:
+            for attempt in range(attempts):
+                if attempt:
+                    self._wait_until_alive(REPEAT_SECONDS)
+                try:
+                    return self._ask_once(operation, seconds, request)
+                except SessionError as error:
+                    if problem is None and COMMIT_UNKNOWN not in str(error):
+                        raise
+                    problem = error
+                except NoAnswer as error:
+                    problem = error
+        finally:
+            self._asking.discard(operation)
+        raise NoAnswer(str(problem)) from problem
+
+    def _ask_once(self, operation: int, seconds: float, request: dict[str, Any]) -> Any:
+        number, began_at = self._number, time.monotonic()
         try:
             answer = self._request("POST", seconds, {**request, "operation": operation})
         except (OSError, ValueError, http.client.HTTPException) as error:  # also half an answer
-            self._unknown.add(operation)
+            with self._books:
+                self._unknown.setdefault(operation, set()).add(number)
             lasted = time.monotonic() - began_at
             what = "NoAnswerInTime" if lasted >= seconds - 1 else "SessionLost"
-            raise NoAnswer(f"{what}: {pod}, after {lasted:.0f} s: {type(error).__name__}: {error}") from error
+            said = f"{what}: session-{number}, after {lasted:.0f} s: {type(error).__name__}: {error}"
+            raise NoAnswer(said) from error
         if "error" in answer:
             raise SessionError(answer["error"])
         return answer["ok"]
+
+    def _wait_until_alive(self, seconds: float) -> None:
+        """Somebody else revives it."""
+        deadline = time.monotonic() + seconds
+        while not self.is_alive() and time.monotonic() < deadline:
+            time.sleep(1)
 
     def is_alive(self) -> bool:
         """Whether the driver answers at all."""
         return self._running() is not None
 
     def settle_finished(self) -> None:
-        """Note of which operations without an answer the session knows no more: they can do nothing any more."""
-        asked = self._unknown & self._asked.get(self._number, set())
-        running = self._running() if asked else None
-        if running is not None and asked - running:
-            self._unknown -= asked - running
-            self._history.note("runner", "seen", "settled", 0, numbers=sorted(asked - running))
-        if self._unknown - asked and time.monotonic() - self._looked_at > LOOK_SECONDS:
+        """Note of which operations without an answer no driver knows any more: they can do nothing any more."""
+        with self._books:
+            drivers = set().union(*self._unknown.values())
+        running = self._running() if self._number in drivers else None
+        if running is not None:
+            self._settle({self._number}, but=running)
+        if drivers - {self._number} and time.monotonic() - self._looked_at > LOOK_SECONDS:
             self._looked_at = time.monotonic()
             with contextlib.suppress(CommandFailed):
-                self._settle(self._pods())
+                self._settle(drivers - self._pods())
+
+    def _settle(self, drivers: set[int], but: Collection[int] = ()) -> None:
+        """These drivers work on no operations any more but on some."""
+        with self._books:
+            for operation, doubtful in self._unknown.items():
+                if operation not in but:
+                    doubtful -= drivers
+            settled = sorted(one for one, left in self._unknown.items() if not left and one not in self._asking)
+            for one in settled:
+                del self._unknown[one]
+        if settled:
+            self._history.note("runner", "seen", "settled", 0, numbers=settled)
 
     def _running(self) -> set[int] | None:
         """The operations that run; None: no answer."""
@@ -162,23 +205,15 @@ class Session:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and not stop.is_set():
             left = self._pods()
-            self._settle(left)
+            self._settle(set(range(self._number + 1)) - left)
             if not left:
                 return
             stop.wait(1)
 
     def _pods(self) -> set[int]:
-        """Numbers of the drivers that may still run."""
+        """Numbers of the drivers that may still run; of the others the last requests have had a second."""
         pods = kubectl_json("get", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--request-timeout=20s")
         return {int(pod["metadata"]["name"].removeprefix("session-")) for pod in pods["items"]}
-
-    def _settle(self, left: set[int]) -> None:
-        """Operations of drivers whose pods are gone can do nothing any more; their last requests have had a second."""
-        for number in [one for one in self._asked if one not in left]:
-            gone = self._asked.pop(number) & self._unknown
-            self._unknown -= gone
-            if gone:
-                self._history.note("runner", "seen", "settled", 0, numbers=sorted(gone))
 
 
 def driver_pod(name: str, recipe: dict[str, str]) -> dict[str, Any]:

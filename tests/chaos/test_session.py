@@ -18,7 +18,7 @@ from .session import NoAnswer, Session, SessionError, driver_pod
 
 
 class Driver(BaseHTTPRequestHandler):
-    """Answers as told; ``silent`` operations hang until the test ends."""
+    """Answers as told, a list one by one; ``silent`` operations hang until the test ends."""
 
     answers: dict[int, Any] = {}
     running: set[int] = set()
@@ -30,6 +30,8 @@ class Driver(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         answer = self.answers.get(asked["operation"])
+        if isinstance(answer, list):
+            answer = answer.pop(0)
         if answer is None:
             self.over.wait(20)
             return
@@ -80,6 +82,32 @@ def test_a_request_without_an_answer_is_settled_when_the_session_knows_no_more_o
     session.settle_finished()
     session.settle_finished()
     assert [(event.name, event.detail) for event in session._history.events] == [("settled", {"numbers": [7]})]
+
+
+def test_a_request_that_may_be_repeated_is_until_its_outcome_is_known(session: Session) -> None:
+    """An outcome that was unknown once stays so when the last attempt fails: the first may have done it."""
+    unknown, failed = {"error": "WriteException: CommitUnknown: …"}, {"error": "ReplicasMissing: …"}
+    Driver.answers = {1: [unknown, {"ok": 5}], 2: [unknown, failed], 3: [unknown, unknown], 4: [failed, {"ok": 5}]}
+    assert session.ask(1, 60, attempts=2, do="write") == 5
+    with pytest.raises(NoAnswer, match="ReplicasMissing"):
+        session.ask(2, 60, attempts=2, do="write")
+    with pytest.raises(NoAnswer, match="CommitUnknown"):
+        session.ask(3, 60, attempts=2, do="write")
+    with pytest.raises(SessionError, match="ReplicasMissing"):
+        session.ask(4, 60, attempts=2, do="write")
+
+
+def test_a_repeated_request_is_settled_when_no_driver_can_do_it_any_more(session: Session) -> None:
+    """The one that knows nothing of it says nothing of the one before, which may still run."""
+    session._unknown = {7: {0, 1}, 8: {0}}
+    session._settle({0})
+    assert session._history.events[-1].detail == {"numbers": [8]}
+    session._asking = {7}
+    session._settle({1})
+    assert len(session._history.events) == 1
+    session._asking = set()
+    session._settle({1})
+    assert session._history.events[-1].detail == {"numbers": [7]}
 
 
 def test_a_lost_session_gives_no_answer() -> None:

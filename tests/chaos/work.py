@@ -24,8 +24,11 @@ LOAD_SECONDS = 240
 COMMAND_SECONDS = 120
 RECOVER_SECONDS = 90
 SUBMIT_SECONDS = 300
-WAYS, DROP_WAYS = ("load",), ("drop_partitions",)
-"""Of the session's program: by ``colocation.spark``, or by Spark's own writers."""
+WAYS, DROP_WAYS = ("load", "write", "insert"), ("drop_partitions", "delete")
+"""Of the session's program: by ``colocation.spark``, by Spark's own writer, in SQL."""
+KEYED = ("write", "insert")
+"""They carry an idempotency key, so that one whose outcome is unknown is repeated."""
+ATTEMPTS = 3
 FIRST_TABLES = ("orders", "items")
 PRIVATE = tuple(f"{name}-" for name in (*FIRST_TABLES, "table"))
 """So begin the names of groups that the operator makes for a table that is in none."""
@@ -104,15 +107,19 @@ class Work:
         with self._lock:
             self._batch += 1
             batch = self._batch
-        number = self.history.invoke("work", mode, table=table, parts=parts, batch=batch)
         way = WAYS[batch % len(WAYS)]
-        return self._ask(mode, number, do=way, table=table, mode=mode, select=select_rows(parts, batch))
+        number = self.history.invoke("work", mode, table=table, parts=parts, batch=batch, way=way)
+        request = {"do": way, "table": table, "mode": mode, "select": select_rows(parts, batch)}
+        if way in KEYED:
+            request |= {"key": f"{table}-{batch}", "attempts": ATTEMPTS}
+        return self._ask(mode, number, **request)
 
     def _drop_partitions(self, random: Random) -> None:
         if self.tables:
             table, parts = random.choice(self.tables), [random.randrange(PARTS)]
-            number = self.history.invoke("work", "drop-partitions", table=table, parts=parts)
-            self._ask("drop-partitions", number, do=random.choice(DROP_WAYS), table=table, parts=parts)
+            way = random.choice(DROP_WAYS)
+            number = self.history.invoke("work", "drop-partitions", table=table, parts=parts, way=way)
+            self._ask("drop-partitions", number, do=way, table=table, parts=parts)
 
     def _compact(self, random: Random) -> None:
         if self.tables:
@@ -126,8 +133,7 @@ class Work:
         except NoAnswer as error:
             self.history.note("work", INFO, name, number, error=str(error))
         except SessionError as error:
-            kind: Kind = INFO if "CommitUnknown" in str(error) else FAIL
-            self.history.note("work", kind, name, number, error=str(error))
+            self.history.note("work", FAIL, name, number, error=str(error))
         else:
             self.history.note("work", OK, name, number, snapshot=answer.get("snapshot_id"))
             return True

@@ -39,15 +39,26 @@ class Session:
         """Rows of a SELECT into a table."""
         return asdict(load(self._rows(table, select), table, namespace=self._namespace, mode=mode))
 
-    def write(self, table: str, select: str, mode: str) -> dict[str, Any]:
-        """The same by Spark's own way."""
-        writer = self._rows(table, select).writeTo(f"`{table}`")
+    def write(self, table: str, select: str, mode: str, key: str) -> dict[str, Any]:
+        """The same by Spark's own way, once however often it is asked for."""
+        writer = self._rows(table, select).writeTo(f"`{table}`").option("idempotency-key", key)
         if mode == "append":
             writer.append()
         elif mode == "overwrite":
             writer.overwrite(functions.lit(True))
         else:
             writer.overwritePartitions()
+        return {}
+
+    def insert(self, table: str, select: str, mode: str, key: str) -> dict[str, Any]:
+        """The same in SQL, in a session of its own: how to overwrite, and the key, are settings of the session."""
+        spark = self._spark.newSession()
+        spark.conf.set("spark.colocation.write.idempotencyKey", key)
+        how = "dynamic" if mode == "overwrite-partitions" else "static"
+        spark.conf.set("spark.sql.sources.partitionOverwriteMode", how)
+        verb = "INSERT INTO" if mode == "append" else "INSERT OVERWRITE"
+        target = f"{CATALOG}.`{self._namespace}`.`{table}`"
+        spark.sql(f"{verb} {target} BY NAME {select}")
         return {}
 
     def _rows(self, table: str, select: str) -> DataFrame:
