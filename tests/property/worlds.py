@@ -148,7 +148,7 @@ class World:
                 clones.append(clone.model_copy(update={"failures": again[0].failures if again else 0}))
                 self.started += 1
             following = planned.next_map if planned.next_map is not None else group.map
-            groups.append(group.model_copy(update={"map": following, "held": held}))
+            groups.append(group.model_copy(update={"map": following, "held": held, "proposal": planned.proposal}))
         self.update(groups=tuple(groups), clones=tuple(clones))
 
     def _end_clones(self) -> None:

@@ -3,6 +3,7 @@
 import click
 
 from .adopt import adopt
+from .approve import approve
 from .compact import compact
 from .drop_partitions import drop_partitions
 from .errors import Commands
@@ -23,6 +24,6 @@ def main() -> None:
 
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
-    submit, load, compact, drop_partitions, recover, adopt, sql,
+    submit, load, compact, drop_partitions, recover, adopt, approve, sql,
 ):  # fmt: skip
     main.add_command(command)

@@ -1,6 +1,9 @@
 """A plan for people: per group what is true, what would move, why, how many bytes, and how even it will be."""
 
+from ..model.conditions import Reason
 from ..model.plan import Expectation, GroupPlan, Move, NodeLoad, Plan
+from ..model.proposal import awaiting_message
+from .approve import render_moves
 from .output import columns, size
 
 MOVES = ["BUCKET", "FROM", "TO", "KIND", "SIZE", "START", "REASON"]
@@ -28,8 +31,15 @@ def _group(group: GroupPlan) -> str:
 
 
 def _moves(group: GroupPlan) -> list[str]:
+    if group.proposal and not group.proposal.approved:
+        awaiting = f"{Reason.AWAITING_APPROVAL}: {awaiting_message(group.name, group.proposal)}"
+        return [*_moves_now(group, nothing=[]), awaiting, render_moves(group.proposal)]
+    return _moves_now(group, nothing=["nothing would move"])
+
+
+def _moves_now(group: GroupPlan, nothing: list[str]) -> list[str]:
     if not group.moves:
-        return ["nothing would move"]
+        return nothing
     total, moves = size(sum(move.bytes for move in group.moves)), len(group.moves)
     starting = frozenset(group.start_now)
     rows = [_move(move, number in starting) for number, move in enumerate(group.moves)]

@@ -11,8 +11,10 @@ from ..model.freshness import CURRENT, SIGN_OF_LIFE_KEY, Freshness
 from ..model.group import ColocationGroupStatus, UnstableBucket
 from ..model.members import RecycledTable
 from ..model.names import group_reference
+from ..model.proposal import awaiting_message
 from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus
+from .approve import render_moves
 from .cluster import Cluster
 from .errors import HTTP_FORBIDDEN
 from .options import Target, cluster_options, output_option
@@ -39,9 +41,18 @@ def groups(target: Target, output: Format) -> None:
     header = ["NAME", "BUCKETS", "REPLICAS", "DISTCOLS", "TABLES", "STABLE", "REASON", "NODES", "CLONES"]
     matters = [] if freshness.is_current else [freshness.explanation]
     matters += [f"{item['metadata']['name']}: {error}" for item in found if (error := _group_status(item)[1])]
+    matters += [f"{item['metadata']['name']}: {said}" for item in found if (said := _awaiting(item))]
     write(found, _with_matters(columns(header, [_group_row(item, freshness) for item in found]), matters), output)
     if output != "text":
         _warn(matters)
+
+
+def _awaiting(item: Json) -> str:
+    """That balance moves of the group await approval; empty when none do."""
+    proposal = _group_status(item)[0].proposal
+    if proposal is None or proposal.approved:
+        return ""
+    return f"{Reason.AWAITING_APPROVAL}: {awaiting_message(item['metadata']['name'], proposal)}"
 
 
 def verdict_freshness(cluster: Cluster, groups: Sequence[Json]) -> Freshness:
@@ -208,6 +219,10 @@ def describe_group(item: Json, freshness: Freshness = CURRENT) -> str:
         for bucket, nodes in enumerate(status.backends_per_bucket_seq or ())
     ]
     text = "\n".join(lines) + "\n\n" + columns(["BUCKET", "NODES", "STATE"], rows)
+    if status.proposal:
+        state = "approved" if status.proposal.approved else "awaits approval"
+        text += f"\n\nproposal {status.proposal.id} of {status.proposal.made_at}, {state}:\n"
+        text += render_moves(status.proposal)
     if status.recycled:
         waiting = [
             [f"{one.namespace}/{one.name}*", one.deleted_at, one.purge_at, one.snapshot.rows if one.snapshot else None]

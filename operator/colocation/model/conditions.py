@@ -59,6 +59,7 @@ class Reason(StrEnum):
     CLONE_FAILED = "CloneFailed"
     RELOCATION_DISABLED = "RelocationDisabled"
     BALANCING_DISABLED = "BalancingDisabled"
+    AWAITING_APPROVAL = "AwaitingApproval"
     WITHIN_DOWN_TOLERANCE = "WithinDownTolerance"
     INVALID_BUCKET_SEQUENCE = "InvalidBucketSequence"
     UNSAFE_PLAN = "UnsafePlan"

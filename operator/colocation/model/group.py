@@ -9,6 +9,7 @@ from .base import Frozen, Observed, Shared
 from .conditions import Condition, Reason
 from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_REPLICAS
 from .members import GroupMember, RecycledTable
+from .proposal import Approval, Proposal
 from .spark_types import canonical_type, is_key_type
 from .times import MAX_SECONDS, Time
 
@@ -30,6 +31,11 @@ class Balancing(Frozen):
     """How replicas are spread over the nodes (Doris' and StarRocks' ``disable_colocate_balance``)."""
 
     enabled: bool = Field(True, description="Move replicas when nodes are added or weights change.")
+    approval: Approval = Field(
+        "automatic",
+        description="manual: such moves are proposed in status.proposal, and made once they are approved by "
+        "`colocation approve`. Repairs and drains never wait.",
+    )
     max_concurrent_clones: int = Field(4, ge=1, le=1000, description="Clone Jobs of this group at one time.")
     max_bandwidth_mib_per_second: float | None = Field(
         None, alias="maxBandwidthMiBPerSecond", gt=0,
@@ -155,6 +161,9 @@ class ColocationGroupStatus(Observed):
     unstable_buckets: tuple[UnstableBucket, ...] = Field((), description="The first 20 buckets that are not stable.")
     unstable_bucket_count: int | None = Field(None, description="How many buckets are not stable.")
     clones: CloneCounts | None = None
+    proposal: Proposal | None = Field(
+        None, description="The balance moves that await approval, or that were approved and are being made."
+    )
     failing_targets: tuple[FailingTargetStatus, ...] = Field(
         (), description="Nodes that are left out as targets of clones for a growing time."
     )

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from .base import Frozen
 from .group import BucketSequence
+from .proposal import Proposal
 
 MoveKind = Literal["place", "repair", "balance", "drain"]
 
@@ -78,8 +79,9 @@ class GroupPlan(Frozen):
     it succeeds leaves in the same step. ``drops``: replicas safe to delete now, against the *current* map.
     ``cancel``: indexes into the snapshot's clones that are no longer wanted. ``blocked``: why buckets cannot be moved
     now; ``stalled``: the cause that keeps the group from its target until somebody acts, or a failing node is tried
-    again. ``expected``: of previews only. ``is_judged`` False: the planner failed, and nothing is known; ``stable`` and
-    ``reason`` are then no verdict, and the last one stands.
+    again. ``proposal``: balance moves that await approval, which are not in ``moves``; or that were approved: those
+    still to make are in ``moves``. ``expected``: of previews only. ``is_judged`` False: the planner failed, and nothing
+    is known; ``stable`` and ``reason`` are then no verdict, and the last one stands.
     """
 
     namespace: str
@@ -97,6 +99,7 @@ class GroupPlan(Frozen):
     cancel: tuple[int, ...] = ()
     stalled: BucketProblem | None = None
     evenness: Evenness | None = None
+    proposal: Proposal | None = None
     expected: Expectation | None = None
     is_judged: bool = True
 

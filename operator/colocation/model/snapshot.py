@@ -13,6 +13,7 @@ from .base import Frozen
 from .clone_bandwidth import CloneBandwidth
 from .conditions import Reason
 from .group import BucketSequence, ColocationGroupSpec
+from .proposal import Proposal
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -101,6 +102,8 @@ class GroupState(Frozen):
     For everything else they are not complete: no replica is deleted and no node enters the map because of them, none is
     cloned from them, and no replica that may be whole leaves the map as long as they are. An entry of a node that is
     not ready, or whose files ``held`` calls corrupt, counts for nothing. ``failing_targets``: by node.
+
+    ``proposal``: the last one, approved or not; ``approved_proposal``: the id that was approved last.
     """
 
     namespace: str
@@ -113,6 +116,8 @@ class GroupState(Frozen):
     failing_targets: dict[str, FailingTarget] = {}
     unstable_since: dict[int, Moment] = {}
     marked_unstable: str | None = Field(None, description="Who marked the group unstable by hand, and why.")
+    proposal: Proposal | None = None
+    approved_proposal: str | None = None
 
 
 class Clone(Frozen):

@@ -51,7 +51,7 @@ def balance(view: GroupView) -> MovePlan:
         if not leaving.isdisjoint(nodes):
             move_plan.stall(bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
     move_plan.moves = replacements(view, move_plan.target, "balance", Reason.BALANCING)
-    _check_room(view, move_plan)
+    check_room(view, move_plan)
     return move_plan
 
 
@@ -151,7 +151,7 @@ def in_order(old: tuple[str, ...], new: set[str]) -> tuple[str, ...]:
     return (*(node for node in placed if node is not None), *arriving)
 
 
-def _check_room(view: GroupView, move_plan: MovePlan) -> None:
+def check_room(view: GroupView, move_plan: MovePlan) -> None:
     """Nothing is started when a node lacks room for all that it is to take."""
     wanted: dict[str, int] = defaultdict(int)
     for move in move_plan.moves:

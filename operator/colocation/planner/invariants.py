@@ -14,6 +14,7 @@ from colocation.model.group import BucketSequence
 from colocation.model.plan import BucketProblem, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
+from .approval import standing_proposal
 from .cluster import Cluster, GroupKey
 from .start import is_running
 from .status import listed
@@ -42,7 +43,7 @@ def violations(snapshot: Snapshot, plan: Plan) -> tuple[Violation, ...]:
         if planned.next_map is None and not planned.drops and not planned.start_now:
             continue
         view = GroupView(cluster, group)
-        for check in (_map_violations, _drop_violations, _start_violations):
+        for check in (_map_violations, _drop_violations, _start_violations, _approval_violations):
             found += [Violation(view.key, bucket, message) for bucket, message in check(view, planned)]
     found += _limit_violations(cluster, plan)
     return tuple(found)
@@ -155,6 +156,18 @@ def _start_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
             yield move.bucket, f"bucket {move.bucket} would be cloned to node {move.to} twice"
         if not view.fragments(move.bucket):
             yield move.bucket, f"bucket {move.bucket} would be cloned to node {move.to} from nowhere"
+
+
+def _approval_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
+    """A group that wants its moves approved makes none for evenness that was not; in place it is no move."""
+    if view.spec.balancing.approval == "automatic":
+        return
+    approved = standing_proposal(view)
+    allowed = approved.keys if approved is not None and approved.approved else frozenset()
+    for move in (plan.moves[index] for index in plan.start_now):
+        is_allowed = move.source == move.to or (move.bucket, move.source, move.to) in allowed
+        if move.kind == "balance" and not is_allowed:
+            yield move.bucket, f"bucket {move.bucket} would be moved to node {move.to}, which nobody has approved"
 
 
 def _limit_violations(cluster: Cluster, plan: Plan) -> Iterator[Violation]:

@@ -10,6 +10,7 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Evenness, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
+from .approval import approved_plan, hold_for_approval, target_if_approved
 from .balance import CrossGroupBalance, balance, is_balanced
 from .cluster import Cluster, GroupKey, Pool
 from .evenness.shares import least_of
@@ -39,6 +40,7 @@ def _plan(cluster: Cluster) -> Plan:
         _go_on_to_balance(candidate)
     _balance_across_groups(cluster, candidates)
     for candidate in candidates.values():
+        hold_for_approval(candidate.view, candidate.move_plan)
         sort_moves(candidate.view, candidate.move_plan)
     Starter(cluster, list(candidates.values())).run()
     return Plan(
@@ -142,6 +144,7 @@ def _failed_plan(snapshot: Snapshot, group: GroupState, error: Exception) -> Gro
         target_map=group.map,
         blocked=(problem,),
         stalled=problem,
+        proposal=group.proposal,
         is_judged=status.reason is not Reason.INTERNAL_ERROR,
     )
 
@@ -165,7 +168,7 @@ def _go_on_to_balance(candidate: Candidate) -> None:
     """Balance the groups that have nothing to repair. A map set by hand is the wanted one and is not balanced."""
     view = candidate.view
     if not candidate.move_plan.pending and view.spec.bucket_sequence is None:
-        candidate.move_plan = balance(view)
+        candidate.move_plan = approved_plan(view) or balance(view)
         for move in candidate.move_plan.moves:
             view.cluster.loads.add(move.to, 1, move.bytes)
             if move.source in view.cluster.nodes:
@@ -209,7 +212,7 @@ def _group_plan(candidate: Candidate) -> GroupPlan:
     status = group_status(view)
     following, has_map = next_map(view, move_plan), view.group.map is not None
     counts = Counter(chain.from_iterable(view.map))
-    after = Counter(chain.from_iterable(move_plan.target))
+    after = Counter(chain.from_iterable(target_if_approved(view, move_plan.target, move_plan.proposal)))
     return GroupPlan(
         namespace=view.group.namespace,
         name=view.group.name,
@@ -226,6 +229,7 @@ def _group_plan(candidate: Candidate) -> GroupPlan:
         cancel=unwanted_clones(view, move_plan),
         stalled=move_plan.stalled or stalled_clone(view),
         evenness=Evenness(before=evenness(counts, view.pool), after=evenness(after, view.pool)),
+        proposal=move_plan.proposal,
     )
 
 
@@ -252,6 +256,8 @@ def needs_nothing(cluster: Cluster, group: GroupState) -> bool:
     """
     spec = group.spec
     if group.map is None or group.marked_unstable is not None or spec.bucket_sequence is not None:
+        return False
+    if group.proposal is not None:
         return False
     if len(group.map) != spec.buckets or cluster.clones.get((group.namespace, group.name)):
         return False

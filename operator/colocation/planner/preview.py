@@ -7,6 +7,7 @@ from itertools import chain
 from colocation.model.plan import Expectation, GroupPlan, NodeLoad, Plan
 from colocation.model.snapshot import Snapshot
 
+from .approval import target_if_approved
 from .cluster import Cluster
 from .invariants import without_violations
 from .planning import plan
@@ -27,7 +28,7 @@ def preview(snapshot: Snapshot) -> Plan:
 
 
 def _expectation(view: GroupView, planned: GroupPlan) -> Expectation:
-    target = planned.target_map or ()
+    target = target_if_approved(view, list(planned.target_map or ()), planned.proposal)
     may_hold = {*view.takers, *view.keepers, *view.pool.waiting}
     names = may_hold.union(chain.from_iterable(view.map), chain.from_iterable(target))
     shares = view.shares().by_node
@@ -35,7 +36,7 @@ def _expectation(view: GroupView, planned: GroupPlan) -> Expectation:
     replicas_after, bytes_after = _counted(view, target)
     nodes = view.cluster.nodes
     return Expectation(
-        bytes_to_copy=sum(move.bytes for move in planned.moves),
+        bytes_to_copy=_bytes_to_copy(planned),
         nodes=tuple(
             NodeLoad(
                 node=name,
@@ -49,6 +50,12 @@ def _expectation(view: GroupView, planned: GroupPlan) -> Expectation:
             for name in sorted(names)
         ),
     )
+
+
+def _bytes_to_copy(planned: GroupPlan) -> int:
+    proposal = planned.proposal
+    waiting = proposal.bytes if proposal and not proposal.approved else 0
+    return waiting + sum(move.bytes for move in planned.moves)
 
 
 def _counted(view: GroupView, rows: Sequence[tuple[str, ...]]) -> tuple[Counter[str], Counter[str]]:

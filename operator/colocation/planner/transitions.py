@@ -14,6 +14,7 @@ from itertools import chain
 
 from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Drop, Move, MoveKind
+from colocation.model.proposal import Proposal
 
 from .cluster import Standing
 from .status import check_replica_whole, count_of, is_balancing, listed
@@ -30,7 +31,7 @@ class MovePlan:
 
     ``pending``: something is lost, damaged or short; balance has to wait. ``held_back``: kinds of moves that are not
     started because not all of them can be carried out. ``at_once``: the map changes before the data (new groups,
-    strict balancing).
+    strict balancing). ``proposal``: see `approval`.
     """
 
     target: Placement
@@ -40,6 +41,7 @@ class MovePlan:
     pending: bool = False
     held_back: set[MoveKind] = field(default_factory=set)
     at_once: bool = False
+    proposal: Proposal | None = None
 
     def block(self, bucket: int, reason: Reason, message: str) -> None:
         problem = BucketProblem(bucket=bucket, reason=reason, message=message)

@@ -17,6 +17,7 @@ from ..model.group import (
 from ..model.members import GroupMember, RecycledTable
 from ..model.names import GROUP_KIND
 from ..model.plan import GroupPlan
+from ..model.proposal import approved_message, awaiting_message
 from ..model.snapshot import GroupState
 from ..state.clone_jobs import progress_of
 from ..state.failing_targets import FAILURES_BEFORE_LEFT_OUT, EndedClone, next_failing_targets
@@ -105,6 +106,7 @@ def next_status(observation: Observation, facts: GroupFacts) -> ColocationGroupS
         unstable_buckets=unstable,
         unstable_bucket_count=len(plan.unstable_buckets),
         clones=clones,
+        proposal=plan.proposal,
         failing_targets=next_failing_targets(
             before.failing_targets,
             facts.new_ends.values(),
@@ -260,6 +262,9 @@ def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
         return Verdict(ConditionType.RECONCILING, True, first.reason, f"bucket {first.bucket}: {first.message}")
     if facts.group.status.backends_per_bucket_seq is None:
         return Verdict(ConditionType.RECONCILING, True, Reason.PLACING, "the group gets its first map")
+    if plan.proposal and not plan.proposal.approved:
+        message = awaiting_message(plan.name, plan.proposal)
+        return Verdict(ConditionType.RECONCILING, False, Reason.AWAITING_APPROVAL, message)
     if plan.moves or plan.next_map:
         return Verdict(ConditionType.RECONCILING, True, Reason.WAITING, "the next pass goes on")
     return Verdict(ConditionType.RECONCILING, False, Reason.RECONCILED, "nothing is left to do")
@@ -295,8 +300,22 @@ def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterato
         word = "MapChanged" if before.backends_per_bucket_seq else "MapCreated"
         yield _event(group, "Normal", word, _map_change(before, after))
     yield from stalled_event(GROUP_KIND, group.identity, before.conditions, after.conditions)
+    yield from _proposal_events(before, group, after)
     yield from _failing_events(before, group, after)
     yield from _recycled_events(group, after)
+
+
+def _proposal_events(
+    before: ColocationGroupStatus, group: ObservedGroup, after: ColocationGroupStatus
+) -> Iterator[PostEvent]:
+    proposal, known = after.proposal, before.proposal
+    if proposal is None or (known is not None and (known.id, known.approved) == (proposal.id, proposal.approved)):
+        return
+    if proposal.approved:
+        yield _event(group, "Normal", "ProposalApproved", approved_message(proposal))
+    else:
+        message = awaiting_message(group.identity.name, proposal)
+        yield _event(group, "Normal", Reason.AWAITING_APPROVAL, message)
 
 
 def _failing_events(

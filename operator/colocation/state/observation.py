@@ -39,9 +39,10 @@ class Identity:
 class ObservedGroup:
     """A ColocationGroup; ``spec`` is None when ``spec_error`` says why it cannot be understood.
 
-    ``marked_unstable``: who marked it unstable by hand, and since when; None = nobody. ``private``: it is of one table
-    that is in no group. ``recover_requests``: beginnings of uids of dropped tables that a user wants back.
-    ``status_error``: what of the status could not be understood, and is left out of ``status``; empty = nothing.
+    ``marked_unstable``: who marked it unstable by hand, and since when; None = nobody. ``approved_proposal``: the id
+    that somebody approved. ``private``: it is of one table that is in no group. ``recover_requests``: beginnings of
+    uids of dropped tables that a user wants back. ``status_error``: what of the status could not be understood, and is
+    left out of ``status``; empty = nothing.
     """
 
     identity: Identity
@@ -49,6 +50,7 @@ class ObservedGroup:
     spec_error: str
     status: ColocationGroupStatus
     marked_unstable: str | None = None
+    approved_proposal: str | None = None
     private: bool = False
     recover_requests: frozenset[str] = frozenset()
     status_error: str = ""

@@ -26,6 +26,7 @@ from ..model.names import (
     AGENT_PORT,
     ANNOTATION_ACCEPTED_DISK,
     ANNOTATION_ADOPTS,
+    ANNOTATION_APPROVED_PROPOSAL,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
     DATA_CLAIM,
@@ -113,6 +114,7 @@ def parse_group(body: JsonObject) -> ObservedGroup:
         spec_error=spec_error,
         status=status,
         marked_unstable=annotations.get(ANNOTATION_MARKED_UNSTABLE),
+        approved_proposal=annotations.get(ANNOTATION_APPROVED_PROPOSAL),
         private=_texts(metadata, "labels").get(LABEL_PRIVATE) == "true",
         recover_requests=frozenset(
             name.removeprefix(RECOVER_PREFIX) for name in annotations if name.startswith(RECOVER_PREFIX)

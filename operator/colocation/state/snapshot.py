@@ -92,7 +92,10 @@ def _group_state(
     failing_targets = failing_targets_of(group.status.failing_targets, observation.now)
     return index.memo.of(
         ("group state", group.key),
-        (spec, rows, holdings, unconfirmed, failing_targets, unstable_since, group.marked_unstable),
+        (
+            *(spec, rows, holdings, unconfirmed, failing_targets, unstable_since, group.marked_unstable),
+            *(group.status.proposal, group.approved_proposal),
+        ),
         lambda: GroupState(
             namespace=group.identity.namespace,
             name=group.identity.name,
@@ -104,6 +107,8 @@ def _group_state(
             failing_targets=failing_targets,
             unstable_since=unstable_since,
             marked_unstable=group.marked_unstable,
+            proposal=group.status.proposal,
+            approved_proposal=group.approved_proposal,
         ),
     )
 

@@ -1,0 +1,55 @@
+"""``approve``: lets the moves of a group's proposal be made.
+
+The approval is an annotation of the group that names the proposal's id, so it needs the right to change the group, and
+the API server's audit log has who gave it.
+"""
+
+import click
+
+from ..model.group import ColocationGroupStatus
+from ..model.names import ANNOTATION_APPROVED_PROPOSAL
+from ..model.proposal import Proposal
+from ..model.salvage import salvage
+from .cluster import Cluster
+from .errors import CommandFailed
+from .options import Target, cluster_options, output_option
+from .output import Format, columns, size, write
+
+MOVES = ["BUCKET", "FROM", "TO", "SIZE"]
+
+
+@click.command()
+@click.argument("group")
+@click.option("--proposal", "wanted", default=None, help="Its id, from `colocation show`; default: the present one.")
+@cluster_options
+@output_option
+def approve(group: str, wanted: str | None, target: Target, output: Format) -> None:
+    """Let the replicas of GROUP move as its proposal says (spec.balancing.approval: manual).
+
+    With --proposal nothing but that one is approved; one that was replaced meanwhile is refused.
+    """
+    cluster = target.open()
+    proposal = _proposal(cluster, group, wanted)
+    cluster.annotate_group(cluster.namespace, group, ANNOTATION_APPROVED_PROPOSAL, proposal.id)
+    text = f"proposal {proposal.id} of group {cluster.namespace}/{group} is approved; watch it: colocation show {group}"
+    approved = proposal.model_copy(update={"approved": True})
+    write(approved.to_json_dict(), f"{render_moves(proposal)}\n\n{text}", output)
+
+
+def _proposal(cluster: Cluster, group: str, wanted: str | None) -> Proposal:
+    status, _ = salvage(ColocationGroupStatus, cluster.group(group).get("status"))
+    name, proposal = f"group {cluster.namespace}/{group}", status.proposal
+    if proposal is None or not proposal.is_of((cluster.namespace, group)):
+        raise CommandFailed(f"{name} has no proposal that awaits approval; `colocation plan {group}` shows its moves")
+    if wanted not in (None, proposal.id):
+        raise CommandFailed(
+            f"proposal {wanted} of {name} does not exist any more; the present one is {proposal.id}: look at it by "
+            f"`colocation show {group}`"
+        )
+    return proposal
+
+
+def render_moves(proposal: Proposal) -> str:
+    """The moves of a proposal as columns."""
+    rows = [[move.bucket, move.source, move.to, size(move.bytes)] for move in proposal.moves]
+    return columns(MOVES, rows)
