@@ -1,5 +1,20 @@
 package dev.colocation.spark;
 
+import dev.colocation.spark.fs.AgentAddress;
+import dev.colocation.spark.fs.AgentAddresses;
+import dev.colocation.spark.fs.AgentHttp;
+import dev.colocation.spark.fs.ColocFileStatus;
+import dev.colocation.spark.fs.ColocPath;
+import dev.colocation.spark.fs.LocalReplica;
+import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.fs.ManifestStore;
+import dev.colocation.spark.fs.ReadCounters;
+import dev.colocation.spark.fs.RemoteReplica;
+import dev.colocation.spark.fs.Replica;
+import dev.colocation.spark.fs.ReplicaInputStream;
+import dev.colocation.spark.fs.ReplicaReader;
+import dev.colocation.spark.fs.Settings;
+import dev.colocation.spark.fs.SuspectedCopies;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.URI;
@@ -103,7 +118,7 @@ public final class ColocFileSystem extends FileSystem {
   }
 
   /** The agents of a group's nodes: those that the session was told of, and those that are there by now. */
-  static List<AgentAddress> agentsOf(Settings.Group group, Settings settings) {
+  public static List<AgentAddress> agentsOf(Settings.Group group, Settings settings) {
     AgentAddresses known = AgentAddresses.shared(settings);
     Map<String, String> urls = new TreeMap<>(known.current());
     urls.putAll(group.agents());

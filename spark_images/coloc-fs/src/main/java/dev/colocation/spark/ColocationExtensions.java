@@ -1,6 +1,10 @@
 package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.ReadAsFiles;
+import dev.colocation.spark.plan.FilePerTask;
+import dev.colocation.spark.plan.PartitionColumnsFirst;
+import dev.colocation.spark.plan.TrustSortedFiles;
+import dev.colocation.spark.plan.UnknownSpark;
 import dev.colocation.spark.write.DistributeRows;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.rules.Rule;

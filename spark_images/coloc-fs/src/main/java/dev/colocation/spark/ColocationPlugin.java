@@ -1,5 +1,8 @@
 package dev.colocation.spark;
 
+import dev.colocation.spark.fs.ExecutorHosts;
+import dev.colocation.spark.fs.ReadCounters;
+import dev.colocation.spark.fs.ReadMetrics;
 import java.io.Serializable;
 import java.util.Map;
 import org.apache.spark.SparkContext;

@@ -1,7 +1,7 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.Manifest;
-import dev.colocation.spark.ManifestStore;
+import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.fs.ManifestStore;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;

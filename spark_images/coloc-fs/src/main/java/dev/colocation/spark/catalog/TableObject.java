@@ -1,7 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import dev.colocation.spark.Manifest;
+import dev.colocation.spark.fs.Manifest;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,6 +1,6 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.Settings;
+import dev.colocation.spark.fs.Settings;
 import java.io.Serializable;
 import java.util.Map;
 

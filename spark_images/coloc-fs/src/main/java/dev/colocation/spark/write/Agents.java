@@ -1,7 +1,7 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.AgentClient;
-import dev.colocation.spark.AgentFailure;
+import dev.colocation.spark.fs.AgentClient;
+import dev.colocation.spark.fs.AgentFailure;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.file.Path;

@@ -1,7 +1,7 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.AgentClient.Folder;
-import dev.colocation.spark.AgentFailure;
+import dev.colocation.spark.fs.AgentClient.Folder;
+import dev.colocation.spark.fs.AgentFailure;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;

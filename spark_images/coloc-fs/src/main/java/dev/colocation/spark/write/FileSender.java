@@ -1,6 +1,6 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.AgentClient.Folder;
+import dev.colocation.spark.fs.AgentClient.Folder;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,8 +1,8 @@
 package dev.colocation.spark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import dev.colocation.spark.AgentClient.Folder;
-import dev.colocation.spark.AgentFailure;
+import dev.colocation.spark.fs.AgentClient.Folder;
+import dev.colocation.spark.fs.AgentFailure;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

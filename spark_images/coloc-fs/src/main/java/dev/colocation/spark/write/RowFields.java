@@ -1,7 +1,7 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.Manifest;
 import dev.colocation.spark.catalog.Types;
+import dev.colocation.spark.fs.Manifest;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.HashMap;

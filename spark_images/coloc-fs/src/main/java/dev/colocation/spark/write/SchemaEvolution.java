@@ -1,7 +1,7 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.Manifest.Column;
 import dev.colocation.spark.catalog.TypeNames;
+import dev.colocation.spark.fs.Manifest.Column;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;

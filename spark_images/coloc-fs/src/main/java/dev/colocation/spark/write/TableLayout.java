@@ -1,6 +1,6 @@
 package dev.colocation.spark.write;
 
-import dev.colocation.spark.Manifest;
+import dev.colocation.spark.fs.Manifest;
 import java.util.List;
 
 /**

@@ -1,10 +1,10 @@
 package dev.colocation.spark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import dev.colocation.spark.Manifest;
 import dev.colocation.spark.catalog.GroupObject;
 import dev.colocation.spark.catalog.Names;
 import dev.colocation.spark.catalog.TableObject;
+import dev.colocation.spark.fs.Manifest;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

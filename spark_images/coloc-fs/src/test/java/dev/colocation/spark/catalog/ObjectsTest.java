@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import dev.colocation.spark.Manifest;
+import dev.colocation.spark.fs.Manifest;
 import java.time.Instant;
 import java.util.List;
 import java.util.Optional;

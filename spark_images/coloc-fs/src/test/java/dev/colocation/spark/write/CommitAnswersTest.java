@@ -1,14 +1,14 @@
 package dev.colocation.spark.write;
 
 import static dev.colocation.spark.write.CommitTest.conflict;
-import static dev.colocation.spark.write.Files.A;
-import static dev.colocation.spark.write.Files.B;
-import static dev.colocation.spark.write.Files.C;
 import static dev.colocation.spark.write.FakeCluster.Fate.DO_AND_LOSE;
 import static dev.colocation.spark.write.FakeCluster.Fate.DO_LATER;
 import static dev.colocation.spark.write.FakeCluster.Fate.FAIL_AFTER;
 import static dev.colocation.spark.write.FakeCluster.Fate.FAIL_BEFORE;
 import static dev.colocation.spark.write.FakeCluster.Fate.LOSE;
+import static dev.colocation.spark.write.Files.A;
+import static dev.colocation.spark.write.Files.B;
+import static dev.colocation.spark.write.Files.C;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;

@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.colocation.spark.ManifestEncoder;
-import dev.colocation.spark.ManifestStore;
+import dev.colocation.spark.fs.ManifestEncoder;
+import dev.colocation.spark.fs.ManifestStore;
 import org.junit.jupiter.api.Test;
 
 class FramedParentTest {

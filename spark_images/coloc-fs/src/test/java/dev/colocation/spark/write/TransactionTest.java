@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import dev.colocation.spark.AgentClient;
-import dev.colocation.spark.TestTls;
+import dev.colocation.spark.fs.AgentClient;
+import dev.colocation.spark.fs.TestTls;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;

@@ -1,0 +1,51 @@
+package dev.colocation.spark.fs;
+
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * Where agents listen by now: the group's ConfigMap as a file beside the agents' CA, which the kubelet renews. A session
+ * knows what it was told when its tables were registered; an agent that was replaced since may have another address.
+ */
+public final class AgentAddresses {
+  static final String FILE_NAME = "agents.json";
+
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final TypeReference<Map<String, String>> URLS = new TypeReference<>() {};
+  private static final Map<Path, AgentAddresses> SHARED = new ConcurrentHashMap<>();
+
+  private final RenewedFile<Map<String, String>> file;
+
+  private AgentAddresses(Path path) {
+    file = new RenewedFile<>(path, content -> JSON.readValue(content, URLS));
+  }
+
+  public static AgentAddresses shared(Settings settings) {
+    return shared(settings.authorityFile());
+  }
+
+  /** Those beside a CA. */
+  static AgentAddresses shared(Path authorityFile) {
+    return SHARED.computeIfAbsent(authorityFile.resolveSibling(FILE_NAME), AgentAddresses::new);
+  }
+
+  /** What the file says, by node; empty where there is none, or it cannot be understood. */
+  public Map<String, String> current() {
+    try {
+      return file.get();
+    } catch (IOException error) {
+      return Map.of();
+    }
+  }
+
+  /** The agent's addresses: the one that the session was told, then the file's if that is another one. */
+  List<String> of(String node, String told) {
+    String now = current().getOrDefault(node, told);
+    return now.equals(told) ? List.of(told) : List.of(told, now);
+  }
+}

@@ -1,0 +1,286 @@
+package dev.colocation.spark.fs;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.net.http.HttpRequest.BodyPublisher;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse.BodyHandler;
+import java.net.http.HttpResponse.BodySubscribers;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.time.Duration;
+import java.util.Base64;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * One node's agent as whoever changes a table asks it, wherever it listens by now. Every request may be repeated, and is, until
+ * its retry time has passed: agents restart one after the other whenever they are upgraded. Safe to share between threads.
+ */
+public final class AgentClient {
+  private static final Duration STILL = Duration.ofSeconds(60);
+  /** How long an agent may look at its files before it answers. */
+  private static final Duration LOOKING = Duration.ofHours(1);
+  private static final Duration FIRST_DELAY = Duration.ofMillis(200);
+  private static final Duration MAX_DELAY = Duration.ofSeconds(5);
+  private static final int MAX_SMALL_ANSWER_BYTES = 256 << 20;
+  private static final int OK = 200;
+  private static final int CREATED = 201;
+  private static final Pattern SHA256_MEMBER = Pattern.compile("(?:^|,)\\s*sha-256=:([A-Za-z0-9+/=]+):\\s*(?:$|,)");
+  private static final Body NOTHING = transfer -> BodyPublishers.noBody();
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final AgentHttp http;
+  private final AgentAddresses addresses;
+  private final String node;
+  private final String told;
+
+  /** A table's folder at an agent. */
+  public record Folder(String namespace, String directory) {
+    @Override
+    public String toString() {
+      return namespace + "/" + directory;
+    }
+
+    String file(String path) {
+      return "/v1/files/" + AgentHttp.encode(namespace + "/" + directory + "/" + path);
+    }
+
+    String action(String name) {
+      return "/v1/tables/" + AgentHttp.encode(namespace + "/" + directory) + "/" + name;
+    }
+  }
+
+  /**
+   * One request.
+   *
+   * @param body makes the body, anew for each attempt
+   * @param answer makes what reads the body of a good answer, anew for each attempt
+   * @param patience how long nothing may move
+   */
+  private record Request(
+      String method, String target, Map<String, String> headers, Body body, Answer answer, Duration patience) {}
+
+  private interface Body {
+    BodyPublisher open(Transfer transfer) throws IOException;
+  }
+
+  private interface Answer {
+    OutputStream open() throws IOException;
+  }
+
+  /**
+   * @param node the agent's: its certificate has to name it
+   * @param told its URL as the driver was told
+   */
+  public AgentClient(String node, String told, Path tokenFile, Path authorityFile) {
+    http = AgentHttp.shared(tokenFile, authorityFile);
+    addresses = AgentAddresses.shared(authorityFile);
+    this.node = node;
+    this.told = told;
+  }
+
+  /**
+   * Publishes a local file. Putting the same content again changes nothing.
+   *
+   * @param sha256 of the content, 64 hex digits
+   * @param retry how long to try; zero = once
+   * @throws AgentFailure when the agent refused, or did not answer
+   */
+  public void putFile(Folder folder, String path, Path content, String sha256, Duration retry) throws IOException {
+    put(folder, path, transfer -> transfer.bodyOf(content), sha256, retry);
+  }
+
+  /** The same with bytes. */
+  public void putBytes(Folder folder, String path, byte[] content, String sha256, Duration retry) throws IOException {
+    put(folder, path, transfer -> BodyPublishers.ofByteArray(content), sha256, retry);
+  }
+
+  private void put(Folder folder, String path, Body body, String sha256, Duration retry) throws IOException {
+    String digest = "sha-256=:" + Base64.getEncoder().encodeToString(HexFormat.of().parseHex(sha256)) + ":";
+    Map<String, String> headers = Map.of("Content-Digest", digest, "Content-Type", "application/octet-stream");
+    repeat(new Request("PUT", folder.file(path), headers, body, ByteArrayOutputStream::new, STILL), retry);
+  }
+
+  /** The digest of a file that the agent holds, 64 hex digits; empty when it does not say. */
+  public String sha256Of(Folder folder, String path, Duration retry) throws IOException {
+    HttpResponse<OutputStream> answer =
+        repeat(new Request("HEAD", folder.file(path), Map.of(), NOTHING, ByteArrayOutputStream::new, STILL), retry);
+    Matcher digest = SHA256_MEMBER.matcher(answer.headers().firstValue("Content-Digest").orElse(""));
+    try {
+      return digest.find() ? HexFormat.of().formatHex(Base64.getDecoder().decode(digest.group(1))) : "";
+    } catch (IllegalArgumentException error) {
+      return "";
+    }
+  }
+
+  /** What the agent holds of a manifest: a TableReport of the agents' API. */
+  public JsonNode verify(Folder folder, String manifest, Duration retry) throws IOException {
+    byte[] question = JSON.writeValueAsBytes(Map.of("manifest", manifest, "deep", false));
+    Body body = transfer -> BodyPublishers.ofByteArray(question);
+    Map<String, String> headers = Map.of("Content-Type", "application/json");
+    HttpResponse<OutputStream> answer = repeat(
+        new Request("POST", folder.action("verify"), headers, body, Small::new, LOOKING), retry);
+    return JSON.readTree(((Small) answer.body()).toByteArray());
+  }
+
+  /** A whole file of at most 256 MiB, such as a manifest. */
+  public byte[] read(Folder folder, String path, Duration retry) throws IOException {
+    HttpResponse<OutputStream> answer =
+        repeat(new Request("GET", folder.file(path), Map.of(), NOTHING, Small::new, STILL), retry);
+    return ((Small) answer.body()).toByteArray();
+  }
+
+  /**
+   * Copies a file to a local one.
+   *
+   * @throws AgentFailure also when the content does not have the digest
+   */
+  public void copy(Folder folder, String path, Path target, String sha256, Duration retry) throws IOException {
+    Request request = new Request(
+        "GET", folder.file(path), Map.of(), NOTHING, () -> Files.newOutputStream(target), STILL);
+    repeat(request, retry);
+    String actual = sha256(target);
+    if (!actual.equals(sha256)) {
+      throw AgentFailure.unusable("DigestMismatch: " + path + " arrived with the digest " + actual + ", not " + sha256);
+    }
+  }
+
+  private static String sha256(Path file) throws IOException {
+    try (var content = Files.newInputStream(file)) {
+      MessageDigest digest = MessageDigest.getInstance("SHA-256");
+      byte[] block = new byte[1 << 16];
+      for (int length = content.read(block); length >= 0; length = content.read(block)) {
+        digest.update(block, 0, length);
+      }
+      return HexFormat.of().formatHex(digest.digest());
+    } catch (NoSuchAlgorithmException error) {
+      throw new IllegalStateException("every Java platform has SHA-256", error);
+    }
+  }
+
+  /** An answer in memory, which may not be of any size. */
+  private static final class Small extends ByteArrayOutputStream {
+    @Override
+    public void write(byte[] bytes, int start, int length) {
+      if (size() + length > MAX_SMALL_ANSWER_BYTES) {
+        throw new UncheckedIOException(new IOException("the answer is longer than " + MAX_SMALL_ANSWER_BYTES + " bytes"));
+      }
+      super.write(bytes, start, length);
+    }
+  }
+
+  private HttpResponse<OutputStream> repeat(Request request, Duration retry) throws IOException {
+    long started = System.nanoTime();
+    Duration delay = FIRST_DELAY;
+    int turn = 0;
+    while (true) {
+      List<String> urls = addresses.of(node, told);
+      try {
+        return attempt(request, urls.get(turn % urls.size()));
+      } catch (AgentFailure failure) {
+        turn++;
+        Duration passed = Duration.ofNanos(System.nanoTime() - started);
+        Duration wait = larger(jittered(delay), smaller(failure.retryAfter(), MAX_DELAY));
+        if (!failure.mayPass() || passed.plus(delay).compareTo(retry) > 0) {
+          throw turn > 1 ? failure.after(turn, passed) : failure;
+        }
+        pause(wait);
+        delay = smaller(delay.multipliedBy(2), MAX_DELAY);
+      }
+    }
+  }
+
+  private HttpResponse<OutputStream> attempt(Request request, String url) throws IOException {
+    if (!url.startsWith("https://")) {
+      throw AgentFailure.unusable("agent URL '" + url + "' is not allowed; it must be https://<node's or pod's IP>:<port>");
+    }
+    HttpResponse<OutputStream> answer;
+    try (Transfer transfer = new Transfer()) {
+      answer = exchange(request, url.replaceAll("/+$", "") + request.target(), transfer);
+    }
+    if (!Set.of(OK, CREATED).contains(answer.statusCode())) {
+      byte[] said = ((ByteArrayOutputStream) answer.body()).toByteArray();
+      throw AgentFailure.refused(answer.statusCode(), said, retryAfter(answer));
+    }
+    return answer;
+  }
+
+  private HttpResponse<OutputStream> exchange(Request request, String address, Transfer transfer) throws IOException {
+    BodyPublisher body = request.body().open(transfer);
+    return http.exchange(
+        node, address, builder -> {
+          request.headers().forEach(builder::header);
+          builder.method(request.method(), body);
+        }, collecting(request, transfer), transfer, request.patience());
+  }
+
+  private static BodyHandler<OutputStream> collecting(Request request, Transfer transfer) {
+    return head -> {
+      boolean isGood = Set.of(OK, CREATED).contains(head.statusCode());
+      OutputStream target = transfer.own(opened(isGood ? request.answer() : Small::new));
+      return BodySubscribers.mapping(
+          BodySubscribers.ofByteArrayConsumer(piece -> take(piece.orElse(null), target, transfer)), nothing -> target);
+    };
+  }
+
+  private static OutputStream opened(Answer answer) {
+    try {
+      return answer.open();
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  private static void take(byte[] piece, OutputStream target, Transfer transfer) {
+    transfer.moved();
+    try {
+      if (piece == null) {
+        target.close();
+      } else {
+        target.write(piece, 0, piece.length);
+      }
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  private static Duration retryAfter(HttpResponse<?> answer) {
+    String seconds = answer.headers().firstValue("Retry-After").orElse("");
+    return seconds.matches("\\d{1,4}") ? Duration.ofSeconds(Long.parseLong(seconds)) : Duration.ZERO;
+  }
+
+  private static Duration jittered(Duration delay) {
+    return Duration.ofMillis(ThreadLocalRandom.current().nextLong(delay.toMillis() / 2, delay.toMillis() + 1));
+  }
+
+  private static Duration smaller(Duration one, Duration other) {
+    return one.compareTo(other) < 0 ? one : other;
+  }
+
+  private static Duration larger(Duration one, Duration other) {
+    return one.compareTo(other) > 0 ? one : other;
+  }
+
+  private static void pause(Duration time) throws InterruptedIOException {
+    try {
+      Thread.sleep(time.toMillis());
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw (InterruptedIOException) new InterruptedIOException("interrupted while waiting for an agent").initCause(error);
+    }
+  }
+}

@@ -1,0 +1,83 @@
+package dev.colocation.spark.fs;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Set;
+
+/** An agent refused or failed a request; the message says what was given, what is allowed, what to do. */
+public final class AgentFailure extends IOException {
+  private static final long serialVersionUID = 1L;
+  private static final int NO_ANSWER = 0;
+  private static final int HTTP_OK = 200;
+  private static final int NOT_AUTHORIZED = 401;
+  /** What another attempt may change: the agent starts or stops, or its address is another one by now. */
+  private static final Set<Integer> PASSING = Set.of(NO_ANSWER, 421, 429, 502, 503, 504);
+  private static final int SHOWN_CHARACTERS = 200;
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private final int status;
+  private final Duration retryAfter;
+
+  private AgentFailure(int status, String message, Duration retryAfter, Throwable cause) {
+    super(message, cause);
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+
+  /** No whole answer: not connected, timed out, cut off, or TLS refused. */
+  static AgentFailure unreachable(String request, IOException cause) {
+    return new AgentFailure(NO_ANSWER, "Unreachable: " + request + ": " + cause.getMessage(), Duration.ZERO, cause);
+  }
+
+  static AgentFailure noCredentials(IOException cause) {
+    String why = NOT_AUTHORIZED + " NoCredentials: cannot read the token or the agents' CA: " + cause.getMessage()
+        + "; mount them as the chart does";
+    return new AgentFailure(NOT_AUTHORIZED, why, Duration.ZERO, cause);
+  }
+
+  /** What came is not what was asked for, or goes nowhere where it may go. */
+  static AgentFailure unusable(String why) {
+    return new AgentFailure(HTTP_OK, why, Duration.ZERO, null);
+  }
+
+  /** Of an answer with a status that was not asked for; a body that is not an agent's JSON is quoted as it is. */
+  static AgentFailure refused(int status, byte[] body, Duration retryAfter) {
+    JsonNode content = parsed(body);
+    String reason = content.path("error").asText("Http" + status);
+    String message = content.path("message").asText("the agent gave no message");
+    return new AgentFailure(status, status + " " + reason + ": " + message, retryAfter, null);
+  }
+
+  private static JsonNode parsed(byte[] body) {
+    String text = new String(body, StandardCharsets.UTF_8);
+    try {
+      JsonNode content = JSON.readTree(text);
+      if (content.isObject()) {
+        return content;
+      }
+    } catch (JsonProcessingException error) {
+      // Quoted below.
+    }
+    return JSON.createObjectNode().put("message", text.substring(0, Math.min(text.length(), SHOWN_CHARACTERS)));
+  }
+
+  /** The same after several attempts. */
+  AgentFailure after(int attempts, Duration passed) {
+    String message = getMessage() + "; asked " + attempts + " times in " + passed.toSeconds() + " s";
+    return new AgentFailure(status, message, retryAfter, this);
+  }
+
+  /** Whether another attempt, here or at the agent's next address, may be answered otherwise. */
+  public boolean mayPass() {
+    return PASSING.contains(status);
+  }
+
+  /** How long the agent asks to be left alone; zero when it says nothing. */
+  Duration retryAfter() {
+    return retryAfter;
+  }
+}

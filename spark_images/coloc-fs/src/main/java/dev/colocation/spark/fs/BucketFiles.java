@@ -1,0 +1,181 @@
+package dev.colocation.spark.fs;
+
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Objects;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * The files of one bucket in one snapshot, as small as they get: sorted paths, and lengths beside them.
+ *
+ * <p>Every file's bucket is checked against its name: Spark reads the bucket from the name, and a wrong one would lose rows
+ * in joins without a word.
+ */
+final class BucketFiles {
+  /** Gets each file in the order of paths. */
+  public interface Visitor {
+    void visit(String path, Manifest.File file);
+  }
+
+  static final BucketFiles NONE = new BucketFiles(0, new String[0], new long[0]);
+
+  private static final int MAX_BUCKETS = 1 << 20;
+
+  /** {@code org.apache.spark.sql.execution.datasources.BucketingUtils.bucketedFileName}. */
+  private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d{1,9})(?:\\..*)?$");
+
+  private final int bucket;
+  private final String[] paths;
+  private final long[] bytes;
+
+  private BucketFiles(int bucket, String[] paths, long[] bytes) {
+    this.bucket = bucket;
+    this.paths = paths;
+    this.bytes = bytes;
+  }
+
+  int size() {
+    return paths.length;
+  }
+
+  /** The file of this path; null when there is none. */
+  Manifest.File find(String path) {
+    int index = Arrays.binarySearch(paths, path);
+    return index < 0 ? null : new Manifest.File(bytes[index], bucket);
+  }
+
+  /** The files whose paths begin so. */
+  void visit(String prefix, Visitor visitor) {
+    int found = Arrays.binarySearch(paths, prefix);
+    for (int index = found < 0 ? -found - 1 : found; index < paths.length && paths[index].startsWith(prefix); index++) {
+      visitor.visit(paths[index], new Manifest.File(bytes[index], bucket));
+    }
+  }
+
+  /** The bucket that Spark reads from a file's name; -1 when it reads none. */
+  static int ofName(String path) {
+    String text = textOfName(path);
+    return text.isEmpty() ? -1 : Integer.parseInt(text);
+  }
+
+  private static String textOfName(String path) {
+    Matcher matcher = BUCKET_IN_FILE_NAME.matcher(path.substring(path.lastIndexOf('/') + 1));
+    return matcher.matches() ? matcher.group(1) : "";
+  }
+
+  /** As {@code %05d}, which takes as long as all else that is done with a file. */
+  private static String fiveDigits(int bucket) {
+    String digits = String.valueOf(bucket);
+    return "00000".substring(Math.min(digits.length(), 5)) + digits;
+  }
+
+  /** Reads a JSON array of files, all of which have one place to go: their bucket's. */
+  static void read(JsonParser json, Builders builders) throws IOException {
+    if (json.currentToken() != JsonToken.START_ARRAY) {
+      throw new IOException("files are not a JSON array but " + json.currentToken());
+    }
+    while (json.nextToken() == JsonToken.START_OBJECT) {
+      String path = "";
+      long bytes = 0;
+      int bucket = -1;
+      while (json.nextToken() == JsonToken.FIELD_NAME) {
+        String name = json.currentName();
+        json.nextToken();
+        switch (name) {
+          case "path" -> path = json.getText();
+          case "bytes" -> bytes = json.getLongValue();
+          case "bucket" -> bucket = json.getIntValue();
+          default -> json.skipChildren();
+        }
+      }
+      builders.add(path, bytes, bucket);
+    }
+  }
+
+  /** Collects files by their buckets. */
+  static final class Builders {
+    private final List<Builder> byBucket = new ArrayList<>();
+
+    void add(String path, long bytes, int bucket) throws IOException {
+      if (bucket < 0 || !textOfName(path).equals(fiveDigits(bucket))) {
+        throw new IOException("file " + path + " is listed in bucket " + bucket + " but its name says otherwise");
+      }
+      if (bucket >= MAX_BUCKETS) {
+        throw new IOException("file " + path + " is in bucket " + bucket + "; allowed: 0 to " + (MAX_BUCKETS - 1));
+      }
+      while (byBucket.size() <= bucket) {
+        byBucket.add(null);
+      }
+      Builder builder = byBucket.get(bucket);
+      if (builder == null) {
+        builder = new Builder();
+        byBucket.set(bucket, builder);
+      }
+      builder.add(path, bytes);
+    }
+
+    /** The files, if all of them are in this bucket; else null. */
+    BucketFiles only(int bucket) throws IOException {
+      if (byBucket.isEmpty()) {
+        return NONE;
+      }
+      boolean others = byBucket.subList(0, byBucket.size() - 1).stream().anyMatch(Objects::nonNull);
+      return others || byBucket.size() != bucket + 1 ? null : byBucket.get(bucket).build(bucket);
+    }
+
+    /**
+     * All of them; index = bucket.
+     *
+     * @throws IOException when there is a file of a bucket that the table does not have
+     */
+    BucketFiles[] build(int buckets) throws IOException {
+      if (byBucket.size() > buckets) {
+        int bucket = byBucket.size() - 1;
+        throw new IOException(
+            "file " + byBucket.get(bucket).paths.get(0) + " is in bucket " + bucket + "; allowed: 0 to " + (buckets - 1));
+      }
+      BucketFiles[] built = new BucketFiles[buckets];
+      for (int bucket = 0; bucket < buckets; bucket++) {
+        Builder builder = bucket < byBucket.size() ? byBucket.get(bucket) : null;
+        built[bucket] = builder == null ? NONE : builder.build(bucket);
+      }
+      return built;
+    }
+  }
+
+  private static final class Builder {
+    private record Entry(String path, long bytes) {}
+
+    private final List<String> paths = new ArrayList<>();
+    private final List<Long> bytes = new ArrayList<>();
+
+    void add(String path, long length) {
+      paths.add(path);
+      bytes.add(length);
+    }
+
+    BucketFiles build(int bucket) throws IOException {
+      Entry[] entries = new Entry[paths.size()];
+      for (int index = 0; index < entries.length; index++) {
+        entries[index] = new Entry(paths.get(index), bytes.get(index));
+      }
+      Arrays.sort(entries, Comparator.comparing(Entry::path));
+      String[] sorted = new String[entries.length];
+      long[] lengths = new long[entries.length];
+      for (int index = 0; index < entries.length; index++) {
+        sorted[index] = entries[index].path();
+        lengths[index] = entries[index].bytes();
+        if (index > 0 && sorted[index].equals(sorted[index - 1])) {
+          throw new IOException("file " + sorted[index] + " is listed twice");
+        }
+      }
+      return new BucketFiles(bucket, sorted, lengths);
+    }
+  }
+}

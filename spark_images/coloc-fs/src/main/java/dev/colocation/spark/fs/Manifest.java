@@ -1,0 +1,192 @@
+package dev.colocation.spark.fs;
+
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * One snapshot of one table: how its files are, and which there are; see {@code model/table_manifest.py}.
+ *
+ * <p>One of few files (format 1) is in memory as a whole. Of one of many (format 2, {@link ManifestFrames}) only the header
+ * is, and the files of the buckets that somebody has asked for.
+ */
+public final class Manifest {
+  /** One immutable file: its length in bytes and its bucket. */
+  public record File(long bytes, int bucket) {}
+
+  /** A column; {@code storedAs}: of a renamed one its first name, which files keep; empty = name. */
+  public record Column(String name, String type, boolean nullable, String storedAs) {
+    /** The column's name in the files. */
+    public String storedName() {
+      return storedAs.isEmpty() ? name : storedAs;
+    }
+  }
+
+  /** In locations, in the place of the digest: of a table into which nothing was loaded yet. */
+  public static final String NOTHING = "nothing";
+
+  public static final Manifest EMPTY = new Manifest(new ObjectMapper().createObjectNode(), new BucketFiles[0]);
+
+  /** All in one JSON text. */
+  static final int PLAIN_FORMAT = 1;
+
+  /** The files of each bucket by themselves. */
+  static final int FRAMED_FORMAT = 2;
+
+  static final int FORMAT_VERSION = FRAMED_FORMAT;
+
+  static final ObjectMapper JSON = new ObjectMapper();
+
+  private final long snapshotId;
+  private final List<Column> columns;
+  private final List<String> bucketedBy;
+  private final List<String> partitionedBy;
+  private final List<String> sortedBy;
+  private final int buckets;
+  /** Of format 1; null of format 2. */
+  private final BucketFiles[] files;
+  /** Of format 2; null of format 1. */
+  private final ManifestFrames frames;
+
+  private Manifest(JsonNode header, BucketFiles[] files) {
+    this(header, files, null);
+  }
+
+  private Manifest(JsonNode header, BucketFiles[] files, ManifestFrames frames) {
+    this.files = files;
+    this.frames = frames;
+    snapshotId = header.path("snapshotId").asLong();
+    columns = columns(header.path("columns"));
+    bucketedBy = texts(header.path("bucketedBy"));
+    partitionedBy = texts(header.path("partitionedBy"));
+    sortedBy = texts(header.path("sortedBy"));
+    buckets = header.path("buckets").asInt();
+  }
+
+  /** 0 = nothing was loaded yet. */
+  public long snapshotId() {
+    return snapshotId;
+  }
+
+  /** The columns as the files have them. */
+  public List<Column> columns() {
+    return columns;
+  }
+
+  public List<String> bucketedBy() {
+    return bucketedBy;
+  }
+
+  public List<String> partitionedBy() {
+    return partitionedBy;
+  }
+
+  /** How many buckets the files have. */
+  public int buckets() {
+    return buckets;
+  }
+
+  /** The columns by which the rows of each file are sorted, ascending with NULL first; empty when that is not known. */
+  public List<String> sortedBy() {
+    return sortedBy;
+  }
+
+  /** How many files are in memory whatever else is needed there. */
+  int filesInMemory() {
+    int count = 0;
+    for (int bucket = 0; files != null && bucket < files.length; bucket++) {
+      count += files[bucket].size();
+    }
+    return count;
+  }
+
+  /**
+   * The file of a path below the table's folder, {@code data/…}; null when there is none.
+   *
+   * @param source of what is not in memory: the files of the bucket that the path names
+   */
+  File find(String path, ManifestSource source) throws IOException {
+    int bucket = BucketFiles.ofName(path);
+    if (bucket < 0 || bucket >= buckets) {
+      return null;
+    }
+    return (frames == null ? files[bucket] : frames.of(bucket, source)).find(path);
+  }
+
+  /**
+   * All files whose paths begin so, bucket by bucket.
+   *
+   * @param source of what is not in memory: the whole manifest, which is checked against its name
+   */
+  void visit(String prefix, ManifestSource source, BucketFiles.Visitor visitor) throws IOException {
+    for (BucketFiles one : frames == null ? files : frames.all(source)) {
+      one.visit(prefix, visitor);
+    }
+  }
+
+  /**
+   * A manifest of format 1 as stored: zstd-compressed JSON whose SHA-256 was checked. Read piece by piece: the text is many
+   * times as long as what is kept.
+   *
+   * @throws IOException when it is of a newer format, or names a file in a wrong bucket
+   */
+  static Manifest plain(InputStream text, String sha256) throws IOException {
+    ObjectNode header = JSON.createObjectNode();
+    BucketFiles.Builders builders = new BucketFiles.Builders();
+    try (JsonParser json = JSON.createParser(text)) {
+      if (json.nextToken() != JsonToken.START_OBJECT) {
+        throw new IOException("manifest " + sha256 + " is no JSON object");
+      }
+      while (json.nextToken() == JsonToken.FIELD_NAME) {
+        String name = json.currentName();
+        json.nextToken();
+        if (name.equals("files")) {
+          BucketFiles.read(json, builders);
+        } else {
+          header.set(name, JSON.readTree(json));
+        }
+      }
+    }
+    checkFormat(header, sha256, PLAIN_FORMAT);
+    return new Manifest(header, builders.build(header.path("buckets").asInt()));
+  }
+
+  /** A manifest of format 2 from its header. */
+  static Manifest framed(JsonNode header, String sha256, long headerEnd) throws IOException {
+    checkFormat(header, sha256, FRAMED_FORMAT);
+    return new Manifest(header, null, ManifestFrames.of(header, sha256, headerEnd));
+  }
+
+  private static void checkFormat(JsonNode header, String sha256, int stored) throws IOException {
+    int version = header.path("formatVersion").asInt();
+    if (version > FORMAT_VERSION) {
+      throw new IOException("manifest " + sha256 + " has format " + version + "; this version reads " + FORMAT_VERSION);
+    }
+    if ((version >= FRAMED_FORMAT) != (stored >= FRAMED_FORMAT)) {
+      throw new IOException("manifest " + sha256 + " is not stored as one of format " + version);
+    }
+  }
+
+  /** Columns as manifests and specs of tables have them. */
+  public static List<Column> columns(JsonNode array) {
+    List<Column> found = new ArrayList<>();
+    for (JsonNode node : array) {
+      found.add(new Column(
+          node.path("name").asText(), node.path("type").asText(), node.path("nullable").asBoolean(true),
+          node.path("storedAs").asText("")));
+    }
+    return List.copyOf(found);
+  }
+
+  private static List<String> texts(JsonNode array) {
+    List<String> found = new ArrayList<>();
+    array.forEach(item -> found.add(item.asText()));
+    return List.copyOf(found);
+  }
+}

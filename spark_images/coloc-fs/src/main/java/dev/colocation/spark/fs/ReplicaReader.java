@@ -1,0 +1,103 @@
+package dev.colocation.spark.fs;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.channels.ClosedByInterruptException;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+/**
+ * Reads one file from whichever replica answers, and goes on from the next one when that fails in the middle.
+ *
+ * <p>Files are immutable and of known length, so bytes from two replicas fit together.
+ */
+public final class ReplicaReader implements Closeable {
+  private final String file;
+  private final List<Replica> replicas;
+  private final Duration deadline;
+  private final ReadCounters counters;
+  private int current;
+  private boolean countedLocal;
+  private boolean countedRemote;
+
+  /**
+   * @param file for error messages: table, bucket and path
+   * @param replicas best first, at least one
+   */
+  public ReplicaReader(String file, List<Replica> replicas, Duration deadline, ReadCounters counters) {
+    this.file = file;
+    this.replicas = replicas;
+    this.deadline = deadline;
+    this.counters = counters;
+  }
+
+  int blockBytes() {
+    return replicas.get(current).blockBytes();
+  }
+
+  /** Fills the range from one replica or several. */
+  void readFully(long position, byte[] target, int offset, int length) throws IOException {
+    int done = 0;
+    while (done < length) {
+      done += readSome(position + done, target, offset + done, length - done);
+    }
+  }
+
+  private int readSome(long position, byte[] target, int offset, int length) throws IOException {
+    Map<String, String> failures = new LinkedHashMap<>();
+    Rounds rounds = new Rounds(deadline);
+    while (true) {
+      boolean worthRetrying = false;
+      for (int attempt = 0; attempt < replicas.size(); attempt++) {
+        Replica replica = replicas.get(current);
+        try {
+          int count = replica.read(position, target, offset, length);
+          count(replica, count);
+          return count;
+        } catch (InterruptedIOException | ClosedByInterruptException error) {
+          throw error;
+        } catch (IOException error) {
+          failures.put(replica.place(), String.valueOf(error.getMessage()));
+          if (replica.isLocal()) {
+            SuspectedCopies.reportUnreadable(replicas);
+          }
+          worthRetrying |= !replica.isLocal() && AgentAddress.mayPass(error);
+          replica.close();
+          current = (current + 1) % replicas.size();
+        }
+      }
+      if (!worthRetrying || !rounds.waitForAnother()) {
+        throw new IOException(message(position, failures, rounds));
+      }
+    }
+  }
+
+  private void count(Replica replica, int bytes) {
+    if (replica.isLocal()) {
+      counters.addLocal(bytes, countedLocal ? 0 : 1);
+      countedLocal = true;
+    } else {
+      counters.addRemote(bytes, countedRemote ? 0 : 1);
+      countedRemote = true;
+    }
+  }
+
+  private String message(long position, Map<String, String> failures, Rounds rounds) {
+    String tried = failures.entrySet().stream()
+        .map(failure -> failure.getKey() + ": " + failure.getValue())
+        .collect(Collectors.joining("; "));
+    return "no replica of " + file + " could be read at position " + position + ". " + rounds.tried() + ": " + tried
+        + ". See the group's unstable buckets: kubectl get colocationgroups -o wide";
+  }
+
+  @Override
+  public void close() throws IOException {
+    for (Replica replica : replicas) {
+      replica.close();
+    }
+  }
+}

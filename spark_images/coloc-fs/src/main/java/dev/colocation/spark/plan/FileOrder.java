@@ -1,0 +1,192 @@
+package dev.colocation.spark.plan;
+
+import dev.colocation.spark.fs.ColocPath;
+import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.fs.ManifestStore;
+import dev.colocation.spark.fs.Settings;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.IntStream;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.datasources.BucketingUtils;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.BinaryType$;
+import org.apache.spark.sql.types.BooleanType$;
+import org.apache.spark.sql.types.ByteType$;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType$;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType$;
+import org.apache.spark.sql.types.LongType$;
+import org.apache.spark.sql.types.ShortType$;
+import org.apache.spark.sql.types.StringType$;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType$;
+import org.apache.spark.sql.types.TimestampType$;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * How to read a bucket's files so that its rows come in a wanted order.
+ *
+ * <p>A file lies in one partition, so the partition columns are constant in it, and its rows are sorted by the table's sort
+ * columns. Files are taken in the order of the partition columns that the wanted order begins with ({@code leading}); files
+ * that these do not tell apart are merged by the columns that follow ({@code merged}), if there are such files.
+ *
+ * @param leading positions of partition columns in the relation's partition schema
+ * @param merged columns of the scan by which files of the same leading values are merged, should there be several
+ * @param together how many files of the same leading values a bucket has at most
+ */
+record FileOrder(List<Integer> leading, List<AttributeReference> merged, long together) {
+  /** So many files are read side by side at most; each holds its columns of one row group in memory. */
+  static final int MAX_MERGED_FILES = 64;
+
+  static final long MAX_MERGED_BYTES = 512L << 20;
+
+  /** Types whose order is the same on disk and in a query. No fractions: a query may have to normalise -0.0 and NaN. */
+  private static final Set<DataType> ORDERED_TYPES = Set.of(
+      BooleanType$.MODULE$, ByteType$.MODULE$, ShortType$.MODULE$, IntegerType$.MODULE$, LongType$.MODULE$,
+      DateType$.MODULE$, TimestampType$.MODULE$, TimestampNTZType$.MODULE$, StringType$.MODULE$, BinaryType$.MODULE$);
+
+  /** Whether files are read side by side. */
+  boolean merging() {
+    return together > 1;
+  }
+
+  /** The order's files, when the table's manifest says that they are sorted so; empty when nothing is known. */
+  static Optional<FileOrder> of(FileSourceScanExec scan, List<AttributeReference> wanted) {
+    HadoopFsRelation relation = scan.relation();
+    if (!scan.bucketedScan() || scan.optionalNumCoalescedBuckets().isDefined() || !ColocPath.isRootOf(relation)
+        || relation.fileFormat().getClass() != ParquetFileFormat.class
+        || !wanted.stream().allMatch(column -> isOrdered(column.dataType()) && scan.outputSet().contains(column))) {
+      return Optional.empty();
+    }
+    List<String> partitions = names(relation.partitionSchema());
+    List<AttributeReference> distinct = distinct(wanted);
+    int leading = 0;
+    while (leading < distinct.size() && partitions.contains(name(distinct.get(leading)))) {
+      leading++;
+    }
+    List<AttributeReference> merged = List.copyOf(distinct.subList(leading, distinct.size()));
+    List<String> sortedBy = sortColumns(scan, partitions);
+    List<String> inFile = merged.stream().map(FileOrder::name).filter(name -> !partitions.contains(name)).toList();
+    if (inFile.size() > sortedBy.size() || !inFile.equals(sortedBy.subList(0, inFile.size()))) {
+      return Optional.empty();
+    }
+    List<Integer> positions =
+        distinct.subList(0, leading).stream().map(column -> partitions.indexOf(name(column))).toList();
+    return withFiles(scan, positions, merged);
+  }
+
+  /** The same for rows that only have to be sorted by these columns, whichever of them comes first. */
+  static Optional<FileOrder> inAnyOrder(FileSourceScanExec scan, List<AttributeReference> wanted) {
+    if (!ColocPath.isRootOf(scan.relation()) || scan.relation().bucketSpec().isEmpty()) {
+      return Optional.empty();
+    }
+    List<String> inFiles = lowerCase(
+        CollectionConverters.asJava(scan.relation().bucketSpec().get().sortColumnNames()), List.of());
+    // Partition columns are found at no place, -1, so they come first; what is no sort column does, too, and is refused.
+    return of(scan, wanted.stream().sorted(Comparator.comparing(column -> inFiles.indexOf(name(column)))).toList());
+  }
+
+  private static Optional<FileOrder> withFiles(
+      FileSourceScanExec scan, List<Integer> leading, List<AttributeReference> merged) {
+    if (merged.isEmpty()) {
+      return Optional.of(new FileOrder(leading, merged, 1));
+    }
+    StructType partitionSchema = scan.relation().partitionSchema();
+    Map<List<Object>, long[]> sets = new HashMap<>();
+    long together = 1;
+    for (PartitionedFile file : scan.selectedPartitions().toPartitionArray()) {
+      Option<Object> bucket = BucketingUtils.getBucketId(file.toPath().getName());
+      if (bucket.isEmpty()) {
+        return Optional.empty();
+      }
+      List<Object> key = new ArrayList<>(values(file, leading, partitionSchema));
+      key.add(bucket.get());
+      long[] set = sets.computeIfAbsent(key, absent -> new long[2]);
+      set[0]++;
+      set[1] += file.length();
+      together = Math.max(together, set[0]);
+      if (set[0] > MAX_MERGED_FILES || set[0] > 1 && set[1] > MAX_MERGED_BYTES) {
+        return Optional.empty();
+      }
+    }
+    return Optional.of(new FileOrder(leading, merged, together));
+  }
+
+  /** The file's values of the leading partition columns. */
+  static List<Object> values(PartitionedFile file, List<Integer> leading, StructType partitionSchema) {
+    InternalRow row = file.partitionValues();
+    List<Object> values = new ArrayList<>();
+    for (int position : leading) {
+      values.add(row.get(position, partitionSchema.apply(position).dataType()));
+    }
+    return values;
+  }
+
+  /** What manifest and registered table agree on: the one knows how files were written, the other how columns are called. */
+  private static List<String> sortColumns(FileSourceScanExec scan, List<String> partitions) {
+    List<String> registered = lowerCase(
+        CollectionConverters.asJava(scan.relation().bucketSpec().get().sortColumnNames()), partitions);
+    Manifest manifest = manifest(scan);
+    if (manifest == Manifest.EMPTY) {
+      return registered;
+    }
+    List<String> written = lowerCase(manifest.sortedBy(), partitions);
+    int common = 0;
+    while (common < Math.min(registered.size(), written.size()) && registered.get(common).equals(written.get(common))) {
+      common++;
+    }
+    return written.subList(0, common);
+  }
+
+  private static Manifest manifest(FileSourceScanExec scan) {
+    Path root = scan.relation().location().rootPaths().head();
+    Configuration configuration =
+        scan.session().sessionState().newHadoopConfWithOptions(scan.relation().options());
+    try {
+      return ManifestStore.get(ColocPath.parse(root), new Settings(configuration));
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  private static List<String> lowerCase(List<String> columns, List<String> without) {
+    return columns.stream().map(column -> column.toLowerCase(Locale.ROOT)).filter(column -> !without.contains(column)).toList();
+  }
+
+  /** Whether values of this type are sorted in files as in a query. */
+  static boolean isOrdered(DataType type) {
+    return ORDERED_TYPES.contains(type) || type instanceof DecimalType;
+  }
+
+  /** Without repetitions: a column that came before decides nothing any more. */
+  private static List<AttributeReference> distinct(List<AttributeReference> columns) {
+    Set<Object> seen = new HashSet<>();
+    return columns.stream().filter(column -> seen.add(column.exprId())).toList();
+  }
+
+  private static List<String> names(StructType schema) {
+    return IntStream.range(0, schema.size()).mapToObj(index -> schema.apply(index).name().toLowerCase(Locale.ROOT)).toList();
+  }
+
+  private static String name(AttributeReference column) {
+    return column.name().toLowerCase(Locale.ROOT);
+  }
+}

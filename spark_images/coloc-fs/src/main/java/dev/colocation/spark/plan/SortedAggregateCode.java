@@ -1,0 +1,226 @@
+package dev.colocation.spark.plan;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BindReferences;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
+import org.apache.spark.sql.catalyst.expressions.codegen.Block;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodeBlock;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
+import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
+import org.apache.spark.sql.catalyst.expressions.codegen.Inline;
+import org.apache.spark.sql.catalyst.expressions.codegen.JavaCode$;
+import org.apache.spark.sql.catalyst.expressions.codegen.SubExprCodes;
+import org.apache.spark.sql.catalyst.expressions.package$;
+import org.apache.spark.sql.execution.CodegenSupport;
+import org.apache.spark.sql.execution.aggregate.SortAggregateExec;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The generated code of a {@link SortedAggregateExec}. Whether a group is under way, its keys and its buffers are fields
+ * of the generated class. A row of another key gives out the group before it, the end of the rows the last one.
+ */
+final class SortedAggregateCode {
+  private final SortedAggregateExec operator;
+  private final SortAggregateExec plain;
+  private final CodegenContext context;
+  private final String begun;
+  private final List<ExprCode> groupKeys;
+
+  /** Of each function; their code sets them to the values of an empty group. */
+  private final List<List<ExprCode>> buffers;
+
+  private final String empty;
+  private final String giveOut;
+
+  /** Adds fields and functions to the generated class. */
+  SortedAggregateCode(SortedAggregateExec operator, CodegenContext context) {
+    this.operator = operator;
+    this.plain = operator.plain();
+    this.context = context;
+    context.INPUT_ROW_$eq(null);
+    context.currentVars_$eq(null);
+    begun = field(CodeGenerator.JAVA_BOOLEAN(), "groupBegun");
+    groupKeys = each(plain.groupingExpressions(), key -> value(type(key), "groupKey"));
+    buffers = each(plain.aggregateExpressions(), function ->
+        each(function(function).initialValues(), this::buffer));
+    // First, because whoever refers to a variable afterwards would take over the code that it still has.
+    empty = function("emptyBuffers", operator.evaluateVariables(sequence(flat(buffers))));
+    giveOut = giveOutFunction();
+  }
+
+  /** Reads all rows, then gives out the last group. */
+  String produce() {
+    return """
+        %s
+        if (%s) {
+          %s = false;
+          %s();
+        }
+        """.formatted(((CodegenSupport) plain.child()).produce(context, operator), begun, begun, giveOut);
+  }
+
+  /** Takes one row. */
+  String consume(Seq<ExprCode> input) {
+    context.INPUT_ROW_$eq(null);
+    context.currentVars_$eq(input);
+    List<ExprCode> keys = each(bound(plain.groupingExpressions(), plain.child().output()), key -> key.genCode(context));
+    StringBuilder same = new StringBuilder(begun);
+    StringBuilder remember = new StringBuilder();
+    for (int index = 0; index < keys.size(); index++) {
+      DataType type = type(plain.groupingExpressions().apply(index));
+      same.append(" && ").append(isSame(type, keys.get(index), groupKeys.get(index)));
+      remember.append(remembering(type, keys.get(index), groupKeys.get(index)));
+    }
+    return """
+        %s
+        if (!(%s)) {
+          if (%s) {
+            %s();
+          }
+          %s = true;
+          %s
+          %s();
+        }
+        %s
+        """.formatted(operator.evaluateVariables(sequence(keys)), same, begun, giveOut, begun, remember, empty,
+            update(input));
+  }
+
+  /** A function of the generated class that gives the group's result to the operator above. */
+  private String giveOutFunction() {
+    context.currentVars_$eq(sequence(flat(buffers)));
+    List<Expression> evaluations =
+        each(plain.aggregateExpressions(), expression -> function(expression).evaluateExpression());
+    List<Attribute> buffered = each(plain.aggregateBufferAttributes(), Attribute.class::cast);
+    List<ExprCode> values =
+        each(bound(sequence(evaluations), sequence(buffered)), evaluation -> evaluation.genCode(context));
+    String evaluate = operator.evaluateVariables(sequence(values));
+
+    List<ExprCode> known = new ArrayList<>(groupKeys);
+    known.addAll(values);
+    List<Attribute> attributes = new ArrayList<>(each(plain.groupingExpressions(), NamedExpression::toAttribute));
+    attributes.addAll(CollectionConverters.asJava(plain.aggregateAttributes()));
+    context.currentVars_$eq(sequence(known));
+    Seq<ExprCode> results =
+        sequence(each(bound(plain.resultExpressions(), sequence(attributes)), result -> result.genCode(context)));
+    return function("giveOutGroup", String.join("\n",
+        operator.metricTerm(context, "numOutputRows") + ".add(1);",
+        evaluate,
+        operator.evaluateNondeterministicVariables(operator.output(), results, plain.resultExpressions()),
+        operator.consume(context, results, null)));
+  }
+
+  /** Takes a row into the group's buffers. */
+  private String update(Seq<ExprCode> input) {
+    List<ExprCode> known = flat(buffers);
+    known.addAll(CollectionConverters.asJava(input));
+    List<Attribute> attributes = new ArrayList<>(CollectionConverters.asJava(plain.aggregateBufferAttributes()));
+    attributes.addAll(CollectionConverters.asJava(plain.child().output()));
+    context.currentVars_$eq(sequence(known));
+
+    List<Seq<Expression>> updates = each(plain.aggregateExpressions(), expression ->
+        bound(function(expression).updateExpressions(), sequence(attributes)));
+    SubExprCodes common = context.subexpressionEliminationForWholeStageCodegen(
+        sequence(updates.stream().flatMap(update -> CollectionConverters.asJava(update).stream()).toList()));
+    String evaluateCommon = context.evaluateSubExprEliminationState(common.states().values());
+    List<Block> blocks = new ArrayList<>();
+    for (int index = 0; index < updates.size(); index++) {
+      Seq<Expression> update = updates.get(index);
+      Seq<ExprCode> values = context.withSubExprEliminationExprs(
+          common.states(), () -> sequence(each(update, expression -> expression.genCode(context))));
+      blocks.add(block(operator.evaluateVariables(values) + "\n" + assignments(buffers.get(index), values)));
+    }
+    return evaluateCommon + "\n" + plain.generateEvalCodeForAggFuncs(
+        context, input, sequence(attributes), sequence(updates),
+        sequence(each(plain.aggregateExpressions(), expression -> expression.aggregateFunction().prettyName())),
+        sequence(blocks), common);
+  }
+
+  /** All of a function's buffers change together, after all new values are known. */
+  private static String assignments(List<ExprCode> buffers, Seq<ExprCode> values) {
+    StringBuilder code = new StringBuilder();
+    for (int index = 0; index < buffers.size(); index++) {
+      code.append(assignment(buffers.get(index), values.apply(index)));
+    }
+    return code.toString();
+  }
+
+  private static String assignment(ExprCode target, ExprCode source) {
+    return "%s = %s;\n%s = %s;\n".formatted(target.isNull(), source.isNull(), target.value(), source.value());
+  }
+
+  private String isSame(DataType type, ExprCode key, ExprCode group) {
+    String equal = context.genEqual(type, key.value().toString(), group.value().toString());
+    return "%s == %s && (%s || %s)".formatted(key.isNull(), group.isNull(), key.isNull(), equal);
+  }
+
+  /** A string may be a view of memory that the next rows overwrite. */
+  private static String remembering(DataType type, ExprCode key, ExprCode group) {
+    return !(type instanceof StringType) ? assignment(group, key)
+        : "%s = %s;\n%s = %s ? null : %s.clone();\n".formatted(
+            group.isNull(), key.isNull(), group.value(), key.isNull(), key.value());
+  }
+
+  private ExprCode buffer(Expression initial) {
+    ExprCode value = initial.genCode(context);
+    ExprCode field = value(initial.dataType(), "groupBuffer");
+    Block code = block(value.code().toString() + "\n" + assignment(field, value));
+    return new ExprCode(code, field.isNull(), field.value());
+  }
+
+  private ExprCode value(DataType type, String name) {
+    String isNull = field(CodeGenerator.JAVA_BOOLEAN(), name + "IsNull");
+    String value = field(CodeGenerator.javaType(type), name);
+    return new ExprCode(block(""), JavaCode$.MODULE$.isNullGlobal(isNull), JavaCode$.MODULE$.global(value, type));
+  }
+
+  private String field(String type, String name) {
+    return context.addMutableState(type, name, context.addMutableState$default$3(), false, true);
+  }
+
+  private String function(String name, String body) {
+    String fresh = context.freshName(name);
+    String code = "private void %s() throws java.io.IOException {\n%s\n}\n".formatted(fresh, body);
+    return context.addNewFunction(fresh, code, false);
+  }
+
+  private static Block block(String code) {
+    return new CodeBlock(sequence(List.of("", "")), sequence(List.of(new Inline(code))));
+  }
+
+  private static DataType type(NamedExpression column) {
+    return ((Expression) column).dataType();
+  }
+
+  private static DeclarativeAggregate function(AggregateExpression expression) {
+    return (DeclarativeAggregate) expression.aggregateFunction();
+  }
+
+  private static Seq<Expression> bound(Seq<?> expressions, Seq<Attribute> input) {
+    return sequence(each(expressions, expression -> BindReferences.bindReference(
+        (Expression) expression, package$.MODULE$.AttributeSeq(input), false)));
+  }
+
+  private static <T, R> List<R> each(Seq<T> sequence, Function<? super T, ? extends R> mapping) {
+    return CollectionConverters.asJava(sequence).stream().map(mapping).collect(Collectors.toCollection(ArrayList::new));
+  }
+
+  private static <T> List<T> flat(List<List<T>> lists) {
+    return lists.stream().flatMap(List::stream).collect(Collectors.toCollection(ArrayList::new));
+  }
+
+  private static <T> Seq<T> sequence(List<T> list) {
+    return CollectionConverters.asScala(list).toSeq();
+  }
+}

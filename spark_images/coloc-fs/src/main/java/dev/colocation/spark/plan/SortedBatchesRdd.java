@@ -1,0 +1,47 @@
+package dev.colocation.spark.plan;
+
+import java.util.Arrays;
+import java.util.Comparator;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+
+/** Batches of each bucket's files, read one file after the other in order. */
+final class SortedBatchesRdd extends SortedFilesRdd<ColumnarBatch> {
+  private static final long serialVersionUID = 1L;
+
+  SortedBatchesRdd(FileScanRDD scan, Comparator<PartitionedFile> order, SQLMetric rows) {
+    super(scan, ColumnarBatch.class, OrderedBucket.inOrder(scan.partitions(), order), rows);
+  }
+
+  @Override
+  Iterator<ColumnarBatch> read(OrderedBucket bucket, TaskContext context) {
+    PartitionedFile[] files = bucket.sets().stream().flatMap(Arrays::stream).toArray(PartitionedFile[]::new);
+    return new Batches(scan().compute(bucket.partition(files), context));
+  }
+
+  /** Spark declares the scan's elements as rows, also where they are batches. */
+  private final class Batches extends AbstractIterator<ColumnarBatch> {
+    private final Iterator<?> elements;
+
+    Batches(Iterator<?> elements) {
+      this.elements = elements;
+    }
+
+    @Override
+    public boolean hasNext() {
+      return elements.hasNext();
+    }
+
+    @Override
+    public ColumnarBatch next() {
+      ColumnarBatch batch = (ColumnarBatch) elements.next();
+      rows().add(batch.numRows());
+      return batch;
+    }
+  }
+}

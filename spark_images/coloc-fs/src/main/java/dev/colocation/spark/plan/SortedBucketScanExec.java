@@ -1,0 +1,204 @@
+package dev.colocation.spark.plan;
+
+import java.util.Comparator;
+import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Ascending$;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.RowOrdering;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import scala.Option;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.math.Ordering;
+
+/**
+ * A bucketed scan whose partitions come sorted, as {@link FileOrder} says. It stands for the scan, which it reads through, so
+ * that pruning, pushed filters, locations and metrics are Spark's.
+ */
+public final class SortedBucketScanExec extends SparkPlan {
+  private static final long serialVersionUID = 1L;
+
+  private final FileSourceScanExec scan;
+  private final transient FileOrder order;
+
+  SortedBucketScanExec(FileSourceScanExec scan, FileOrder order) {
+    this.scan = scan;
+    this.order = order;
+  }
+
+  /** The scan as Spark planned it. */
+  public FileSourceScanExec scan() {
+    return scan;
+  }
+
+  @Override
+  public Seq<Attribute> output() {
+    return scan.output();
+  }
+
+  @Override
+  public AttributeSet producedAttributes() {
+    return outputSet();
+  }
+
+  @Override
+  public Partitioning outputPartitioning() {
+    return scan.outputPartitioning();
+  }
+
+  @Override
+  public Seq<SortOrder> outputOrdering() {
+    StructType partitions = scan.relation().partitionSchema();
+    List<Attribute> columns = CollectionConverters.asJava(output());
+    Stream<Attribute> leading = order.leading().stream()
+        .map(position -> partitions.apply(position).name())
+        .map(name -> columns.stream().filter(column -> column.name().equals(name)).findFirst().orElseThrow());
+    return sequence(Stream.concat(leading, order.merged().stream())
+        .map(SortedBucketScanExec::ascending).toList());
+  }
+
+  /** Merged rows come one by one; files that are only read in order come in Spark's batches. */
+  @Override
+  public boolean supportsColumnar() {
+    return !order.merging() && scan.supportsColumnar();
+  }
+
+  @Override
+  public Option<Seq<String>> vectorTypes() {
+    return scan.vectorTypes();
+  }
+
+  @Override
+  public Map<String, SQLMetric> metrics() {
+    return scan.metrics();
+  }
+
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return new SortedRowsRdd(files(), bucketOrder(), rowOrder(), output(), rowCount());
+  }
+
+  @Override
+  public RDD<ColumnarBatch> doExecuteColumnar() {
+    return new SortedBatchesRdd(files(), bucketOrder(), rowCount());
+  }
+
+  private SQLMetric rowCount() {
+    return metrics().apply("numOutputRows");
+  }
+
+  /** The scan's own files, after what prunes them at run time is known: Spark waits for that when a plan is executed. */
+  private FileScanRDD files() {
+    if (scan.supportsColumnar()) {
+      scan.executeColumnar();
+    } else {
+      scan.execute();
+    }
+    return (FileScanRDD) scan.inputRDD();
+  }
+
+  private Comparator<PartitionedFile> bucketOrder() {
+    StructType schema = scan.relation().partitionSchema();
+    List<SortOrder> columns = order.leading().stream()
+        .map(position -> ascending(new BoundReference(position, schema.apply(position).dataType(), true)))
+        .toList();
+    Ordering<InternalRow> values = RowOrdering.create(sequence(columns), sequence(List.of()));
+    return (one, other) -> values.compare(one.partitionValues(), other.partitionValues());
+  }
+
+  private Seq<SortOrder> rowOrder() {
+    return sequence(order.merged().stream().map(SortedBucketScanExec::ascending).toList());
+  }
+
+  private static SortOrder ascending(Expression column) {
+    return new SortOrder(column, Ascending$.MODULE$, Ascending$.MODULE$.defaultNullOrdering(), sequence(List.of()));
+  }
+
+  private static <T> Seq<T> sequence(List<T> list) {
+    return CollectionConverters.asScala(list).toSeq();
+  }
+
+  @Override
+  public Seq<SparkPlan> children() {
+    return sequence(List.of());
+  }
+
+  @Override
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> newChildren) {
+    return this;
+  }
+
+  /** Shown below this node by EXPLAIN. */
+  @Override
+  @SuppressWarnings({"rawtypes", "unchecked"}) // Scala's covariant Seq has no type in Java that fits both superclasses
+  public Seq innerChildren() {
+    return sequence(List.of(scan));
+  }
+
+  @Override
+  public String simpleString(int maxFields) {
+    String how = order.merging() ? "files merged" : "files in order";
+    return nodeName() + " " + how + outputOrdering().mkString(" by [", ", ", "]");
+  }
+
+  @Override
+  public SparkPlan doCanonicalize() {
+    List<Attribute> columns = CollectionConverters.asJava(scan.output());
+    SparkPlan canonical = scan.canonicalized();
+    List<AttributeReference> merged = order.merged().stream()
+        .map(column -> (AttributeReference) canonical.output().apply(positionOf(column, columns)))
+        .toList();
+    return new SortedBucketScanExec((FileSourceScanExec) canonical, new FileOrder(order.leading(), merged, order.together()));
+  }
+
+  private static int positionOf(AttributeReference column, List<Attribute> columns) {
+    int position = 0;
+    while (!columns.get(position).exprId().equals(column.exprId())) {
+      position++;
+    }
+    return position;
+  }
+
+  @Override
+  public boolean canEqual(Object other) {
+    return other instanceof SortedBucketScanExec;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof SortedBucketScanExec that && scan.equals(that.scan) && Objects.equals(order, that.order);
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(scan, order);
+  }
+
+  @Override
+  public int productArity() {
+    return 0;
+  }
+
+  @Override
+  public Object productElement(int index) {
+    throw new IndexOutOfBoundsException(index);
+  }
+}

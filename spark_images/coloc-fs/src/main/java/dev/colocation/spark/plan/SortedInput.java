@@ -1,0 +1,118 @@
+package dev.colocation.spark.plan;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.BiFunction;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.FullOuter$;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A plan whose scan at the bottom is read in the order of its files.
+ *
+ * <p>Invariant: every operator between the plan's top and the scan is known to keep the order of rows, and {@link
+ * FileOrder} knows from the table's manifest that the files are sorted. Empty is the answer wherever something is not
+ * understood.
+ */
+final class SortedInput {
+  /** Of so many files side by side, reading them in order was measured to cost less than hash tables for their groups. */
+  static final int MAX_GROUPED_FILES = 8;
+
+  private SortedInput() {}
+
+  /** What is known of a scan's files, for these columns of the scan. */
+  private interface Finder extends BiFunction<FileSourceScanExec, List<AttributeReference>, Optional<FileOrder>> {}
+
+  /** The plan with its rows in this order of columns, each ascending with NULL first. */
+  static Optional<SparkPlan> ordered(SparkPlan plan, List<AttributeReference> order) {
+    return sorted(plan, order, FileOrder::of);
+  }
+
+  /** The plan with its rows in some order of all these columns, which its {@code outputOrdering} says. */
+  static Optional<SparkPlan> grouped(SparkPlan plan, List<AttributeReference> columns) {
+    return sorted(plan, columns, (scan, wanted) ->
+        FileOrder.inAnyOrder(scan, wanted).filter(found -> found.together() <= MAX_GROUPED_FILES));
+  }
+
+  private static Optional<SparkPlan> sorted(SparkPlan plan, List<AttributeReference> columns, Finder finder) {
+    if (plan instanceof FileSourceScanExec scan) {
+      return finder.apply(scan, columns).map(found -> scan(scan, found));
+    }
+    if (plan instanceof SortedBucketScanExec known) {
+      return sorted(known.scan(), columns, finder);
+    }
+    if (!isDeterministic(plan)) {
+      return Optional.empty();
+    }
+    if (plan instanceof FilterExec filter) {
+      return sorted(filter.child(), columns, finder).map(child -> withChildren(filter, List.of(child)));
+    }
+    if (plan instanceof ProjectExec project) {
+      return beforeProjection(project, columns)
+          .flatMap(below -> sorted(project.child(), below, finder))
+          .map(child -> withChildren(project, List.of(child)));
+    }
+    if (plan instanceof BroadcastHashJoinExec join && !join.joinType().equals(FullOuter$.MODULE$)) {
+      return sortedByStreamedSide(join, columns, finder);
+    }
+    return Optional.empty();
+  }
+
+  /** What a row is must not depend on what was read before it, as input_file_name() does. */
+  private static boolean isDeterministic(SparkPlan plan) {
+    return CollectionConverters.asJava(plan.expressions()).stream().allMatch(Expression::deterministic);
+  }
+
+  /** Merged rows are views of their files' batches; a projection makes them rows as Spark's operators expect them. */
+  private static SparkPlan scan(FileSourceScanExec scan, FileOrder order) {
+    SortedBucketScanExec sorted = new SortedBucketScanExec(scan, order);
+    List<NamedExpression> all = List.copyOf(CollectionConverters.asJava(scan.output()));
+    return order.merging() ? new ProjectExec(CollectionConverters.asScala(all).toSeq(), sorted) : sorted;
+  }
+
+  /** A broadcast join looks up one row of its streamed side after the other, so that side's order is the join's. */
+  private static Optional<SparkPlan> sortedByStreamedSide(
+      BroadcastHashJoinExec join, List<AttributeReference> columns, Finder finder) {
+    SparkPlan streamed = join.streamedPlan();
+    if (!columns.stream().allMatch(streamed.outputSet()::contains)) {
+      return Optional.empty();
+    }
+    return sorted(streamed, columns, finder).map(child ->
+        withChildren(join, join.left() == streamed ? List.of(child, join.right()) : List.of(join.left(), child)));
+  }
+
+  /** The columns below a projection that stand behind its columns. */
+  private static Optional<List<AttributeReference>> beforeProjection(
+      ProjectExec project, List<AttributeReference> columns) {
+    List<AttributeReference> found = new ArrayList<>();
+    for (AttributeReference column : columns) {
+      Optional<AttributeReference> below = CollectionConverters.asJava(project.projectList()).stream()
+          .filter(named -> named.exprId().equals(column.exprId()))
+          .findFirst()
+          .flatMap(SortedInput::plainColumn);
+      if (below.isEmpty()) {
+        return Optional.empty();
+      }
+      found.add(below.get());
+    }
+    return Optional.of(found);
+  }
+
+  private static Optional<AttributeReference> plainColumn(NamedExpression named) {
+    Expression expression = named instanceof Alias alias ? alias.child() : (Expression) named;
+    return expression instanceof AttributeReference column ? Optional.of(column) : Optional.empty();
+  }
+
+  private static SparkPlan withChildren(SparkPlan plan, List<SparkPlan> children) {
+    return plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+  }
+}

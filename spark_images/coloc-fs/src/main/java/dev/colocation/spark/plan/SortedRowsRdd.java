@@ -1,0 +1,98 @@
+package dev.colocation.spark.plan;
+
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.RowOrdering;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.execution.datasources.FileScanRDD;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+
+/** Rows of each bucket's files: sets of files one after the other, the files of a set merged. */
+final class SortedRowsRdd extends SortedFilesRdd<InternalRow> {
+  private static final long serialVersionUID = 1L;
+
+  private final Seq<SortOrder> rowOrder;
+  private final Seq<Attribute> columns;
+
+  SortedRowsRdd(
+      FileScanRDD scan, Comparator<PartitionedFile> fileOrder, Seq<SortOrder> rowOrder, Seq<Attribute> columns,
+      SQLMetric rows) {
+    super(scan, InternalRow.class, rowOrder.isEmpty()
+        ? OrderedBucket.inOrder(scan.partitions(), fileOrder)
+        : OrderedBucket.inSets(scan.partitions(), fileOrder), rows);
+    this.rowOrder = rowOrder;
+    this.columns = columns;
+  }
+
+  @Override
+  Iterator<InternalRow> read(OrderedBucket bucket, TaskContext context) {
+    return new Rows(bucket, context);
+  }
+
+  /** One set's merge after the other; a row is valid until the next one. */
+  private final class Rows extends AbstractIterator<InternalRow> {
+    private final OrderedBucket bucket;
+    private final TaskContext context;
+    private final java.util.Iterator<PartitionedFile[]> sets;
+    private final Comparator<InternalRow> order = RowOrdering.create(rowOrder, columns);
+    private final SortPrefix prefixes = prefixes();
+    private RowMerge merge = new RowMerge(List.of(), order, prefixes);
+    private boolean advanced;
+
+    Rows(OrderedBucket bucket, TaskContext context) {
+      this.bucket = bucket;
+      this.context = context;
+      sets = bucket.sets().iterator();
+    }
+
+    @Override
+    public boolean hasNext() {
+      while (!advanced) {
+        if (merge.advance()) {
+          advanced = true;
+        } else if (sets.hasNext()) {
+          merge = new RowMerge(Arrays.stream(sets.next()).map(this::open).toList(), order, prefixes);
+        } else {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    @Override
+    public InternalRow next() {
+      if (!hasNext()) {
+        throw new NoSuchElementException("all rows of bucket " + bucket.index() + " were read");
+      }
+      advanced = false;
+      rows().add(1);
+      return merge.row();
+    }
+
+    private RowStream open(PartitionedFile file) {
+      return new RowStream(scan().compute(bucket.partition(file), context), prefixes);
+    }
+  }
+
+  private SortPrefix prefixes() {
+    if (rowOrder.isEmpty()) {
+      return SortPrefix.NONE;
+    }
+    AttributeReference first = (AttributeReference) rowOrder.head().child();
+    int position = 0;
+    while (!columns.apply(position).exprId().equals(first.exprId())) {
+      position++;
+    }
+    return new SortPrefix(position, first.dataType(), rowOrder.size() == 1);
+  }
+}

@@ -1,0 +1,76 @@
+package dev.colocation.spark.plan;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.apache.spark.sql.catalyst.expressions.Ascending$;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.SortExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Makes use of the order of rows in the files of colocated tables. Loads write sorted files, but Spark trusts them only
+ * where a bucket has a single one. Bottom up, so that each operator finds those below it as they will be:
+ *
+ * <ul>
+ *   <li>a sort goes when the bucket's files, read in order or merged, give its order anyway ({@link SortedInput});
+ *   <li>a group-by whose groups lie together needs no hash table ({@link SortedAggregates}).
+ * </ul>
+ *
+ * <p>Whatever is not understood stays as Spark planned it.
+ */
+public final class TrustSortedFiles extends Rule<SparkPlan> {
+  /** Session switch; {@code false} leaves all plans as they are. */
+  static final String SWITCH = "spark.colocation.trustSortedFiles";
+
+  @Override
+  public SparkPlan apply(SparkPlan plan) {
+    if (!conf().getConfString(SWITCH, "true").equalsIgnoreCase("true")) {
+      return plan;
+    }
+    return UnknownSpark.orAsPlanned(plan, planned -> planned.transformUp(new Replacements()));
+  }
+
+  private static final class Replacements extends AbstractPartialFunction<SparkPlan, SparkPlan> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public boolean isDefinedAt(SparkPlan node) {
+      return node instanceof SortExec sort && !sort.global() || node instanceof BaseAggregateExec;
+    }
+
+    @Override
+    public SparkPlan apply(SparkPlan node) {
+      Optional<? extends SparkPlan> better =
+          node instanceof SortExec sort ? withoutSort(sort) : SortedAggregates.replacing((BaseAggregateExec) node);
+      return better.isPresent() ? better.get() : node;
+    }
+  }
+
+  private static Optional<SparkPlan> withoutSort(SortExec sort) {
+    if (SortedAggregates.isOverSortedFiles(sort.child())
+        && SortOrder.orderingSatisfies(sort.child().outputOrdering(), sort.sortOrder())) {
+      return Optional.of(sort.child());
+    }
+    return columns(sort.sortOrder()).flatMap(columns -> SortedInput.ordered(sort.child(), columns));
+  }
+
+  /** The columns of an order, when it is one of plain columns, each ascending with NULL first. */
+  private static Optional<List<AttributeReference>> columns(scala.collection.immutable.Seq<SortOrder> order) {
+    List<AttributeReference> columns = new ArrayList<>();
+    for (SortOrder one : CollectionConverters.asJava(order)) {
+      if (one.direction() != Ascending$.MODULE$ || one.nullOrdering() != NullsFirst$.MODULE$
+          || !(one.child() instanceof AttributeReference column)) {
+        return Optional.empty();
+      }
+      columns.add(column);
+    }
+    return Optional.of(columns);
+  }
+}

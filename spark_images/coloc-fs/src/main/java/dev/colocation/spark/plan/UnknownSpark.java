@@ -1,0 +1,41 @@
+package dev.colocation.spark.plan;
+
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** A fork of Spark, or a version that nobody has tried, whose planner has other classes than ours was compiled against. */
+public final class UnknownSpark {
+  private static final Logger LOG = LoggerFactory.getLogger(UnknownSpark.class);
+
+  private static final AtomicBoolean WARNED = new AtomicBoolean();
+
+  private UnknownSpark() {}
+
+  /** Does what this Spark may lack the means for; without it there is less that is made faster. */
+  public static void orNothing(Runnable work) {
+    try {
+      work.run();
+    } catch (LinkageError error) {
+      warn(error);
+    }
+  }
+
+  /** Once: it would be so for every query. */
+  private static void warn(LinkageError error) {
+    if (WARNED.compareAndSet(false, true)) {
+      LOG.warn("this Spark is not one of those that are known; plans that are not understood stay as they are", error);
+    }
+  }
+
+  /** The changed plan; the plan itself where this Spark lacks what the change needs. */
+  static <P> P orAsPlanned(P plan, UnaryOperator<P> change) {
+    try {
+      return change.apply(plan);
+    } catch (LinkageError error) {
+      warn(error);
+      return plan;
+    }
+  }
+}
