@@ -183,7 +183,7 @@ def test_what_java_stores_python_reads(spark: SparkSession, newest_format: int) 
                 "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], "files": files}  # fmt: skip
     jvm = spark._jvm
     tree = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(json.dumps(manifest))
-    stored = jvm.dev.colocation.spark.ManifestEncoder.encode(tree, newest_format)
+    stored = jvm.dev.colocation.spark.fs.ManifestEncoder.encode(tree, newest_format)
     decoded = decode_manifest(bytes(stored.content()), stored.sha256())
     assert decoded.format_version == newest_format
     assert sorted(file.bytes for file in decoded.files) == list(range(len(files)))

@@ -31,5 +31,5 @@ def read_metrics(spark: "SparkSession", since: ReadMetrics | None = None) -> Rea
     Queries that run at the same time are counted together.
     """
     java: Any = spark.sparkContext._jvm
-    totals = ReadMetrics(*java.dev.colocation.spark.ReadMetrics.totals())
+    totals = ReadMetrics(*java.dev.colocation.spark.fs.ReadMetrics.totals())
     return totals - since if since else totals

@@ -22,4 +22,4 @@ def tell_row_count(spark: "SparkSession", name: str, rows: int) -> None:
     """
     known = min(rows, MAX_ROWS)
     java: Any = spark.sparkContext._jvm
-    java.dev.colocation.spark.TableStatistics.tellRowCount(spark._jsparkSession.sessionState(), name, known)
+    java.dev.colocation.spark.plan.TableStatistics.tellRowCount(spark._jsparkSession.sessionState(), name, known)
