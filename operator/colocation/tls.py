@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 CHECK_SECONDS = 30.0
@@ -35,6 +36,13 @@ class Certificate:
         self.context.load_cert_chain(self._certificate, self._key)
         self._version = version
         return True
+
+    @property
+    def ends_at(self) -> datetime:
+        """When the certificate in the file ends."""
+        from cryptography import x509  # imported where it is needed: it is large
+
+        return x509.load_pem_x509_certificate(self._certificate.read_bytes()).not_valid_after_utc
 
     def _current_version(self) -> tuple[tuple[int, int], ...]:
         statuses = (self._certificate.stat(), self._key.stat())

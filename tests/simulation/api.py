@@ -227,6 +227,7 @@ class ApiClient:
     after_write: Callable[[str], None] = field(default=lambda _: None)
     is_alive: Callable[[], bool] = field(default=lambda: True)
     after_read: Callable[[Resource, Key, JsonObject | None], None] = field(default=lambda *_: None)
+    failures: dict[tuple[str, int], int] = field(default_factory=dict)
 
     async def _request(self, work: Callable[[], Any], write: str = "") -> Any:
         await self._way()

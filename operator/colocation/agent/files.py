@@ -43,7 +43,7 @@ async def get_files(
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
     async with node.batches.turn(user):
         with node.transfer():
-            await _send_frames(node, request, response, targets, pace)
+            await _send_frames(node, request, response, user, targets, pace)
     await response.write_eof()
     return response
 
@@ -52,6 +52,7 @@ async def _send_frames(
     node: NodeState,
     request: web.Request,
     response: web.StreamResponse,
+    user: str,
     targets: list[FileTarget],
     pace: Callable[[int], Awaitable[None]] | None,
 ) -> None:
@@ -61,7 +62,7 @@ async def _send_frames(
         if pace is not None:
             await pace(len(block))
         await response.write(block)
-        node.metrics.served_bytes.inc(len(block))
+        node.metrics.count_sent(user, len(block))
 
 
 def _frames(node: NodeState, targets: list[FileTarget]) -> bytes:

@@ -1,46 +1,44 @@
 """The agent's Prometheus metrics; one registry per agent, so that tests may run several."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 
+from colocation.collectors import counter, gauge
+from colocation.model import metrics as table
 from colocation.model.conditions import Reason
 
-PREFIX = "colocation_agent"
 CERTIFICATE_REASONS = (Reason.CERTIFICATE_MISSING, Reason.CERTIFICATE_REFUSED, Reason.CERTIFICATE_EXPIRING)
 DISK_REASONS = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
 
 
 class Metrics:
-    """Counters and gauges; names are part of what users see (docs/reference/agent-api.md)."""
+    """Counters and gauges; what they mean stands in ``model.metrics``.
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            f"{PREFIX}_requests", "Requests by verb and HTTP status.", ["verb", "code"], registry=self.registry
-        )
-        self.served_bytes = Counter(f"{PREFIX}_served_bytes", "Bytes of files sent.", registry=self.registry)
-        self.received_bytes = Counter(f"{PREFIX}_received_bytes", "Bytes of files received.", registry=self.registry)
-        self.active_transfers = self._gauge("active_transfers", "Files being sent or received now.")
-        self.damaged_files = Counter(
-            f"{PREFIX}_damaged_files_found", "Files found with another content than before.", registry=self.registry
-        )
-        self.scrubbed_bytes = Counter(f"{PREFIX}_scrubbed_bytes", "Bytes read by the scrub.", registry=self.registry)
-        self.scrub_backlog_files = self._gauge("scrub_backlog_files", "Files that the scrub should have read by now.")
-        self.scrub_backlog_bytes = self._gauge("scrub_backlog_bytes", "Bytes that the scrub should have read by now.")
-        self.oldest_verification_seconds = self._gauge(
-            "oldest_verification_age_seconds", "Age of the verification of the file verified longest ago."
-        )
-        self.capacity_bytes = self._gauge("disk_capacity_bytes", "Size of the data root's file system.")
-        self.disk_fault = Gauge(
-            f"{PREFIX}_disk_fault", "1 = this is wrong with the disk.", ["reason"], registry=self.registry
-        )
-        self.certificate_end = self._gauge(
-            "certificate_end_timestamp_seconds", "When this node's certificate ends; Unix time, 0 = there is none."
-        )
-        self.certificate_fault = Gauge(
-            f"{PREFIX}_certificate_fault", "1 = this is wrong with the certificate.", ["reason"],
-            registry=self.registry,
-        )  # fmt: skip
-        self.free_bytes = self._gauge("disk_free_bytes", "Room on the data root's file system.")
+    Args:
+        clone_account: whom clones read as.
+    """
 
-    def _gauge(self, name: str, documentation: str) -> Gauge:
-        return Gauge(f"{PREFIX}_{name}", documentation, registry=self.registry)
+    def __init__(self, clone_account: str = "") -> None:
+        registry = self.registry = CollectorRegistry()
+        self._clone_account = clone_account
+        self.requests = counter(table.REQUESTS, registry)
+        self._served_bytes = counter(table.SERVED_BYTES, registry)
+        self._cloned_bytes = counter(table.CLONED_BYTES, registry)
+        self.received_bytes = counter(table.RECEIVED_BYTES, registry)
+        self.active_transfers = gauge(table.ACTIVE_TRANSFERS, registry)
+        self.damaged_files = counter(table.DAMAGED_FILES, registry)
+        self.scrubbed_bytes = counter(table.SCRUBBED_BYTES, registry)
+        self.scrub_backlog_files = gauge(table.SCRUB_BACKLOG_FILES, registry)
+        self.scrub_backlog_bytes = gauge(table.SCRUB_BACKLOG_BYTES, registry)
+        self.oldest_verification_seconds = gauge(table.OLDEST_VERIFICATION, registry)
+        self.upkeep_failures = counter(table.UPKEEP_FAILURES, registry)
+        self.capacity_bytes = gauge(table.DISK_CAPACITY, registry)
+        self.free_bytes = gauge(table.DISK_FREE, registry)
+        self.disk_fault = gauge(table.DISK_FAULT, registry)
+        self.certificate_end = gauge(table.CERTIFICATE_END, registry)
+        self.certificate_fault = gauge(table.CERTIFICATE_FAULT, registry)
+
+    def count_sent(self, account: str, sent_bytes: int) -> None:
+        """Bytes of files that were sent to an account."""
+        self._served_bytes.inc(sent_bytes)
+        if account == self._clone_account:
+            self._cloned_bytes.inc(sent_bytes)

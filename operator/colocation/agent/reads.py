@@ -67,7 +67,7 @@ class RunningReads:
             if len(self._ended_before) > MAX_REMEMBERED_ENDS:
                 self._ended_before.popitem(last=False)
             return
-        self._metrics.served_bytes.inc(sent_bytes)
+        self._metrics.count_sent(account, sent_bytes)
         self._counts[account] -= 1
         if not self._counts[account]:
             del self._counts[account]

@@ -77,7 +77,7 @@ async def running_agent(
     has_shared = requests is None or (settings.tls_certificate.exists() and settings.tls_key.exists())
     shared = Certificate(settings.tls_certificate, settings.tls_key) if has_shared else None
     async with contextlib.AsyncExitStack() as stack:
-        metrics = Metrics()
+        metrics = Metrics(settings.clone_account)
         root = DataRoot(settings.data_root)
         root.damage_listeners.append(lambda _table, _path: metrics.damaged_files.inc())
         stack.callback(root.close)

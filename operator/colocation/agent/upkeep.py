@@ -111,6 +111,7 @@ class Upkeep:
                 return
             except (OSError, StorageError):
                 _log.exception("%s failed; it is tried again", task.name)
+                self._metrics.upkeep_failures.labels(task.name).inc()
             self._stop.wait(task.pause_after(time.monotonic() - started))
 
     def _clean(self) -> None:

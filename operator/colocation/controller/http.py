@@ -11,6 +11,7 @@ import ssl
 from pathlib import Path
 
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from ..tls import Certificate, follow
 from .operator import Operator
@@ -44,7 +45,10 @@ class HttpServers:
             await self._serve_admins()
         if self._settings.webhook_tls_directory:
             await self._serve_by_tls(
-                self._operator.admission(), self._settings.webhook_port, self._settings.webhook_tls_directory
+                "webhooks",
+                self._operator.admission(),
+                self._settings.webhook_port,
+                self._settings.webhook_tls_directory,
             )
 
     async def stop(self) -> None:
@@ -59,12 +63,18 @@ class HttpServers:
         if not settings.admin_tls_directory:
             await self._serve(self._operator.admin_api(), LOOPBACK, settings.admin_port)
             return
-        await self._serve_by_tls(self._operator.admin_api(), settings.admin_port, settings.admin_tls_directory)
+        directory = settings.admin_tls_directory
+        await self._serve_by_tls("admin", self._operator.admin_api(), settings.admin_port, directory)
 
-    async def _serve_by_tls(self, application: web.Application, port: int, tls_directory: str) -> None:
+    async def _serve_by_tls(self, server: str, application: web.Application, port: int, tls_directory: str) -> None:
         directory = Path(tls_directory)
         certificate = Certificate(directory / "tls.crt", directory / "tls.key")
-        self._renewals.append(asyncio.create_task(follow(certificate), name=f"certificate of port {port}"))
+
+        def show() -> None:
+            self._operator.metrics.server_certificate_end.labels(server).set(certificate.ends_at.timestamp())
+
+        show()
+        self._renewals.append(asyncio.create_task(follow(certificate, show), name=f"certificate of port {port}"))
         await self._serve(application, ALL_ADDRESSES, port, certificate.context)
 
     async def _serve(
@@ -84,7 +94,8 @@ class HttpServers:
         return _health(self._operator.last is not None and self._operator.leadership.is_leading, self._operator)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._operator.metrics.render(), content_type="text/plain", charset="utf-8")
+        text = await asyncio.to_thread(self._operator.metrics.render)
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         last = self._operator.last

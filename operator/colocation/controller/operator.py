@@ -80,7 +80,7 @@ class Operator:
         access = Path(settings.token_directory)
         credentials = Credentials(access / "token", access / "ca.crt")
         now = SteadyClock().now
-        self.metrics = Metrics()
+        self.metrics = Metrics(api.failures)
         self.last: PassResult | None = None
         self.last_pass_at: datetime | None = None
         self.leadership = Leadership(api, settings.namespace, settings.pod_name, wall_clock)

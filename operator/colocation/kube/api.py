@@ -1,6 +1,7 @@
 """The Kubernetes API in plain JSON: list, read, create, patch, delete; errors by what callers do about them."""
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -108,10 +109,14 @@ async def connect() -> "Api":
 
 
 class Api:
-    """Requests to the API server. All methods raise ``ApiError`` or one of its subclasses."""
+    """Requests to the API server. All methods raise ``ApiError`` or one of its subclasses.
+
+    ``failures``: (verb, HTTP status) -> failed requests so far; status 0 = no answer.
+    """
 
     def __init__(self, api_client: client.ApiClient) -> None:
         self._client = api_client
+        self.failures: Counter[tuple[str, int]] = Counter()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -179,11 +184,12 @@ class Api:
             answer = await self._client.call_api(*request, _request_timeout=timeout)
             async with answer.response as response:
                 if response.status >= 300:
-                    raise _error(response.status, f"watch {path}: {_message(await response.read())}")
+                    raise self._failed("WATCH", response.status, f"watch {path}: {_message(await response.read())}")
                 async for line in _lines(response.content.iter_any()):
                     yield _event(path, line)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiError(0, f"watch {path}: no answer from the API server: {error!r}") from error
+            message = f"watch {path}: no answer from the API server: {error!r}"
+            raise self._failed("WATCH", 0, message) from error
 
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         """A new object; Conflict when its name is taken."""
@@ -235,13 +241,18 @@ class Api:
             response = await self._client.call_api(*request, _request_timeout=REQUEST_TIMEOUT_SECONDS)
             content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiError(0, f"{method} {path}: no answer from the API server: {error!r}") from error
+            message = f"{method} {path}: no answer from the API server: {error!r}"
+            raise self._failed(method, 0, message) from error
         if response.status < 300:
             try:
                 return json.loads(content)
             except ValueError as error:
-                raise ApiError(0, f"{method} {path}: the answer is no JSON: {error}") from error
-        raise _error(response.status, f"{method} {path}: {_message(content)}")
+                raise self._failed(method, 0, f"{method} {path}: the answer is no JSON: {error}") from error
+        raise self._failed(method, response.status, f"{method} {path}: {_message(content)}")
+
+    def _failed(self, verb: str, status: int, message: str) -> ApiError:
+        self.failures[verb, status] += 1
+        return _error(status, message)
 
 
 def _error(status: int, message: str) -> ApiError:

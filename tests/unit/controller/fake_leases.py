@@ -1,6 +1,7 @@
 """The part of the API server that holds one Lease."""
 
 import copy
+from collections import Counter
 from typing import Any
 
 from colocation.kube.api import ApiError, Conflict, NotFound, Resource
@@ -12,6 +13,7 @@ class FakeLeases:
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
         self.away = False
+        self.failures = Counter[tuple[str, int]]()
         self.loses_answers = False
         self._version = 0
 
