@@ -12,8 +12,9 @@ help:  ## this list
 setup:  ## the virtual environment from locks/, and the coloc:// file system's jar
 	@scripts/setup
 
-wheel: setup  ## build/dist/colocation-*.whl, the jar inside
+wheel: setup  ## build/dist/colocation-*.whl, the jar inside; and build/s3-jars, for the Spark image
 	@scripts/build-wheel
+	@scripts/s3-jars
 
 images: wheel  ## the operator's and Spark's images, for the dev cluster
 	@$(PYTHON) -m demo images

@@ -1,27 +1,28 @@
-"""What ``load`` and ``sql`` take of the user for the pods of their Spark application."""
+"""What commands take of the user for their Spark application: its pods, configuration, and credentials."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import click
 
 from ..model.base import Frozen
 from ..submit.errors import ManifestError
-from ..submit.jobs import empty_base, set_pods
+from ..submit.jobs import empty_base
 from ..submit.kinds import APACHE, KUBEFLOW, ApplicationKind
+from ..submit.overrides import Overrides, override
 from .cluster import Cluster
 from .manifest_files import read_manifest
-from .options import bundle
+from .options import Decorator, bundle
 
 Operator = Literal["kubeflow", "apache"]
 
 
 class JobOptions(Frozen):
-    """A base application, the two fields of it that are most often wanted alone, and the operator that is to run it."""
+    """A base application, what is said over it, and the operator that is to run it."""
 
     application: str | None = None
-    image: str | None = None
-    service_account: str | None = None
     operator: Operator | None = None
+    overrides: Overrides = Overrides()
 
     def base(self, cluster: Cluster, *, direct: bool) -> dict[str, Any]:
         """The base application with the options in it, of the operator that is there.
@@ -37,7 +38,7 @@ class JobOptions(Frozen):
             self._check_operator(base)
         else:
             base = empty_base(KUBEFLOW if direct else choose_kind(cluster, self.operator))
-        set_pods(base, self.image, self.service_account)
+        override(base, self.overrides)
         return base
 
     def _check_operator(self, base: dict[str, Any]) -> None:
@@ -64,9 +65,45 @@ def choose_kind(cluster: Cluster, operator: Operator | None) -> ApplicationKind:
     return KUBEFLOW
 
 
+def _overrides(settings: tuple[str, ...], secrets: tuple[str, ...], **pods: Any) -> Overrides:
+    return Overrides(conf=parse_settings(settings), secrets=secrets, **pods)
+
+
+def parse_settings(settings: tuple[str, ...]) -> Mapping[str, str]:
+    """``conf=value`` words as a mapping.
+
+    Raises:
+        UsageError: a word without ``=``.
+    """
+    pairs = [setting.partition("=") for setting in settings]
+    for key, sign, _ in pairs:
+        if not sign or not key:
+            raise click.UsageError(f"--set takes CONF=VALUE, given {key!r}")
+    return {key: value for key, _, value in pairs}
+
+
+OVERRIDES: tuple[Decorator, ...] = (
+    click.option("--set", "settings", multiple=True, metavar="CONF=VALUE", help="Spark configuration; repeatable."),
+    click.option(
+        "--secret", "secrets", multiple=True, metavar="NAME",
+        help="Secret of the namespace whose keys driver and executors get as environment, e.g. AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY; repeatable.",
+    ),
+    click.option("--image", default=None, help="Spark image; default: the application's or the installation's."),
+    click.option("--service-account", default=None, help="ServiceAccount of driver and executors; default: spark."),
+)  # fmt: skip
+
+override_options = bundle("overrides", _overrides, *OVERRIDES)
+"""What is said over a manifest, as one ``overrides: Overrides``."""
+
+
+def _job_options(application: str | None, operator: Operator | None, **overrides: Any) -> JobOptions:
+    return JobOptions(application=application, operator=operator, overrides=_overrides(**overrides))
+
+
 job_options = bundle(
     "job",
-    JobOptions,
+    _job_options,
     click.option(
         "--application", default=None, help="SparkApplication to build on (volumes, resources, storage); - reads stdin."
     ),
@@ -74,7 +111,6 @@ job_options = bundle(
         "--operator", type=click.Choice(get_args(Operator)), default=None,
         help="Whose Spark operator runs it; default: the base application's, else the installed one.",
     ),
-    click.option("--image", default=None, help="Spark image; default: the base application's or the installation's."),
-    click.option("--service-account", default=None, help="ServiceAccount of driver and executors; default: spark."),
-)
-"""How the pods of a job look, as one ``job: JobOptions``."""
+    *OVERRIDES,
+)  # fmt: skip
+"""How the application of a job looks, as one ``job: JobOptions``."""

@@ -28,20 +28,15 @@ from .table_jobs import placed_by
 
 TIME = Time(time.monotonic, time.sleep)
 
-def _request(statement: str, group: str | None, explain: bool, settings: tuple[str, ...]) -> dict[str, Any]:
-    return {"statement": statement, "group": group, "explain": explain, "conf": parse_settings(settings)}
-
-
 request_options = bundle(
     "request",
-    _request,
+    dict,
     click.argument("statement"),
     click.option("--group", default=None, help="Run beside this group; needed where the namespace has several."),
     click.option(
         "--explain", is_flag=True,
         help="Print the executed plan with `colocate: true|false, reason: …` per join, group-by and window.",
     ),
-    click.option("--set", "settings", multiple=True, metavar="CONF=VALUE", help="Spark configuration; repeatable."),
 )
 
 
@@ -119,19 +114,6 @@ def _given_up(started: Started, applications: Applications, error: BaseException
     if isinstance(error, StillRunning):
         return CommandFailed(f"{what} has given no rows in the time that --timeout allows")
     return error
-
-
-def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
-    """``conf=value`` words as a mapping.
-
-    Raises:
-        UsageError: a word without ``=``.
-    """
-    pairs = [setting.partition("=") for setting in settings]
-    for key, sign, _ in pairs:
-        if not sign or not key:
-            raise click.UsageError(f"--set takes CONF=VALUE, given {key!r}")
-    return {key: value for key, _, value in pairs}
 
 
 def choose_group(cluster: Cluster, given: str | None) -> str:

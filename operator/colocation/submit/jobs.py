@@ -19,7 +19,7 @@ from .errors import ManifestError
 from .group_view import GroupView
 from .kinds import APACHE, KUBEFLOW, ApplicationKind
 from .merge import Json, require_mapping
-from .spark_conf import DRIVER_ACCOUNT, DYNAMIC_ALLOCATION, EXECUTOR_ACCOUNT, IMAGE
+from .spark_conf import DRIVER_ACCOUNT, DYNAMIC_ALLOCATION
 
 JOBS_DIRECTORY = "local:///opt/colocation/jobs"
 DEFAULT_SPARK_VERSION = "4.1.4"
@@ -77,7 +77,6 @@ class SqlRequest(Frozen):
 
     statement: str
     explain: bool = False
-    conf: dict[str, str] = Field(default_factory=dict)
     reader: str = Field(description="SHA-256 of the token with which the rows may be fetched, hexadecimal.")
 
     def arguments(self, namespace: str) -> list[str]:
@@ -148,10 +147,7 @@ def sql_application(request: SqlRequest, group: GroupView, base: Mapping[str, An
     Raises:
         ManifestError: ``base`` is no SparkApplication, or names a program of its own.
     """
-    application = _job("sql.py", "sql", request.arguments(group.namespace), group, base or empty_base(KUBEFLOW))
-    spec = application["spec"]
-    spec["sparkConf"] = {**require_mapping(spec.get("sparkConf"), "spec.sparkConf"), **request.conf}
-    return application
+    return _job("sql.py", "sql", request.arguments(group.namespace), group, base or empty_base(KUBEFLOW))
 
 
 def empty_base(kind: ApplicationKind) -> Json:
@@ -195,18 +191,6 @@ class _Flavour(NamedTuple):
     program_fields: tuple[str, ...]
     complete: Callable[[Json, str, Sequence[str], int], None]
     set_executors: Callable[[Json, int], None]
-    set_pods: Callable[[Json, str | None, str | None], None]
-
-
-def set_pods(application: Json, image: str | None, service_account: str | None) -> None:
-    """Overrule image and account of a base application, of whichever operator; None leaves what it says.
-
-    Raises:
-        ManifestError: it is no base application.
-    """
-    spec = application["spec"] = require_mapping(application.get("spec"), "spec")
-    if application.get("apiVersion") in FLAVOURS:
-        _flavour_of(application).set_pods(spec, image, service_account)
 
 
 def _flavour_of(application: Mapping[str, Any]) -> _Flavour:
@@ -228,14 +212,6 @@ def _set_kubeflow_executors(spec: Json, executors: int) -> None:
     spec["executor"]["instances"] = executors
 
 
-def _set_kubeflow_pods(spec: Json, image: str | None, service_account: str | None) -> None:
-    if image:
-        spec["image"] = image
-    if service_account:
-        for pod in ("driver", "executor"):
-            spec[pod] = {**require_mapping(spec.get(pod), f"spec.{pod}"), "serviceAccount": service_account}
-
-
 def _complete_apache(spec: Json, program: str, arguments: Sequence[str], executors: int) -> None:
     spec["pyFiles"], spec["driverArgs"] = program, list(arguments)
     versions = spec["runtimeVersions"] = require_mapping(spec.get("runtimeVersions"), "spec.runtimeVersions")
@@ -250,16 +226,8 @@ def _set_apache_executors(spec: Json, executors: int) -> None:
     spec["sparkConf"][INSTANCES] = str(executors)
 
 
-def _set_apache_pods(spec: Json, image: str | None, service_account: str | None) -> None:
-    conf = spec["sparkConf"] = dict(require_mapping(spec.get("sparkConf"), "spec.sparkConf"))
-    if image:
-        conf[IMAGE] = image
-    if service_account:
-        conf[DRIVER_ACCOUNT] = conf[EXECUTOR_ACCOUNT] = service_account
-
-
-_KUBEFLOW = _Flavour(("mainApplicationFile",), _complete_kubeflow, _set_kubeflow_executors, _set_kubeflow_pods)
-_APACHE = _Flavour(apache.PROGRAMS, _complete_apache, _set_apache_executors, _set_apache_pods)
+_KUBEFLOW = _Flavour(("mainApplicationFile",), _complete_kubeflow, _set_kubeflow_executors)
+_APACHE = _Flavour(apache.PROGRAMS, _complete_apache, _set_apache_executors)
 FLAVOURS = {KUBEFLOW.api_version: _KUBEFLOW, **{kind.api_version: _APACHE for kind in APACHE}}
 """By the base's apiVersion."""
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from colocation.submit import ManifestError, prepare
-from colocation.submit.direct_fields import configuration
 from colocation.submit.jobs import (
     CompactRequest,
     DropPartitionsRequest,
@@ -13,7 +12,6 @@ from colocation.submit.jobs import (
     SqlRequest,
     TableRequest,
     empty_base,
-    set_pods,
     split_expressions,
     sql_application,
     table_application,
@@ -93,13 +91,6 @@ def test_the_base_application_decides_all_but_the_program() -> None:
     assert spec["sparkConf"] == {"spark.hadoop.fs.s3a.endpoint": "http://minio"}
 
 
-def test_settings_of_the_statement_win_over_the_base() -> None:
-    """--set is said last."""
-    request = SqlRequest(statement="select 1", reader=READER, conf={"spark.sql.ansi.enabled": "false"})
-    application = sql_application(request, sales_group(), base(sparkConf={"spark.sql.ansi.enabled": "true", "a": "b"}))
-    assert application["spec"]["sparkConf"] == {"spark.sql.ansi.enabled": "false", "a": "b"}
-
-
 def apache_base(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "spark.apache.org/v1beta1", "kind": "SparkApplication", "spec": spec}
 
@@ -107,7 +98,7 @@ def apache_base(**spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", APACHE, ids=lambda kind: str(kind.version))
 def test_jobs_of_apaches_operator(kind: ApplicationKind) -> None:
     """The same programs with the same arguments, in fields that its CRD has; prepare takes them."""
-    request = SqlRequest(statement="select 1", reader=READER, conf={"spark.sql.ansi.enabled": "false"})
+    request = SqlRequest(statement="select 1", reader=READER)
     for made, kubeflow in (
         (table_application(ORDERS, sales_group(), empty_base(kind)), table_application(ORDERS, sales_group())),
         (sql_application(request, sales_group(), empty_base(kind)), sql_application(request, sales_group())),
@@ -122,7 +113,6 @@ def test_jobs_of_apaches_operator(kind: ApplicationKind) -> None:
         assert conf["spark.kubernetes.authenticate.driver.serviceAccountName"] == "spark"
         assert conf["spark.kubernetes.authenticate.executor.serviceAccountName"] == "spark"
         assert conf["spark.kubernetes.container.image"] == "spark:installed"
-        assert conf.get("spark.sql.ansi.enabled") == (other.get("sparkConf") or {}).get("spark.sql.ansi.enabled")
 
 
 def test_apaches_base_application_decides_all_but_the_program() -> None:
@@ -141,17 +131,6 @@ def test_dynamic_allocation_of_apaches_base_stays() -> None:
     theirs = apache_base(sparkConf={"spark.dynamicAllocation.enabled": "true"})
     conf = table_application(ORDERS, sales_group(), theirs)["spec"]["sparkConf"]
     assert "spark.executor.instances" not in conf
-
-
-@pytest.mark.parametrize("made", [base(), apache_base()], ids=["Kubeflow", "Apache"])
-def test_image_and_account_are_overruled(made: dict[str, Any]) -> None:
-    """--image and --service-account, for either operator: both pods run under the account."""
-    set_pods(made, "mine", "etl")
-    spec = prepare(table_application(ORDERS, sales_group(), made), sales_group()).application["spec"]
-    conf = configuration(spec) if "driver" in spec else spec["sparkConf"]
-    assert conf["spark.kubernetes.container.image"] == "mine"
-    for role in ("driver", "executor"):
-        assert conf[f"spark.kubernetes.authenticate.{role}.serviceAccountName"] == "etl"
 
 
 @pytest.mark.parametrize(
