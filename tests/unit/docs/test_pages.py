@@ -1,0 +1,58 @@
+"""Pages say what the code has: reasons, versions, kinds, programs."""
+
+import ast
+import re
+
+import pytest
+import yaml
+
+from colocation.model.conditions import Reason
+from colocation.model.group import ColocationGroupSpec
+from colocation.model.table import ColocatedTableSpec
+
+from .pages import REPOSITORY, Page, pages
+
+SPECS = {"ColocationGroup": ColocationGroupSpec, "ColocatedTable": ColocatedTableSpec}
+
+
+def page(name: str) -> Page:
+    """A page by its path below docs/."""
+    return Page(REPOSITORY / "docs" / name)
+
+
+def test_every_reason_has_a_symptom() -> None:
+    """Whoever has a reason finds it on the page for those on call."""
+    assert {reason.value for reason in Reason} <= set(page("how-to/troubleshoot.md").inline_code)
+
+
+def test_the_versions_page_names_what_is_tested() -> None:
+    """Spark's by the locks, Kubernetes', Helm's and Kubeflow's by the dev cluster's pins."""
+    text = page("reference/versions.md").text
+    sparks = [path.stem.removeprefix("pyspark-") for path in REPOSITORY.glob("locks/pyspark-*.txt")]
+    pins = (REPOSITORY / "devcluster" / "binaries.py").read_text()
+    programs = re.findall(r'"(?:kubernetes|helm|spark-operator)",\s+"v([\d.]+)"', pins)
+    assert len(programs) == 3
+    assert [version for version in [*sparks, *programs] if version not in text] == []
+
+
+def test_the_supported_kubernetes_is_the_charts() -> None:
+    """The chart refuses older ones."""
+    chart = yaml.safe_load((REPOSITORY / "charts/colocation-operator/Chart.yaml").read_text())
+    oldest = re.match(r">=(\d+\.\d+)", chart["kubeVersion"])
+    assert oldest and f"| Kubernetes | {oldest[1]} and newer" in page("reference/versions.md").text
+
+
+@pytest.mark.parametrize("one", pages(), ids=lambda one: one.name)
+def test_manifests_are_valid(one: Page) -> None:
+    """YAML parses, and our kinds are what the model takes."""
+    for block in one.blocks({"yaml"}):
+        for document in yaml.safe_load_all(block):
+            if isinstance(document, dict) and document.get("kind") in SPECS and "spec" in document:
+                SPECS[document["kind"]].model_validate(document["spec"])
+
+
+@pytest.mark.parametrize("one", pages(), ids=lambda one: one.name)
+def test_programs_parse(one: Page) -> None:
+    """Python; an ellipsis stands for what is left out."""
+    for block in one.blocks({"python"}):
+        ast.parse(block.replace("…", "..."))
