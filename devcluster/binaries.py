@@ -85,10 +85,14 @@ HELM = Component(
     "helm", "v4.3.1", {"helm": "helm.sh/helm/v4/cmd/helm"}, {"helm.sh/helm/v4/internal/version.version": "v4.3.1"}
 )
 SPARK_OPERATOR = Component("spark-operator", "v2.5.2", {"spark-operator": f"{SPARK_OPERATOR_MODULE}/cmd/operator"})
+CRANE = Component("crane", "v0.22.1", {"crane": "github.com/google/go-containerregistry/cmd/crane"})
+VERSITYGW = Component("versitygw", "v1.8.0", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"})
 PAUSE = Component("pause", "v1", {"pause": "."})
 
 CLUSTER_COMPONENTS = (PAUSE, KUBERNETES, ETCD, COREDNS, HELM)
 COMPONENTS = (*CLUSTER_COMPONENTS, SPARK_OPERATOR)
+SERVERS = (CRANE, VERSITYGW)
+"""What a user's cluster has beside it, for the test of the README: an image registry and an object store."""
 
 
 def ensure(components: tuple[Component, ...] = CLUSTER_COMPONENTS) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from devcluster import network
+from devcluster import network, paths
 from devcluster.pki import Pair
 
 API_SERVER = f"https://{network.HOST_ADDRESS}:6443"
@@ -106,6 +106,9 @@ disabled_plugins = [
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
   stream_server_address = "127.0.0.1"
+
+[plugins."io.containerd.grpc.v1.cri".registry]
+  config_path = "{paths.REGISTRIES}"
 
 [plugins."io.containerd.grpc.v1.cri".containerd]
   snapshotter = "overlayfs"

@@ -11,6 +11,7 @@ STATE = Path("/var/lib/colocation-devcluster")
 LOGS = STATE / "logs"
 PKI = STATE / "pki"
 CONFIG = STATE / "config"
+REGISTRIES = CONFIG / "registries"
 PROCESSES = STATE / "processes"
 NODES = STATE / "nodes"
 BIN = STATE / "bin"

@@ -7,6 +7,7 @@ from .approve import approve
 from .compact import compact
 from .drop_partitions import drop_partitions
 from .errors import Commands
+from .init import init
 from .load import load
 from .nodes import accept_disk, drain, nodes, undrain
 from .planning import plan, snapshot
@@ -24,6 +25,6 @@ def main() -> None:
 
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
-    submit, load, compact, drop_partitions, recover, adopt, approve, sql,
+    init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
 ):  # fmt: skip
     main.add_command(command)

@@ -1,0 +1,73 @@
+"""``init``: a namespace in which Spark may load and join tables."""
+
+import re
+from typing import Any, cast
+
+import click
+import yaml
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
+from .cluster import connect
+from .errors import HTTP_CONFLICT
+from .options import context_option
+
+APPLY = "application/apply-patch+yaml"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+Json = dict[str, Any]
+
+
+def _checked_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise click.BadParameter(f"{value!r} given; allowed: at most 63 lower-case letters, digits and dashes")
+    return value
+
+
+@click.command()
+@click.option("-n", "--namespace", required=True, callback=_checked_name, help="Made where it is missing.")
+@click.option(
+    "--service-account", default="spark", show_default=True, callback=_checked_name,
+    help="Account of Spark's drivers and executors.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the manifests, create nothing.")
+@context_option
+def init(namespace: str, service_account: str, dry_run: bool, context: str | None) -> None:
+    """Prepare NAMESPACE for groups: the namespace, Spark's account, and its rights there.
+
+    Repeating it changes nothing. A namespace that exists keeps its labels. You need the right to create these objects,
+    and the rights that the roles hold.
+    """
+    objects = access_objects(namespace, service_account)
+    if dry_run:
+        click.echo(yaml.safe_dump_all([namespace_object(namespace), *objects], sort_keys=False), nl=False)
+        return
+    connection = connect(context)
+    made = _create_namespace(client.CoreV1Api(connection), namespace)
+    click.echo(f"namespace/{namespace} {'created' if made else 'exists'}")
+    for item in objects:
+        _apply(connection, item)
+        click.echo(f"{item['kind'].lower()}/{item['metadata']['name']} applied")
+
+
+def _create_namespace(core: client.CoreV1Api, name: str) -> bool:
+    """Whether it was made. One that exists may hold pods of others, so its Pod Security is left alone."""
+    try:
+        core.create_namespace(cast("Any", namespace_object(name)))
+    except ApiException as error:
+        if error.status != HTTP_CONFLICT:
+            raise
+        return False
+    return True
+
+
+def _apply(connection: client.ApiClient, item: Json) -> None:
+    """Server-side apply: the object's fields are so, whether it existed or not."""
+    core, rights = client.CoreV1Api(connection), client.RbacAuthorizationV1Api(connection)
+    patch = {
+        "ServiceAccount": core.patch_namespaced_service_account,
+        "RoleBinding": rights.patch_namespaced_role_binding,
+    }[item["kind"]]
+    metadata = item["metadata"]
+    patch(metadata["name"], metadata["namespace"], item, field_manager=MANAGER, force=True, _content_type=APPLY)

@@ -1,0 +1,121 @@
+"""README's path on a cluster of one's own, word for word: the dev cluster is the user's, without an image of ours."""
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from demo import cluster, data
+from devcluster import binaries
+from devcluster import cluster as devcluster
+
+from . import kept_logs
+from .own_cluster import readme, servers
+
+pytestmark = [pytest.mark.e2e, pytest.mark.deep]
+
+SCALE_FACTOR = 0.01
+BLOCK_SECONDS = 1200
+TOP_DAYS = """
+SELECT o_orderdate, sum(l_extendedprice) AS price FROM orders JOIN lineitem ON o_orderkey = l_orderkey
+GROUP BY o_orderdate ORDER BY price DESC, o_orderdate LIMIT 3
+"""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who follows the README: a shell in the repository, with tools of their own before the project's."""
+
+    tools: Path
+    oracle: data.Oracle
+
+    def run(self, block: str) -> str:
+        """What a block of commands printed; it has to succeed."""
+        environment = {**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}"}
+        environment.pop("PYTHONPATH", None)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block], cwd=readme.REPOSITORY, env=environment, text=True,
+            capture_output=True, timeout=BLOCK_SECONDS, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{block}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+        return done.stdout
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """A fresh cluster, a registry, a lake with TPC-H in it, and an environment where ``pip install`` goes."""
+    if theirs := devcluster.users_kubeconfig():
+        pytest.fail(f"KUBECONFIG names a cluster of yours ({theirs}); this test makes its own, so unset it")
+    binaries.ensure(binaries.SERVERS)
+    folder = data.generate(SCALE_FACTOR)
+    keys = readme.REPOSITORY / "lake.env"
+    try:
+        devcluster.up(3)
+        cluster.use_embedded_cluster()
+        with ExitStack() as stack:
+            for name in ("registry", "store"):
+                (tmp_path / name).mkdir()
+            stack.enter_context(servers.registry(tmp_path / "registry"))
+            files = {f"{table}/{table}.parquet": folder / f"{table}.parquet" for table in data.TABLES}
+            stack.enter_context(servers.store(tmp_path / "store", files))
+            keys.write_text(
+                f"AWS_ACCESS_KEY_ID={servers.ACCESS_KEY}\nAWS_SECRET_ACCESS_KEY={servers.SECRET_KEY}\n"
+                f"AWS_ENDPOINT_URL=http://{servers.STORE}\n"
+            )
+            yield Reader(_tools(tmp_path), data.Oracle(folder))
+    finally:
+        keys.unlink(missing_ok=True)
+        if os.environ.get("KEEP", "0") in ("", "0"):
+            devcluster.down()
+
+
+def _tools(folder: Path) -> Path:
+    """A folder for the PATH: a fresh Python environment, and docker."""
+    venv.create(folder / "venv", with_pip=True)
+    tools = folder / "venv" / "bin"
+    docker = f'"{sys.executable}" "{Path(readme.__file__).with_name("docker")}"'
+    (tools / "docker").write_text(f'#!/bin/sh\nPYTHONPATH="{readme.REPOSITORY}" exec {docker} "$@"\n')
+    (tools / "docker").chmod(0o755)
+    return tools
+
+
+def test_the_readme_leads_to_a_colocated_join(reader: Reader) -> None:
+    """Every command succeeds as it stands; the lake's rows are joined without a shuffle, and the answer is DuckDB's."""
+    wheel, images, operator, namespace, tables, joins, removal = readme.commands(servers.REGISTRY)
+    try:
+        for block in (wheel, images, operator, namespace, tables):
+            reader.run(block)
+        said = reader.run(joins)
+        _check_joins(said, reader.oracle)
+        assert servers.SECRET_KEY not in _everything_but_secrets()
+        reader.run(removal)
+    except BaseException as error:
+        error.add_note(kept_logs.keep("own_cluster"))
+        raise
+
+
+def _check_joins(said: str, oracle: data.Oracle) -> None:
+    for table in data.TABLES:
+        assert f"loaded {oracle.row_count(table)} rows into {table}:" in said
+    assert "colocate: true" in said
+    for day, price in oracle.rows(TOP_DAYS):
+        assert any(str(day) in line and str(price) in line for line in said.splitlines()), said
+
+
+def _everything_but_secrets() -> str:
+    kinds = "jobs,pods,configmaps,events,colocatedtables,colocationgroups"
+    return subprocess.run(
+        ["kubectl", "get", kinds, "--all-namespaces", "-o", "yaml"], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_readmes_tables_are_those_of_the_example() -> None:
+    """What the README shows stands in the file that it applies."""
+    (shown,) = readme.blocks("yaml")
+    assert shown in (readme.REPOSITORY / "examples" / "shop" / "tables.yaml").read_text()
