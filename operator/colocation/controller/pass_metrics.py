@@ -91,6 +91,9 @@ def _status_families(groups: Iterable[ObservedGroup]) -> Iterator[Family]:
     """What users read in the groups' statuses."""
     clones = {one.key: one.status.clones or CloneCounts() for one in groups}
     yield _family(table.GROUP_CONDITION, _conditions(groups))
+    proposals = ((one.key, one.status.proposal) for one in groups)
+    waiting_moves = ((key, one.replicas) for key, one in proposals if one and not one.approved)
+    yield _family(table.PROPOSED_MOVES, waiting_moves)
     yield _family(table.GROUP_TABLES, ((one.key, one.status.table_count or 0) for one in groups))
     yield _family(table.CLONES_SUCCEEDED, ((key, one.succeeded) for key, one in clones.items()))
     yield _family(table.CLONES_FAILED, ((key, one.failed) for key, one in clones.items()))

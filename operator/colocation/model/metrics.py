@@ -155,6 +155,10 @@ FAILING_TARGETS = Metric(
     "colocation_group_failing_targets", Kind.GAUGE, "Nodes on which clones of the group fail again and again.",
     _GROUP, Per.GROUP,
 )  # fmt: skip
+PROPOSED_MOVES = Metric(
+    "colocation_group_proposed_moves", Kind.GAUGE,
+    "Moves of a proposal that nobody has approved yet; none: no series.", _GROUP, Per.GROUP,
+)  # fmt: skip
 GROUP_TABLES = Metric("colocation_group_tables", Kind.GAUGE, "Tables of the group.", _GROUP, Per.GROUP)
 GROUP_BYTES = Metric("colocation_group_bytes", Kind.GAUGE, "Bytes of one replica of all buckets.", _GROUP, Per.GROUP)
 
@@ -163,7 +167,7 @@ OPERATOR_METRICS = (
     CERTIFICATE_ANSWERS, AUTHORITY_END, SERVER_CERTIFICATE_END, NODES, SILENT_AGENTS, NODE_FAULT, DISK_FAULTS,
     WITHHELD_FOLDERS, CLONES, CLONE_SECONDS, TABLES, TABLE_REFUSED, GROUP_STABLE, GROUP_CONDITION, UNSTABLE_BUCKETS,
     BLOCKED_BUCKETS, MOVES, GROUP_CLONES, GROUP_CLONE_BYTES, CLONES_SUCCEEDED, CLONES_FAILED, FAILING_TARGETS,
-    GROUP_TABLES, GROUP_BYTES,
+    PROPOSED_MOVES, GROUP_TABLES, GROUP_BYTES,
 )  # fmt: skip
 
 # each node's agent

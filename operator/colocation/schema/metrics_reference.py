@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
-from ..model.metrics import AGENT_METRICS, OPERATOR_METRICS, Kind, Metric, Per
+from ..model.metrics import AGENT_METRICS, OPERATOR_METRICS, PROPOSED_MOVES, Kind, Metric, Per
 
 HEAD = """\
 # Metrics
 
 Made from `operator/colocation/model/metrics.py` by `scripts/generate-reference`; do not edit.
 
-The operator serves `/metrics` on port 8080, each agent on port 8441, in plain HTTP; no file is named there.
+The operator serves `/metrics` on port 8080, each agent on port 8441, in plain HTTP; no file is named there. The chart
+brings a PodMonitor, alerts and a dashboard (`monitoring` in [its values](chart.md)); [runbooks](../how-to/runbooks.md)
+explain the alerts.
 Reasons are the words of [conditions](conditions.md).
 
 ## How many series
@@ -50,14 +52,14 @@ def _counts() -> Iterator[str]:
         elif per == Per.GROUP:
             varying = [one for one in OPERATOR_METRICS if one.per == per and _is_varying(one)]
             fixed = of_operator - sum(one.words for one in varying)
-            yield f"| group | {fixed}, and one per reason for which buckets are unstable or blocked |\n"
+            yield f"| group | {fixed}, one per reason of unstable or blocked buckets, one while moves are proposed |\n"
         else:
             yield f"| {per} | at most {of_operator} |\n"
 
 
 def _is_varying(metric: Metric) -> bool:
     """Whether only what is wrong has a series."""
-    return "reason" in metric.labels and "condition" not in metric.labels
+    return metric is PROPOSED_MOVES or ("reason" in metric.labels and "condition" not in metric.labels)
 
 
 def _rows(metrics: Iterable[Metric]) -> Iterator[str]:
