@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         rows, loads = measure(options)
     finally:
         if not options.reuse:
-            devcluster.down()
+            devcluster.end_run()
     write(rows, loads, "join-one-node-down" if options.only_one_node_down else "join")
     print(report.as_text(rows))
     print(f"load: {report.load_ratio(loads)} times the bucketed write of the same rows times the replicas")

@@ -8,6 +8,8 @@ import time
 from contextlib import suppress
 
 from devcluster import cluster as devcluster
+from devcluster import kept
+from devcluster.errors import DevclusterError
 
 from . import cluster, data, report, story
 from .shell import CommandFailed
@@ -56,12 +58,14 @@ def run(factor: float) -> int:
     keep = os.environ.get("KEEP", "0") not in ("", "0")
     try:
         measured = tell(factor)
-    except (CommandFailed, DeadlinePassed) as error:
+    except (CommandFailed, DeadlinePassed, DevclusterError) as error:
         print(f"demo failed: {error}", file=sys.stderr)
         return 1
     finally:
-        if not keep:
-            devcluster.down()
+        if keep:
+            kept.keep()
+        else:
+            devcluster.end_run()
     path = report.write(measured)
     missed = report.shortcomings(measured)  # type: ignore[arg-type]
     say(f"done in {time.monotonic() - started:.0f} s; measured: {path.relative_to(path.parents[2])}")

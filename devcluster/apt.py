@@ -1,4 +1,4 @@
-"""The machine's own Debian package sources: images are made from them, so no mirror is named in this project."""
+"""The machine's own package sources: images are made from them, so no mirror is named in this project."""
 
 import re
 import shutil
@@ -9,18 +9,17 @@ from devcluster.errors import DevclusterError
 
 APT = Path("/etc/apt")
 SOURCE_LINE = re.compile(r"^deb\s+(?:\[[^\]]*\]\s+)?(?P<address>\S+)\s+(?P<suite>\S+)\s")
-DEBIAN_SUITE = "bookworm"
 REACHABILITY_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-")
 
 
-def mirror(apt: Path = APT) -> str:
-    """The address that the machine gets the release's main packages from."""
+def mirror(suite: str, apt: Path = APT) -> str:
+    """The address that the machine gets a release's main packages from."""
     for path in source_files(apt):
         text = path.read_text()
-        found = _from_deb822(text) if path.suffix == ".sources" else _from_lines(text)
+        found = _from_deb822(text, suite) if path.suffix == ".sources" else _from_lines(text, suite)
         if found:
             return found
-    raise DevclusterError(f"no package source in {apt} has the suite {DEBIAN_SUITE}, which the base image is made from")
+    raise DevclusterError(f"no package source in {apt} has the suite {suite}, which the base image is made from")
 
 
 def source_files(apt: Path = APT) -> list[Path]:
@@ -30,12 +29,12 @@ def source_files(apt: Path = APT) -> list[Path]:
     return [path for path in candidates if path.is_file()]
 
 
-def copy_sources(root: Path, apt: Path = APT) -> None:
-    """Let `apt-get` in a build use the same sources, but only those of Debian, whose keys every Debian has."""
+def copy_sources(root: Path, suite: str, apt: Path = APT) -> None:
+    """Let `apt-get` in a build use the same sources, but only the distribution's: its releases have their keys."""
     target = root / "etc/apt"
     for path in source_files(apt):
         text = path.read_text()
-        if _from_deb822(text) or _from_lines(text):
+        if _from_deb822(text, suite) or _from_lines(text, suite):
             (target / "sources.list").unlink(missing_ok=True)
             shutil.copy(path, target / path.relative_to(apt))
     (target / "apt.conf.d/99devcluster").write_text(acquire_settings(shell.run("apt-config", "dump", "Acquire")))
@@ -46,14 +45,14 @@ def acquire_settings(dump: str) -> str:
     return "".join(f"{line}\n" for line in dump.splitlines() if line.startswith(REACHABILITY_SETTINGS))
 
 
-def _from_lines(text: str) -> str | None:
+def _from_lines(text: str, suite: str) -> str | None:
     matches = (SOURCE_LINE.match(line) for line in text.splitlines())
-    return next((str(match["address"]) for match in matches if match and match["suite"] == DEBIAN_SUITE), None)
+    return next((str(match["address"]) for match in matches if match and match["suite"] == suite), None)
 
 
-def _from_deb822(text: str) -> str | None:
+def _from_deb822(text: str, suite: str) -> str | None:
     for paragraph in re.split(r"\n\s*\n", text):
         fields: dict[str, str] = dict(re.findall(r"^(\w[\w-]*):\s*(.*)$", paragraph, re.MULTILINE))
-        if DEBIAN_SUITE in fields.get("Suites", "").split():
+        if suite in fields.get("Suites", "").split():
             return fields["URIs"].split()[0]
     return None

@@ -1,4 +1,4 @@
-"""The image that all others are built on: a minimal Debian, made by debootstrap as no registry can be reached."""
+"""The image that all others are built on: a minimal Debian or Ubuntu by debootstrap, as no registry can be reached."""
 
 import shutil
 import subprocess
@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from devcluster import apt, packages, paths, shell
+from devcluster import apt, machine, packages, paths, shell
 from devcluster.errors import DevclusterError
 from devcluster.locks import exclusive
 from devcluster.progress import tail, timed
 
-BASE_IMAGE = "localhost/colocation-base:bookworm"
 WORKING_CONTAINER = "colocation-base-in-progress"
 # debootstrap mounts /proc and /sys into what it builds: in namespaces of its own, which end with us, none can be left.
 CONFINED = (
@@ -37,28 +36,33 @@ def scratch_folder(name: str) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+def name() -> str:
+    """The base image is of the machine's own release."""
+    return f"localhost/colocation-base:{machine.release().codename}"
+
+
 def ensure() -> None:
     """Make the base image once, with the machine's own package sources."""
     packages.ensure(packages.IMAGES)
     with image_lock():
-        if shell.succeeds("buildah", "inspect", "--type", "image", BASE_IMAGE):
+        if shell.succeeds("buildah", "inspect", "--type", "image", name()):
             return
         with timed("base image"), scratch_folder("base") as folder:
             root = folder / "root"
             _debootstrap(root)
-            apt.copy_sources(root)
+            apt.copy_sources(root, machine.release().codename)
             _commit(root)
 
 
 def _debootstrap(root: Path) -> None:
-    log = paths.cache() / "debootstrap.log"
+    log, suite = paths.cache() / "debootstrap.log", machine.release().codename
     command = [
         "debootstrap",
         "--variant=minbase",
         "--include=ca-certificates",
-        apt.DEBIAN_SUITE,
+        suite,
         str(root),
-        apt.mirror(),
+        apt.mirror(suite),
     ]
     with log.open("w") as stream:
         result = subprocess.run([*CONFINED, *command], stdout=stream, stderr=stream, check=False)
@@ -71,4 +75,4 @@ def _commit(root: Path) -> None:
     shell.run("buildah", "from", "--name", WORKING_CONTAINER, "scratch")
     shell.run("buildah", "add", "--quiet", WORKING_CONTAINER, root, "/")
     shell.run("buildah", "config", "--cmd", "/bin/bash", WORKING_CONTAINER)
-    shell.run("buildah", "commit", "--quiet", "--rm", WORKING_CONTAINER, BASE_IMAGE)
+    shell.run("buildah", "commit", "--quiet", "--rm", WORKING_CONTAINER, name())

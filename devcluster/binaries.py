@@ -7,13 +7,15 @@ that a later run could mistake for a finished one.
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from devcluster import paths
+from devcluster import paths, shell
 from devcluster.errors import DevclusterError
 from devcluster.locks import exclusive
 from devcluster.progress import say, tail, timed
@@ -116,8 +118,7 @@ def build_command(component: Component, output: Path) -> list[str]:
 
 
 def _build(component: Component) -> None:
-    if shutil.which("go") is None:
-        raise DevclusterError(f"Go is needed to build {component.name} {component.version}, and no `go` is in PATH")
+    require_go(component, _go_version(component))
     _remove_interrupted_builds(component)
     folder = Path(tempfile.mkdtemp(prefix=f".{component.key}.", dir=paths.cache()))
     output, work = folder / "programs", folder / "work"
@@ -151,6 +152,37 @@ def _go_program_name(component: Component, package: str) -> str:
 
 def _is_major_version(element: str) -> bool:
     return element.startswith("v") and element[1:].isdigit()
+
+
+def require_go(component: Component, found: str | None) -> None:
+    """``found``: the version of Go on the PATH, as `go1.26.8`; None = there is none.
+
+    Raises:
+        DevclusterError: Go is missing, or older than the module asks for.
+    """
+    wanted = go_wanted(component)
+    if found is None or _numbers(found) < _numbers(wanted):
+        there = "there is no `go` in PATH" if found is None else f"`go` in PATH is {found.removeprefix('go')}"
+        raise DevclusterError(f"building {component.name} {component.version} needs Go {wanted} or newer, and {there}")
+
+
+def go_wanted(component: Component) -> str:
+    """The version of Go that the module's go.mod asks for; without a word it is 1.16."""
+    lines = (component.source / "go.mod").read_text().splitlines()
+    return next((line.split()[1] for line in lines if line.startswith("go ")), "1.16")
+
+
+def _go_version(component: Component) -> str | None:
+    """The one that would build: Go may fetch what a module asks for, else it is the one that is installed."""
+    if shutil.which("go") is None:
+        return None
+    with suppress(DevclusterError):
+        return shell.run("go", "env", "-C", component.source, "GOVERSION").strip()
+    return shell.run("env", "GOTOOLCHAIN=local", "go", "env", "GOVERSION").strip()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
 def _remove_interrupted_builds(component: Component) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import devcluster
-from devcluster import binaries, cluster, images, network, paths
+from devcluster import binaries, cluster, images, kept, network, paths
 from devcluster.errors import DevclusterError, UsageError
 from devcluster.progress import say
 
@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_cluster_commands(commands: Commands) -> None:
-    up = _add(commands, "up", _up, "start a fresh cluster (ends one that runs)")
+    up = _add(commands, "up", _up, "start a fresh cluster (ends one that runs, but none that another checkout keeps)")
     up.add_argument("--nodes", type=_node_count, default=3, metavar="N", help="how many nodes (default: 3)")
     up.add_argument("--reuse", action="store_true", help="keep a healthy cluster that has at least that many nodes")
     _add(commands, "down", _down, "end the cluster and remove everything it made, except the cache")
@@ -132,6 +132,7 @@ def _up(options: argparse.Namespace) -> None:
         return
     try:
         cluster.up(options.nodes, options.reuse)
+        kept.keep()
     except DevclusterError:
         say("what was started is left for you to look at; `python -m devcluster down` removes it")
         raise

@@ -13,6 +13,7 @@ from devcluster import (
     cgroups,
     controlplane,
     image_store,
+    kept,
     network,
     node,
     oci,
@@ -42,13 +43,18 @@ def users_kubeconfig() -> str | None:
 
 
 def up(node_count: int, reuse: bool = False, images: Sequence[oci.Image] = ()) -> None:
-    """Start a fresh cluster with these images; with `reuse`, keep one that is healthy and has as many nodes."""
+    """Start a fresh cluster with these images; with `reuse`, keep one that is healthy and has as many nodes.
+
+    Raises:
+        DevclusterError: another checkout keeps one (see `kept`).
+    """
     packages.ensure(packages.CLUSTER)
     binaries.ensure()
     with lock():
         if reuse and is_healthy(node_count):
             say("the cluster already runs and is healthy")
             return
+        kept.require_replaceable(_is_running)
         _down()
         for folder in (paths.STATE, paths.NODES):
             folder.mkdir(mode=0o755)
@@ -70,6 +76,12 @@ def down() -> None:
         else:
             _down()
             say("no cluster is there")
+
+
+def end_run() -> None:
+    """At the end of a run that made a cluster: end it. It is another's if it could not be replaced; that one stays."""
+    if not kept.is_anothers():
+        down()
 
 
 def _down() -> None:
@@ -213,6 +225,10 @@ def is_healthy(node_count: int) -> bool:
     return len(nodes) >= max(1, node_count) and all(state in ("running", "Ready") for state in parts.values())
 
 
+def _is_running() -> bool:
+    return paths.KUBECONFIG.exists() and controlplane.api_is_ready()
+
+
 def _require_api() -> None:
-    if not paths.KUBECONFIG.exists() or not controlplane.api_is_ready():
+    if not _is_running():
         raise DevclusterError("no cluster runs; start one with `python -m devcluster up`")

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from devcluster import base_image, binaries, cluster, oci, paths, shell
+from devcluster import base_image, binaries, cluster, machine, oci, paths, shell
 from devcluster.errors import DevclusterError, UsageError
 from devcluster.progress import tail, timed
 
@@ -31,7 +31,7 @@ def full_name(reference: str) -> str:
 def build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str]) -> None:
     """Build an image from a Dockerfile whose `BASE` build argument takes the base image."""
     base_image.ensure()
-    _build(tag, dockerfile, context, {"BASE": base_image.BASE_IMAGE, **build_args})
+    _build(tag, dockerfile, context, {"BASE": base_image.name(), **build_args})
 
 
 def load(tags: list[str]) -> None:
@@ -84,7 +84,9 @@ def _build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str]
             command += ["--build-arg", f"{key}={value}"]
         for source, target in _build_mounts(Path(folder)).items():
             command += ["--volume", f"{source}:{target}:ro"]
-        command += ["--file", str(dockerfile.resolve()), str(context.resolve())]
+        adapted = Path(folder) / "Dockerfile"
+        adapted.write_text(machine.release().with_its_packages(dockerfile.read_text()))
+        command += ["--file", str(adapted), str(context.resolve())]
         with timed(f"building image {name}"), log.open("w") as stream:
             result = subprocess.run(command, stdout=stream, stderr=stream, check=False)
     if result.returncode != 0:

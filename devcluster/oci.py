@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from devcluster import paths, shell
+from devcluster import machine, paths, shell
 from devcluster.errors import DevclusterError
 
 NAMESPACE = "k8s.io"
@@ -140,7 +140,7 @@ def pause_archive(program: Path, name: str) -> bytes:
     """An image with one file in it: what holds a pod's namespaces open."""
     layer = _archive({"pause": program.read_bytes()}, mode=0o755)
     configuration = json.dumps({
-        "architecture": "amd64",
+        "architecture": machine.architecture(),
         "os": "linux",
         "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},

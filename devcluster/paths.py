@@ -16,6 +16,7 @@ PROCESSES = STATE / "processes"
 NODES = STATE / "nodes"
 BIN = STATE / "bin"
 LOADED_IMAGES = STATE / "loaded-images.json"
+KEPT = STATE / "kept-by"
 CLUSTER = STATE / "cluster.json"
 KUBECONFIG = STATE / "admin.kubeconfig"
 

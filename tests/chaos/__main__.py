@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from devcluster import cluster as devcluster
+from devcluster import kept
 
 from . import report, scene
 from .checker import judge
@@ -43,8 +44,10 @@ def run_once(plan: Plan) -> bool:
         scene.start_cluster(reuse=bool(os.environ.get("REUSE")))
         ran = run_plan(plan)
     finally:
-        if not scene.keep_cluster():
-            devcluster.down()
+        if scene.keep_cluster():
+            kept.keep()
+        else:
+            devcluster.end_run()
     print(ran.problem or f"SEED={plan.seed}: nothing lost, {ran.verdict.queries} answers right", flush=True)
     return not ran.problem
 

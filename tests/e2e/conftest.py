@@ -13,6 +13,7 @@ import pytest
 
 from demo import cluster, data, story, workload
 from devcluster import cluster as devcluster
+from devcluster import kept
 
 from . import kept_logs
 
@@ -47,7 +48,9 @@ def loaded() -> Iterator[Loaded]:
         yield _loaded(folder, oracle)
     finally:
         if os.environ.get("KEEP", "0") in ("", "0"):
-            devcluster.down()
+            devcluster.end_run()
+        else:
+            kept.keep()
 
 
 def _loaded(folder: Path, oracle: data.Oracle) -> Loaded:

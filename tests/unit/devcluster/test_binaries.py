@@ -1,11 +1,13 @@
 """What is built, and when it is built again."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from devcluster import binaries, paths
 from devcluster.binaries import COMPONENTS, ETCD, KUBERNETES, Component
+from devcluster.errors import DevclusterError
 
 
 @pytest.fixture
@@ -83,3 +85,20 @@ def test_the_build_command_links_the_version_in() -> None:
     command = binaries.build_command(KUBERNETES, Path("/out"))
     assert "component-base/version.gitVersion=v1.35.4" in command[command.index("-ldflags") + 1]
     assert binaries.build_command(ETCD, Path("/out"))[-1] == "go.etcd.io/etcd/server/v3"
+
+
+@pytest.mark.parametrize(("found", "problem"), [
+    pytest.param("go1.26.8", "", id="newer"),
+    pytest.param("go1.26.0", "", id="that very one"),
+    pytest.param("go1.27rc1", "", id="a candidate"),
+    pytest.param("go1.9.7", "needs Go 1.26.0 or newer, and `go` in PATH is 1.9.7", id="older, by number"),
+    pytest.param(None, "needs Go 1.26.0 or newer, and there is no `go` in PATH", id="none"),
+])  # fmt: skip
+def test_the_version_of_go_is_checked(component: Component, found: str | None, problem: str) -> None:
+    """Before a build that would end after minutes with an error of the compiler's."""
+    (component.source / "go.mod").write_text("module tool\n\ngo 1.26.0\n")
+    if not problem:
+        binaries.require_go(component, found)
+        return
+    with pytest.raises(DevclusterError, match=re.escape(f"building tool v1.2.3 {problem}")):
+        binaries.require_go(component, found)

@@ -108,14 +108,14 @@ def test_the_mirror_is_the_machines_own(tmp_path: Path, name: str, text: str) ->
     """No mirror is named in the project."""
     (tmp_path / "sources.list.d").mkdir()
     (tmp_path / name).write_text(text)
-    assert apt.mirror(tmp_path) == "http://mirror.example/debian"
+    assert apt.mirror("bookworm", tmp_path) == "http://mirror.example/debian"
 
 
 def test_a_machine_of_another_release_is_told(tmp_path: Path) -> None:
-    """The base image is bookworm."""
+    """Its sources lack the suite."""
     (tmp_path / "sources.list").write_text("deb http://mirror.example/debian trixie main\n")
     with pytest.raises(DevclusterError, match="bookworm"):
-        apt.mirror(tmp_path)
+        apt.mirror("bookworm", tmp_path)
 
 
 def test_only_settings_of_reachability_are_copied() -> None:

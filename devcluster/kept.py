@@ -1,0 +1,47 @@
+"""Whose cluster it is: one that a checkout keeps is not ended by another checkout's `up` unless somebody says so."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from devcluster import paths
+from devcluster.errors import DevclusterError
+from devcluster.progress import say
+
+CHECKOUT = paths.PACKAGE.parent
+TOLD_BY = ("REPLACE", "CI")
+"""Variables of the environment that say so; continuous integration has a machine for itself."""
+
+
+def keep() -> None:
+    """From now on the cluster is this checkout's."""
+    if paths.STATE.exists() and not is_anothers():  # a run may end before there is anything of its own to keep
+        paths.KEPT.write_text(str(CHECKOUT))
+
+
+def keeper() -> Path | None:
+    """The checkout that keeps the cluster; None = nobody does."""
+    return Path(paths.KEPT.read_text()) if paths.KEPT.exists() else None
+
+
+def is_anothers() -> bool:
+    """Whether another checkout keeps the cluster."""
+    return keeper() not in (None, CHECKOUT)
+
+
+def require_replaceable(is_running: Callable[[], bool], environment: Mapping[str, str] = os.environ) -> None:
+    """May this checkout end the cluster that is there?
+
+    Raises:
+        DevclusterError: another checkout keeps it, it runs, and nobody said to replace it.
+    """
+    if not is_anothers() or not is_running():
+        return
+    theirs = keeper()
+    if any(environment.get(name, "0") not in ("", "0", "false") for name in TOLD_BY):
+        say(f"the cluster that {theirs} keeps is replaced")
+        return
+    raise DevclusterError(
+        f"the checkout {theirs} keeps a cluster on this machine, and there is room for one. "
+        "End it there with `make cluster-down`, or replace it with REPLACE=1"
+    )
