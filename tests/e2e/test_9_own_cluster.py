@@ -72,7 +72,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     finally:
         keys.unlink(missing_ok=True)
         if os.environ.get("KEEP", "0") in ("", "0"):
-            devcluster.down()
+            devcluster.end_run()
 
 
 def _tools(folder: Path) -> Path:

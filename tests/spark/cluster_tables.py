@@ -42,7 +42,7 @@ class ClusterTables:
     def add_group(self, name: str, key: list[str], buckets: tuple[tuple[str, ...], ...]) -> None:
         """A stable group with this map, and its ConfigMap."""
         spec = {"bucketKey": key, "buckets": len(buckets), "replicas": 2}
-        self._make("ColocationGroup", name, spec)
+        self.make("ColocationGroup", name, spec)
         self.change("cg", name, **STABLE, backendsPerBucketSeq=buckets)
         agents = f"--from-literal=agents.json={json.dumps(self._agents.urls)}"
         self._kubectl("create", "configmap", config_map_of(self.namespace, (self.namespace, name)), agents)
@@ -53,7 +53,7 @@ class ClusterTables:
         """An accepted table of a DataFrame's schema; the DataFrame's rows are loaded, if it has any."""
         columns = [{"name": field.name, "type": field.dataType.simpleString()} for field in rows.schema.fields]
         spec = {"colocateWith": group, "columns": columns, "bucketedBy": key, "partitionedBy": list(partitions)}
-        self._make("ColocatedTable", name, spec)
+        self.make("ColocatedTable", name, spec)
         self.change("ct", name, accepted=True)
         if not rows.isEmpty():
             self.load(rows, name)
@@ -80,7 +80,8 @@ class ClusterTables:
         session.conf.set(f"{CATALOG_KEY}.kubeconfig", str(self.plane.kubeconfig))
         return session
 
-    def _make(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+    def make(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        """Create an object."""
         body = {"apiVersion": "colocation.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
         self._kubectl("create", "-f", "-", stdin=as_json(body))
 

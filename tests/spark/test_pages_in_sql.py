@@ -1,15 +1,25 @@
-"""The SQL that pages show is SQL to Spark, and to the extensions."""
+"""The SQL that pages show is SQL to Spark, and to the extensions; that of the tutorial runs as it stands."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
+import yaml
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from tests.unit.docs.pages import Page, pages
+from colocation.spark import explain_json
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.judging_operator import judged_tables
+from tests.spark.loopback import LoopbackAgents
+from tests.unit.docs.pages import REPOSITORY, Page, pages
 
 pytestmark = pytest.mark.spark
 
+NAMESPACE = "tutorial"
+TUTORIAL = Page(REPOSITORY / "docs" / "tutorial.md")
 COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
 
@@ -32,3 +42,33 @@ def test_statements_parse(spark: SparkSession) -> None:
         except ParseException as error:
             wrong.append(f"{name}: {statement}\n{error}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.fixture
+def tutorial(application: SparkSession, agents: LoopbackAgents, plane: ControlPlane) -> Iterator[SparkSession]:
+    """A session in a namespace with the tutorial's tables."""
+    with judged_tables(plane, agents, NAMESPACE, MAP) as tables:
+        apply(tables)
+        session = tables.configure(application.newSession())
+        session.sql(f"USE {CATALOG}.{NAMESPACE}")
+        yield session
+
+
+def apply(tables: ClusterTables) -> None:
+    """The manifests of its YAML block."""
+    (manifests,) = TUTORIAL.blocks({"yaml"})
+    for item in yaml.safe_load_all(manifests):
+        if item["kind"] == "ColocatedTable":
+            tables.make("ColocatedTable", item["metadata"]["name"], item["spec"])
+
+
+def test_the_tutorials_statements_run(tutorial: SparkSession) -> None:
+    """They load what it says, and its join needs no shuffle."""
+    into_orders, into_lineitem, join, same_join = statements(TUTORIAL)
+    tutorial.sql(into_orders)
+    tutorial.sql(into_lineitem)
+    assert [tutorial.table(name).count() for name in ("orders", "lineitem")] == [100_000, 400_000]
+    joined = tutorial.sql(join)
+    assert len(joined.collect()) == 7
+    assert [verdict["colocate"] for verdict in explain_json(joined)["joins"]] == [True]
+    assert same_join == join
