@@ -43,6 +43,14 @@ class Cluster:
         """The ColocatedTables of the namespace, by name."""
         return self._list(TABLE_PLURAL)
 
+    def all_groups(self) -> list[Json]:
+        """The ColocationGroups of all namespaces, by namespace and name."""
+        return self._list(GROUP_PLURAL, everywhere=True)
+
+    def all_tables(self) -> list[Json]:
+        """The ColocatedTables of all namespaces, by namespace and name."""
+        return self._list(TABLE_PLURAL, everywhere=True)
+
     def group(self, name: str) -> Json:
         """One group.
 
@@ -121,10 +129,14 @@ class Cluster:
             raise
         return cast("Json", found)
 
-    def spark_config_map(self, group: tuple[str, str]) -> Json | None:
-        """What the operator keeps in this namespace of a group (namespace, name); None when it has not made it yet."""
+    def spark_config_map(self, group: tuple[str, str], namespace: str | None = None) -> Json | None:
+        """What the operator keeps of a group (namespace, name) in a namespace; None when it has not made it yet.
+
+        ``namespace``: default is the one that is looked at.
+        """
+        namespace = namespace or self.namespace
         try:
-            found = self._core.read_namespaced_config_map(config_map_of(self.namespace, group), self.namespace)
+            found = self._core.read_namespaced_config_map(config_map_of(namespace, group), namespace)
         except ApiException as error:
             if error.status == HTTP_NOT_FOUND:
                 return None
@@ -175,9 +187,13 @@ class Cluster:
         names = ", ".join(item["metadata"]["name"] for item in items) or "none"
         raise CommandFailed(f"there is no {what} {name!r} in namespace {self.namespace!r}; there are: {names}")
 
-    def _list(self, plural: str) -> list[Json]:
+    def _list(self, plural: str, everywhere: bool = False) -> list[Json]:
+        kind = (API_GROUP, API_VERSION)
         try:
-            answer = self._objects.list_namespaced_custom_object(API_GROUP, API_VERSION, self.namespace, plural)
+            if everywhere:
+                answer = self._objects.list_cluster_custom_object(*kind, plural)
+            else:
+                answer = self._objects.list_namespaced_custom_object(*kind, self.namespace, plural)
         except ApiException as error:
             if error.status == HTTP_NOT_FOUND:
                 raise CommandFailed(
@@ -185,7 +201,8 @@ class Cluster:
                     "charts/colocation-operator)"
                 ) from error
             raise
-        return sorted(cast("Json", answer)["items"], key=lambda item: item["metadata"]["name"])
+        items: list[Json] = cast("Json", answer)["items"]
+        return sorted(items, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
 
 
 def connect(context: str | None) -> client.ApiClient:

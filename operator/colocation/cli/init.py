@@ -11,7 +11,8 @@ from kubernetes.client.exceptions import ApiException
 from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
 from .cluster import connect
 from .errors import HTTP_CONFLICT
-from .options import context_option
+from .options import context_option, output_option
+from .output import Format, write
 
 APPLY = "application/apply-patch+yaml"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -33,7 +34,8 @@ def _checked_name(context: click.Context, parameter: click.Parameter, value: str
 )
 @click.option("--dry-run", is_flag=True, help="Print the manifests, create nothing.")
 @context_option
-def init(namespace: str, service_account: str, dry_run: bool, context: str | None) -> None:
+@output_option
+def init(namespace: str, service_account: str, dry_run: bool, context: str | None, output: Format) -> None:
     """Prepare NAMESPACE for groups: the namespace, Spark's account, and its rights there.
 
     Repeating it changes nothing. A namespace that exists keeps its labels. You need the right to create these objects,
@@ -45,10 +47,11 @@ def init(namespace: str, service_account: str, dry_run: bool, context: str | Non
         return
     connection = connect(context)
     made = _create_namespace(client.CoreV1Api(connection), namespace)
-    click.echo(f"namespace/{namespace} {'created' if made else 'exists'}")
+    done = {f"namespace/{namespace}": "created" if made else "exists"}
     for item in objects:
         _apply(connection, item)
-        click.echo(f"{item['kind'].lower()}/{item['metadata']['name']} applied")
+        done[f"{item['kind'].lower()}/{item['metadata']['name']}"] = "applied"
+    write(done, "\n".join(f"{name} {what}" for name, what in done.items()), output)
 
 
 def _create_namespace(core: client.CoreV1Api, name: str) -> bool:

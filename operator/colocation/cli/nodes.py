@@ -7,20 +7,27 @@ import click
 from ..model.names import ANNOTATION_ACCEPTED_DISK
 from ..model.snapshot import Node, Snapshot
 from .cluster import Cluster
+from .draining import CLOCK, wait_until_empty
 from .operator_port import fetch_snapshot
 from .options import context_option, operator_namespace_option, output_option
 from .output import Format, columns, size, write
+from .watching import View, show_once_or_watch, watch_option
 
 
 @click.command()
 @context_option
 @operator_namespace_option
+@watch_option
 @output_option
-def nodes(context: str | None, operator_namespace: str, output: Format) -> None:
+def nodes(context: str | None, operator_namespace: str, watch: bool, output: Format) -> None:
     """The nodes as the operator sees them: ready or why not, drained, weight, replicas, disk."""
-    snapshot = fetch_snapshot(Cluster(context, None).connection, operator_namespace)
-    value = [node.to_json_dict() for node in snapshot.nodes]
-    write(value, render_nodes(snapshot), output)
+    connection = Cluster(context, None).connection
+
+    def look() -> View:
+        snapshot = fetch_snapshot(connection, operator_namespace)
+        return View([node.to_json_dict() for node in snapshot.nodes], render_nodes(snapshot))
+
+    show_once_or_watch(look, watch, output)
 
 
 def render_nodes(snapshot: Snapshot) -> str:
@@ -44,13 +51,25 @@ def _row(node: Node, replicas: int) -> list[object]:
 
 @click.command()
 @click.argument("node")
+@click.option("--wait", is_flag=True, help="Until NODE holds no replica that is wanted. Exit code 1 when it does not.")
+@click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), help="Give up waiting after SECONDS.")
 @context_option
+@operator_namespace_option
 @output_option
-def drain(node: str, context: str | None, output: Format) -> None:
+def drain(
+    node: str, wait: bool, timeout_seconds: float | None, context: str | None, operator_namespace: str, output: Format
+) -> None:
     """Move all replicas away from NODE. It serves until their successors are complete."""
-    Cluster(context, None).set_drain(node, drain=True)
-    text = f"node {node} is marked for drain; watch its replicas go: colocation nodes"
-    write({"node": node, "drain": True}, text, output)
+    if timeout_seconds is not None and not wait:
+        raise click.UsageError("--timeout says how long to --wait: give both")
+    cluster = Cluster(context, None)
+    cluster.set_drain(node, drain=True)
+    if not wait:
+        text = f"node {node} is marked for drain; watch its replicas go: colocation nodes --watch"
+        write({"node": node, "drain": True}, text, output)
+        return
+    wait_until_empty(lambda: fetch_snapshot(cluster.connection, operator_namespace), node, timeout_seconds, CLOCK)
+    write({"node": node, "drain": True, "empty": True}, f"node {node} holds no replicas any more", output)
 
 
 @click.command("accept-disk")

@@ -22,6 +22,10 @@ output_option: Decorator = click.option(
     help="Output format.",
 )
 
+all_namespaces_option: Decorator = click.option(
+    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces."
+)
+
 context_option: Decorator = click.option("--context", default=None, help="Context of the kubeconfig.")
 
 operator_namespace_option: Decorator = click.option(

@@ -8,7 +8,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ..model.conditions import ConditionType, Reason
 from ..model.freshness import CURRENT, SIGN_OF_LIFE_KEY, Freshness
-from ..model.group import ColocationGroupStatus, UnstableBucket
+from ..model.group import CloneCounts, ColocationGroupStatus, UnstableBucket
 from ..model.members import RecycledTable
 from ..model.names import group_reference
 from ..model.proposal import awaiting_message
@@ -17,8 +17,9 @@ from ..model.table import ColocatedTableStatus
 from .approve import render_moves
 from .cluster import Cluster
 from .errors import HTTP_FORBIDDEN
-from .options import Target, cluster_options, output_option
+from .options import Target, all_namespaces_option, cluster_options, output_option
 from .output import Format, columns, size, write
+from .watching import View, show_once_or_watch, warn, watch_option
 
 ASKED_CONFIG_MAPS = 3
 UNKNOWN = "unknown"
@@ -29,22 +30,42 @@ Status = TypeVar("Status", ColocationGroupStatus, ColocatedTableStatus)
 
 @click.command()
 @cluster_options
+@all_namespaces_option
+@watch_option
 @output_option
-def groups(target: Target, output: Format) -> None:
+def groups(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
     """The groups: their schema, whether they are stable, and why not.
 
     While the operator gives no sign of life nobody knows: STABLE is unknown, REASON OperatorSilent.
     """
     cluster = target.open()
-    found = cluster.groups()
+    show_once_or_watch(lambda: _groups_view(cluster, everywhere), watch, output)
+
+
+def _groups_view(cluster: Cluster, everywhere: bool) -> View:
+    found = cluster.all_groups() if everywhere else cluster.groups()
     freshness = verdict_freshness(cluster, found)
     header = ["NAME", "BUCKETS", "REPLICAS", "DISTCOLS", "TABLES", "STABLE", "REASON", "NODES", "CLONES"]
     matters = [] if freshness.is_current else [freshness.explanation]
-    matters += [f"{item['metadata']['name']}: {error}" for item in found if (error := _group_status(item)[1])]
-    matters += [f"{item['metadata']['name']}: {said}" for item in found if (said := _awaiting(item))]
-    write(found, _with_matters(columns(header, [_group_row(item, freshness) for item in found]), matters), output)
-    if output != "text":
-        _warn(matters)
+    matters += [f"{_called(item, everywhere)}: {error}" for item in found if (error := _group_status(item)[1])]
+    matters += [f"{_called(item, everywhere)}: {said}" for item in found if (said := _awaiting(item))]
+    rows = [_group_row(item, freshness) for item in found]
+    return View(found, _listing(found, header, rows, everywhere), tuple(matters))
+
+
+def _listing(items: Sequence[Json], header: Sequence[str], rows: Sequence[Sequence[object]], everywhere: bool) -> str:
+    """Columns; those of all namespaces begin with the namespace."""
+    if not everywhere:
+        return columns(header, rows)
+    return columns(
+        ["NAMESPACE", *header],
+        [[item["metadata"]["namespace"], *row] for item, row in zip(items, rows, strict=True)],
+    )
+
+
+def _called(item: Json, everywhere: bool) -> str:
+    metadata = item["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if everywhere else str(metadata["name"])
 
 
 def _awaiting(item: Json) -> str:
@@ -63,7 +84,8 @@ def verdict_freshness(cluster: Cluster, groups: Sequence[Json]) -> Freshness:
     """
     for group in groups[:ASKED_CONFIG_MAPS]:
         try:
-            config_map = cluster.spark_config_map((group["metadata"]["namespace"], group["metadata"]["name"]))
+            namespace = group["metadata"]["namespace"]
+            config_map = cluster.spark_config_map((namespace, group["metadata"]["name"]), namespace)
         except ApiException as error:
             if error.status != HTTP_FORBIDDEN:
                 raise
@@ -78,7 +100,7 @@ def _group_row(item: Json, freshness: Freshness) -> list[object]:
     spec = item["spec"]
     status, error = _group_status(item)
     clones = status.clones
-    active = f"{clones.running} running, {clones.pending} pending" if clones and clones.running + clones.pending else ""
+    active = _active(clones) if clones and clones.running + clones.pending else ""
     stable: bool | str | None = status.stable
     reason = status.reason
     if error:
@@ -89,6 +111,11 @@ def _group_row(item: Json, freshness: Freshness) -> list[object]:
         item["metadata"]["name"], spec.get("buckets"), spec.get("replicas"), ",".join(spec.get("bucketKey") or ()),
         status.table_count or 0, stable, reason, len(status.nodes), active,
     ]
+
+
+def _active(clones: CloneCounts) -> str:
+    copied = f" ({size(clones.bytes_done)} of {size(clones.bytes_total)})" if clones.bytes_total else ""
+    return f"{clones.running} running{copied}, {clones.pending} pending"
 
 
 def _group_status(item: Json) -> tuple[ColocationGroupStatus, str]:
@@ -106,52 +133,52 @@ def _read(kind: type[Status], item: Json) -> tuple[Status, str]:
     return status, f"{Reason.INVALID_STATUS}: {error}" if error else ""
 
 
-def _with_matters(table: str, matters: Sequence[str]) -> str:
-    return "\n".join([table, *([""] if matters else []), *matters])
-
-
-def _warn(matters: Sequence[str]) -> None:
-    for matter in matters:
-        click.echo(f"warning: {matter}", err=True)
-
-
 @click.command()
 @cluster_options
+@all_namespaces_option
+@watch_option
 @output_option
-def tables(target: Target, output: Format) -> None:
+def tables(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
     """The tables: their group, whether it took them, and what is loaded; then why any is refused, moves or waits.
 
     Dropped ones that can come back have a *.
     """
     cluster = target.open()
-    found = cluster.tables()
-    rows = [_table_row(item) for item in found]
+    show_once_or_watch(lambda: _tables_view(cluster, everywhere, output), watch, output)
+
+
+def _tables_view(cluster: Cluster, everywhere: bool, output: Format) -> View:
+    found = cluster.all_tables() if everywhere else cluster.tables()
+    rows, shown = [_table_row(item) for item in found], list(found)
     if output == "text":
-        dropped = recycled_in(cluster.namespace, cluster.groups_everywhere())
-        rows += [_recycled_row(group, record) for group, record in dropped]
+        for group, record in recycled_in(None if everywhere else cluster.namespace, cluster.groups_everywhere()):
+            rows.append(_recycled_row(group, record))
+            shown.append({"metadata": {"namespace": record.namespace, "name": record.name}})
     key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
     header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
-    write(found, _with_matters(columns(header, rows), list(_open_matters(found))), output)
+    # A program reads why from the objects' conditions.
+    matters = tuple(_open_matters(found, everywhere)) if output == "text" else ()
+    return View(found, _listing(shown, header, rows, everywhere), matters)
 
 
-def _open_matters(tables: list[Json]) -> Iterator[str]:
+def _open_matters(tables: list[Json], everywhere: bool) -> Iterator[str]:
     """A line in the operator's words for each table that is refused, moves, or waits."""
     for item in tables:
         status, error = _table_status(item)
         if error:
-            yield f"{item['metadata']['name']}: {error}"
+            yield f"{_called(item, everywhere)}: {error}"
         found = {condition.type: condition for condition in status.conditions}
         moving, ready = found.get(ConditionType.RECONCILING), found.get(ConditionType.READY)
         matter = moving or (ready if ready and ready.status == "False" else None)
         if matter:
-            yield f"{item['metadata']['name']}: {matter.reason}: {matter.message}"
+            yield f"{_called(item, everywhere)}: {matter.reason}: {matter.message}"
 
 
-def recycled_in(namespace: str, groups: list[Json]) -> Iterator[tuple[Json, RecycledTable]]:
-    """(group, dropped table) of every dropped table of a namespace, as the groups remember them."""
+def recycled_in(namespace: str | None, groups: list[Json]) -> Iterator[tuple[Json, RecycledTable]]:
+    """(group, dropped table) of every dropped table of a namespace (None: of all), as the groups remember them."""
     for group in groups:
         for record in _group_status(group)[0].recycled:
-            if record.namespace == namespace:
+            if namespace in (None, record.namespace):
                 yield group, record
 
 
@@ -189,7 +216,7 @@ def show(group: str, target: Target, output: Format) -> None:
     freshness = verdict_freshness(cluster, [found])
     write(found, describe_group(found, freshness), output)
     if output != "text" and not freshness.is_current:
-        _warn([freshness.explanation])
+        warn([freshness.explanation])
 
 
 def describe_group(item: Json, freshness: Freshness = CURRENT) -> str:

@@ -47,7 +47,13 @@ class FakeCluster:
     def group_of(self, key: tuple[str, str]) -> dict[str, Any]:
         return self._find("group", key[1])
 
-    def spark_config_map(self, group: tuple[str, str]) -> dict[str, Any] | None:
+    def all_groups(self) -> list[dict[str, Any]]:
+        return self.groups()
+
+    def all_tables(self) -> list[dict[str, Any]]:
+        return self.tables()
+
+    def spark_config_map(self, group: tuple[str, str], namespace: str | None = None) -> dict[str, Any] | None:
         return self.config_map
 
     def freshness(self, config_map: dict[str, Any]) -> Freshness:

@@ -164,7 +164,7 @@ def test_without_rights_on_config_maps_verdicts_are_taken_as_they_are(
 ) -> None:
     """As they are of an operator that writes no sign of life."""
 
-    def forbid(group: object) -> None:
+    def forbid(group: object, namespace: str) -> None:
         raise ApiException(status=403)
 
     monkeypatch.setattr(silent, "spark_config_map", forbid)

@@ -1,0 +1,67 @@
+"""``--watch``: the same view again and again, until Ctrl-C."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from .options import Decorator
+from .output import Format, write
+
+INTERVAL_SECONDS = 2.0
+TO_TOP_AND_CLEAR = "\x1b[H\x1b[2J"
+
+watch_option: Decorator = click.option(
+    "-w", "--watch", is_flag=True, help="Look again every 2 s and show what changed, until Ctrl-C."
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """What is there: for programs, for people, and what deserves a remark."""
+
+    value: Any
+    text: str
+    matters: Sequence[str] = ()
+
+
+def show_once_or_watch(
+    look: Callable[[], View], watch: bool, output: Format, sleep: Callable[[float], None] | None = None
+) -> None:
+    """Print a view, or keep printing it.
+
+    On a terminal each takes the place of the one before; elsewhere only changed ones are printed.
+    """
+    if not watch:
+        show(look(), output)
+        return
+    if output != "text":
+        raise click.UsageError(f"--watch shows text, --output is {output}: programs watch by kubectl get --watch")
+    shown = None
+    try:
+        while True:
+            view = look()
+            if view != shown:
+                click.echo(TO_TOP_AND_CLEAR if sys.stdout.isatty() else "", nl=False)
+                show(view, output)
+                shown = view
+            (sleep or time.sleep)(INTERVAL_SECONDS)
+    except KeyboardInterrupt:
+        return
+
+
+def show(view: View, output: Format) -> None:
+    """Print a view: remarks stand below the text, and go to stderr where a program reads the rest."""
+    remarks = ["", *view.matters] if view.matters else []
+    write(view.value, "\n".join([view.text, *remarks]), output)
+    if output != "text":
+        warn(view.matters)
+
+
+def warn(matters: Sequence[str]) -> None:
+    """Remarks on stderr."""
+    for matter in matters:
+        click.echo(f"warning: {matter}", err=True)
