@@ -26,6 +26,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 
 /**
  * The API server, by the client that Spark brings along: its configuration, credentials and retries are the client's, the
@@ -42,6 +43,7 @@ public final class KubernetesApi implements ClusterApi {
   private static final String TOO_LATE = "no answer within " + REQUEST_SECONDS + " s";
   private static final int RETRIES = 4;
   private static final int PAGE_OBJECTS = 500;
+  private static final String JSON_ONLY = "application/json";
   private static final String METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Map<Access, KubernetesApi> SHARED = new ConcurrentHashMap<>();
@@ -142,18 +144,45 @@ public final class KubernetesApi implements ClusterApi {
   }
 
   /**
-   * One request.
+   * One request; a read waits for an API server that is away, see {@link Patience}.
    *
    * @param body JSON; null = none
    */
   Answer send(String what, String method, String path, JsonNode body) {
-    return send(what, method, path, body, "application/json");
+    return send(what, method, path, body, JSON_ONLY);
   }
 
   @Override
   public Answer sendOnce(String method, String path, JsonNode body) {
+    return Patience.confirmed(() -> exchanged(clientWithoutRetries, method, path, body, JSON_ONLY), this::readiness);
+  }
+
+  /** One read, sent once, whose refusal nobody minds. */
+  Answer ask(String path) {
+    return exchanged(clientWithoutRetries, "GET", path, null, JSON_ONLY);
+  }
+
+  private Answer readiness() {
+    return ask("/readyz");
+  }
+
+  private Answer send(String what, String method, String path, JsonNode body, String accepted) {
+    boolean isRead = method.equals("GET");
+    HttpClient by = isRead ? clientWithoutRetries : client;
+    Supplier<Answer> ask = () -> Patience.confirmed(() -> exchanged(by, method, path, body, accepted), this::readiness);
+    Answer answer = isRead ? Patience.read(ask, Patience.Clock.REAL) : ask.get();
+    if (answer.status() == NO_ANSWER) {
+      String cure = isRead ? "asked for " + Patience.LONGEST.toSeconds() + " s; repeat it when the API server is back"
+          : "it may have been done: look before you repeat it";
+      throw new ColocationException(what + ": the API server " + server + " gave no answer: "
+          + answer.body().path("message").asText() + "; " + cure).unchecked();
+    }
+    return answer;
+  }
+
+  private Answer exchanged(HttpClient by, String method, String path, JsonNode body, String accepted) {
     try {
-      return exchange(clientWithoutRetries, method, path, body, "application/json");
+      return exchange(by, method, path, body, accepted);
     } catch (InterruptedException error) {
       Thread.currentThread().interrupt();
       return noAnswer("the query was cancelled");
@@ -168,19 +197,6 @@ public final class KubernetesApi implements ClusterApi {
     return new Answer(NO_ANSWER, JSON.createObjectNode().put("message", why), Optional.empty());
   }
 
-  private Answer send(String what, String method, String path, JsonNode body, String accepted) {
-    try {
-      return exchange(client, method, path, body, accepted);
-    } catch (InterruptedException error) {
-      Thread.currentThread().interrupt();
-      throw noAnswer(what, "the query was cancelled", error);
-    } catch (TimeoutException error) {
-      throw noAnswer(what, TOO_LATE, error);
-    } catch (ExecutionException error) {
-      throw noAnswer(what, String.valueOf(error.getCause().getMessage()), error.getCause());
-    }
-  }
-
   private Answer exchange(HttpClient by, String method, String path, JsonNode body, String accepted)
       throws InterruptedException, TimeoutException, ExecutionException {
     HttpRequest.Builder request = by.newHttpRequestBuilder().uri(server + path).header("Accept", accepted);
@@ -190,10 +206,6 @@ public final class KubernetesApi implements ClusterApi {
     }
     HttpResponse<String> answer = by.sendAsync(request.build(), String.class).get(REQUEST_SECONDS, TimeUnit.SECONDS);
     return new Answer(answer.code(), parsed(answer.body()), serverTime(answer.headers("Date")));
-  }
-
-  private RuntimeException noAnswer(String what, String why, Throwable cause) {
-    return new ColocationException(what + ": the API server " + server + " gave no answer: " + why, cause).unchecked();
   }
 
   private static JsonNode parsed(String text) {

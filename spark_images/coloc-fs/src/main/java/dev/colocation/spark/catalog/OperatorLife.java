@@ -72,7 +72,7 @@ final class OperatorLife {
       return new LeaseAnswer("", 0, Instant.now(), askedAt);
     }
     String path = "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases/" + name;
-    KubernetesApi.Answer answer = api.send("Lease " + namespace + "/" + name, "GET", path, null);
+    KubernetesApi.Answer answer = api.ask(path);
     JsonNode spec = answer.isSuccess() ? answer.body().path("spec") : JSON.createObjectNode();
     JsonNode renewTime = spec.path("renewTime");
     int valid = spec.path("leaseDurationSeconds").asInt();
