@@ -45,8 +45,10 @@ ERRORS = {
         _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|"
                r"job cancelled|stage cancelled|heartbeat",
                "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times"),
-        _error("NotReady", r"NotReady|not accepted|NoMap|no map|is not back",
-               "the table is not accepted, or its group has no map yet"),
+        _error("NotReady", r"NotReady|not accepted|NoMap|no map|is not back|is being brought back",
+               "the table is not accepted, or is being brought back, or its group has no map yet"),
+        _error("SchemaMismatch", r"SchemaMismatch",
+               "the table's columns were changed while a load of it began; nothing was loaded"),
         _error("LoadConflict", r"LoadConflict|WriteConflict",
                "another commit was first; the load changed nothing"),
         _error("SnapshotNotKept", r"keeps no snapshot",

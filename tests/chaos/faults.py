@@ -31,6 +31,7 @@ from .violations import HEAL
 HEAL_SECONDS = 240
 MOST_NODES = 4
 SLOW = "8mbit"
+READ_ONLY_SECONDS = 20.0
 CLONE_PODS = "batch.kubernetes.io/job-name"
 CLONE_SECONDS = 45.0
 """So long a clone is waited for."""
@@ -279,7 +280,15 @@ class Faults:
             raise CannotNow("no agent runs")
         node = random.choice(sorted(agents))
         pid = agents[node][0]
-        set_read_only(pid, True)
+        deadline = time.monotonic() + READ_ONLY_SECONDS
+        while True:
+            try:
+                set_read_only(pid, True)
+                break
+            except DevclusterError:  # busy, as long as a file is open for writing
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
 
         def heal() -> None:
             if "colocation.agent" in cluster_view.command_line(pid):

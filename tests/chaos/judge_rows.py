@@ -95,7 +95,7 @@ class RowsJudge:
             if None in table.contents():
                 excuses |= DROPPED
             if event.number in self._crowded:
-                excuses |= {"LoadConflict", "NotReady"}
+                excuses |= {"LoadConflict", "NotReady", "SchemaMismatch"}
             if event.kind == OK:
                 table.happened(event.number)
             elif event.kind == FAIL:

@@ -27,6 +27,7 @@ final class TableLoader {
 
   /** The table as its newest snapshot is, with the columns that its spec says by now. */
   LoadedTable newest(Moment moment, TableObject object) {
+    object.requireRecovered();
     return load(moment, object, object.newest(), object::shownColumns);
   }
 

@@ -17,6 +17,7 @@ import java.util.stream.Stream;
  * @param colocateWith as the spec says; empty = in no group
  * @param placingGroup as the status says; empty = as the spec says
  * @param buckets of the spec; 0 = as the group says
+ * @param recovering it is being brought back from the recycle bin: it has rows, but no snapshot yet
  * @param snapshots those that can be read, the newest first; empty before the first load
  */
 public record TableObject(
@@ -33,8 +34,11 @@ public record TableObject(
     int buckets,
     boolean accepted,
     String refusal,
+    boolean recovering,
     List<Snapshot> snapshots) {
 
+  /** An annotation: the uid of the dropped table that this one brings back. */
+  private static final String RECOVERS = "colocation.dev/recovers";
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
 
   /** A committed state of a table; {@code manifest} is the digest, 64 hex digits; counts are of one replica. */
@@ -77,6 +81,8 @@ public record TableObject(
         spec.path("buckets").asInt(),
         status.path("accepted").asBoolean(),
         refusal(status),
+        metadata.path("annotations").has(RECOVERS) && !status.path("accepted").asBoolean()
+            && GroupObject.isAbsent(status.path("snapshot")),
         snapshots(namespace + "." + name, status));
   }
 
@@ -127,6 +133,19 @@ public record TableObject(
       }
     }
     return "the operator has not accepted it yet";
+  }
+
+  /**
+   * Refuses a table that is being brought back from the recycle bin: it has no snapshot yet, and is anything but empty.
+   *
+   * @throws ColocationException (unchecked)
+   */
+  void requireRecovered() {
+    if (recovering) {
+      throw new ColocationException("table " + fullName() + " is being brought back from the recycle bin, and its rows are not "
+          + "there yet (" + refusal + "); run this again when it is accepted: kubectl get colocatedtable " + name + " -n "
+          + namespace).unchecked();
+    }
   }
 
   /** {@code <namespace>.<table>}. */

@@ -13,6 +13,8 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** What is read of the API server's objects, which others have written. */
 final class ObjectsTest {
@@ -66,6 +68,28 @@ final class ObjectsTest {
     assertEquals("", table("", "'accepted': true").refusal());
     assertEquals("SchemaMismatch: 10 should be 8", table("", "'accepted': false, 'conditions': [{'type': 'Accepted', "
         + "'reason': 'SchemaMismatch', 'message': '10 should be 8'}]").refusal());
+  }
+
+  /** Its rows are in the recycle bin: an answer without them would be wrong. */
+  @ParameterizedTest
+  @CsvSource(delimiter = '|', quoteCharacter = '"', value = {
+      "colocation.dev/recovers | | true",
+      "colocation.dev/recovers | 'accepted': false | true",
+      "colocation.dev/recovers | 'accepted': true | false",
+      "colocation.dev/recovers | 'snapshot': {'id': 1, 'manifest': 'sha256:@', 'committedAt': '2026-11-21T03:00:00Z'} | false",
+      "colocation.dev/other | | false"})
+  void aTableThatIsBeingBroughtBackIsNotReadAsEmpty(String annotation, String status, boolean isRefused)
+      throws JsonProcessingException {
+    TableObject table = TableObject.parse(json(("{'metadata': {'namespace': 'shop', 'name': 'orders', 'uid': '0123456789', "
+        + "'annotations': {'" + annotation + "': 'x'}}, 'spec': {}, 'status': {" + (status == null ? "" : status) + "}}")
+        .replace("@", DIGEST)));
+    assertEquals(isRefused, table.recovering());
+    if (isRefused) {
+      Exception error = assertThrows(ColocationException.class, table::requireRecovered);
+      assertTrue(error.getMessage().startsWith("table shop.orders is being brought back from the recycle bin"));
+    } else {
+      table.requireRecovered();
+    }
   }
 
   @Test
