@@ -26,7 +26,7 @@ ERRORS = {
     for one in (
         _error("TooSlow", r"NoAnswerInTime",
                "a query or a load took longer than four minutes"),
-        _error("NoReplica", r"no replica of|NoAgentAnswers|no agent of|FAILED_READ_FILE|nor at an agent",
+        _error("NoReplica", r"no replica of|no node has|NoAgentAnswers|no agent of|FAILED_READ_FILE|nor at an agent",
                "no live node holds a file (or the table's manifest), or none could be reached in "
                "`spark.colocation.retrySeconds`"),
         _error("ReplicasMissing", r"ReplicasMissing",

@@ -102,8 +102,10 @@ final class ManifestSource {
         ColocFileSystem.agentsOf(settings.groupOf(path.namespace(), path.directory()), settings);
     Rounds rounds = new Rounds(settings.readDeadline());
     boolean worthRetrying;
+    Absence absence;
     do {
       worthRetrying = false;
+      absence = new Absence();
       for (AgentAddress agent : agents) {
         byte[] stored;
         try {
@@ -112,6 +114,7 @@ final class ManifestSource {
           throw error;
         } catch (IOException error) {
           failures.put(agent.node(), String.valueOf(error.getMessage()));
+          absence.add(error);
           worthRetrying |= AgentAddress.mayPass(error);
           continue;
         }
@@ -119,12 +122,13 @@ final class ManifestSource {
           return decoder.decode(stored);
         } catch (IOException error) {
           failures.put(agent.node(), String.valueOf(error.getMessage()));
+          absence.add(error);
         }
       }
     } while (worthRetrying && rounds.waitForAnother());
     throw new IOException("manifest " + path.manifest() + " of table " + path.table() + " is neither in " + local
         + " nor at an agent, as it should be. " + rounds.tried() + ": " + failures
-        + "; register the table again: colocation.spark.register(spark)");
+        + ". " + (absence.isCertain() ? Absence.CAUSE : "Register the table again: colocation.spark.register(spark)"));
   }
 
   private List<Path> local() {

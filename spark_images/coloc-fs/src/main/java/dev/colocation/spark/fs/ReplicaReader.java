@@ -1,6 +1,7 @@
 package dev.colocation.spark.fs;
 
 import java.io.Closeable;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.channels.ClosedByInterruptException;
@@ -39,7 +40,11 @@ public final class ReplicaReader implements Closeable {
     return replicas.get(current).blockBytes();
   }
 
-  /** Fills the range from one replica or several. */
+  /**
+   * Fills the range from one replica or several.
+   *
+   * @throws FileNotFoundException when no node has the file any more
+   */
   void readFully(long position, byte[] target, int offset, int length) throws IOException {
     int done = 0;
     while (done < length) {
@@ -52,6 +57,7 @@ public final class ReplicaReader implements Closeable {
     Rounds rounds = new Rounds(deadline);
     while (true) {
       boolean worthRetrying = false;
+      Absence absence = new Absence();
       for (int attempt = 0; attempt < replicas.size(); attempt++) {
         Replica replica = replicas.get(current);
         try {
@@ -62,6 +68,7 @@ public final class ReplicaReader implements Closeable {
           throw error;
         } catch (IOException error) {
           failures.put(replica.place(), String.valueOf(error.getMessage()));
+          absence.add(error);
           if (replica.isLocal()) {
             SuspectedCopies.reportUnreadable(replicas);
           }
@@ -69,6 +76,9 @@ public final class ReplicaReader implements Closeable {
           replica.close();
           current = (current + 1) % replicas.size();
         }
+      }
+      if (absence.isCertain()) {
+        throw new FileNotFoundException("no node has " + file + " any more. " + Absence.CAUSE + ". Asked: " + told(failures));
       }
       if (!worthRetrying || !rounds.waitForAnother()) {
         throw new IOException(message(position, failures, rounds));
@@ -87,11 +97,14 @@ public final class ReplicaReader implements Closeable {
   }
 
   private String message(long position, Map<String, String> failures, Rounds rounds) {
-    String tried = failures.entrySet().stream()
+    return "no replica of " + file + " could be read at position " + position + ". " + rounds.tried() + ": "
+        + told(failures) + ". See the group's unstable buckets: kubectl get colocationgroups -o wide";
+  }
+
+  private static String told(Map<String, String> failures) {
+    return failures.entrySet().stream()
         .map(failure -> failure.getKey() + ": " + failure.getValue())
         .collect(Collectors.joining("; "));
-    return "no replica of " + file + " could be read at position " + position + ". " + rounds.tried() + ": " + tried
-        + ". See the group's unstable buckets: kubectl get colocationgroups -o wide";
   }
 
   @Override
