@@ -171,7 +171,8 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "api-server-stopped", "SIGKILL for the API server; it is started again",
-        "Queries that begin and commands fail at once, commits after two minutes; queries that run go on.",
+        "Queries that begin wait for 25 s, then fail; commands fail at once, commits after two minutes; queries "
+        "that run go on.",
         "Until it answers",
         "Repeat what failed; for `CommitUnknown` do as the message says.", (*API, "JobAborted", "SessionLost"),
         (5, 60), 90,
