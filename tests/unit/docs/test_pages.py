@@ -56,3 +56,9 @@ def test_programs_parse(one: Page) -> None:
     """Python; an ellipsis stands for what is left out."""
     for block in one.blocks({"python"}):
         ast.parse(block.replace("…", "..."))
+
+
+@pytest.mark.parametrize("one", pages(), ids=lambda one: one.name)
+def test_lists_hold_their_paragraphs(one: Page) -> None:
+    """The site's Markdown wants four spaces for what belongs to a list's item; with fewer the numbers begin again."""
+    assert re.findall(r"(?<=\n\n) {1,3}\S.*", one.prose) == []
