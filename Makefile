@@ -4,7 +4,7 @@ HELP_WIDTH := 20
 
 .PHONY: help setup wheel images sbom check test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
-        simulate chaos
+        simulate chaos release release-check
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -21,6 +21,12 @@ images: wheel  ## the operator's and Spark's images, for the dev cluster
 
 sbom: wheel  ## build/sbom/<image>.cdx.json: what is in each of these images (CycloneDX)
 	@$(PYTHON) -m demo sbom
+
+release: wheel sbom  ## build/release: wheel, chart, SBOMs, checksums, notes (how to publish: CONTRIBUTING.md)
+	@$(PYTHON) -m release
+
+release-check: setup  ## whether wheel, chart, jar, CRDs and changelog agree on the version (TAG=v1.2.3: and with the tag)
+	@$(PYTHON) -m release check $(TAG)
 
 check: setup  ## linters, types, layers
 	@scripts/check

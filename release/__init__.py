@@ -1,0 +1,1 @@
+"""What a release consists of, and the checks before it: ``make release``, ``python -m release``."""
