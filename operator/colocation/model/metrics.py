@@ -1,4 +1,4 @@
-"""All metrics of operator and agents: names, labels, meaning, numbers of series. Pure data.
+"""All metrics of operator, agents and Spark's drivers: names, labels, meaning, numbers of series. Pure data.
 
 Operator and agent make their collectors from this table, ``docs/reference/metrics.md`` is written from it, and tests
 hold alerts and dashboard to it. Names are as Prometheus stores them.
@@ -218,3 +218,18 @@ AGENT_METRICS = (
     SCRUB_BACKLOG_FILES, SCRUB_BACKLOG_BYTES, OLDEST_VERIFICATION, UPKEEP_FAILURES, DISK_CAPACITY, DISK_FREE,
     DISK_FAULT, CERTIFICATE_END, CERTIFICATE_FAULT,
 )  # fmt: skip
+
+# each Spark driver, in Spark's own metrics system
+_ORDINARY = "Tables of the catalog that were read in the ordinary way"
+SPARK_METRICS = (
+    Metric("localBytes", Kind.GAUGE, "Bytes read from the executors' own nodes so far."),
+    Metric("remoteBytes", Kind.GAUGE, "Bytes read from agents of other nodes so far."),
+    Metric("localFiles", Kind.GAUGE, "Files read from the executors' own nodes so far."),
+    Metric("remoteFiles", Kind.GAUGE, "Files read from agents of other nodes so far."),
+    Metric("verdict.colocated", Kind.GAUGE, "Tables of the catalog that were read by bucket, so far."),
+    Metric("verdict.notStable", Kind.GAUGE, f"{_ORDINARY}: a bucket of the group has no live replica."),
+    Metric("verdict.operatorSilent", Kind.GAUGE, f"{_ORDINARY}: `OperatorSilent`."),
+    Metric("verdict.noGroup", Kind.GAUGE, f"{_ORDINARY}: in no group, or not accepted."),
+    Metric("verdict.inconsistent", Kind.GAUGE, f"{_ORDINARY}: their files do not fit the group's schema."),
+    Metric("verdict.disabled", Kind.GAUGE, f"{_ORDINARY}: `spark.colocation.disableColocateJoin` is set."),
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from ..model.metrics import AGENT_METRICS, OPERATOR_METRICS, PROPOSED_MOVES, Kind, Metric, Per
+from ..model.metrics import AGENT_METRICS, OPERATOR_METRICS, PROPOSED_MOVES, SPARK_METRICS, Kind, Metric, Per
 
 HEAD = """\
 # Metrics
@@ -35,11 +35,22 @@ Only the operator that holds the Lease knows groups and nodes; one that waits fo
 """
 AGENT_HEAD = "\n## Agents\n\nOne per node; the scraped pod's node is the label `node` (PodMonitor).\n"
 
+SPARK_HEAD = """
+## Spark applications
+
+Each driver shows these in [Spark's own metrics system](https://spark.apache.org/docs/latest/monitoring.html#metrics),
+as the source `plugin.dev.colocation.spark.ColocationPlugin` of the instance `driver`: configure any of Spark's sinks.
+`spark.metrics.conf.driver.sink.prometheusServlet.class=org.apache.spark.metrics.sink.PrometheusServlet` with
+`spark.metrics.conf.driver.sink.prometheusServlet.path=/metrics/prometheus` serves them on the port of the driver's UI,
+as `metrics_<application>_driver_plugin_dev_colocation_spark_ColocationPlugin_localBytes_Value` and so on. Executors
+report when a task ends. A verdict counts each time that a statement looks a table up; `explain` says more, per join.
+"""
+
 
 def render() -> str:
     """The page's text."""
     parts = [HEAD, *_counts(), COST, OPERATOR_HEAD, *_rows(OPERATOR_METRICS), AGENT_HEAD, *_rows(AGENT_METRICS)]
-    return "".join(parts)
+    return "".join([*parts, SPARK_HEAD, *_rows(SPARK_METRICS)])
 
 
 def _counts() -> Iterator[str]:

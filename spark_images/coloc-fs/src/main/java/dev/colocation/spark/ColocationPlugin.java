@@ -1,5 +1,6 @@
 package dev.colocation.spark;
 
+import dev.colocation.spark.catalog.Verdict;
 import dev.colocation.spark.fs.ExecutorHosts;
 import dev.colocation.spark.fs.ReadCounters;
 import dev.colocation.spark.fs.ReadMetrics;
@@ -35,9 +36,15 @@ public final class ColocationPlugin implements SparkPlugin {
     @Override
     public Map<String, String> init(SparkContext context, PluginContext pluginContext) {
       ReadMetrics.OF_THIS_DRIVER.clear();
+      Verdict.clear();
       ExecutorHosts.OF_THIS_DRIVER.clear();
       context.addSparkListener(ExecutorHosts.OF_THIS_DRIVER);
       return Map.of();
+    }
+
+    @Override
+    public void registerMetrics(String application, PluginContext pluginContext) {
+      DriverMetrics.register(pluginContext.metricRegistry());
     }
 
     @Override

@@ -16,6 +16,7 @@ import org.apache.spark.sql.internal.SQLConf;
 public record ReadDecision(boolean bucketed, String reason, String note) {
   static final String SESSION_DISABLED = "Session disabled";
   static final String NOT_STABLE = "group is not stable";
+  static final String SILENCE = "OperatorSilent: ";
   static final String NO_GROUP = "Tables are not in the same group";
   static final String INCONSISTENT = "Inconsistent distribution of table and queries";
 
@@ -86,7 +87,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     if (!inconsistency.isEmpty()) {
       return ordinary(INCONSISTENT + ": " + inconsistency);
     }
-    String unstable = !silence.isEmpty() ? "OperatorSilent: " + silence : instability(group.get());
+    String unstable = !silence.isEmpty() ? SILENCE + silence : instability(group.get());
     if (unstable.isEmpty()) {
       return new ReadDecision(true, "", "");
     }

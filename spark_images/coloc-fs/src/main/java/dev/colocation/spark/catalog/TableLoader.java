@@ -60,6 +60,7 @@ final class TableLoader {
         group.map(Moment.Group::silence).orElse(""),
         group.map(found -> found.agents().keySet()).orElse(Set.of()))
         .noting(group.map(found -> fewBuckets(found.object(), shape, conf)).orElse(""));
+    Verdict.of(decision).count();
     String name = catalog + "." + object.fullName();
     if (!decision.bucketed()) {
       LOG.warn("table {} is read without its buckets: {}", name, decision.reason());

@@ -1,0 +1,44 @@
+package dev.colocation.spark.catalog;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.Optional;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+/** The word in metrics follows the reason in the log. */
+final class VerdictTest {
+  private static final ReadDecision.Switches USUAL =
+      new ReadDecision.Switches(false, ReadDecision.WhenUnstable.LIVE);
+
+  private static Verdict verdict(ReadDecision.Switches switches, Optional<GroupObject> group, String refusal) {
+    return Verdict.of(ReadDecision.decide(switches, group, refusal, "", "", Set.of()));
+  }
+
+  @Test
+  void aReadByBucketIsColocatedWhateverItsNote() {
+    assertEquals(Verdict.COLOCATED, Verdict.of(new ReadDecision(true, "", "group is not stable: NodeNotReady")));
+  }
+
+  @Test
+  void withoutAGroup() {
+    assertEquals(Verdict.NO_GROUP, verdict(USUAL, Optional.empty(), ""));
+  }
+
+  @Test
+  void whenTheSessionWantsNone() {
+    ReadDecision.Switches off = new ReadDecision.Switches(true, ReadDecision.WhenUnstable.LIVE);
+    assertEquals(Verdict.DISABLED, verdict(off, Optional.empty(), ""));
+  }
+
+  @Test
+  void otherReasonsByTheirFirstWords() {
+    assertEquals(Verdict.NOT_STABLE, Verdict.of(new ReadDecision(false, "group is not stable: NodeGone; 5 buckets", "")));
+    assertEquals(
+        Verdict.OPERATOR_SILENT,
+        Verdict.of(new ReadDecision(false, "group is not stable: OperatorSilent: since noon", "")));
+    assertEquals(
+        Verdict.INCONSISTENT,
+        Verdict.of(new ReadDecision(false, "Inconsistent distribution of table and queries: 4 buckets", "")));
+  }
+}
