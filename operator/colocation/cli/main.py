@@ -5,6 +5,7 @@ import click
 from .adopt import adopt
 from .approve import approve
 from .compact import compact
+from .doctor import doctor
 from .drop_partitions import drop_partitions
 from .errors import Commands
 from .init import init
@@ -12,6 +13,7 @@ from .load import load
 from .nodes import accept_disk, drain, nodes, undrain
 from .planning import plan, snapshot
 from .recover import recover
+from .report import report
 from .sql import sql
 from .submit import submit
 from .views import events, groups, show, tables
@@ -25,6 +27,6 @@ def main() -> None:
 
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
-    init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
+    doctor, report, init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
 ):  # fmt: skip
     main.add_command(command)

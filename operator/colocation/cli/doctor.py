@@ -1,0 +1,38 @@
+"""``doctor``: looks the installation over, and says what to do about what it finds."""
+
+import click
+
+from .doctor_checks import Finding, diagnose
+from .doctor_facts import gather
+from .errors import FAILED
+from .options import Target, cluster_options, operator_namespace_option, output_option
+from .output import Format, write
+
+MARKS = {"ok": "ok", "warning": "WARN", "error": "FAIL"}
+
+
+@click.command()
+@cluster_options
+@operator_namespace_option
+@output_option
+@click.pass_context
+def doctor(context: click.Context, target: Target, operator_namespace: str, output: Format) -> None:
+    """Check kinds, your rights, operator, agents, versions, reachability, disks and webhooks.
+
+    Nothing is changed. Exit code 1 when something fails; warnings alone are 0.
+    """
+    cluster = target.open()
+    findings = diagnose(gather(cluster.connection, cluster.namespace, operator_namespace))
+    write([finding.to_json_dict() for finding in findings], render(findings), output)
+    if any(finding.level == "error" for finding in findings):
+        context.exit(FAILED)
+
+
+def render(findings: list[Finding]) -> str:
+    """A line per finding, its advice below it."""
+    lines = []
+    for finding in findings:
+        lines.append(f"{MARKS[finding.level]:<5} {finding.check:<13} {finding.message}".rstrip())
+        if finding.advice:
+            lines.append(f"{'':<20}{finding.advice}")
+    return "\n".join(lines)

@@ -1,0 +1,190 @@
+"""What `colocation doctor` judges: facts in, findings out. Each finding says what is wrong and what to do. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any, Literal
+
+from ..model.base import Frozen
+from ..model.names import LEASE_DURATION_SECONDS
+from ..model.snapshot import Snapshot
+
+Level = Literal["ok", "warning", "error"]
+Json = dict[str, Any]
+LOW_DISK_SHARE = 0.10
+PAGE = "docs/how-to/troubleshoot.md"
+
+
+class Finding(Frozen):
+    """The verdict of one check. ``advice`` is empty where all is well."""
+
+    check: str
+    level: Level
+    message: str
+    advice: str = ""
+
+
+class Right(Frozen):
+    """Something that a command needs the right to; ``allowed`` is the API server's answer."""
+
+    what: str
+    allowed: bool
+    used_by: str
+    role: str
+
+
+class Pod(Frozen):
+    """A pod of ours. ``version``: of the chart that made it."""
+
+    name: str
+    node: str = ""
+    ready: bool = False
+    image: str = ""
+    version: str = ""
+    trouble: str = ""
+
+
+class Webhook(Frozen):
+    """A webhook configuration of ours. ``endpoints``: addresses that answer behind its Service; None = not known."""
+
+    name: str
+    service: str
+    has_ca: bool
+    endpoints: int | None
+
+
+class Facts(Frozen):
+    """What was found; None = could not be asked, and ``unknown`` says of each why."""
+
+    cli_version: str
+    operator_namespace: str
+    now: datetime
+    missing_fields: dict[str, tuple[str, ...] | None] | None = None
+    rights: tuple[Right, ...] = ()
+    operators: tuple[Pod, ...] | None = None
+    agents: tuple[Pod, ...] | None = None
+    lease_renewed: datetime | None = None
+    snapshot: Snapshot | None = None
+    webhooks: tuple[Webhook, ...] | None = None
+    unknown: dict[str, str] = {}
+
+
+def diagnose(facts: Facts) -> list[Finding]:
+    """The findings of all checks, in the order in which one would look."""
+    return [finding for name, check in CHECKS for finding in _run(name, check, facts)]
+
+
+def _run(name: str, check: "Check", facts: Facts) -> Iterable[Finding]:
+    if name in facts.unknown:
+        return [Finding(check=name, level="warning", message=f"not checked: {facts.unknown[name]}",
+                        advice="ask for the right, or have an administrator run `colocation doctor`")]  # fmt: skip
+    found = [Finding(check=name, level=level, message=message, advice=advice)
+             for level, message, advice in check(facts)]  # fmt: skip
+    return found or [Finding(check=name, level="ok", message="")]
+
+
+Verdict = tuple[Level, str, str]
+Check = Callable[[Facts], Iterator[Verdict]]
+
+
+def check_kinds(facts: Facts) -> Iterator[Verdict]:
+    """The kinds are installed, and know the fields that this command knows."""
+    apply = "kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
+    for plural, fields in (facts.missing_fields or {}).items():
+        if fields is None:
+            yield "error", f"the cluster does not know {plural}.colocation.dev", f"install the chart, or {apply}"
+        elif fields:
+            yield "warning", f"{plural} lack {', '.join(fields)}: the kind is of an older release", apply
+
+
+def check_rights(facts: Facts) -> Iterator[Verdict]:
+    """You may do what the commands do."""
+    for right in facts.rights:
+        if not right.allowed:
+            yield "warning", f"you may not {right.what}, which {right.used_by} needs", f"ask for the role {right.role}"
+
+
+def check_operator(facts: Facts) -> Iterator[Verdict]:
+    """An operator runs, and has renewed its Lease."""
+    where = f"kubectl get pods -n {facts.operator_namespace}"
+    pods = facts.operators or ()
+    if not any(pod.ready for pod in pods):
+        troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "there is no pod of it"
+        advice = f"{where}; name its namespace by --operator-namespace where it is another one"
+        yield "error", f"no operator is ready in {facts.operator_namespace}: {troubles}", advice
+    if facts.lease_renewed is None:
+        yield "error", "no operator leads: the Lease colocation-operator is missing", f"look at its log: {where}"
+    elif (silence := (facts.now - facts.lease_renewed).total_seconds()) > LEASE_DURATION_SECONDS:
+        yield "error", f"the operator has given no sign of life for {silence:.0f} s: verdicts are unknown", where
+
+
+def check_agents(facts: Facts) -> Iterator[Verdict]:
+    """Every agent is ready."""
+    if not facts.agents:
+        yield "error", "no agent runs", "agent.nodeSelector of the chart has to choose nodes that are there"
+    for pod in facts.agents or ():
+        if not pod.ready:
+            advice = f"kubectl describe pod {pod.name} -n {facts.operator_namespace}; {PAGE}#an-agent-is-not-ready"
+            yield "error", f"the agent of {pod.node or pod.name} is not ready{_because(pod.trouble)}", advice
+
+
+def _because(trouble: str) -> str:
+    return f": {trouble}" if trouble else ""
+
+
+def check_versions(facts: Facts) -> Iterator[Verdict]:
+    """Command, operator and agents are of one release."""
+    pods = [*(facts.operators or ()), *(facts.agents or ())]
+    if len(images := sorted({pod.image for pod in pods})) > 1:
+        rollout = f"kubectl rollout status daemonset/colocation-agent -n {facts.operator_namespace}"
+        advice = f"wait for the rollout: {rollout}"
+        yield "warning", f"operator and agents run different images: {', '.join(images)}", advice
+    others = sorted({pod.version for pod in pods if pod.version} - {facts.cli_version})
+    if others:
+        advice = "install the command of the operator's release, from its wheel"
+        yield "warning", f"this command is {facts.cli_version}, the operator {', '.join(others)}", advice
+
+
+def check_reachability(facts: Facts) -> Iterator[Verdict]:
+    """The operator answers through a port-forward, and every agent answers the operator."""
+    if facts.snapshot is None:
+        return
+    for node in facts.snapshot.nodes:
+        if not node.ready:
+            reason = f"{node.not_ready_reason}: {node.not_ready_message}" if node.not_ready_reason else "not ready"
+            yield "error", f"the operator does not reach {node.name}: {reason}", f"kubectl describe node {node.name}"
+
+
+def check_disks(facts: Facts) -> Iterator[Verdict]:
+    """Disks are well and have room for repairs."""
+    for node in facts.snapshot.nodes if facts.snapshot else ():
+        if node.disk_reason:
+            advice = f"{PAGE}#{'a-disk-is-full' if node.disk_reason == 'DiskFull' else 'a-disk-fails'}"
+            yield "error", f"{node.name}: {node.disk_reason}: {node.disk_message}", advice
+        elif node.capacity_bytes and node.free_bytes < LOW_DISK_SHARE * node.capacity_bytes:
+            share = node.free_bytes / node.capacity_bytes
+            yield "warning", f"{node.name}: {share:.0%} of its disk are free", "add nodes or disks, or drop tables"
+
+
+def check_webhooks(facts: Facts) -> Iterator[Verdict]:
+    """Webhooks that are installed can be reached by the API server."""
+    for hook in facts.webhooks or ():
+        if not hook.has_ca:
+            yield "error", f"webhook {hook.name} has no CA", "helm upgrade, or wait for cert-manager's injector"
+        if hook.endpoints == 0:
+            message = f"webhook {hook.name}: nothing answers behind the Service {hook.service}"
+            yield "error", message, f"the operator has to be ready: kubectl get pods -n {facts.operator_namespace}"
+
+
+def check_groups(facts: Facts) -> Iterator[Verdict]:
+    """Every group that the operator knows has a map."""
+    for group in facts.snapshot.groups if facts.snapshot else ():
+        if group.map is None:
+            name = f"{group.namespace}/{group.name}"
+            yield "warning", f"group {name} has no map yet", f"colocation show {group.name} -n {group.namespace}"
+
+
+CHECKS: tuple[tuple[str, Check], ...] = (
+    ("kinds", check_kinds), ("rights", check_rights), ("operator", check_operator), ("agents", check_agents),
+    ("versions", check_versions), ("reachability", check_reachability), ("disks", check_disks),
+    ("webhooks", check_webhooks), ("groups", check_groups),
+)  # fmt: skip

@@ -1,0 +1,153 @@
+"""What `colocation doctor` asks the cluster. What may not be asked is noted as unknown, and hinders nothing else."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from ..model.names import API_GROUP, APP_NAME, GROUP_PLURAL, LABEL_COMPONENT, LABEL_NAME, LEASE_NAME, TABLE_PLURAL
+from ..schema.crds import group_crd, table_crd
+from .doctor_checks import Facts, Pod, Right, Webhook
+from .errors import HTTP_NOT_FOUND, CommandFailed, api_message
+from .operator_port import fetch_snapshot
+
+LABEL_VERSION = "app.kubernetes.io/version"
+OURS = f"{LABEL_NAME}={APP_NAME}"
+
+
+def gather(connection: client.ApiClient, namespace: str, operator_namespace: str) -> Facts:
+    """Everything that the checks look at.
+
+    Raises:
+        HTTPError: the API server cannot be reached.
+        ApiException: it does not accept the caller at all.
+    """
+    unknown: dict[str, str] = {}
+
+    def ask(check: str, question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except CommandFailed as error:
+            unknown[check] = error.message
+        except ApiException as error:
+            unknown[check] = api_message(error)
+        return None
+
+    core = client.CoreV1Api(connection)
+    lease = ask("operator", lambda: _lease_renewed(connection, operator_namespace))
+    return Facts(
+        cli_version=version("colocation"),
+        operator_namespace=operator_namespace,
+        now=datetime.now(UTC),
+        rights=_rights(connection, namespace, operator_namespace),
+        missing_fields=ask("kinds", lambda: _missing_fields(connection)),
+        operators=ask("operator", lambda: _pods(core, operator_namespace, "operator")),
+        agents=ask("agents", lambda: _pods(core, operator_namespace, "agent")),
+        lease_renewed=lease,
+        snapshot=ask("reachability", lambda: fetch_snapshot(connection, operator_namespace)),
+        webhooks=ask("webhooks", lambda: _webhooks(connection)),
+        unknown=unknown,
+    )
+
+
+def _missing_fields(connection: client.ApiClient) -> dict[str, tuple[str, ...] | None]:
+    """By plural, fields that this release's kinds have and the cluster's lack; None = it does not know the kind."""
+    definitions = client.ApiextensionsV1Api(connection)
+    missing: dict[str, tuple[str, ...] | None] = {}
+    for wanted in (group_crd(), table_crd()):
+        plural = wanted["spec"]["names"]["plural"]
+        try:
+            found = definitions.read_custom_resource_definition(wanted["metadata"]["name"])
+        except ApiException as error:
+            if error.status != HTTP_NOT_FOUND:
+                raise
+            missing[plural] = None
+            continue
+        there = _fields(connection.sanitize_for_serialization(found))
+        missing[plural] = tuple(sorted(_fields(wanted) - there))
+    return missing
+
+
+def _fields(definition: dict[str, Any]) -> set[str]:
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    return {f"{part}.{name}" for part in ("spec", "status") for name in schema[part]["properties"]}
+
+
+def _rights(connection: client.ApiClient, namespace: str, operator_namespace: str) -> tuple[Right, ...]:
+    reviews = client.AuthorizationV1Api(connection)
+
+    def right(what: str, attributes: dict[str, str], used_by: str, role: str) -> Right:
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": attributes}}  # fmt: skip
+        answer: Any = reviews.create_self_subject_access_review(body)  # type: ignore[arg-type]
+        return Right(what=what, allowed=bool(answer.status.allowed), used_by=used_by, role=role)
+
+    def of_kind(plural: str) -> dict[str, str]:
+        return {"verb": "list", "group": API_GROUP, "resource": plural, "namespace": namespace}
+
+    forward = {"verb": "create", "resource": "pods", "subresource": "portforward", "namespace": operator_namespace}
+    return (
+        right(f"list groups in {namespace}", of_kind(GROUP_PLURAL), "`colocation groups`", "colocation-view"),
+        right(f"list tables in {namespace}", of_kind(TABLE_PLURAL), "`colocation tables`", "colocation-view"),
+        right(f"forward ports in {operator_namespace}", forward, "`colocation plan`, `nodes`", "colocation-snapshot"),
+        right("patch nodes", {"verb": "patch", "resource": "nodes"}, "`colocation drain`", "colocation-admin"),
+    )
+
+
+def _pods(core: client.CoreV1Api, namespace: str, component: str) -> tuple[Pod, ...]:
+    found: list[Any] = core.list_namespaced_pod(
+        namespace, label_selector=f"{OURS},{LABEL_COMPONENT}={component}"
+    ).items  # fmt: skip
+    return tuple(
+        Pod(
+            name=pod.metadata.name, node=pod.spec.node_name or "", image=pod.spec.containers[0].image,
+            ready=any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ()),
+            version=(pod.metadata.labels or {}).get(LABEL_VERSION, ""), trouble=_trouble(pod),
+        )
+        for pod in found
+    )  # fmt: skip
+
+
+def _trouble(pod: Any) -> str:
+    """Why its container waits, or why it ended last."""
+    for status in pod.status.container_statuses or ():
+        waiting = status.state.waiting if status.state else None
+        if waiting and waiting.reason:
+            return f"{waiting.reason} {waiting.message or ''}".strip()
+    return next((str(one.message) for one in pod.status.conditions or () if one.status == "False" and one.message), "")
+
+
+def _lease_renewed(connection: client.ApiClient, namespace: str) -> datetime | None:
+    try:
+        lease: Any = client.CoordinationV1Api(connection).read_namespaced_lease(LEASE_NAME, namespace)
+    except ApiException as error:
+        if error.status != HTTP_NOT_FOUND:
+            raise
+        return None
+    renewed: datetime | None = lease.spec.renew_time
+    return renewed
+
+
+def _webhooks(connection: client.ApiClient) -> tuple[Webhook, ...]:
+    hooks, slices = client.AdmissionregistrationV1Api(connection), client.DiscoveryV1Api(connection)
+    found: list[Any] = [
+        *hooks.list_validating_webhook_configuration(label_selector=OURS).items,
+        *hooks.list_mutating_webhook_configuration(label_selector=OURS).items,
+    ]
+
+    def endpoints(service: Any) -> int:
+        listed: list[Any] = slices.list_namespaced_endpoint_slice(
+            service.namespace, label_selector=f"kubernetes.io/service-name={service.name}"
+        ).items
+        return sum(bool(one.conditions.ready) for item in listed for one in item.endpoints or ())
+
+    return tuple(
+        Webhook(
+            name=hook.name, service=f"{hook.client_config.service.namespace}/{hook.client_config.service.name}",
+            has_ca=bool(hook.client_config.ca_bundle), endpoints=endpoints(hook.client_config.service),
+        )
+        for item in found for hook in item.webhooks or ()
+    )  # fmt: skip
