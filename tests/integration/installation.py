@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,10 @@ AUTHORITY = "authority"
 
 @dataclass
 class Installation:
-    """A running installation. ``nodes``: name -> loopback address of its agent."""
+    """A running installation. ``nodes``: name -> loopback address of its agent.
+
+    ``agent_health_addresses``: address and port of each node's agent.
+    """
 
     plane: ControlPlane
     folder: Path
@@ -60,6 +63,7 @@ class Installation:
     health_port: int
     operator: subprocess.Popen[bytes] | None = None
     has_begun: bool = False
+    agent_health_addresses: dict[str, str] = field(default_factory=dict)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """kubectl's output; a failure is an error."""
@@ -259,6 +263,7 @@ def running_agent_of(
     root = installation.data_root(node)
     root.mkdir(exist_ok=True)
     [health_port] = free_ports(1)
+    installation.agent_health_addresses[node] = f"{installation.nodes[node]}:{health_port}"
     command = [
         sys.executable, "-m", "colocation.agent", "--node-name", node, "--data-root", str(root),
         "--host", installation.nodes[node],

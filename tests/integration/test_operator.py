@@ -6,10 +6,14 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from colocation.model.metrics import AGENT_METRICS, OPERATOR_METRICS
 from colocation.model.names import node_label
+from tests.monitoring.server import Prometheus, running_prometheus
 
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, installed
@@ -93,6 +97,27 @@ def test_snapshot_health_and_metrics_are_served(installation: Installation) -> N
     for path, text in (("healthz", "last pass"), ("readyz", "last pass"), ("metrics", "colocation_group_stable{")):
         with urllib.request.urlopen(f"http://127.0.0.1:{installation.health_port}/{path}") as answer:
             assert text in answer.read().decode()
+
+
+def test_prometheus_takes_all_of_it(installation: Installation, tmp_path: Path) -> None:
+    """A real server scrapes operator and agents, has every metric of the table, and evaluates every rule."""
+    operator = {"": f"127.0.0.1:{installation.health_port}"}
+    jobs = {"colocation-operator": operator, "colocation-agent": installation.agent_health_addresses}
+    with running_prometheus(tmp_path / "prometheus", jobs) as prometheus:
+        prometheus.wait(lambda one: one.value("count(up == 1)") == 1 + len(installation.nodes))
+        known = {one.base_name for one in (*OPERATOR_METRICS, *AGENT_METRICS)}
+        told = set(prometheus.get("metadata"))
+        assert {name.removesuffix("_total") for name in told} >= known
+        assert prometheus.value('colocation_group_stable{namespace="shop",group="sales"}') == 1
+        assert prometheus.value('sum(colocation_tables{accepted="True"})') == 1
+        assert prometheus.value("count(colocation_agent_certificate_end_timestamp_seconds > time())") == 3
+        prometheus.wait(lambda one: all(rule["health"] == "ok" for rule in rules_of(one)))
+        firing = {rule["name"] for rule in rules_of(prometheus) if rule["state"] == "firing"}
+        assert firing == set()
+
+
+def rules_of(prometheus: Prometheus) -> list[dict[str, Any]]:
+    return [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
 
 
 def test_lost_node_is_told(installation: Installation) -> None:
