@@ -41,11 +41,13 @@ def config_maps(
 def agents_of(facts: GroupFacts, urls: Mapping[str, str], ready: Collection[str]) -> dict[str, str]:
     """Node -> URL of the ready agents where Spark may read: on the map, or outside of it with whole buckets.
 
-    Others' are left out: one agent's restart must not rewrite every group's ConfigMap.
+    Others' are left out: one agent's restart must not rewrite every group's ConfigMap. While none seems to be ready,
+    all of them stay: a reader who knows no agent fails at once, and after the API server was away all nodes seem down.
     """
     whole = {node for node, states in facts.state.held.items() if "complete" in states.values()}
-    nodes = (node for node in sorted(_placed(facts) | whole) if node in ready)
-    return {node: url for node in nodes if (url := urls.get(node))}
+    nodes = sorted(_placed(facts) | whole)
+    chosen = [node for node in nodes if node in ready] or nodes
+    return {node: url for node in chosen if (url := urls.get(node))}
 
 
 def _placed(facts: GroupFacts) -> set[str]:

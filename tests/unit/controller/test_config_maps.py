@@ -76,6 +76,14 @@ async def test_restart_of_an_agent_rewrites_those_of_its_groups_only(
     assert set(cluster.config_maps["shop", "other-spark"].agent_urls) == {"node-4"}
 
 
+async def test_agents_stay_named_while_none_seems_to_be_ready(cluster: Recording, reconciler: Reconciler) -> None:
+    """After the API server was away every node is down for it; a reader who knows no agent fails at once."""
+    cluster.set_ready("node-3", False)
+    cluster.set_ready("node-4", False)
+    await reconciler.reconcile_once()
+    assert set(cluster.config_maps["shop", "other-spark"].agent_urls) == {"node-3", "node-4"}
+
+
 async def test_nodes_that_still_hold_replicas_are_named(cluster: Recording, reconciler: Reconciler) -> None:
     """Spark may read where a replica is, also beside the map."""
     cluster.add_table("orders", "other")
