@@ -11,6 +11,7 @@ from ..model.names import ANNOTATION_APPROVED_PROPOSAL
 from ..model.proposal import Proposal
 from ..model.salvage import salvage
 from .cluster import Cluster
+from .completion import complete_group
 from .errors import CommandFailed
 from .options import Target, cluster_options, output_option
 from .output import Format, columns, size, write
@@ -19,7 +20,7 @@ MOVES = ["BUCKET", "FROM", "TO", "SIZE"]
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_group)
 @click.option("--proposal", "wanted", default=None, help="Its id, from `colocation show`; default: the present one.")
 @cluster_options
 @output_option

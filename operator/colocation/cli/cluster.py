@@ -51,6 +51,11 @@ class Cluster:
         """The ColocatedTables of all namespaces, by namespace and name."""
         return self._list(TABLE_PLURAL, everywhere=True)
 
+    def nodes(self) -> list[Json]:
+        """The Nodes."""
+        found = self.connection.sanitize_for_serialization(self._core.list_node())
+        return cast("list[Json]", found["items"])
+
     def group(self, name: str) -> Json:
         """One group.
 

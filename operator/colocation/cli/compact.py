@@ -7,6 +7,7 @@ import click
 
 from ..submit.jobs import CompactRequest
 from .applications import RunOptions, run_options
+from .completion import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
 from .output import Format, size
@@ -14,7 +15,7 @@ from .table_jobs import TableJob, partition_option, with_missing
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @partition_option
 @job_options
 @run_options

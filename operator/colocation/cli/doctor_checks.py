@@ -11,6 +11,7 @@ from ..model.snapshot import Snapshot
 Level = Literal["ok", "warning", "error"]
 Json = dict[str, Any]
 LOW_DISK_SHARE = 0.10
+RUN_AGAIN = "mend that first, or have an administrator run `colocation doctor`"
 PAGE = "docs/how-to/troubleshoot.md"
 
 
@@ -75,8 +76,7 @@ def diagnose(facts: Facts) -> list[Finding]:
 
 def _run(name: str, check: "Check", facts: Facts) -> Iterable[Finding]:
     if name in facts.unknown:
-        return [Finding(check=name, level="warning", message=f"not checked: {facts.unknown[name]}",
-                        advice="ask for the right, or have an administrator run `colocation doctor`")]  # fmt: skip
+        return [Finding(check=name, level="warning", message=f"not checked: {facts.unknown[name]}", advice=RUN_AGAIN)]
     found = [Finding(check=name, level=level, message=message, advice=advice)
              for level, message, advice in check(facts)]  # fmt: skip
     return found or [Finding(check=name, level="ok", message="")]

@@ -19,7 +19,7 @@ OURS = f"{LABEL_NAME}={APP_NAME}"
 
 
 def gather(connection: client.ApiClient, namespace: str, operator_namespace: str) -> Facts:
-    """Everything that the checks look at.
+    """Everything that the checks look at. What cannot be asked is ``unknown``, by the checks that need it.
 
     Raises:
         HTTPError: the API server cannot be reached.
@@ -27,13 +27,14 @@ def gather(connection: client.ApiClient, namespace: str, operator_namespace: str
     """
     unknown: dict[str, str] = {}
 
-    def ask(check: str, question: Callable[[], Any]) -> Any:
+    def ask(checks: str, question: Callable[[], Any]) -> Any:
         try:
             return question()
         except CommandFailed as error:
-            unknown[check] = error.message
+            why = error.message
         except ApiException as error:
-            unknown[check] = api_message(error)
+            why = api_message(error)
+        unknown.update(dict.fromkeys(checks.split(), why))
         return None
 
     core = client.CoreV1Api(connection)
@@ -47,7 +48,7 @@ def gather(connection: client.ApiClient, namespace: str, operator_namespace: str
         operators=ask("operator", lambda: _pods(core, operator_namespace, "operator")),
         agents=ask("agents", lambda: _pods(core, operator_namespace, "agent")),
         lease_renewed=lease,
-        snapshot=ask("reachability", lambda: fetch_snapshot(connection, operator_namespace)),
+        snapshot=ask("reachability disks groups", lambda: fetch_snapshot(connection, operator_namespace)),
         webhooks=ask("webhooks", lambda: _webhooks(connection)),
         unknown=unknown,
     )

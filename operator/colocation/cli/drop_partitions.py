@@ -10,6 +10,7 @@ import click
 
 from ..submit.jobs import DropPartitionsRequest
 from .applications import RunOptions, run_options
+from .completion import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
 from .output import Format
@@ -17,7 +18,7 @@ from .table_jobs import TableJob, partition_option
 
 
 @click.command("drop-partitions")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @partition_option
 @job_options
 @run_options

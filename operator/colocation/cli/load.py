@@ -8,6 +8,7 @@ import click
 from ..submit.jobs import LoadMode, LoadRequest
 from .applications import RunOptions, run_options
 from .compact import describe_compaction
+from .completion import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options, output_option
 from .output import Format, size
@@ -42,7 +43,7 @@ request_options = bundle(
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @request_options
 @job_options
 @run_options

@@ -3,8 +3,10 @@
 import click
 
 from .adopt import adopt
+from .advise import advise
 from .approve import approve
 from .compact import compact
+from .completion import completion
 from .doctor import doctor
 from .drop_partitions import drop_partitions
 from .errors import Commands
@@ -27,6 +29,6 @@ def main() -> None:
 
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
-    doctor, report, init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
+    doctor, report, advise, completion, init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
 ):  # fmt: skip
     main.add_command(command)

@@ -7,6 +7,7 @@ import click
 from ..model.names import ANNOTATION_ACCEPTED_DISK
 from ..model.snapshot import Node, Snapshot
 from .cluster import Cluster
+from .completion import complete_node
 from .draining import CLOCK, wait_until_empty
 from .operator_port import fetch_snapshot
 from .options import context_option, operator_namespace_option, output_option
@@ -50,7 +51,7 @@ def _row(node: Node, replicas: int) -> list[object]:
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=complete_node)
 @click.option("--wait", is_flag=True, help="Until NODE holds no replica that is wanted. Exit code 1 when it does not.")
 @click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), help="Give up waiting after SECONDS.")
 @context_option
@@ -73,7 +74,7 @@ def drain(
 
 
 @click.command("accept-disk")
-@click.argument("node")
+@click.argument("node", shell_complete=complete_node)
 @click.argument("disk")
 @context_option
 @output_option
@@ -89,7 +90,7 @@ def accept_disk(node: str, disk: str, context: str | None, output: Format) -> No
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=complete_node)
 @context_option
 @output_option
 def undrain(node: str, context: str | None, output: Format) -> None:

@@ -13,6 +13,7 @@ from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..planner import preview
 from .cluster import Cluster
+from .completion import complete_group
 from .errors import CommandFailed, WrongUsage, field_path, validation_message
 from .operator_port import fetch_snapshot
 from .options import Target, cluster_options, context_option, operator_namespace_option, output_option
@@ -21,7 +22,7 @@ from .plan_text import render_plan
 
 
 @click.command()
-@click.argument("group", required=False)
+@click.argument("group", required=False, shell_complete=complete_group)
 @click.option("--snapshot", "file", default=None, help="Plan from a snapshot's JSON file; - reads stdin.")
 @cluster_options
 @operator_namespace_option

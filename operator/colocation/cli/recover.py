@@ -17,6 +17,7 @@ from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus, TableSnapshot
 from ..model.times import parse_time
 from .cluster import Cluster
+from .completion import complete_table
 from .errors import CommandFailed
 from .options import Target, cluster_options, output_option
 from .output import Format, size, write
@@ -26,7 +27,7 @@ POLL_SECONDS = 0.5
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option("--wait-seconds", type=click.FloatRange(min=0), default=300, show_default=True, help="How long to wait.")
 @cluster_options
 @output_option

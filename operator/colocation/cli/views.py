@@ -16,6 +16,7 @@ from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus
 from .approve import render_moves
 from .cluster import Cluster
+from .completion import complete_group
 from .errors import HTTP_FORBIDDEN
 from .options import Target, all_namespaces_option, cluster_options, output_option
 from .output import Format, columns, size, write
@@ -206,7 +207,7 @@ def _table_row(item: Json) -> list[object]:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_group)
 @cluster_options
 @output_option
 def show(group: str, target: Target, output: Format) -> None:
@@ -274,7 +275,7 @@ def _problem(problem: UnstableBucket | None) -> str:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_group)
 @cluster_options
 @output_option
 def events(group: str, target: Target, output: Format) -> None:

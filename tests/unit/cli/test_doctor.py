@@ -84,7 +84,7 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
         pytest.param({"snapshot": snapshot(groups=(UNPLACED,))}, "groups", "warning",
                      "group shop/sales has no map yet", "colocation show sales -n shop", id="no map"),
         pytest.param({"unknown": {"webhooks": "forbidden"}}, "webhooks", "warning",
-                     "not checked: forbidden", "administrator", id="may not be asked"),
+                     "not checked: forbidden", "mend that first", id="may not be asked"),
     ],
 )  # fmt: skip
 def test_each_finding_says_what_to_do(

@@ -22,7 +22,7 @@ KUBECTL = {
     "annotate", "apply", "colocation", "create", "delete", "describe", "drain", "events", "get", "label", "logs",
     "patch", "port-forward", "rollout", "wait",
 }  # fmt: skip
-HELM = {"install", "upgrade", "rollback", "uninstall", "template"}
+HELM = {"install", "upgrade", "rollback", "uninstall", "template", "package", "push"}
 SET_OPTIONS = ("--set", "--set-string", "--set-file")
 VALUE = re.compile(r"^(?:agent|operator|webhooks|networkPolicies|admissionPolicy|adminApi)(?:\.(?!json|yaml)\w+)+$")
 
