@@ -1,16 +1,20 @@
 """The operator's ports: what is served where."""
 
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from cryptography import x509
 
 from colocation.controller.http import HttpServers
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
+from tests.certificates import self_signed
 
 from .test_operator_loop import FakeApi
 
@@ -67,3 +71,15 @@ async def test_admin_api_that_is_switched_off_is_not_served() -> None:
     async with served(given):
         with pytest.raises(aiohttp.ClientConnectionError):
             await status_of(f"http://127.0.0.1:{given.admin_port}/api/openapi.json")
+
+
+async def test_metrics_say_when_the_servers_certificate_ends(tmp_path: Path) -> None:
+    """Of the file that is served."""
+    certificate, _ = self_signed(tmp_path, "operator")
+    given = settings(admin_tls_directory=str(tmp_path))
+    ends_at = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    url = f"http://127.0.0.1:{given.health_port}/metrics"
+    async with served(given), aiohttp.ClientSession() as session, session.get(url) as answer:
+        text = await answer.text()
+    [line] = re.findall(r'^colocation_server_certificate_end_timestamp_seconds\{server="admin"\} (.+)$', text, re.M)
+    assert float(line) == ends_at.timestamp()

@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kubernetes.aio import client
 
-from colocation.kube.api import PAGE_OBJECTS, TABLES, Api, ApiError, Expired, JsonObject
+from colocation.kube.api import PAGE_OBJECTS, TABLES, Api, ApiError, Expired, JsonObject, NotFound
 
 Query = list[tuple[str, str]]
 
@@ -54,3 +57,16 @@ async def test_answer_that_is_no_list_is_an_error_of_the_cluster(
     monkeypatch.setattr(api, "_request", request)
     with pytest.raises(ApiError, match="is no list"):
         await api.list_all(TABLES)
+
+
+async def test_failed_requests_are_counted_by_verb_and_status() -> None:
+    """0 is no answer."""
+    async with TestServer(web.Application()) as server:
+        api = Api(client.ApiClient(client.Configuration(host=str(server.make_url("")).rstrip("/"))))
+        for _ in range(2):
+            with pytest.raises(NotFound):
+                await api.get(TABLES, "shop", "orders")
+    with pytest.raises(ApiError, match="no answer"):
+        await api.patch(TABLES, "shop", "orders", {})
+    await api.close()
+    assert dict(api.failures) == {("GET", 404): 2, ("PATCH", 0): 1}

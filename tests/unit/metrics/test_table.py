@@ -15,6 +15,7 @@ from colocation.model.metrics import Kind, Metric
 from colocation.state.observation import Observation
 
 from ..reconcile.scenes import decided, quiet_observation
+from ..state.objects import NOW, clone_job, seconds
 
 Shape = tuple[str, str]
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -111,3 +112,30 @@ def test_a_lost_node_is_named_with_its_reason() -> None:
     assert found[series("colocation_nodes", ready="false")] == 1
     unstable = {"namespace": "shop", "group": "sales", "reason": "NodeNotReady"}
     assert found[series("colocation_group_unstable_buckets", **unstable)] == 1
+
+
+def clone_seconds(metrics: OperatorMetrics) -> tuple[float | None, float | None]:
+    """(number, sum) of the clones that were measured."""
+    registry = metrics.registry
+    return tuple(registry.get_sample_value(f"colocation_clone_seconds_{part}") for part in ("count", "sum"))  # type: ignore[return-value]
+
+
+def test_each_clone_that_succeeds_is_measured_once() -> None:
+    """Not those that had ended before this operator began, and none twice."""
+    observation = quiet_observation("orders")
+    decision = decided(observation)
+    old = clone_job("succeeded", finished_at=NOW)
+    new = replace(old, identity=replace(old.identity, name="new", uid="new"), finished_at=NOW + seconds(15))
+    metrics = OperatorMetrics()
+    for jobs in ((old,), (old, new), (old, new), (new,)):
+        metrics.show(PassResult(replace(observation, clone_jobs=jobs), decision))
+    assert clone_seconds(metrics) == (1, 45)
+
+
+def test_what_clones_read_is_part_of_what_is_served() -> None:
+    """By the account that asks."""
+    metrics = AgentMetrics("system:serviceaccount:system:clone")
+    metrics.count_sent("system:serviceaccount:system:clone", 5)
+    metrics.count_sent("system:serviceaccount:shop:spark", 7)
+    assert metrics.registry.get_sample_value("colocation_agent_served_bytes_total") == 12
+    assert metrics.registry.get_sample_value("colocation_agent_cloned_bytes_total") == 5
