@@ -180,8 +180,22 @@ class Cluster:
 
     def events(self, group: str) -> list[Json]:
         """The events of one group, oldest first."""
-        selector = f"involvedObject.kind={GROUP_KIND},involvedObject.name={group}"
-        found = self._core.list_namespaced_event(self.namespace, field_selector=selector)
+        return self._events(f",involvedObject.name={group}")
+
+    def events_of_groups(self) -> list[Json]:
+        """The events of the namespace's groups, oldest first."""
+        return self._events()
+
+    def all_events_of_groups(self) -> list[Json]:
+        """The events of the groups of all namespaces, oldest first."""
+        return self._events(everywhere=True)
+
+    def _events(self, more: str = "", *, everywhere: bool = False) -> list[Json]:
+        selector = f"involvedObject.kind={GROUP_KIND}{more}"
+        if everywhere:
+            found = self._core.list_event_for_all_namespaces(field_selector=selector)
+        else:
+            found = self._core.list_namespaced_event(self.namespace, field_selector=selector)
         items = cast("list[Json]", self.connection.sanitize_for_serialization(found)["items"])
         return sorted(items, key=lambda item: item.get("lastTimestamp") or item.get("eventTime") or "")
 

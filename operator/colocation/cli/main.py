@@ -18,6 +18,7 @@ from .recover import recover
 from .report import report
 from .sql import sql
 from .submit import submit
+from .ui.command import ui
 from .views import events, groups, show, tables
 
 
@@ -30,5 +31,7 @@ def main() -> None:
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
     doctor, report, advise, completion, init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
+    doctor, report, init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
+    ui,
 ):  # fmt: skip
     main.add_command(command)

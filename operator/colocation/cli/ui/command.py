@@ -1,0 +1,49 @@
+"""The command ``ui``: starts the page's server, opens the browser, and ends at once when it is told to."""
+
+import os
+import signal
+import webbrowser
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from ..options import Target, all_namespaces_option, cluster_options, operator_namespace_option, output_option
+from ..output import Format, write
+from .collector import Collector
+from .server import UiServer
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of this machine; default: a free one.")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@all_namespaces_option
+@cluster_options
+@operator_namespace_option
+@output_option
+def ui(
+    port: int, no_browser: bool, everywhere: bool, target: Target, operator_namespace: str, output: Format
+) -> None:
+    """A page on this machine that shows groups, replicas, moves, nodes and tables live.
+
+    It reads with your own rights, changes nothing, and listens on 127.0.0.1 only. Whoever has the printed address and
+    may reach this machine's loopback sees what you may see. It ends with Ctrl-C or SIGTERM.
+    """
+    try:
+        server = UiServer(Collector(target.open(), operator_namespace, everywhere).findings, port)
+    except OSError as error:
+        raise click.ClickException(f"port {port} of this machine cannot be used: {error.strerror}") from error
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    write({"url": server.url}, server.url, output)
+    if not no_browser:
+        webbrowser.open(server.url)
+    server.serve_forever(poll_interval=3600)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """End at once, also in the background of a shell, where SIGINT was ignored, and amid answers.
+
+    Nothing is left to tidy up. An interpreter that ends in order would stumble over the threads of open connections.
+    """
+    os._exit(0)

@@ -1,0 +1,122 @@
+"""A web server on this machine's loopback, for one browser: it shows, and changes nothing.
+
+Other users of the machine and other pages in the browser are kept out: paths begin with a random token, the header
+``Host`` has to be this address (DNS rebinding), nothing is loaded from elsewhere, and there is no route that acts.
+"""
+
+import json
+import secrets
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from ..errors import CommandFailed
+from .content import Findings, group_page, overview
+
+HOST = "127.0.0.1"
+STATIC = {
+    "": ("index.html", "text/html; charset=utf-8"),
+    "ui.css": ("ui.css", "text/css; charset=utf-8"),
+    "ui.js": ("ui.js", "text/javascript; charset=utf-8"),
+    "matrix.js": ("matrix.js", "text/javascript; charset=utf-8"),
+    "elements.js": ("elements.js", "text/javascript; charset=utf-8"),
+}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+IDLE_SECONDS = 30
+ALLOWED_SITES = ("same-origin", "none")
+"""Of the header ``Sec-Fetch-Site``: this page, or the address typed by hand."""
+
+
+class UiServer(ThreadingHTTPServer):
+    """Answers until the process ends; open connections do not keep it from ending.
+
+    Args:
+        findings: asked for every answer; raises CommandFailed when nothing can be told.
+        port: 0 takes a free one.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, findings: Callable[[], Findings], port: int = 0) -> None:
+        super().__init__((HOST, port), _Handler)
+        self.findings = findings
+        self.token = secrets.token_urlsafe(24)
+        self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    @property
+    def url(self) -> str:
+        """What to open in the browser; who knows it sees what its user may see."""
+        return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: UiServer
+    protocol_version = "HTTP/1.1"
+    server_version = "colocation-ui"
+    sys_version = ""
+    timeout = IDLE_SECONDS
+
+    def do_GET(self) -> None:
+        if self.headers.get("Host") not in self.server.hosts:
+            return self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "open the address that `colocation ui` printed")
+        if self.headers.get("Sec-Fetch-Site", "none") not in ALLOWED_SITES:
+            return self._refuse(HTTPStatus.FORBIDDEN, "other pages may not ask for this")
+        address = urlsplit(self.path)
+        _, token, *rest = [*address.path.split("/", 2), ""]
+        if not secrets.compare_digest(token.encode(), self.server.token.encode()):
+            return self._refuse(HTTPStatus.NOT_FOUND, "open the address that `colocation ui` printed")
+        path = rest[0]
+        if path in STATIC:
+            name, kind = STATIC[path]
+            return self._answer(HTTPStatus.OK, kind, files(__package__).joinpath("static", name).read_bytes())
+        if path in ("api/overview", "api/group"):
+            return self._tell(path, parse_qs(address.query))
+        return self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no HTTP, and every method but GET: there is nothing to change here."""
+        self.close_connection = True
+        self._refuse(HTTPStatus(code), message or HTTPStatus(code).phrase)
+
+    def _tell(self, path: str, query: dict[str, list[str]]) -> None:
+        try:
+            findings = self.server.findings()
+        except CommandFailed as error:
+            return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        if path == "api/overview":
+            return self._say(HTTPStatus.OK, overview(findings))
+        namespace, name = query.get("namespace", [""])[0], query.get("name", [""])[0]
+        page = group_page(findings, (namespace, name))
+        if page is None:
+            return self._refuse(HTTPStatus.NOT_FOUND, f"there is no group {namespace}/{name}")
+        return self._say(HTTPStatus.OK, page)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        self._say(status, {"error": message})
+
+    def _say(self, status: HTTPStatus, value: dict[str, Any]) -> None:
+        self._answer(status, "application/json; charset=utf-8", json.dumps(value, separators=(",", ":")).encode())
+
+    def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        for name, text in HEADERS.items():
+            self.send_header(name, text)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: the lines would hold the token."""
