@@ -19,10 +19,14 @@ VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = Draft202012Validator(yaml.safe_load((CHART / "values.schema.json").read_text()))
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
 KUBECTL = {
-    "annotate", "apply", "colocation", "create", "delete", "describe", "drain", "events", "get", "label", "logs",
-    "patch", "port-forward", "rollout", "wait",
+    "annotate", "api-resources", "apply", "auth", "certificate", "colocation", "config", "cordon", "create", "debug",
+    "delete", "describe", "diff", "drain", "edit", "events", "exec", "explain", "get", "label", "logs", "patch",
+    "port-forward", "replace", "rollout", "run", "scale", "taint", "top", "uncordon", "version", "wait",
 }  # fmt: skip
-HELM = {"install", "upgrade", "rollback", "uninstall", "template", "package", "push"}
+HELM = {
+    "get", "history", "install", "lint", "list", "package", "pull", "push", "registry", "repo", "rollback", "show",
+    "status", "template", "test", "uninstall", "upgrade",
+}  # fmt: skip
 SET_OPTIONS = ("--set", "--set-string", "--set-file")
 VALUE = re.compile(r"^(?:agent|operator|webhooks|networkPolicies|admissionPolicy|adminApi)(?:\.(?!json|yaml)\w+)+$")
 
