@@ -5,8 +5,10 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -14,11 +16,14 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -32,7 +37,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * (default: {@code spark.colocation.namespace}); {@code kubeconfig} and {@code context}, outside of pods; {@code
  * acceptSeconds}, how long CREATE, ALTER TABLE and writes wait for the operator.
  */
-public final class ColocationCatalog implements StagingTableCatalog, SupportsNamespaces {
+public final class ColocationCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
   private static final int DEFAULT_ACCEPT_SECONDS = 60;
 
   private final FileIndexes indexes = new FileIndexes();
@@ -99,6 +104,13 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
     return load(identifier, loader::newest);
   }
 
+  /** An overwrite replaces also what cannot be read any more. */
+  @Override
+  public Table loadTable(Identifier identifier, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
+    boolean replaces = privileges.containsAll(Set.of(TableWritePrivilege.INSERT, TableWritePrivilege.DELETE));
+    return replaces ? load(identifier, Moment::replacedTable, loader::replaced) : loadTable(identifier);
+  }
+
   @Override
   public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
     return load(identifier, (moment, table) -> loader.older(moment, table, table.ofVersion(version)));
@@ -110,8 +122,17 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
     return load(identifier, (moment, table) -> loader.older(moment, table, table.ofTime(time)));
   }
 
+  private interface Finder {
+    Optional<TableObject> table(Moment moment, String namespace, String name);
+  }
+
   /** {@code <namespace>.<table>}, or {@code <namespace>.<table>.snapshots} and the like. */
   private Table load(Identifier identifier, BiFunction<Moment, TableObject, LoadedTable> choose)
+      throws NoSuchTableException {
+    return load(identifier, Moment::table, choose);
+  }
+
+  private Table load(Identifier identifier, Finder find, BiFunction<Moment, TableObject, LoadedTable> choose)
       throws NoSuchTableException {
     String[] parts = Arrays.copyOf(identifier.namespace(), identifier.namespace().length + 1);
     parts[parts.length - 1] = identifier.name();
@@ -119,7 +140,7 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
       throw new NoSuchTableException(identifier);
     }
     Moment moment = moment();
-    Optional<LoadedTable> table = moment.table(Names.lowerCase(parts[0]), Names.lowerCase(parts[1]))
+    Optional<LoadedTable> table = find.table(moment, Names.lowerCase(parts[0]), Names.lowerCase(parts[1]))
         .map(object -> choose.apply(moment, object));
     Optional<? extends Table> found = parts.length == 2
         ? table.map(loaded -> new ColocationTable(loaded, indexes, changing()))
@@ -176,7 +197,7 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
   }
 
   private LoadedTable loadedTable(Identifier identifier) throws NoSuchTableException {
-    return ((ColocationTable) load(identifier, loader::newest)).loaded();
+    return newest(identifier).loaded();
   }
 
   private static TableObject patched(JsonNode before, ObjectNode patch) {
@@ -231,7 +252,25 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
   }
 
   private ColocationTable.Changing changing() {
-    return new ColocationTable.Changing(KubernetesApi.shared(access), acceptSeconds);
+    return new ColocationTable.Changing(KubernetesApi.shared(access), acceptSeconds, (namespace, table, mostFiles) ->
+        new TableCompaction(name, indexes).run(newest(Identifier.of(new String[] {namespace}, table)), mostFiles, List.of()));
+  }
+
+  private ColocationTable newest(Identifier identifier) throws NoSuchTableException {
+    return (ColocationTable) load(identifier, loader::newest);
+  }
+
+  // Procedures
+
+  @Override
+  public UnboundProcedure loadProcedure(Identifier identifier) {
+    return new Procedures(name, defaultNamespace(), this::newest, new TableCompaction(name, indexes)).find(identifier);
+  }
+
+  /** Spark 4.0 does not ask. */
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    return Procedures.list(namespace);
   }
 
   // Namespaces

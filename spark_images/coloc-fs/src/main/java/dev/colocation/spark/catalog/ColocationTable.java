@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.write.Commits;
+import dev.colocation.spark.write.CompactionResult;
 import dev.colocation.spark.write.DropPartitions;
 import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
@@ -55,8 +56,13 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
     this.changing = changing;
   }
 
-  /** How tables are changed: by which API server, and how long the operator is waited for. */
-  record Changing(KubernetesApi api, int acceptSeconds) {}
+  /** How tables are changed: by which API server, how long the operator is waited for, and by whom small files are merged. */
+  record Changing(KubernetesApi api, int acceptSeconds, Compactions compactions) {}
+
+  /** Compacts a table as it is by now, named by its namespace and name. */
+  interface Compactions {
+    CompactionResult run(String namespace, String table, int mostFiles) throws Exception;
+  }
 
   LoadedTable loaded() {
     return table;
@@ -145,7 +151,8 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
     return new WriteTarget(
         name(), changing.api(), object.namespace(), object.name(), object.uid(),
         table.snapshot().map(TableObject.Snapshot::id).orElse(0L), access,
-        Duration.ofSeconds(changing.acceptSeconds()), staging);
+        Duration.ofSeconds(changing.acceptSeconds()),
+        mostFiles -> changing.compactions().run(object.namespace(), object.name(), mostFiles), staging);
   }
 
   @Override

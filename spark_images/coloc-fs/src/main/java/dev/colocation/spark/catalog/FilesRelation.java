@@ -6,6 +6,8 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.BucketSpec;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -13,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.SparkSession;
@@ -56,6 +59,27 @@ final class FilesRelation {
     return renamed ? renamed(relation, wanted) : relation;
   }
 
+  /** The rows of some files, columns by the names that the table has now; without its buckets, since files are read one by one. */
+  static LogicalPlan some(LoadedTable table, FileIndexes indexes, Set<Path> paths) {
+    HadoopFsRelation all = files(table, indexes);
+    HadoopFsRelation some = new HadoopFsRelation(
+        new ChosenFiles(all.location(), paths), all.partitionSchema(), all.dataSchema(), Option.empty(), all.fileFormat(),
+        all.options(), all.sparkSession());
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(some, PlannedTable.of(table, storedSchema(table)));
+    List<Manifest.Column> columns =
+        TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy()).toList();
+    List<NamedExpression> shown = new ArrayList<>();
+    List<AttributeReference> found = CollectionConverters.asJava(stored.output());
+    for (int position = 0; position < columns.size(); position++) {
+      shown.add(alias(found.get(position), columns.get(position).name(), NamedExpression$.MODULE$.newExprId()));
+    }
+    return new Project(sequence(shown), stored);
+  }
+
+  private static Alias alias(Expression column, String name, ExprId id) {
+    return new Alias(column, name, id, sequence(List.of()), Option.empty(), sequence(List.of()));
+  }
+
   /** Columns that were renamed after files were written: a projection, as a view would have it. */
   private static LogicalPlan renamed(LogicalPlan relation, List<AttributeReference> wanted) {
     List<NamedExpression> shown = new ArrayList<>();
@@ -64,7 +88,7 @@ final class FilesRelation {
       AttributeReference name = wanted.get(position);
       Attribute column = stored.get(position);
       shown.add(column.exprId().equals(name.exprId()) ? column
-          : new Alias(column, name.name(), name.exprId(), sequence(List.of()), Option.empty(), sequence(List.of())));
+          : alias(column, name.name(), name.exprId()));
     }
     return new Project(sequence(shown), relation);
   }

@@ -46,6 +46,12 @@ record LoadedTable(
     return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem);
   }
 
+  /** Whether the files are laid out as the definition says by now. */
+  boolean isAsDefined() {
+    return shape.columns().equals(object.columns()) && shape.bucketedBy().equals(object.bucketedBy())
+        && shape.partitionedBy().equals(object.partitionedBy()) && shape.sortedBy().equals(object.sortedBy());
+  }
+
   /** The folder of the snapshot's files. It names the manifest, which pins them, whatever is committed later. */
   String location() {
     return location(object, snapshot);

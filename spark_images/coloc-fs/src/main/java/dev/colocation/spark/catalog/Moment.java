@@ -35,6 +35,11 @@ final class Moment {
     return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(TableObject::parse);
   }
 
+  /** A table that is to be replaced: a status that cannot be understood is none. */
+  Optional<TableObject> replacedTable(String namespace, String name) {
+    return find("ColocatedTable", KubernetesApi.TABLES, namespace, name).map(TableObject::parseReplaced);
+  }
+
   /** The group that places a namespace's tables; empty while the group, or its ConfigMap there, is missing. */
   Optional<Group> group(String namespace, Names.GroupKey key) {
     Optional<Group> known = groups.get(List.of(namespace, key));

@@ -101,7 +101,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
     return ordinary(alive.message().isEmpty() ? reason : reason + "; " + alive.message());
   }
 
-  private static ReadDecision ordinary(String reason) {
+  static ReadDecision ordinary(String reason) {
     return new ReadDecision(false, reason, "");
   }
 

@@ -31,6 +31,25 @@ final class TableLoader {
     return load(moment, object, object.newest(), object::shownColumns);
   }
 
+  /**
+   * The table for a write that may replace all of its rows. When what is there cannot be read, or is laid out in another way than
+   * the spec says by now, the table is as its spec says.
+   */
+  LoadedTable replaced(Moment moment, TableObject object) {
+    try {
+      LoadedTable newest = newest(moment, object);
+      if (newest.isAsDefined()) {
+        return newest;
+      }
+    } catch (Exception unreadable) {
+      LOG.warn("table {}: what is there cannot be read: {}", object.fullName(), unreadable.getMessage());
+    }
+    Optional<Moment.Group> placing = moment.group(object.namespace(), object.group());
+    return new LoadedTable(
+        catalog + "." + object.fullName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
+        ReadDecision.ordinary("its rows are to be replaced"), LoadedTable.fileSystem(object, placing, SQLConf.get()));
+  }
+
   /** The table as an older snapshot was, its columns too. */
   LoadedTable older(Moment moment, TableObject object, TableObject.Snapshot snapshot) {
     return load(moment, object, Optional.of(snapshot), Function.identity());

@@ -9,6 +9,8 @@ import java.util.Optional;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A ColocatedTable as it was read, as far as readers need it. Whoever loads tables may write their status: nothing of it is
@@ -39,6 +41,8 @@ public record TableObject(
 
   /** An annotation: the uid of the dropped table that this one brings back. */
   private static final String RECOVERS = "colocation.dev/recovers";
+
+  private static final Logger LOG = LoggerFactory.getLogger(TableObject.class);
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
 
   /** A committed state of a table; {@code manifest} is the digest, 64 hex digits; counts are of one replica. */
@@ -60,6 +64,19 @@ public record TableObject(
    * @throws ColocationException (unchecked) when its spec, or what loads write into its status, cannot be understood
    */
   static TableObject parse(JsonNode object) {
+    return parse(object, snapshots(fullName(object), object.path("status")));
+  }
+
+  /** The same for a write that replaces all rows: of its status only the newest snapshot counts, if that can be understood. */
+  static TableObject parseReplaced(JsonNode object) {
+    return parse(object, newestIfKnown(fullName(object), object.path("status").path("snapshot")));
+  }
+
+  private static String fullName(JsonNode object) {
+    return object.path("metadata").path("namespace").asText() + "." + object.path("metadata").path("name").asText();
+  }
+
+  private static TableObject parse(JsonNode object, List<Snapshot> snapshots) {
     JsonNode metadata = object.path("metadata");
     JsonNode spec = object.path("spec");
     JsonNode status = object.path("status");
@@ -83,7 +100,7 @@ public record TableObject(
         refusal(status),
         metadata.path("annotations").has(RECOVERS) && !status.path("accepted").asBoolean()
             && GroupObject.isAbsent(status.path("snapshot")),
-        snapshots(namespace + "." + name, status));
+        snapshots);
   }
 
   private static String text(JsonNode node) {
@@ -92,17 +109,33 @@ public record TableObject(
 
   private static List<Snapshot> snapshots(String table, JsonNode status) {
     List<Snapshot> found = new ArrayList<>();
-    if (!GroupObject.isAbsent(status.path("snapshot"))) {
-      found.add(snapshot(table, "status.snapshot", status.path("snapshot")));
-    }
-    int index = 0;
-    for (JsonNode replaced : status.path("history")) {
-      found.add(snapshot(table, "status.history[" + index++ + "]", replaced));
+    try {
+      if (!GroupObject.isAbsent(status.path("snapshot"))) {
+        found.add(snapshot(table, "status.snapshot", status.path("snapshot")));
+      }
+      int index = 0;
+      for (JsonNode replaced : status.path("history")) {
+        found.add(snapshot(table, "status.history[" + index++ + "]", replaced));
+      }
+    } catch (ColocationException spoiled) {
+      throw spoiled.unchecked();
     }
     return List.copyOf(found);
   }
 
-  private static Snapshot snapshot(String table, String where, JsonNode node) {
+  private static List<Snapshot> newestIfKnown(String table, JsonNode newest) {
+    if (GroupObject.isAbsent(newest)) {
+      return List.of();
+    }
+    try {
+      return List.of(snapshot(table, "status.snapshot", newest));
+    } catch (ColocationException spoiled) {
+      LOG.warn("all rows of the table are to be replaced: {}", spoiled.getMessage());
+      return List.of();
+    }
+  }
+
+  private static Snapshot snapshot(String table, String where, JsonNode node) throws ColocationException {
     String manifest = node.path("manifest").asText();
     String committedAt = node.path("committedAt").asText();
     require(node.path("id").isIntegralNumber() && node.path("id").asLong() >= 0, table, where + ".id", node.path("id"));
@@ -114,10 +147,10 @@ public record TableObject(
         node.path("bytes").asLong());
   }
 
-  private static void require(boolean isTrue, String table, String field, JsonNode given) {
+  private static void require(boolean isTrue, String table, String field, JsonNode given) throws ColocationException {
     if (!isTrue) {
       throw new ColocationException("InvalidStatus: the status of table " + table + " cannot be understood: " + field
-          + " is " + given + "; restore it, or load all of the table anew with mode overwrite").unchecked();
+          + " is " + given + "; restore it, or load all of the table anew with mode overwrite");
     }
   }
 

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
+import java.net.HttpURLConnection;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Set;
@@ -74,6 +75,11 @@ public final class AgentFailure extends IOException {
   /** Whether another attempt, here or at the agent's next address, may be answered otherwise. */
   public boolean mayPass() {
     return PASSING.contains(status);
+  }
+
+  /** Whether the agent says that there is no such thing. */
+  public boolean isNotFound() {
+    return status == HttpURLConnection.HTTP_NOT_FOUND;
   }
 
   /** How long the agent asks to be left alone; zero when it says nothing. */

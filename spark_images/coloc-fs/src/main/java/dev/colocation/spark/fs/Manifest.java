@@ -37,7 +37,7 @@ public final class Manifest {
   static final int PLAIN_FORMAT = 1;
 
   /** The files of each bucket by themselves. */
-  static final int FRAMED_FORMAT = 2;
+  public static final int FRAMED_FORMAT = 2;
 
   static final int FORMAT_VERSION = FRAMED_FORMAT;
 

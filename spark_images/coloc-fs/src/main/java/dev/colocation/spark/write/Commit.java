@@ -109,7 +109,7 @@ final class Commit {
     return key.flatMap(wanted -> CommitRecord.find(table.commits(), wanted)).map(record -> {
       String manifest = table.listed().stream().filter(one -> one.id() == record.snapshotId()).findFirst()
           .map(Snapshot::manifestSha256).orElse("");
-      return new CommitResult(record.snapshotId(), 0, 0, 0, 0, List.of(), manifest, true);
+      return new CommitResult(record.snapshotId(), 0, 0, 0, 0, List.of(), List.of(), manifest, true);
     });
   }
 
@@ -118,7 +118,7 @@ final class Commit {
     long bytes = change.files().stream().mapToLong(DataFile::bytes).sum();
     return new CommitResult(
         prepared.snapshot().id(), rows, change.files().size(), bytes, prepared.there().replicasMissing(),
-        prepared.there().substitutes(), prepared.snapshot().manifestSha256(), false);
+        prepared.there().substitutes(), prepared.there().manifest().removed(), prepared.snapshot().manifestSha256(), false);
   }
 
   // What was committed since the change began
@@ -166,7 +166,8 @@ final class Commit {
     Optional<StoredManifest> parent = change.keepsFiles() ? parent(table) : Optional.empty();
     NextManifest manifest = NextManifest.of(table, parent, change);
     Publication.Published there = storage.publish(manifest);
-    ObjectNode snapshot = manifest.snapshot().put("committedAt", timer.now().truncatedTo(ChronoUnit.SECONDS).toString());
+    ObjectNode snapshot = there.manifest().snapshot()
+        .put("committedAt", timer.now().truncatedTo(ChronoUnit.SECONDS).toString());
     return new Prepared(Snapshot.of(snapshot), there);
   }
 

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.github.luben.zstd.Zstd;
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.fs.ManifestEncoder;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -19,11 +20,14 @@ import java.util.Set;
 /**
  * The manifest after a change.
  *
- * @param stored zstd-compressed JSON
+ * @param stored zstd-compressed JSON, of many files by bucket (format 2)
  * @param sha256 of what is stored, 64 hex digits
  * @param snapshot what the table's status says of it, but for the time
+ * @param removed the committed files that go, as far as the change had to know them
+ * @param framedText the JSON of what is stored in format 2; empty in format 1
  */
-record NextManifest(long snapshotId, byte[] stored, String sha256, ObjectNode snapshot) {
+record NextManifest(
+    long snapshotId, byte[] stored, String sha256, ObjectNode snapshot, List<DataFile> removed, Optional<byte[]> framedText) {
   private static final int LEVEL = 9;
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -48,7 +52,7 @@ record NextManifest(long snapshotId, byte[] stored, String sha256, ObjectNode sn
     try {
       List<DataFile> kept = change.kept(committed);
       checkNewFiles(table, change, kept, buckets);
-      return encoded(table, parent, kept, change.files(), buckets);
+      return encoded(table, parent, kept, change.files(), buckets).removing(removed(committed, kept));
     } catch (Overtaken error) {
       throw lost(table, change, error);
     }
@@ -122,9 +126,45 @@ record NextManifest(long snapshotId, byte[] stored, String sha256, ObjectNode sn
           + " files, whose manifest has " + text.size() + " bytes; allowed: " + StoredManifest.MAX_BYTES
           + ". Compact the table, or load it with fewer partitions");
     }
-    byte[] stored = Zstd.compress(text.toByteArray(), LEVEL);
+    ObjectNode snapshot = snapshot(snapshotId, kept, added);
+    return kept.size() + added.size() < ManifestEncoder.FRAMED_FROM_FILES
+        ? inFormat1(snapshotId, text.toByteArray(), snapshot, List.of())
+        : framed(snapshotId, text.toByteArray(), snapshot);
+  }
+
+  private static NextManifest inFormat1(long snapshotId, byte[] text, ObjectNode snapshot, List<DataFile> removed) {
+    byte[] stored = Zstd.compress(text, LEVEL);
     String sha256 = StoredManifest.sha256(stored);
-    return new NextManifest(snapshotId, stored, sha256, snapshot(snapshotId, sha256, kept, added));
+    return new NextManifest(snapshotId, stored, sha256, named(snapshot, sha256), removed, Optional.empty());
+  }
+
+  private static NextManifest framed(long snapshotId, byte[] text, ObjectNode snapshot) {
+    try {
+      ManifestEncoder.Stored stored = ManifestEncoder.encode((ObjectNode) JSON.readTree(text), Manifest.FRAMED_FORMAT);
+      return new NextManifest(
+          snapshotId, stored.content(), stored.sha256(), named(snapshot, stored.sha256()), List.of(), Optional.of(text));
+    } catch (IOException error) {
+      throw new IllegalStateException("a tree is always JSON", error);
+    }
+  }
+
+  private static ObjectNode named(ObjectNode snapshot, String sha256) {
+    return snapshot.deepCopy().put("manifest", "sha256:" + sha256);
+  }
+
+  /** The same in format 1, which agents of every release read; empty when it is. */
+  Optional<NextManifest> inFormat1() {
+    return framedText.map(text -> inFormat1(snapshotId, text, snapshot, removed));
+  }
+
+  private NextManifest removing(List<DataFile> files) {
+    return new NextManifest(snapshotId, stored, sha256, snapshot, files, framedText);
+  }
+
+  private static List<DataFile> removed(List<DataFile> committed, List<DataFile> kept) {
+    Set<String> staying = new HashSet<>();
+    kept.forEach(file -> staying.add(file.path()));
+    return committed.stream().filter(file -> !staying.contains(file.path())).toList();
   }
 
   /** The committed files that stay, as they stand in their manifest; {@code kept} are some of its files in its order. */
@@ -168,7 +208,7 @@ record NextManifest(long snapshotId, byte[] stored, String sha256, ObjectNode sn
     return node.put("rows", file.rows()).put("bytes", file.bytes()).put("sha256", file.sha256());
   }
 
-  private static ObjectNode snapshot(long snapshotId, String sha256, List<DataFile> kept, List<DataFile> added) {
+  private static ObjectNode snapshot(long snapshotId, List<DataFile> kept, List<DataFile> added) {
     Set<Map<String, String>> partitions = new HashSet<>();
     long rows = 0;
     long bytes = 0;
@@ -179,7 +219,7 @@ record NextManifest(long snapshotId, byte[] stored, String sha256, ObjectNode sn
         bytes += file.bytes();
       }
     }
-    return JSON.createObjectNode().put("id", snapshotId).put("manifest", "sha256:" + sha256)
+    return JSON.createObjectNode().put("id", snapshotId).put("manifest", "")
         .put("partitions", partitions.size()).put("files", kept.size() + added.size()).put("rows", rows)
         .put("bytes", bytes);
   }

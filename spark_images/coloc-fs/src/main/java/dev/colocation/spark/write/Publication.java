@@ -10,11 +10,16 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What must be on the nodes before a change may be committed: files on their buckets' nodes, the manifest everywhere. */
 final class Publication {
+  private static final Logger LOG = LoggerFactory.getLogger(Publication.class);
+
   private final Destination destination;
   private final Folder folder;
   private final Agents agents;
@@ -22,18 +27,24 @@ final class Publication {
   /**
    * What is on the nodes before a commit.
    *
+   * @param manifest as the agents read it
    * @param replicasMissing copies of new files that are not on the map's nodes
    * @param substitutes where copies lie instead
    */
-  record Published(int replicasMissing, List<Substitute> substitutes) {}
+  record Published(NextManifest manifest, int replicasMissing, List<Substitute> substitutes) {}
 
   /**
    * What a node holds of the manifest.
    *
    * @param report TableReport of the agents' API; null when the agent cannot say it
    * @param why it cannot
+   * @param isUnread to the agent, which has just taken it, there is none: it does not read its format
    */
-  private record Outcome(JsonNode report, String why) {
+  private record Outcome(JsonNode report, String why, boolean isUnread) {
+    Outcome(JsonNode report) {
+      this(report, "", false);
+    }
+
     boolean hasManifest() {
       return report != null && report.path("manifestPresent").asBoolean();
     }
@@ -100,9 +111,13 @@ final class Publication {
    *     also of a bucket without new files, so that the manifest of an emptied table is not lost
    */
   Published publish(NextManifest manifest, List<SentFile> sent) throws IOException {
-    TreeSet<String> nodes = new TreeSet<>();
-    destination.buckets().forEach(nodes::addAll);
-    Map<String, Outcome> outcomes = Parallel.on(nodes, node -> put(node, manifest));
+    Map<String, Outcome> outcomes = putEverywhere(manifest);
+    Optional<NextManifest> older = manifest.inFormat1();
+    if (older.isPresent() && outcomes.values().stream().anyMatch(Outcome::isUnread)) {
+      LOG.warn("agents of {} do not read manifests of format 2 yet; format 1 is written",
+          outcomes.entrySet().stream().filter(said -> said.getValue().isUnread()).map(Map.Entry::getKey).toList());
+      return publish(older.get(), sent);
+    }
     int missing = 0;
     List<Substitute> substitutes = new ArrayList<>();
     Map<Integer, List<SentFile>> byBucket = sent.stream().collect(Collectors.groupingBy(one -> one.file().bucket()));
@@ -112,12 +127,18 @@ final class Publication {
       missing += copies.away.size() * copies.sent.size();
       substitutes.addAll(copies.substitutes);
     }
-    return new Published(missing, List.copyOf(substitutes));
+    return new Published(manifest, missing, List.copyOf(substitutes));
+  }
+
+  private Map<String, Outcome> putEverywhere(NextManifest manifest) throws IOException {
+    TreeSet<String> nodes = new TreeSet<>();
+    destination.buckets().forEach(nodes::addAll);
+    return Parallel.on(nodes, node -> put(node, manifest));
   }
 
   private Outcome put(String node, NextManifest manifest) throws IOException {
     if (!agents.nodes().contains(node)) {
-      return new Outcome(null, Copies.NOT_READY);
+      return new Outcome(null, Copies.NOT_READY, false);
     }
     try {
       String path = manifestPath(manifest.sha256());
@@ -125,9 +146,9 @@ final class Publication {
         agent.putBytes(folder, path, manifest.stored(), manifest.sha256(), retry);
         return node;
       });
-      return new Outcome(agents.ask(node, (agent, retry) -> agent.verify(folder, manifest.sha256(), retry)), "");
+      return new Outcome(agents.ask(node, (agent, retry) -> agent.verify(folder, manifest.sha256(), retry)));
     } catch (AgentFailure failure) {
-      return new Outcome(null, failure.getMessage());
+      return new Outcome(null, failure.getMessage(), failure.isNotFound());
     }
   }
 

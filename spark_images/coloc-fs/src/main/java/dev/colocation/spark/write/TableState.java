@@ -35,6 +35,7 @@ public record TableState(
   private static final int MAX_MESSAGE_CHARACTERS = 1000;
   private static final int DEFAULT_RETENTION_SECONDS = 86400;
   private static final int DEFAULT_RETENTION_SNAPSHOTS = 10;
+  private static final int DEFAULT_FILES_PER_BUCKET = 8;
 
   /**
    * Reads an object of the API server.
@@ -168,6 +169,16 @@ public record TableState(
 
   int retainedSnapshots() {
     return spec.path("retention").path("snapshots").asInt(DEFAULT_RETENTION_SNAPSHOTS);
+  }
+
+  /** Whether writes that leave many small files merge them. */
+  boolean compactsAfterWrites() {
+    return spec.path("compaction").path("enabled").asBoolean(false);
+  }
+
+  /** A bucket of a partition that has more files is merged then. */
+  int maxFilesPerBucket() {
+    return spec.path("compaction").path("maxFilesPerBucket").asInt(DEFAULT_FILES_PER_BUCKET);
   }
 
   /**

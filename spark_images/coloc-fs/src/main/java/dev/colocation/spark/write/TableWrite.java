@@ -71,13 +71,26 @@ final class TableWrite implements Write {
       target.staging().get().take(begun, sent);
       return;
     }
+    WriteResult result = committed(begun, sent, key);
+    options.id().ifPresent(result::keep);
+  }
+
+  private WriteResult committed(Transaction begun, List<SentFile> sent, Optional<CommitKey> key) {
     boolean replacesNothing = mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS;
-    if (sent.isEmpty() && replacesNothing) {
+    if (sent.isEmpty() && replacesNothing && options.merged().isEmpty()) {
       LOG.info("{}: no rows, nothing is committed", description());
-      return;
+      return WriteResult.nothing(begun.table().snapshotId());
     }
     List<DataFile> files = sent.stream().map(SentFile::file).toList();
-    Commits.commit(target.name(), begun, new NewFiles(mode, files, begun.destination().buckets().size(), replaced), sent, key);
+    CommitResult done = Commits.commit(target.name(), begun, change(files, begun.destination().buckets().size()), sent, key);
+    boolean isMerge = options.merged().isPresent();
+    return WriteResult.of(
+        done, files, isMerge ? AutomaticCompaction.Outcome.NONE : AutomaticCompaction.after(target, begun.table()));
+  }
+
+  private Change change(List<DataFile> files, int buckets) {
+    return options.merged().isPresent()
+        ? options.merged().get().replacedBy(files, buckets) : new NewFiles(mode, files, buckets, replaced);
   }
 
   /** An INSERT or the like. An overwrite replaces what the query has read, and nothing that came after it. */

@@ -94,6 +94,15 @@ public final class Transaction {
     return found;
   }
 
+  /**
+   * The files of a committed snapshot.
+   *
+   * @throws NoAgentAnswers when no agent gives its manifest
+   */
+  public List<DataFile> files(String manifestSha256) throws IOException {
+    return new Publication(destination).read(manifestSha256).files();
+  }
+
   private TableState newest() {
     long started = timer.nanos();
     while (true) {

@@ -30,6 +30,15 @@ public class WriteException extends RuntimeException {
     }
   }
 
+  /** A compaction has read or written other rows than the manifest says: nothing was committed. */
+  public static final class RowsDiffer extends WriteException {
+    private static final long serialVersionUID = 1L;
+
+    RowsDiffer(String message) {
+      super(message);
+    }
+  }
+
   /** The table cannot be changed yet; says what is missing. */
   public static final class NotReady extends WriteException {
     private static final long serialVersionUID = 1L;

@@ -10,8 +10,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * @param key by which a repetition of the write is known; empty = none
  * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller
+ * @param id by which the writer asks for the {@link WriteResult}
+ * @param merged the files whose rows are written, of a compaction
  */
-record WriteOptions(Optional<CommitKey> key, long targetFileSize) {
+public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optional<String> id, Optional<FilesToMerge> merged) {
+  public static final String ID = "write-id";
+  public static final String MERGE = "merge-id";
   static final String KEY = "idempotency-key";
   static final String VERSION = "idempotency-version";
   static final String FILE_SIZE = "target-file-size";
@@ -24,8 +28,12 @@ record WriteOptions(Optional<CommitKey> key, long targetFileSize) {
     SQLConf conf = SQLConf.get();
     String key = options.getOrDefault(KEY, conf.getConfString(SESSION_KEY, ""));
     String size = options.getOrDefault(FILE_SIZE, conf.getConfString(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
+    Optional<FilesToMerge> merged = Optional.ofNullable(options.get(MERGE)).map(FilesToMerge::find);
+    // A compaction repeats nothing, whatever key the session has for its statements.
+    boolean hasKey = !key.isEmpty() && merged.isEmpty();
     return new WriteOptions(
-        key.isEmpty() ? Optional.empty() : Optional.of(new CommitKey(key, version(options))), bytes(size));
+        hasKey ? Optional.of(new CommitKey(key, version(options))) : Optional.empty(), bytes(size),
+        Optional.ofNullable(options.get(ID)), merged);
   }
 
   private static long version(CaseInsensitiveStringMap options) {

@@ -14,11 +14,17 @@ import java.util.Optional;
  * @param snapshotId that the statement was analyzed with; 0 = before the first load
  * @param fileSystem what {@code coloc://} is told of the table
  * @param patience for the operator
+ * @param compaction of the table
  * @param staging for statements that make or replace the table; their files are committed with its definition
  */
 public record WriteTarget(
     String name, ClusterApi api, String namespace, String table, String uid, long snapshotId,
-    Map<String, String> fileSystem, Duration patience, Optional<Staging> staging) {
+    Map<String, String> fileSystem, Duration patience, Compaction compaction, Optional<Staging> staging) {
+
+  /** Merges the files of each bucket and partition that has more than so many. */
+  public interface Compaction {
+    CompactionResult run(int mostFiles) throws Exception;
+  }
 
   /** A table that is being made or replaced. */
   public interface Staging {

@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -8,6 +9,9 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
 class FramedParentTest {
@@ -25,5 +29,27 @@ class FramedParentTest {
     StoredManifest parent = StoredManifest.decode(stored.content(), stored.sha256());
     assertEquals(7, parent.snapshotId());
     assertEquals(files.size(), parent.files().size());
+  }
+
+  /** A commit of many files is stored by bucket, and in format 1 for agents that do not read that yet; it counts the same. */
+  @Test
+  void writesFormat2() throws Exception {
+    List<DataFile> files = new ArrayList<>();
+    for (int number = 0; number < ManifestEncoder.FRAMED_FROM_FILES; number++) {
+      files.add(Files.file(String.format("%08x", number), "a"));
+    }
+    NextManifest manifest =
+        NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, 2));
+    NextManifest older = manifest.inFormat1().orElseThrow();
+    assertTrue(ManifestStore.isFramed(manifest.stored()));
+    assertFalse(ManifestStore.isFramed(older.stored()));
+    for (NextManifest stored : List.of(manifest, older)) {
+      assertEquals(files.size(), StoredManifest.decode(stored.stored(), stored.sha256()).files().size());
+      assertEquals("sha256:" + stored.sha256(), stored.snapshot().path("manifest").asText());
+      assertEquals(10L * files.size(), stored.snapshot().path("rows").asLong());
+    }
+    NextManifest small = NextManifest.of(
+        new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, List.of(Files.A), 2));
+    assertTrue(small.inFormat1().isEmpty());
   }
 }

@@ -24,7 +24,7 @@ final class ManifestMemory implements Commit.Storage {
       throw failure;
     }
     stored.put(manifest.sha256(), manifest.stored());
-    return new Publication.Published(0, List.of());
+    return new Publication.Published(manifest, 0, List.of());
   }
 
   /** Paths of a table's files, in their order. */

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpsConfigurator;
 import com.sun.net.httpserver.HttpsServer;
+import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.TestTls;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -31,6 +32,8 @@ final class StoringAgent implements AutoCloseable {
   int failures;
   int failure = 503;
   String retryAfter = "";
+  /** Of a release that takes manifests of format 2, and does not read them. */
+  boolean isOld;
   /** Status of all PUTs of data; 0 = as it should be. */
   int refusal;
 
@@ -101,7 +104,7 @@ final class StoringAgent implements AutoCloseable {
 
   private void verify(HttpExchange exchange, String manifest) throws IOException {
     byte[] stored = files.get("manifests/" + manifest + ".json.zst");
-    if (stored == null) {
+    if (stored == null || (isOld && ManifestStore.isFramed(stored))) {
       answer(exchange, 404, error("NotFound", "no such manifest"));
       return;
     }

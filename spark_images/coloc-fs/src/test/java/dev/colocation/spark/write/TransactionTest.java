@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import dev.colocation.spark.fs.AgentClient;
+import dev.colocation.spark.fs.ManifestEncoder;
+import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.TestTls;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
@@ -111,9 +113,27 @@ class TransactionTest {
     assertEquals(List.of("node-1", "node-2"), first.nodes());
     assertEquals(List.of("node-2", "node-3"), holders(second.file().path()));
     assertEquals(List.of("node-1", "node-2", "node-3"), holders("manifests/" + result.manifestSha256() + ".json.zst"));
-    assertEquals(new CommitResult(1, 20, 2, 1600, 0, List.of(), result.manifestSha256(), false), result);
+    assertEquals(new CommitResult(1, 20, 2, 1600, 0, List.of(), List.of(), result.manifestSha256(), false), result);
     assertEquals(result.manifestSha256(), cluster.state().snapshot().orElseThrow().manifestSha256());
     assertEquals(2, append(begin(), send(transaction, "0000000c", 0)).snapshotId());
+  }
+
+  /** One old agent is enough: all nodes get a manifest that all of them read. */
+  @Test
+  void anAgentThatDoesNotReadFormat2() throws IOException {
+    agents.get("node-2").isOld = true;
+    Transaction transaction = begin();
+    SentFile real = send(transaction, "ffffffff", 0);
+    List<SentFile> sent = new ArrayList<>(List.of(real));
+    for (int number = 1; number < ManifestEncoder.FRAMED_FROM_FILES; number++) {
+      DataFile file = Files.file(String.format("%08x", number), "a");
+      real.nodes().forEach(node -> agents.get(node).files.put(file.path(), new byte[0]));
+      sent.add(new SentFile(file, real.nodes()));
+    }
+    CommitResult result = append(transaction, sent.toArray(SentFile[]::new));
+    byte[] stored = agents.get("node-1").files.get("manifests/" + result.manifestSha256() + ".json.zst");
+    assertFalse(ManifestStore.isFramed(stored));
+    assertEquals(sent.size(), transaction.files(result.manifestSha256()).size());
   }
 
   @Test

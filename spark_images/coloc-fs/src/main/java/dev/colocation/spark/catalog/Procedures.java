@@ -1,0 +1,203 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.Change;
+import dev.colocation.spark.write.CommitResult;
+import dev.colocation.spark.write.Commits;
+import dev.colocation.spark.write.CompactionResult;
+import dev.colocation.spark.write.DataFile;
+import dev.colocation.spark.write.DropPartitions;
+import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.WriteResult;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What SQL has no statement for: {@code CALL <catalog>.system.compact(table => 'shop.orders')} and the like. Tables are named as in
+ * statements, without the catalog; partitions as an array of maps from columns to values in Spark's string form, of which some of
+ * the columns are enough.
+ */
+final class Procedures {
+  private static final String SCHEMA = "system";
+  private static final String COMPACT = "compact";
+  private static final String DROP_PARTITIONS = "drop_partitions";
+  private static final String WRITE_RESULT = "write_result";
+  private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, WRITE_RESULT);
+
+  private final String catalog;
+  private final String[] defaultNamespace;
+  private final Tables tables;
+  private final TableCompaction compaction;
+
+  /** Tables as they are now. */
+  interface Tables {
+    ColocationTable newest(Identifier identifier) throws NoSuchTableException;
+  }
+
+  Procedures(String catalog, String[] defaultNamespace, Tables tables, TableCompaction compaction) {
+    this.catalog = catalog;
+    this.defaultNamespace = defaultNamespace;
+    this.tables = tables;
+    this.compaction = compaction;
+  }
+
+  static Identifier[] list(String[] namespace) {
+    return Arrays.equals(namespace, new String[] {SCHEMA}) || namespace.length == 0
+        ? NAMES.stream().map(name -> Identifier.of(new String[] {SCHEMA}, name)).toArray(Identifier[]::new)
+        : new Identifier[0];
+  }
+
+  UnboundProcedure find(Identifier identifier) {
+    String name = identifier.name().toLowerCase(Locale.ROOT);
+    if (identifier.namespace().length != 1 || !identifier.namespace()[0].equalsIgnoreCase(SCHEMA) || !NAMES.contains(name)) {
+      throw new ColocationException("there is no procedure " + Names.quoted(catalog, identifier) + "; allowed: "
+          + NAMES.stream().map(known -> catalog + "." + SCHEMA + "." + known).collect(Collectors.joining(", "))).unchecked();
+    }
+    return switch (name) {
+      case COMPACT -> new TableProcedure(
+          name, "merges the files of each bucket and partition", List.of(table(), partitions("NULL")), this::compact);
+      case DROP_PARTITIONS -> new TableProcedure(
+          name, "drops partitions with all their rows", List.of(table(), partitions(null)), this::dropPartitions);
+      default -> new TableProcedure(
+          name, "what a write of this application did that was given an id (option write-id), as JSON",
+          List.of(ProcedureParameter.in("id", DataTypes.StringType).build()), Procedures::writeResult);
+    };
+  }
+
+  private static ProcedureParameter table() {
+    return ProcedureParameter.in("table", DataTypes.StringType).build();
+  }
+
+  private static ProcedureParameter partitions(String otherwise) {
+    ProcedureParameter.Builder builder = ProcedureParameter.in("partitions",
+        DataTypes.createArrayType(DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType)));
+    return (otherwise == null ? builder : builder.defaultValue(otherwise)).build();
+  }
+
+  // What they do
+
+  private TableProcedure.Answer compact(InternalRow input) throws Exception {
+    ColocationTable table = table(input);
+    CompactionResult done = compaction.run(table, 1, partitions(table, input));
+    StructType schema = counts("partitions", "files_before", "files_after", "rows", "bytes", "snapshot_id", "replicas_missing");
+    return new TableProcedure.Answer(schema, done.partitions(), done.filesBefore(), done.filesAfter(), done.rows(),
+        done.bytes(), done.snapshotId(), (long) done.replicasMissing());
+  }
+
+  /** A partition that is not there is no error, so that it can be repeated. */
+  private TableProcedure.Answer dropPartitions(InternalRow input) throws Exception {
+    ColocationTable table = table(input);
+    List<Map<String, String>> partitions = partitions(table, input);
+    if (partitions.isEmpty()) {
+      throw new ColocationException("no partition is given; to drop all rows: TRUNCATE TABLE " + table.name()).unchecked();
+    }
+    Optional<TableObject.Snapshot> snapshot = table.loaded().snapshot();
+    if (snapshot.isEmpty()) {
+      return dropped(List.of(), 0);
+    }
+    Transaction transaction = table.target().begin();
+    if (transaction.files(snapshot.get().manifest()).stream().noneMatch(file -> Change.isIn(file, partitions))) {
+      return dropped(List.of(), snapshot.get().id());
+    }
+    CommitResult done =
+        Commits.commit(table.name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());
+    return dropped(done.removed(), done.snapshotId());
+  }
+
+  private static TableProcedure.Answer dropped(List<DataFile> files, long snapshotId) {
+    return new TableProcedure.Answer(counts("partitions", "files", "rows", "snapshot_id"),
+        files.stream().map(DataFile::partition).distinct().count(), (long) files.size(),
+        files.stream().mapToLong(DataFile::rows).sum(), snapshotId);
+  }
+
+  private static TableProcedure.Answer writeResult(InternalRow input) {
+    String id = text(input, 0, "id");
+    WriteResult found = WriteResult.find(id).orElseThrow(() -> new ColocationException("no write of this application has id '"
+        + id + "'; give it as option write-id, and ask the same application soon").unchecked());
+    return new TableProcedure.Answer(
+        new StructType().add("result", DataTypes.StringType, false), CatalystTypeConverters.convertToCatalyst(found.toJson()));
+  }
+
+  private static StructType counts(String... names) {
+    StructType schema = new StructType();
+    for (String name : names) {
+      schema = schema.add(name, DataTypes.LongType, false);
+    }
+    return schema;
+  }
+
+  // What they are given
+
+  private static String text(InternalRow input, int place, String parameter) {
+    if (input.isNullAt(place)) {
+      throw new ColocationException(parameter + " is NULL; give a text").unchecked();
+    }
+    return input.get(place, DataTypes.StringType).toString();
+  }
+
+  private ColocationTable table(InternalRow input) throws Exception {
+    SparkSession session = SparkSession.active();
+    String given = text(input, 0, "table");
+    List<String> parts =
+        new ArrayList<>(CollectionConverters.asJava(session.sessionState().sqlParser().parseMultipartIdentifier(given)));
+    if (parts.size() > 2 && parts.get(0).equals(catalog)) {
+      parts.remove(0);
+    }
+    String[] namespace = parts.size() == 1 ? defaultNamespace : parts.subList(0, parts.size() - 1).toArray(String[]::new);
+    if (namespace.length != 1) {
+      throw new ColocationException("table '" + given + "'; give it as <namespace>.<table>").unchecked();
+    }
+    return tables.newest(Identifier.of(namespace, parts.get(parts.size() - 1)));
+  }
+
+  /** Partitions as a manifest names them: stored names of columns, empty text is NULL. */
+  private static List<Map<String, String>> partitions(ColocationTable table, InternalRow input) {
+    List<Map<String, String>> chosen = new ArrayList<>();
+    if (!input.isNullAt(1)) {
+      ArrayData given = input.getArray(1);
+      for (int index = 0; index < given.numElements(); index++) {
+        chosen.add(partition(table, given.getMap(index)));
+      }
+    }
+    return chosen;
+  }
+
+  private static Map<String, String> partition(ColocationTable table, MapData given) {
+    List<String> columns = table.layout().partitionedBy();
+    Map<String, String> values = new TreeMap<>();
+    for (int index = 0; index < given.numElements(); index++) {
+      String name = given.keyArray().get(index, DataTypes.StringType).toString();
+      String column = columns.stream().filter(name::equalsIgnoreCase).findFirst()
+          .map(table.layout()::column).map(Manifest.Column::storedName).orElseThrow(() -> unknownColumn(name, columns));
+      Object value = given.valueArray().isNullAt(index) ? "" : given.valueArray().get(index, DataTypes.StringType);
+      values.put(column, value.toString().isEmpty() ? null : value.toString());
+    }
+    if (values.isEmpty()) {
+      throw unknownColumn("it names no column", columns);
+    }
+    return values;
+  }
+
+  private static RuntimeException unknownColumn(String what, List<String> columns) {
+    return new ColocationException("partition: " + what + "; the table is partitioned by ("
+        + (columns.isEmpty() ? "nothing" : String.join(", ", columns)) + ")").unchecked();
+  }
+}

@@ -1,0 +1,76 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.write.CompactionResult;
+import dev.colocation.spark.write.DataFile;
+import dev.colocation.spark.write.FilesToMerge;
+import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.WriteOptions;
+import dev.colocation.spark.write.WriteResult;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+
+/**
+ * Many small files of a bucket and partition become one, sorted; the rows stay as they are. Only files that are crowded are read,
+ * each by a task on a node that has it, and written as the rows of any other query.
+ *
+ * <p>Loads may go on meanwhile: an append stays beside the merged files; after an overwrite of what was read the compaction has
+ * lost.
+ */
+final class TableCompaction {
+  private final String catalog;
+  private final FileIndexes indexes;
+
+  TableCompaction(String catalog, FileIndexes indexes) {
+    this.catalog = catalog;
+    this.indexes = indexes;
+  }
+
+  /**
+   * Merges the files of each bucket and partition that has too many.
+   *
+   * @param table as it is now
+   * @param mostFiles so many may stay
+   * @param partitions which to look at, by stored names of columns; none = all
+   */
+  CompactionResult run(ColocationTable table, int mostFiles, List<Map<String, String>> partitions) throws Exception {
+    LoadedTable loaded = table.loaded();
+    if (loaded.snapshot().isEmpty()) {
+      return CompactionResult.nothing(0);
+    }
+    Transaction transaction = table.target().begin();
+    FilesToMerge crowded =
+        FilesToMerge.of(transaction.files(loaded.snapshot().get().manifest()), mostFiles, partitions);
+    if (crowded.isEmpty()) {
+      return CompactionResult.nothing(loaded.snapshot().get().id());
+    }
+    String id = crowded.begin();
+    try {
+      Identifier name = Identifier.of(new String[] {loaded.object().namespace()}, loaded.object().name());
+      rows(loaded, crowded).writeTo(Names.quoted(catalog, name))
+          .option(WriteOptions.MERGE, id).option(WriteOptions.ID, id).append();
+    } finally {
+      FilesToMerge.end(id);
+    }
+    return result(crowded, WriteResult.find(id).orElseThrow());
+  }
+
+  private Dataset<Row> rows(LoadedTable table, FilesToMerge crowded) {
+    Set<Path> paths = crowded.files().stream().map(DataFile::path)
+        .map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).collect(Collectors.toSet());
+    SparkSession session = SparkSession.active();
+    return Dataset.ofRows(session, FilesRelation.some(table, indexes, paths));
+  }
+
+  private static CompactionResult result(FilesToMerge crowded, WriteResult done) {
+    long partitions = crowded.files().stream().map(DataFile::partition).distinct().count();
+    return new CompactionResult(
+        partitions, crowded.files().size(), done.files(), done.rows(), done.bytes(), done.snapshotId(), done.replicasMissing());
+  }
+}

@@ -1,0 +1,93 @@
+package dev.colocation.spark.write;
+
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
+
+/**
+ * The files of a compaction. Their rows are written as those of any other query; the write knows by an option ({@link
+ * WriteOptions#MERGE}) which files its own replace.
+ *
+ * @param files all of a bucket and partition, or none
+ */
+public record FilesToMerge(List<DataFile> files) {
+  private static final Map<String, FilesToMerge> RUNNING = new ConcurrentHashMap<>();
+
+  /** A bucket of a partition: what becomes one file. */
+  private record Unit(int bucket, Map<String, String> partition) {
+    static Unit of(DataFile file) {
+      return new Unit(file.bucket(), file.partition());
+    }
+  }
+
+  public FilesToMerge {
+    files = List.copyOf(files);
+  }
+
+  /**
+   * The files of every bucket and partition that has too many.
+   *
+   * @param committed all of the table
+   * @param mostFiles so many may stay
+   * @param partitions which to look at, see {@link Change#isIn}; none = all
+   */
+  public static FilesToMerge of(List<DataFile> committed, int mostFiles, List<Map<String, String>> partitions) {
+    List<DataFile> chosen = committed.stream().filter(file -> partitions.isEmpty() || Change.isIn(file, partitions)).toList();
+    Map<Unit, Long> sizes = chosen.stream().collect(Collectors.groupingBy(Unit::of, Collectors.counting()));
+    return new FilesToMerge(chosen.stream().filter(file -> sizes.get(Unit.of(file)) > mostFiles).toList());
+  }
+
+  public boolean isEmpty() {
+    return files.isEmpty();
+  }
+
+  /** A name by which a write of this driver finds them, until {@link #end}. */
+  public String begin() {
+    String id = UUID.randomUUID().toString();
+    RUNNING.put(id, this);
+    return id;
+  }
+
+  public static void end(String id) {
+    RUNNING.remove(id);
+  }
+
+  static FilesToMerge find(String id) {
+    FilesToMerge found = RUNNING.get(id);
+    if (found == null) {
+      throw new WriteException(WriteOptions.MERGE + " names no running compaction; use CALL <catalog>.system.compact(table => …)");
+    }
+    return found;
+  }
+
+  /**
+   * The change that puts other files into the place of these.
+   *
+   * @param buckets number of buckets that the new files were made for
+   * @throws WriteException.RowsDiffer when rows were gained, lost or moved
+   */
+  Rewrite replacedBy(List<DataFile> merged, int buckets) {
+    Map<Unit, Long> rows = new LinkedHashMap<>(rows(files));
+    Map<Unit, Long> written = rows(merged);
+    written.keySet().forEach(unit -> rows.putIfAbsent(unit, 0L));
+    rows.forEach((unit, expected) -> {
+      long actual = written.getOrDefault(unit, 0L);
+      if (actual != expected) {
+        throw new WriteException.RowsDiffer("bucket " + unit.bucket() + " of partition " + unit.partition()
+            + ": the manifest says " + expected + " rows, " + actual
+            + " were rewritten; nothing was changed. Check the replicas: colocation show");
+      }
+    });
+    return new Rewrite(files.stream().map(DataFile::path).collect(Collectors.toSet()), merged, buckets);
+  }
+
+  private static Map<Unit, Long> rows(List<DataFile> files) {
+    Map<Unit, Long> rows = new HashMap<>();
+    files.forEach(file -> rows.merge(Unit.of(file), file.rows(), Long::sum));
+    return rows;
+  }
+}

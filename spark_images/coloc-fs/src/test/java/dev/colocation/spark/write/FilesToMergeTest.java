@@ -1,0 +1,55 @@
+package dev.colocation.spark.write;
+
+import static dev.colocation.spark.write.Files.A;
+import static dev.colocation.spark.write.Files.B;
+import static dev.colocation.spark.write.Files.C;
+import static dev.colocation.spark.write.Files.D;
+import static dev.colocation.spark.write.Files.day;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+class FilesToMergeTest {
+  private static final List<DataFile> COMMITTED = List.of(A, B, C);
+
+  private static DataFile of(long rows, int bucket) {
+    return new DataFile("data/day=a/part-0000000f-1_0000" + bucket + ".c000.zstd.parquet", bucket, day("a"), rows, 1, A.sha256());
+  }
+
+  @Test
+  void onlyCrowdedBucketsOfChosenPartitions() {
+    assertEquals(List.of(A, B), FilesToMerge.of(COMMITTED, 1, List.of()).files());
+    assertTrue(FilesToMerge.of(COMMITTED, 2, List.of()).isEmpty());
+    assertTrue(FilesToMerge.of(COMMITTED, 1, List.of(day("b"))).isEmpty());
+    assertEquals(List.of(A, B, D), FilesToMerge.of(List.of(A, C, B, D), 1, List.of(day("a"), day("b"))).files().stream()
+        .sorted((one, other) -> one.path().compareTo(other.path())).toList());
+  }
+
+  @Test
+  void theSameRowsInOtherFiles() {
+    Rewrite change = FilesToMerge.of(COMMITTED, 1, List.of()).replacedBy(List.of(of(20, 0)), 2);
+    assertEquals(Set.of(A.path(), B.path()), change.replaced());
+  }
+
+  @Test
+  void rowsThatWereLostOrMovedAreRefused() {
+    FilesToMerge crowded = FilesToMerge.of(COMMITTED, 1, List.of());
+    for (List<DataFile> written : List.of(List.<DataFile>of(), List.of(of(19, 0)), List.of(of(20, 1)), List.of(of(20, 0), of(1, 1)))) {
+      WriteException refused = assertThrows(WriteException.RowsDiffer.class, () -> crowded.replacedBy(written, 2));
+      assertTrue(refused.getMessage().contains("nothing was changed"), refused.getMessage());
+    }
+  }
+
+  @Test
+  void aWriteFindsThemOnlyWhileTheCompactionRuns() {
+    FilesToMerge crowded = FilesToMerge.of(COMMITTED, 1, List.of());
+    String id = crowded.begin();
+    assertEquals(crowded, FilesToMerge.find(id));
+    FilesToMerge.end(id);
+    assertThrows(WriteException.class, () -> FilesToMerge.find(id));
+  }
+}

@@ -1,0 +1,150 @@
+"""Procedures of the catalog, compaction after writes, and overwrites of what cannot be read: on real agents and API server."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.judging_operator import judged_tables
+from tests.spark.loopback import LoopbackAgents
+
+pytestmark = pytest.mark.spark
+
+NAMESPACE = "procedures"
+IN = f"{CATALOG}.{NAMESPACE}"
+ODD_ROWS = (
+    "id AS k", "CAST(IF(id % 5 = 0, NULL, IF(id % 5 = 1, 'NaN', '-0.0')) AS DOUBLE) AS f", "ARRAY(id, NULL) AS a",
+    "TIMESTAMP '1583-01-01 00:00:00.000001' AS t", "ELT(CAST(id % 4 AS INT) + 1, 'a=b/c', '01', 'ü %', NULL) AS p",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
+    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
+        yield made
+
+
+@pytest.fixture
+def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
+    return tables.configure(application.newSession())
+
+
+def make(session: SparkSession, name: str, columns: str, partitions: str = "") -> str:
+    table = f"{IN}.{name}"
+    session.sql(f"CREATE TABLE {table} ({columns}) {partitions} CLUSTERED BY (k) INTO 6 BUCKETS "
+                "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
+    return table
+
+
+def call(session: SparkSession, procedure: str, *arguments: str) -> dict[str, Any]:
+    row = session.sql(f"CALL {CATALOG}.system.{procedure}({', '.join(arguments)})").first()
+    assert row is not None
+    return row.asDict()
+
+
+def sorted_rows(rows: DataFrame) -> list[str]:
+    return sorted(map(repr, rows.collect()))
+
+
+def status(tables: ClusterTables, name: str) -> dict[str, Any]:
+    listed = tables.plane.kubectl("get", "ct", name, "-n", NAMESPACE, "-o", "json")
+    found: dict[str, Any] = json.loads(listed.stdout)["status"]
+    return found
+
+
+@pytest.mark.every_spark
+def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables) -> None:
+    """Loads become one sorted file per bucket and partition, one partition first; again finds nothing to do."""
+    table = make(session, "many", "k BIGINT, f DOUBLE, a ARRAY<BIGINT>, t TIMESTAMP, p STRING", "PARTITIONED BY (p)")
+    rows = session.range(120).selectExpr(*ODD_ROWS)
+    for start in (0, 40, 80):
+        rows.where(f"k >= {start} AND k < {start + 40}").writeTo(table).append()
+    # The session's key is that of its statements, not of what a compaction writes.
+    session.conf.set("spark.colocation.write.idempotencyKey", "of-the-session")
+    named = f"table => '{NAMESPACE}.many'"
+    one = call(session, "compact", named, "partitions => array(map('P', '01'))")
+    assert (one["partitions"], one["rows"]) == (1, 30)
+    done = call(session, "compact", f"table => '{IN}.many'")
+    assert (done["partitions"], done["rows"], done["replicas_missing"]) == (3, 90, 0)
+    assert sorted_rows(session.table(table)) == sorted_rows(rows)
+    read = session.sql(f"SELECT COLLECT_LIST(k) AS keys FROM (SELECT *, INPUT_FILE_NAME() AS f FROM {table}) GROUP BY p, f")
+    keys = [row["keys"] for row in read.collect()]
+    assert len(keys) == one["files_after"] + done["files_after"]
+    assert all(values == sorted(values) for values in keys)
+    again = call(session, "compact", named)
+    assert (again["files_before"], again["snapshot_id"]) == (0, done["snapshot_id"])
+    with pytest.raises(Exception, match=r"partition: day; the table is partitioned by \(p\)"):
+        call(session, "compact", named, "partitions => array(map('day', '1'))")
+
+
+@pytest.mark.every_spark
+def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> None:
+    """Some columns of a partition are enough, NULL is one; what is not there is no error, and changes nothing."""
+    table = make(session, "parts", "k BIGINT, p INT, q STRING", "PARTITIONED BY (p, q)")
+    rows = session.range(40).selectExpr("id AS k", "CAST(IF(id % 4 = 0, NULL, id % 4) AS INT) AS p", "'x' AS q")
+    rows.writeTo(table).append()
+    named = f"table => '{NAMESPACE}.parts'"
+    chosen = "array(map('p', CAST(NULL AS STRING)), map('p', '3', 'q', 'x'))"
+    done = call(session, "drop_partitions", named, f"partitions => {chosen}")
+    assert (done["partitions"], done["rows"], done["snapshot_id"]) == (2, 20, 2)
+    assert sorted_rows(session.table(table)) == sorted_rows(rows.where("p IN (1, 2)"))
+    again = call(session, "drop_partitions", named, f"partitions => {chosen}")
+    assert (again["partitions"], again["snapshot_id"]) == (0, 2)
+    with pytest.raises(Exception, match="no partition is given"):
+        call(session, "drop_partitions", named, "partitions => array()")
+
+
+def test_a_write_that_compacts(session: SparkSession, tables: ClusterTables) -> None:
+    """When the table asks for it; the writer learns of both by the write's id. A failing one fails no write."""
+    table = make(session, "busy", "k BIGINT")
+    tables.change_spec("ct", "busy", compaction={"enabled": True, "maxFilesPerBucket": 1})
+    results = []
+    for number in range(2):
+        session.range(30).selectExpr("id AS k").writeTo(table).option("write-id", f"busy-{number}").append()
+        results.append(json.loads(call(session, "write_result", f"id => 'busy-{number}'")["result"]))
+    first, second = results
+    assert (first["rows"], first["snapshot_id"], first["compaction"], first["compaction_failure"]) == (30, 1, None, "")
+    merged = second["compaction"]
+    assert (second["snapshot_id"], merged["snapshot_id"], merged["rows"]) == (2, 3, 60)
+    assert session.table(table).count() == 60
+    with pytest.raises(Exception, match="no write of this application has id 'unknown'"):
+        call(session, "write_result", "id => 'unknown'")
+
+
+@pytest.mark.parametrize("statement", [
+    "INSERT OVERWRITE {t} SELECT 7L AS k",
+    "INSERT INTO {t} REPLACE WHERE true SELECT 7L AS k",
+])  # fmt: skip
+def test_overwrites_of_what_cannot_be_read(
+    statement: str, session: SparkSession, tables: ClusterTables, agents: LoopbackAgents
+) -> None:
+    """A manifest that is gone, or a status that was spoiled: reads fail, an overwrite replaces it."""
+    table = f"{IN}.lost"
+    if not session.catalog.tableExists(table):
+        make(session, "lost", "k BIGINT")
+    session.range(5).selectExpr("id AS k").writeTo(table).append()
+    for root in agents.roots.values():
+        for manifest in root.glob(f"{NAMESPACE}/lost-*/manifests/*"):
+            manifest.unlink()
+    with pytest.raises(Exception, match="manifest"):
+        session.table(table).count()
+    session.sql(statement.format(t=table))
+    assert [row["k"] for row in session.table(table).collect()] == [7]
+    tables.change("ct", "lost", snapshot={**status(tables, "lost")["snapshot"], "manifest": "sha256:" + "0" * 64})
+    session.sql(statement.format(t=table))
+    assert [row["k"] for row in session.table(table).collect()] == [7]
+
+
+def test_an_overwrite_after_columns_have_changed(session: SparkSession, tables: ClusterTables) -> None:
+    """Rows that do not fit the table's columns any more take no new ones beside them, and are replaced as a whole."""
+    table = make(session, "changed", "k BIGINT, v INT")
+    session.sql(f"INSERT INTO {table} VALUES (1, 2)")
+    columns = [{"name": "k", "type": "bigint"}, {"name": "v", "type": "string"}]
+    tables.change_spec("ct", "changed", columns=columns)
+    session.sql(f"INSERT OVERWRITE {table} VALUES (1, 'two')")
+    assert [tuple(row) for row in session.table(table).collect()] == [(1, "two")]
