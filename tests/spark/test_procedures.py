@@ -72,8 +72,8 @@ def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables)
     done = call(session, "compact", f"table => '{IN}.many'")
     assert (done["partitions"], done["replicas_missing"], done["files_before"] > done["files_after"]) == (3, 0, True)
     assert sorted_rows(session.table(table)) == sorted_rows(rows)
-    named_files = f"SELECT *, INPUT_FILE_NAME() AS f FROM {table}"
-    read = session.sql(f"SELECT COLLECT_LIST(k) AS keys FROM ({named_files}) GROUP BY p, f")
+    named_files = f"SELECT *, INPUT_FILE_NAME() AS file FROM {table}"
+    read = session.sql(f"SELECT COLLECT_LIST(k) AS keys FROM ({named_files}) GROUP BY p, file")
     keys = [row["keys"] for row in read.collect()]
     assert len(keys) == session.sql(f"SELECT DISTINCT bucket, partition['p'] FROM {table}.files").count()
     assert all(values == sorted(values) for values in keys)
