@@ -57,7 +57,7 @@ test-e2e: wheel
 demo: wheel  ## colocated joins on TPC-H survive the loss of a node (SF=0.1 for a quick one, KEEP=1 keeps the cluster)
 	@$(PYTHON) -m demo run
 
-cluster-up: setup  ## a three-node Kubernetes on this machine, without Docker
+cluster-up: setup  ## a three-node Kubernetes on this machine, without Docker (REPLACE=1 ends one that another checkout keeps)
 	@$(PYTHON) -m devcluster up --nodes 3
 
 cluster-down: setup
