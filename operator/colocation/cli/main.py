@@ -31,7 +31,6 @@ def main() -> None:
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
     doctor, report, advise, completion, init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
-    doctor, report, init, submit, load, compact, drop_partitions, recover, adopt, approve, sql,
     ui,
 ):  # fmt: skip
     main.add_command(command)

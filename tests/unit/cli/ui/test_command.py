@@ -11,8 +11,6 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from colocation.cli.cluster import Cluster
-from colocation.cli.ui.collector import Collector
 from tests.unit.cli.conftest import FakeCluster, Run
 
 DEADLINE_SECONDS = 60
@@ -79,30 +77,3 @@ def test_a_port_that_is_taken_is_an_error(run: Run, cluster: FakeCluster) -> Non
         done = run("ui", "--no-browser", "--port", str(port))
     assert done.exit_code == 1
     assert f"port {port} of this machine cannot be used: Address already in use" in done.stderr
-
-
-def test_answers_are_shared_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many questions of the page are one round of questions to the API server."""
-    rounds: list[str] = []
-
-    class Counted(Cluster):
-        def __init__(self) -> None:
-            self.namespace = "shop"
-
-        def groups(self) -> list[dict[str, object]]:
-            rounds.append("groups")
-            return []
-
-        def tables(self) -> list[dict[str, object]]:
-            return []
-
-        def events_of_groups(self) -> list[dict[str, object]]:
-            return []
-
-    monkeypatch.setattr("colocation.cli.ui.collector.LEAST_SECONDS", 3600)
-    cluster = Counted()
-    cluster.connection = None  # type: ignore[assignment]
-    monkeypatch.setattr("colocation.cli.ui.collector.fetch_snapshot", lambda connection, namespace: None)
-    collector = Collector(cluster, "colocation-system", everywhere=False)
-    assert collector.findings() is collector.findings()
-    assert rounds == ["groups"]
