@@ -81,7 +81,8 @@ class Collector:
 
     def _snapshot(self, problems: list[str]) -> Snapshot | None:
         connection, namespace = self._cluster.connection, self._operator_namespace
-        return _tried("nodes, copies, plans and details of replicas", problems, lambda: fetch_snapshot(connection, namespace))
+        what = "nodes, copies, plans and details of replicas"
+        return _tried(what, problems, lambda: fetch_snapshot(connection, namespace))
 
 
 def _tried(what: str, problems: list[str], ask: Callable[[], Answer]) -> Answer | None:
