@@ -18,6 +18,8 @@ REGISTRY = f"{network.HOST_ADDRESS}:5000"
 STORE = f"{network.HOST_ADDRESS}:7070"
 ACCESS_KEY, SECRET_KEY = "lake-reader", "made-for-this-test"
 BUCKET = "lake"
+REGION = "us-east-2"
+"""S3A's own, where neither the endpoint nor a setting says one."""
 _START_SECONDS = 60.0
 # They end with the test's process, however it ends.
 _WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
@@ -38,10 +40,10 @@ def registry(folder: Path) -> Iterator[None]:
 def store(folder: Path, files: dict[str, Path]) -> Iterator[None]:
     """An S3 server whose bucket holds ``files`` by their names; put there by S3 itself, so that each has an ETag."""
     keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
-    command = [str(binaries.VERSITYGW.program("versitygw")), "--quiet", "--port", STORE, "posix", str(folder)]
-    with _running(command, STORE, keys, folder.with_suffix(".log")):
+    command = [str(binaries.VERSITYGW.program("versitygw")), "--quiet", "--region", REGION, "--port", STORE]
+    with _running([*command, "posix", str(folder)], STORE, keys, folder.with_suffix(".log")):
         lake = pyarrow.fs.S3FileSystem(
-            access_key=ACCESS_KEY, secret_key=SECRET_KEY, endpoint_override=f"http://{STORE}", region="us-east-1",
+            access_key=ACCESS_KEY, secret_key=SECRET_KEY, endpoint_override=f"http://{STORE}", region=REGION,
             allow_bucket_creation=True,
         )  # fmt: skip
         lake.create_dir(BUCKET)
