@@ -4,7 +4,7 @@ HELP_WIDTH := 20
 
 .PHONY: help setup wheel images sbom check test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
-        simulate chaos release release-check
+        simulate chaos release release-check krew
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ sbom: wheel  ## build/sbom/<image>.cdx.json: what is in each of these images (Cy
 
 release: wheel sbom  ## build/release: wheel, chart, SBOMs, checksums, notes (how to publish: CONTRIBUTING.md)
 	@$(PYTHON) -m release
+
+krew: wheel  ## build/krew: `kubectl colocation` as a Krew plugin (URL=https://…: the folder where its archive will lie)
+	@scripts/krew
 
 release-check: setup  ## whether wheel, chart, jar, CRDs and changelog agree on the version (TAG=v1.2.3: and with the tag)
 	@$(PYTHON) -m release check $(TAG)
