@@ -19,6 +19,9 @@ from devcluster.errors import DevclusterError
 
 NAMESPACE = "k8s.io"
 REFERENCE_NAME = "org.opencontainers.image.ref.name"
+IMPORT_ATTEMPTS = 2
+"""containerd's garbage collector may take layers that a new image shares with the one whose name it gets, while they
+are unpacked; it does so once."""
 CONTENT_STORE = Path("io.containerd.content.v1.content/blobs")
 
 
@@ -98,6 +101,15 @@ def import_image(socket: Path, root: Path, image: Image) -> bool:
     """Bring an image into a containerd over the folder ``root``; False when it holds that very image already."""
     if node_digest(socket, image.name) == image.digest:
         return False
+    for _ in range(IMPORT_ATTEMPTS):
+        refusal = _import(socket, root, image)
+        if not refusal:
+            return True
+    raise DevclusterError(f"containerd at {socket} did not take {image.name}: {refusal}")
+
+
+def _import(socket: Path, root: Path, image: Image) -> str:
+    """One attempt; what containerd said when it failed, else empty."""
     held = root / CONTENT_STORE
     missing = [digest for digest in blobs_of(image.digest) if not (held / digest.replace(":", "/")).exists()]
     command = [*_ctr(socket), "images", "import", "-"]
@@ -108,10 +120,9 @@ def import_image(socket: Path, root: Path, image: Image) -> bool:
             process.stdin.close()
         except BrokenPipeError:
             pass  # ctr ended early: its own message says why
-        message = process.stderr.read().decode()
-    if process.returncode != 0 or node_digest(socket, image.name) != image.digest:
-        raise DevclusterError(f"containerd at {socket} did not take {image.name}: {message.strip()}")
-    return True
+        message = process.stderr.read().decode().strip()
+    done = process.returncode == 0 and node_digest(socket, image.name) == image.digest
+    return "" if done else message or f"ctr ended with {process.returncode}"
 
 
 def write_archive(stream: IO[bytes], image: Image, digests: list[str]) -> None:

@@ -122,3 +122,19 @@ def test_only_settings_of_reachability_are_copied() -> None:
     """Not where the machine keeps its caches."""
     dump = 'Acquire::http::Proxy "http://p:1";\nAcquire::GzipIndexes "true";\nAcquire::Check-Date "false";\n'
     assert apt.acquire_settings(dump) == 'Acquire::http::Proxy "http://p:1";\nAcquire::Check-Date "false";\n'
+
+
+@pytest.mark.parametrize(("failures", "is_taken"), [(0, True), (1, True), (2, False)])
+def test_an_import_whose_layers_were_collected_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, failures: int, is_taken: bool
+) -> None:
+    """Once: containerd collects what the replaced image had, not what is there for another reason."""
+    said = ["parent snapshot does not exist"] * failures
+    monkeypatch.setattr(oci, "node_digest", lambda *_: "sha256:old")
+    monkeypatch.setattr(oci, "_import", lambda *_: said.pop() if said else "")
+    image = oci.Image("localhost/app:dev", "sha256:new")
+    if is_taken:
+        assert oci.import_image(Path("socket"), Path("root"), image)
+    else:
+        with pytest.raises(DevclusterError, match="did not take localhost/app:dev: parent snapshot does not exist"):
+            oci.import_image(Path("socket"), Path("root"), image)
