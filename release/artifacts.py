@@ -16,7 +16,7 @@ from .versions import CHART, REPOSITORY, NotReleasable, check, notes
 FOLDER = REPOSITORY / "build" / "release"
 SUMS = "SHA256SUMS"
 NOTES = "RELEASE_NOTES.md"
-SBOMS = ("colocation-operator*.cdx.json", "colocation-spark*.cdx.json")
+SBOMS = ("colocation-operator.cdx.json", "colocation-spark.cdx.json")
 SOURCE_DATE_EPOCH = 1_700_000_000
 """Of every file in an archive; the wheel has the same (scripts/build-wheel)."""
 
@@ -31,7 +31,7 @@ def collect(folder: Path = FOLDER) -> list[Path]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     wheel = _built("dist", f"colocation-{version}-*.whl", "make wheel")
-    sboms = [_built("sbom", pattern, "make sbom") for pattern in SBOMS]
+    sboms = [_built("sbom", name, "make sbom") for name in SBOMS]
     for path in (wheel, *sboms):
         shutil.copyfile(path, folder / path.name)
     package_chart(folder)

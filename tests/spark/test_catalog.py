@@ -7,7 +7,6 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from colocation.model.metrics import SPARK_METRICS
 from colocation.spark import explain, explain_json
 from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, STABLE, UNSTABLE, WHY_UNSTABLE, ClusterTables
@@ -64,27 +63,6 @@ def test_names(session: SparkSession) -> None:
             session.table(missing)
     with pytest.raises(AnalysisException, match="SCHEMA_NOT_FOUND"):
         session.sql(f"USE {CATALOG}.nowhere")
-
-
-def test_sparks_metrics_system_has_reads_and_verdicts(session: SparkSession, tables: ClusterTables) -> None:
-    """All that the reference lists, and they count."""
-    assert session.sparkContext._jvm is not None
-    system = session.sparkContext._jvm.org.apache.spark.SparkEnv.get().metricsSystem()
-    source = system.getSourcesByName("plugin.dev.colocation.spark.ColocationPlugin").head()
-
-    def shown() -> dict[str, int]:
-        gauges = source.metricRegistry().getGauges()
-        return {name: gauges.get(name).getValue() for name in gauges.keySet()}
-
-    before = shown()
-    assert set(before) == {one.name for one in SPARK_METRICS}
-    session.sql(JOIN).collect()
-    tables.change("cg", "sales", **UNSTABLE)
-    session.sql("SET spark.colocation.whenUnstable=shuffle")
-    session.sql(JOIN).collect()
-    grown = {name for name, number in shown().items() if number > before[name]}
-    assert grown >= {"verdict.colocated", "verdict.notStable"}
-    assert grown & {"localBytes", "remoteBytes"}
 
 
 def test_joins_have_no_shuffle(session: SparkSession) -> None:

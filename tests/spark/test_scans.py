@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model import table_manifest
+from colocation.model.metrics import SPARK_METRICS
 from colocation.model.table_manifest import decode_manifest
 from colocation.spark import count_exchanges, load, read_metrics, register
 from tests.integration.control_plane import ControlPlane
@@ -187,3 +188,24 @@ def test_what_java_stores_python_reads(spark: SparkSession, newest_format: int) 
     decoded = decode_manifest(bytes(stored.content()), stored.sha256())
     assert decoded.format_version == newest_format
     assert sorted(file.bytes for file in decoded.files) == list(range(len(files)))
+
+
+def test_sparks_metrics_system_has_reads_and_verdicts(session: SparkSession, tables: ClusterTables) -> None:
+    """All that the reference lists, and they count."""
+    assert session.sparkContext._jvm is not None
+    system = session.sparkContext._jvm.org.apache.spark.SparkEnv.get().metricsSystem()
+    source = system.getSourcesByName("plugin.dev.colocation.spark.ColocationPlugin").head()
+
+    def shown() -> dict[str, int]:
+        gauges = source.metricRegistry().getGauges()
+        return {name: gauges.get(name).getValue() for name in gauges.keySet()}
+
+    before = shown()
+    assert set(before) == {one.name for one in SPARK_METRICS}
+    session.sql(f"SELECT sum(v) FROM {ORDERS}").collect()
+    tables.change("cg", "sales", **UNSTABLE)
+    session.sql("SET spark.colocation.whenUnstable=shuffle")
+    session.sql(f"SELECT sum(v) FROM {ORDERS}").collect()
+    grown = {name for name, number in shown().items() if number > before[name]}
+    assert grown >= {"verdict.colocated", "verdict.notStable"}
+    assert grown & {"localBytes", "remoteBytes"}
