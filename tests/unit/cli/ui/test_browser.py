@@ -84,7 +84,7 @@ def test_the_page_follows_what_happens_and_says_it_once(served: Served) -> None:
     later = scenes.unstable()
     served.findings = lambda: later
     tab.wait("document.getElementById('news').textContent.includes('Group shop/sales is not stable, NodeNotReady')")
-    assert tab.run("return document.querySelectorAll('.matrix .down').length") == 10
+    tab.wait("document.querySelectorAll('.matrix .down').length === 10")
     assert tab.run("return document.getElementById('news').getAttribute('aria-live')") == "polite"
 
 
