@@ -113,9 +113,3 @@ def _everything_but_secrets() -> str:
     return subprocess.run(
         ["kubectl", "get", kinds, "--all-namespaces", "-o", "yaml"], capture_output=True, text=True, check=True
     ).stdout
-
-
-def test_the_readmes_tables_are_those_of_the_example() -> None:
-    """What the README shows stands in the file that it applies."""
-    (shown,) = readme.blocks("yaml")
-    assert shown in (readme.REPOSITORY / "examples" / "shop" / "tables.yaml").read_text()
