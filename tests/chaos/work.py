@@ -153,7 +153,7 @@ class Work:
             number = len(self.tables) + len(self.binned) + 1
             if number > MOST_TABLES:
                 return
-            group = random.choice([*self.groups, f"group-{number}", f"group-{number}"])
+            group = random.choice([*self._open_groups(), f"group-{number}", f"group-{number}"])
         self.make_table(f"table-{number}", group)
 
     def _drop(self, random: Random) -> None:
@@ -175,8 +175,12 @@ class Work:
 
     def _move(self, random: Random) -> None:
         if self.tables:
-            table, group = random.choice(self.tables), random.choice([*self.groups, ""])
+            table, group = random.choice(self.tables), random.choice([*self._open_groups(), ""])
             self._command("move", lambda: scene.patch("ct", table, {"colocateWith": group}), table=table, group=group)
+
+    def _open_groups(self) -> list[str]:
+        """Those that take our tables: others have more replicas by now, and refuse them."""
+        return [name for name in self.groups if self.replicas.get(name, scene.REPLICAS) == scene.REPLICAS]
 
     def _columns(self, random: Random) -> None:
         if self.tables:
