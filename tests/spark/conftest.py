@@ -13,6 +13,7 @@ from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import LoadResult, configure, load
 from tests.integration.control_plane import ControlPlane
+from tests.spark import catalog_server
 from tests.spark.cluster_tables import running_plane
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 from tests.spark.standalone import NODE_VARIABLE, QUICK_JAVA, standalone_cluster
@@ -33,9 +34,10 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackAgents]
 def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The application: an executor on each node, which sees that node's data root only."""
     folder: Path = tmp_path_factory.mktemp("spark")
+    (folder / "api").mkdir()
     data_root = agents.roots[NODES[0]].parent / f"${{env.{NODE_VARIABLE}}}"
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    with standalone_cluster(folder, NODES) as url:
+    with standalone_cluster(folder, NODES) as url, catalog_server.running(folder / "api") as served:
         builder = configure(
             SparkSession.builder.master(url).appName("colocation-tests"),
             namespace=NAMESPACE,
@@ -44,6 +46,7 @@ def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory
             ca_file=str(agents.trust.certificate),
         )
         for key, value in {
+            catalog_server.KUBECONFIG_KEY: str(served.kubeconfig),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "700m",
             "spark.driver.extraJavaOptions": QUICK_JAVA,

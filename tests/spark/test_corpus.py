@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus, UnstableBucket
 from colocation.model.table import ColocatedTableSpec, Column
-from colocation.spark import explain_json, register
+from colocation.spark import explain_json
+from tests.spark.catalog_server import register
 from tests.spark.conftest import BUCKETS, MAP, add_table, stable_group
 from tests.spark.corpus import PARAMETERS, Case, Verdicts
 from tests.spark.loopback import LoopbackAgents

@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import ColocatedTableSpec, Column
-from colocation.spark import count_exchanges, explain, explain_json, load, read_metrics, register
+from colocation.spark import count_exchanges, explain, explain_json, load, read_metrics
+from tests.spark.catalog_server import register
 from tests.spark.conftest import add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -173,7 +174,7 @@ def test_tables_without_rows_and_without_group(
     register(session, catalog=catalog)
     for table, verdict in (
         ("empty", "colocate: true"),
-        ("loose", "colocate: false, reason: Tables are not in the same group: shop.loose is in no group"),
+        ("loose", "colocate: false, reason: Tables are not in the same group: colocation.shop.loose is in no group"),
     ):
         query = session.sql(f"SELECT o_key FROM orders LEFT JOIN {table} ON o_key = e_key")
         assert verdict in explain(query)

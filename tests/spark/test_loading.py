@@ -9,10 +9,11 @@ from pyspark.sql import SparkSession
 
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.table import ColocatedTableSpec, Column
-from colocation.spark import explain_json, load, register
+from colocation.spark import explain_json, load
 from colocation.spark.catalog import AgentAddresses
 from colocation.spark.write.load_schema import SchemaMismatch
 from colocation.spark.write.upload import ReplicasMissing
+from tests.spark.catalog_server import register
 from tests.spark.conftest import BUCKETS, MAP, add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog

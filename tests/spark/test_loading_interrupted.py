@@ -19,9 +19,10 @@ from colocation.agent.authorizer import Access
 from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from colocation.model.table_manifest import decode_manifest
-from colocation.spark import load, register
+from colocation.spark import load
 from colocation.spark.write import loading, transaction
 from colocation.spark.write.commit import LoadConflict
+from tests.spark.catalog_server import register
 from tests.spark.conftest import add_table
 from tests.spark.loading_program import ROWS
 from tests.spark.loopback import LoopbackAgents

@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.table import ColocatedTableSpec, Column
-from colocation.spark import load, register
+from colocation.spark import load
 from colocation.spark.write.load_schema import SchemaMismatch
+from tests.spark.catalog_server import register
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from colocation.agent.read_requests import ReadRequests
 from colocation.model.names import table_directory
-from colocation.spark import count_exchanges, read_metrics, register
+from colocation.spark import count_exchanges, read_metrics
+from tests.spark.catalog_server import register
 from tests.spark.conftest import add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.spark.standalone import NODE_VARIABLE

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model import table_manifest
 from colocation.model.metrics import SPARK_METRICS
 from colocation.model.table_manifest import decode_manifest
-from colocation.spark import count_exchanges, load, read_metrics, register
+from colocation.spark import count_exchanges, load, read_metrics
 from tests.integration.control_plane import ControlPlane
+from tests.spark.catalog_server import register
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import BUCKETS, MAP, add_table
 from tests.spark.loopback import LoopbackAgents

@@ -1,11 +1,12 @@
 """Sorted files are trusted: no sort where a bucket's files give the order, and the answers that Spark's sorts give."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
-from colocation.spark import register
+from tests.spark.conftest import MAP
 from tests.spark.loopback import LoopbackAgents
 from tests.spark.sorted_tables import IN_ORDER, MERGED, both_answers, load_events, registered
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -91,7 +92,17 @@ def test_what_files_do_not_give_is_sorted(session: SparkSession, statement: str)
 @pytest.mark.every_spark
 def test_only_what_is_written_in_the_manifest_is_trusted(session: SparkSession, tables: FakeCatalog) -> None:
     """A table that someone declares SORTED BY another column over the same files is sorted by Spark."""
-    location = next(table.location for table in register(session, catalog=tables) if table.table == "appended")
+    table = tables.tables["appended"]
+    assert table.status.snapshot
+    location = f"coloc://shop/{table.directory}/{table.status.snapshot.manifest_sha256}/data"
+    told = {"name": "sales", "agents": tables.agents, "buckets": MAP}
+    for key, value in {
+        "group.shop.sales": json.dumps(told), f"table.shop.{table.directory}": "sales",
+        "data.root": session.conf.get("spark.colocation.dataRoot"),
+        "token.file": session.conf.get("spark.colocation.tokenFile"),
+        "ca.file": session.conf.get("spark.colocation.caFile"),
+    }.items():  # fmt: skip
+        session.conf.set(f"fs.coloc.{key}", value)
     session.sql("CREATE TABLE shop.claimed (k BIGINT, day INT, n BIGINT, word STRING, real DOUBLE) USING parquet "
                 f"CLUSTERED BY (k) SORTED BY (n) INTO 6 BUCKETS LOCATION '{location}'")  # fmt: skip
     plan, found, expected = both_answers(session, "SELECT n FROM claimed SORT BY n")

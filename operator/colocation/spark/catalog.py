@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -45,7 +45,6 @@ HTTP_SERVER_ERROR = 500
 PASSING_FAILURES = (408, 429)
 """Beside server errors: request timeout, too many requests."""
 REQUEST_TIMEOUT_SECONDS = 30
-PAGE_OBJECTS = 500
 
 KubernetesObject = dict[str, Any]
 Part = TypeVar("Part", bound=Frozen)
@@ -159,14 +158,6 @@ class GroupObject:
 
 
 @dataclass(frozen=True)
-class TableList:
-    """A namespace's tables by name; ``unreadable``: objects that this version cannot understand, and why."""
-
-    tables: tuple[TableObject, ...]
-    unreadable: dict[str, str]
-
-
-@dataclass(frozen=True)
 class AgentAddresses:
     """What the ConfigMap ``<group>-spark`` tells: ready agents' URLs by node, and whether the operator lives."""
 
@@ -179,9 +170,6 @@ class Catalog(Protocol):
 
     All methods raise ``NotInCatalog`` for what does not exist, and ``NoAnswer``.
     """
-
-    def list_tables(self, namespace: str) -> TableList:
-        """All tables of a namespace."""
 
     def get_table(self, namespace: str, name: str) -> TableObject:
         """One table."""
@@ -217,20 +205,6 @@ class KubernetesCatalog:
         self._core = kubernetes.client.CoreV1Api()
         self._operator_life = OperatorLife(self._objects)
         self._api_error: type[Exception] = kubernetes.client.ApiException
-
-    def list_tables(self, namespace: str) -> TableList:
-        items: list[KubernetesObject] = []
-        token = ""
-        while True:
-            page = self._call(
-                f"tables of namespace {namespace}",
-                self._objects.list_namespaced_custom_object,
-                API_GROUP, API_VERSION, namespace, TABLE_PLURAL, limit=PAGE_OBJECTS, _continue=token,
-            )
-            items.extend(page["items"])
-            token = page["metadata"].get("continue", "")
-            if not token:
-                return parse_tables(items)
 
     def get_table(self, namespace: str, name: str) -> TableObject:
         return parse_table(self._get(TABLE_PLURAL, namespace, name, "ColocatedTable"))
@@ -327,19 +301,6 @@ def _parse(kind: type[Part], given: object, reason: Reason, what: str) -> Part:
         return kind.model_validate(given)
     except ValidationError as error:
         raise InvalidObject(f"{reason}: {what} cannot be understood: {problems_of(error, part)}; correct it") from error
-
-
-def parse_tables(items: Iterable[KubernetesObject]) -> TableList:
-    """ColocatedTables as the API server gives them; one that cannot be read does not hinder the others."""
-    tables, unreadable = [], {}
-    for item in items:
-        try:
-            table = parse_table(item)
-            table.check_status()
-            tables.append(table)
-        except InvalidObject as error:
-            unreadable[item["metadata"]["name"]] = str(error)
-    return TableList(tuple(sorted(tables, key=lambda table: table.name)), unreadable)
 
 
 def parse_group(item: KubernetesObject) -> GroupObject:

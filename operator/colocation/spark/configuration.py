@@ -1,6 +1,6 @@
 """What a session needs so that tables of colocation groups can be read and joined without a shuffle.
 
-User-facing settings begin with ``spark.colocation.``; ``register`` turns them into the file system's ``fs.coloc.*``,
+User-facing settings begin with ``spark.colocation.``; the catalog turns them into the file system's ``fs.coloc.*``,
 which Spark sends to executors with each plan.
 """
 
@@ -11,26 +11,21 @@ from typing import TYPE_CHECKING
 
 from colocation.manifests.spark_pods import RECIPE
 from colocation.model.names import CA_PATH, DEFAULT_DATA_ROOT, TOKEN_PATH
-from colocation.model.parallelism import CORES_KEYS, configured_cores
-
-from .decision import WhenUnstable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CATALOG = "colocation"
+"""The ColocationCatalog of every session that is configured here, by the key ``spark.sql.catalog.colocation``."""
 NAMESPACE = "spark.colocation.namespace"
 DATA_ROOT = "spark.colocation.dataRoot"
 TOKEN_FILE = "spark.colocation.tokenFile"
 CA_FILE = "spark.colocation.caFile"
-DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
-WHEN_UNSTABLE = "spark.colocation.whenUnstable"
 RETRY_SECONDS = "spark.colocation.retrySeconds"
 
 DEFAULT_RETRY_SECONDS = 90
 """An agent's pod is replaced within it, its image pulled and its first scan done."""
 
-WHEN_UNSTABLE_CHOICES: tuple[WhenUnstable, ...] = ("live", "shuffle", "colocated")
-"""The first one is the default."""
 JAR_NAME = "colocation-spark.jar"
 
 
@@ -85,17 +80,13 @@ class SessionSettings:
 
     Attributes:
         retry_seconds: how long loads and remote reads try an agent that does not answer.
-        cores: of the application, by its configuration; 0 = it does not say.
     """
 
     namespace: str
     data_root: str
     token_file: str
     ca_file: str
-    join_disabled: bool
-    when_unstable: WhenUnstable
     retry_seconds: int
-    cores: int = 0
 
     @classmethod
     def of(cls, spark: "SparkSession") -> "SessionSettings":
@@ -108,13 +99,6 @@ class SessionSettings:
         def value(key: str, default: str) -> str:
             return spark.conf.get(key, default) or default
 
-        given = value(WHEN_UNSTABLE, WHEN_UNSTABLE_CHOICES[0])
-        when_unstable = next((choice for choice in WHEN_UNSTABLE_CHOICES if choice == given), None)
-        if when_unstable is None:
-            raise ValueError(f"{WHEN_UNSTABLE}={given!r}; allowed: {', '.join(WHEN_UNSTABLE_CHOICES)}")
-        disabled = value(DISABLE_COLOCATE_JOIN, "false").lower()
-        if disabled not in ("true", "false"):
-            raise ValueError(f"{DISABLE_COLOCATE_JOIN}={disabled!r}; allowed: true, false")
         retry_seconds = value(RETRY_SECONDS, str(DEFAULT_RETRY_SECONDS))
         if not retry_seconds.isdecimal():
             raise ValueError(f"{RETRY_SECONDS}={retry_seconds!r}; allowed: whole seconds, 0 or more")
@@ -123,10 +107,7 @@ class SessionSettings:
             data_root=value(DATA_ROOT, DEFAULT_DATA_ROOT),
             token_file=value(TOKEN_FILE, TOKEN_PATH),
             ca_file=value(CA_FILE, CA_PATH),
-            join_disabled=disabled == "true",
-            when_unstable=when_unstable,
             retry_seconds=int(retry_seconds),
-            cores=configured_cores({key: value(key, "") for key in CORES_KEYS}),
         )
 
     def namespace_or(self, given: str | None) -> str:

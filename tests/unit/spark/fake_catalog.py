@@ -7,7 +7,7 @@ from dataclasses import replace
 from colocation.model.freshness import CURRENT
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
-from colocation.spark.catalog import AgentAddresses, GroupObject, NotInCatalog, TableList, TableObject, WriteConflict
+from colocation.spark.catalog import AgentAddresses, GroupObject, NotInCatalog, TableObject, WriteConflict
 
 NAMESPACE = "shop"
 GROUP = "sales"
@@ -45,10 +45,6 @@ class FakeCatalog:
             resource_version=str(int(table.resource_version) + 1),
             status=table.status.model_copy(update=status),
         )
-
-    def list_tables(self, namespace: str) -> TableList:
-        assert namespace == NAMESPACE
-        return TableList(tuple(sorted(self.tables.values(), key=lambda table: table.name)), {})
 
     def get_table(self, namespace: str, name: str) -> TableObject:
         if namespace != NAMESPACE or name not in self.tables:

@@ -18,7 +18,6 @@ from colocation.spark.catalog import (
     RequestRefused,
     WriteConflict,
     parse_table,
-    parse_tables,
 )
 
 ITEM = {
@@ -152,10 +151,7 @@ def test_a_spoiled_status_may_be_mended(snapshot: Any, last_id: int) -> None:
         table.check_status()
 
 
-def test_an_unreadable_table_does_not_hinder_the_others() -> None:
-    """An object that this version does not understand is listed apart, with the reason."""
-    newer = {**ITEM, "metadata": {**ITEM["metadata"], "name": "newer"}, "spec": {**ITEM["spec"], "bucketedBy": []}}
-    listed = parse_tables([newer, ITEM])
-    assert [table.name for table in listed.tables] == ["orders"]
-    assert list(listed.unreadable) == ["newer"]
-    assert "bucketedBy" in listed.unreadable["newer"]
+def test_a_newer_spec_is_refused() -> None:
+    """An object that this version does not understand, with the field."""
+    with pytest.raises(InvalidObject, match="bucketedBy"):
+        parse_table({**ITEM, "spec": {**ITEM["spec"], "bucketedBy": []}})

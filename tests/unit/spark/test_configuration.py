@@ -33,18 +33,10 @@ def test_what_is_not_given_is_not_overruled() -> None:
     assert not [key for key in spark_conf() if key.startswith("spark.colocation.")]
 
 
-@pytest.mark.parametrize(
-    ("conf", "words"),
-    [
-        ({"whenUnstable": "wait"}, "allowed: live, shuffle, colocated"),
-        ({"disableColocateJoin": "yes"}, "allowed: true, false"),
-        ({"retrySeconds": "-1"}, "allowed: whole seconds, 0 or more"),
-    ],
-)
-def test_misspelt_switches_are_errors(conf: dict[str, str], words: str) -> None:
-    """A switch that is not understood is never taken for its default."""
-    with pytest.raises(ValueError, match=words):
-        settings(**conf)
+def test_a_misspelt_setting_is_an_error() -> None:
+    """What is not understood is never taken for its default. (Switches of reading are the catalog's.)"""
+    with pytest.raises(ValueError, match="allowed: whole seconds, 0 or more"):
+        settings(retrySeconds="-1")
 
 
 def test_a_namespace_must_come_from_somewhere() -> None:

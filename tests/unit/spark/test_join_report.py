@@ -16,16 +16,22 @@ from colocation.spark.explaining.join_report import (
 from colocation.spark.explaining.plan_tree import Expression, Grouping, Join, PlanNode, Scan
 
 TABLES = {
-    "shop/orders-1": KnownTable("shop.orders", "shop/sales", True, "", ("o_key",)),
-    "shop/lines-2": KnownTable("shop.lines", "shop/sales", True, "", ("l_key",)),
-    "shop/other-3": KnownTable("shop.other", "shop/elsewhere", True, "", ("x_key",)),
-    "shop/down-4": KnownTable("shop.down", "shop/sales", False, "group is not stable: NodeGone", ("d_key",)),
+    "orders-1": KnownTable("shop.orders", "shop/sales", True, "", ("o_key",)),
+    "lines-2": KnownTable("shop.lines", "shop/sales", True, "", ("l_key",)),
+    "other-3": KnownTable("shop.other", "shop/elsewhere", True, "", ("x_key",)),
+    "down-4": KnownTable("shop.down", "shop/sales", False, "group is not stable: NodeGone", ("d_key",)),
 }
 
 
-def scan(directory: str, columns: dict[int, str], *, bucketed: bool = True) -> PlanNode:
-    name = TABLES[f"shop/{directory}"].name
-    return PlanNode("FileSourceScan", scan=Scan(f"coloc://shop/{directory}/abc/data", name, bucketed, columns))
+def scan(
+    directory: str, columns: dict[int, str], *, bucketed: bool = True, known: KnownTable | None = None
+) -> PlanNode:
+    """The scan of a table as the catalog planned it."""
+    table = known or TABLES[directory]
+    told = {"name": table.name, "group": table.group, "bucketed": table.bucketed, "reason": table.reason,
+            "bucketedBy": table.bucketed_by}  # fmt: skip
+    location = f"coloc://shop/{directory}/abc/data"
+    return PlanNode("FileSourceScan", scan=Scan(location, table.name, bucketed, columns, json.dumps(told)))
 
 
 ORDERS = scan("orders-1", {1: "o_key", 2: "o_date"})
@@ -34,15 +40,6 @@ OTHER = scan("other-3", {21: "x_key"})
 DOWN = scan("down-4", {31: "d_key"}, bucketed=False)
 PLAIN = PlanNode("FileSourceScan", scan=Scan("file:/tmp/x", "", False, {41: "k"}))
 RANGE = PlanNode("Range")
-
-
-def noted(name: str, columns: dict[int, str], **note: object) -> PlanNode:
-    """A scan that the catalog in Java planned."""
-    told = {"name": f"lake.shop.{name}", "group": "shop/sales", "bucketed": True, "reason": "", **note}
-    location = f"coloc://shop/{name}-9/abc/data"
-    return PlanNode(
-        "FileSourceScan", scan=Scan(location, f"lake.shop.{name}", bool(told["bucketed"]), columns, json.dumps(told))
-    )
 
 
 def shuffled(child: PlanNode) -> PlanNode:
@@ -68,7 +65,7 @@ def broadcast_join(left: PlanNode, right: PlanNode, right_key: int = 41, hint: s
 
 
 def only(plan: PlanNode) -> JoinReport:
-    [report] = report_joins(plan, TABLES)
+    [report] = report_joins(plan)
     return report
 
 
@@ -102,11 +99,11 @@ def test_colocated(plan: PlanNode) -> None:
         ),
         pytest.param(
             on_key(ORDERS, shuffled(PLAIN)),
-            "Tables are not in the same group: file:/tmp/x is not a registered ColocatedTable", 1, id="plain-table",
+            "Tables are not in the same group: file:/tmp/x is not a ColocatedTable", 1, id="plain-table",
         ),
         pytest.param(
             on_key(ORDERS, shuffled(RANGE)),
-            "Tables are not in the same group: rows of one side (Range) are not of a registered ColocatedTable", 0,
+            "Tables are not in the same group: rows of one side (Range) are not of a ColocatedTable", 0,
             id="no-table",
         ),
         pytest.param(
@@ -142,7 +139,7 @@ def test_colocated(plan: PlanNode) -> None:
         pytest.param(
             broadcast_join(ORDERS, PLAIN),
             "Broadcast is cheaper: file:/tmp/x is estimated at 4096 bytes, the threshold is 10000 bytes; besides, "
-            "Tables are not in the same group: file:/tmp/x is not a registered ColocatedTable", 0,
+            "Tables are not in the same group: file:/tmp/x is not a ColocatedTable", 0,
             id="broadcast-besides",
         ),
         pytest.param(broadcast_join(ORDERS, LINES, 11, "broadcast"), "Has join hint: broadcast", 0, id="hint"),
@@ -175,7 +172,7 @@ def test_three_tables_of_which_one_is_shuffled() -> None:
     """Each join has its own verdict: the inner one is colocated, the outer one is not."""
     inner = on_key(ORDERS, LINES)
     outer = merge_join(shuffled(inner), LINES, (key("o_date", 2), key("l_key", 11)))
-    reports = report_joins(outer, TABLES)
+    reports = report_joins(outer)
     assert [report.colocate for report in reports] == [False, True]
     assert "shop.orders is bucketed by (o_key), shop.lines is bucketed by (l_key)" in reports[0].reason
     assert count_exchanges(outer) == 1
@@ -186,32 +183,27 @@ def test_a_key_of_the_other_table_of_a_colocated_side_will_do() -> None:
     again = scan("lines-2", {51: "l_key"})
     assert [
         report.colocate
-        for report in report_joins(merge_join(on_key(ORDERS, LINES), again, (key("l_key", 11), key("l", 51))), TABLES)
+        for report in report_joins(merge_join(on_key(ORDERS, LINES), again, (key("l_key", 11), key("l", 51))))
     ] == [True, True]
 
 
 def test_bucket_columns_in_another_order() -> None:
     """Both keys contain the bucket key, but compare its columns crosswise: rows of equal keys differ in bucket."""
-    pairs = {f"shop/{name}": KnownTable(f"shop.{name}", "shop/g", True, "", ("x", "y")) for name in ("a", "b")}
-    left = PlanNode("FileSourceScan", scan=Scan("coloc://shop/a/m/data", "a", True, {1: "x", 2: "y"}))
-    right = PlanNode("FileSourceScan", scan=Scan("coloc://shop/b/m/data", "b", True, {3: "x", 4: "y"}))
+    left, right = (
+        scan(name, columns, known=KnownTable(f"shop.{name}", "shop/g", True, "", ("x", "y")))
+        for name, columns in (("a", {1: "x", 2: "y"}), ("b", {3: "x", 4: "y"}))
+    )
     join = merge_join(shuffled(left), shuffled(right), (key("x", 1), key("y", 4)), (key("y", 2), key("x", 3)))
-    [report] = report_joins(join, pairs)
+    [report] = report_joins(join)
     assert "compared out of order: shop.a.x = shop.b.y, shop.a.y = shop.b.x" in report.reason
 
 
 def test_a_true_verdict_can_have_a_note() -> None:
     """``whenUnstable=colocated``: the plan is bucketed, and the group's state stands beside the verdict."""
-    tables = {**TABLES, "shop/lines-2": replace(TABLES["shop/lines-2"], reason="group is not stable: NodeGone; live")}
-    [report] = report_joins(on_key(ORDERS, LINES), tables)
+    known = replace(TABLES["lines-2"], reason="group is not stable: NodeGone; live")
+    lines = scan("lines-2", {11: "l_key"}, known=known)
+    [report] = report_joins(on_key(ORDERS, lines))
     assert (report.colocate, report.note) == (True, "group is not stable: NodeGone; live")
-
-
-def test_the_plan_counts_not_what_was_registered_since() -> None:
-    """A query that was planned bucketed stays so when its group becomes unstable afterwards."""
-    tables = {**TABLES, "shop/lines-2": replace(TABLES["shop/lines-2"], bucketed=False, reason="group is not stable")}
-    [report] = report_joins(on_key(ORDERS, LINES), tables)
-    assert report.colocate
 
 
 @pytest.mark.parametrize(("group", "reason", "verdict"), [
@@ -225,19 +217,19 @@ def test_the_plan_counts_not_what_was_registered_since() -> None:
 ])  # fmt: skip
 def test_what_stays_wrong_is_said_first(group: str, reason: str, verdict: str) -> None:
     """Tables of different groups are named, whatever else hides their buckets; the session's switch is above all."""
-    lines = replace(TABLES["shop/lines-2"], group=group, bucketed=False, reason=reason)
-    unbucketed = replace(LINES, scan=replace(LINES.scan, bucketed=False))
-    [report] = report_joins(on_key(shuffled(ORDERS), shuffled(unbucketed)), {**TABLES, "shop/lines-2": lines})
+    known = replace(TABLES["lines-2"], group=group, bucketed=False, reason=reason)
+    lines = scan("lines-2", {11: "l_key"}, bucketed=False, known=known)
+    [report] = report_joins(on_key(shuffled(ORDERS), shuffled(lines)))
     assert report.reason == verdict
 
 
 def test_cached_rows_keep_their_buckets() -> None:
     """A cached bucketed scan joins as the scan does; a shuffle inside the cache counts."""
     cached = PlanNode("InMemoryTableScan", (ORDERS,), aliases={61: 1}, reused=True)
-    [report] = report_joins(merge_join(cached, LINES, (key("o_key", 61), key("l_key", 11))), TABLES)
+    [report] = report_joins(merge_join(cached, LINES, (key("o_key", 61), key("l_key", 11))))
     assert report.colocate
     shuffled_cache = replace(cached, children=(shuffled(ORDERS),))
-    [report] = report_joins(merge_join(shuffled_cache, LINES, (key("o_key", 61), key("l_key", 11))), TABLES)
+    [report] = report_joins(merge_join(shuffled_cache, LINES, (key("o_key", 61), key("l_key", 11))))
     assert report.reason.startswith("The src data has been redistributed")
 
 
@@ -245,7 +237,7 @@ def test_a_reused_exchange_is_reported_once() -> None:
     """A join whose result is used twice stands once in the report."""
     part = shuffled(on_key(ORDERS, LINES))
     plan = merge_join(part, replace(part, reused=True), (key("o_date", 2), key("o_date", 2)))
-    assert len(report_joins(plan, TABLES)) == 2
+    assert len(report_joins(plan)) == 2
     assert count_exchanges(plan) == 2
 
 
@@ -284,40 +276,40 @@ PARTIAL = PlanNode("HashAggregate", (ORDERS,))
         pytest.param(grouped(shuffled(DOWN), key("d_key", 31)), "group is not stable: NodeGone", id="unstable"),
         pytest.param(
             grouped(shuffled(PLAIN), key("k", 41)),
-            "Tables are not in the same group: file:/tmp/x is not a registered ColocatedTable", id="plain",
+            "Tables are not in the same group: file:/tmp/x is not a ColocatedTable", id="plain",
         ),
     ],
 )
 def test_aggregates(plan: PlanNode, reason: str) -> None:
     """A group-by is colocated when no shuffle is between it and the bucketed scans."""
-    [report] = report_aggregates(plan, TABLES)
+    [report] = report_aggregates(plan)
     assert (report.colocate, report.reason) == (not reason, reason)
 
 
 def test_phases_of_one_aggregate_are_one() -> None:
     """count(DISTINCT …) has two phases that need a distribution; the last one is the query's."""
     phases = grouped(shuffled(grouped(shuffled(PARTIAL), key("o_key", 1), key("o_date", 2))), key("o_key", 1))
-    [report] = report_aggregates(phases, TABLES)
+    [report] = report_aggregates(phases)
     assert report.keys == ("o_key",)
 
 
 def test_windows() -> None:
     """A window by the bucket key needs no shuffle; one without PARTITION BY puts all rows together."""
-    [report] = report_windows(grouped(ORDERS, key("o_key", 1), kind="window"), TABLES)
+    [report] = report_windows(grouped(ORDERS, key("o_key", 1), kind="window"))
     assert report.colocate
-    [report] = report_windows(grouped(shuffled(ORDERS), kind="window"), TABLES)
+    [report] = report_windows(grouped(shuffled(ORDERS), kind="window"))
     assert report.reason == "Inconsistent distribution of table and queries: no PARTITION BY, so all rows are one group"
 
 
 def test_aggregates_of_all_rows_are_not_listed() -> None:
     """Without GROUP BY there is nothing to bring together but one row per task."""
-    assert report_aggregates(grouped(shuffled(PARTIAL)), TABLES) == []
+    assert report_aggregates(grouped(shuffled(PARTIAL))) == []
 
 
 def test_a_broadcast_side_does_not_matter_for_the_join_above() -> None:
     """A small table that was broadcast into one side leaves that side's buckets where they are."""
     joined = broadcast_join(ORDERS, PlanNode("Project", (shuffled(PLAIN),)))
-    reports = report_joins(on_key(joined, LINES), TABLES)
+    reports = report_joins(on_key(joined, LINES))
     assert [report.colocate for report in reports] == [True, False]
 
 
@@ -329,21 +321,10 @@ def test_an_exchange_above_all_joins_does_not_count() -> None:
 def test_joins_in_subqueries_are_reported() -> None:
     """A scalar subquery's join stands beside the main plan's."""
     plan = PlanNode("Filter", (ORDERS,), subqueries=(on_key(ORDERS, LINES),))
-    assert [report.colocate for report in report_joins(plan, TABLES)] == [True]
+    assert [report.colocate for report in report_joins(plan)] == [True]
 
 
 def test_a_scalar_subquery_is_no_input_of_a_join() -> None:
     """The shuffle of a subquery in a filter below a join moves none of the join's rows."""
     left = PlanNode("Filter", (ORDERS,), subqueries=(shuffled(LINES),))
     assert count_exchanges(on_key(left, LINES)) == 0
-
-
-def test_tables_of_the_catalog() -> None:
-    """What the catalog decided of a table travels in its scan; nothing is registered."""
-    orders = noted("orders", {1: "o_key"}, bucketedBy=["o_key"])
-    lines = noted("lines", {11: "l_key"}, bucketedBy=["l_key"])
-    [report] = report_joins(on_key(orders, lines), {})
-    assert (report.colocate, report.tables) == (True, ("lake.shop.orders", "lake.shop.lines"))
-    down = noted("lines", {11: "l_key"}, bucketedBy=["l_key"], bucketed=False, reason="group is not stable: NodeGone")
-    [report] = report_joins(on_key(shuffled(orders), shuffled(down)), {})
-    assert (report.colocate, report.reason) == (False, "group is not stable: NodeGone")

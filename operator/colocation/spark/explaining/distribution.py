@@ -6,12 +6,14 @@ and what redistributes them on the way.
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..decision import INCONSISTENT, NO_GROUP, SESSION_DISABLED
 from .plan_tree import INTERNAL_SHUFFLES, PARTITION_MERGES, Expression, PlanNode, Scan
 
+SESSION_DISABLED = "Session disabled"
+NO_GROUP = "Tables are not in the same group"
+INCONSISTENT = "Inconsistent distribution of table and queries"
 TRANSFORMED = "Src column hash been transformed by expr"
 REDISTRIBUTED = "The src data has been redistributed"
 
@@ -20,7 +22,7 @@ Keys = tuple[Expression, ...]
 
 @dataclass(frozen=True)
 class KnownTable:
-    """What registration decided of a table.
+    """What the catalog decided of a table, and noted in the plan.
 
     Attributes:
         group: its colocation group, ``<namespace>/<name>``; empty = none.
@@ -35,9 +37,6 @@ class KnownTable:
     bucketed_by: tuple[str, ...]
 
 
-Tables = Mapping[str, KnownTable]
-"""The registered tables, by ``<namespace>/<directory>`` of their location; with ``/<manifest>`` for one snapshot."""
-
 
 @dataclass(frozen=True)
 class _Origin:
@@ -51,46 +50,45 @@ class _Origin:
         return f"{self.table.name}.{self.column}" if self.table else self.column
 
 
-def table_names(node: PlanNode, tables: Tables) -> tuple[str, ...]:
+def table_names(node: PlanNode) -> tuple[str, ...]:
     """The tables that a node's rows come from, as people name them, in the plan's order."""
-    return tuple(_name(below.scan, tables) for below in node.inputs() if below.scan)
+    return tuple(_name(below.scan) for below in node.inputs() if below.scan)
 
 
-def notes(inputs: Iterable[PlanNode], tables: Tables) -> str:
+def notes(inputs: Iterable[PlanNode]) -> str:
     """What qualifies the bucketed reading of the tables; empty when nothing does."""
-    known = [_known(leaf.scan, tables) for leaf in _leaves(inputs)]
+    known = [_known(leaf.scan) for leaf in _leaves(inputs)]
     return "; ".join(sorted({table.reason for table in known if table and table.bucketed and table.reason}))
 
 
-def why_not_together(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: Tables, what: str) -> str:
+def why_not_together(inputs: Sequence[PlanNode], keys: Sequence[Keys], what: str) -> str:
     """Why an operator's rows of equal keys are not in one bucket already; empty when the plan shows that they are.
 
     Args:
         inputs: the operator's one or two children.
         keys: its keys, for each child.
-        tables: those registered.
         what: the keys' name in the reason, e.g. ``the join's keys``.
     """
     paths = [node for child in inputs for node in child.partitioned_by()]
     if any(node.redistributes for node in paths):
         return (
-            obstacle(inputs, keys, tables, what)
+            obstacle(inputs, keys, what)
             or _unused_buckets(_leaves(inputs))
             or f"{REDISTRIBUTED}{_cause(inputs)}"
         )
     leaves = [node for node in paths if not node.children]
-    return _foreign_rows(leaves, tables) or _different_groups(leaves, tables) or _unused_buckets(leaves)
+    return _foreign_rows(leaves) or _different_groups(leaves) or _unused_buckets(leaves)
 
 
-def obstacle(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: Tables, what: str) -> str:
+def obstacle(inputs: Sequence[PlanNode], keys: Sequence[Keys], what: str) -> str:
     """What tables and keys have against colocation, whatever the plan does; empty when nothing."""
     leaves = _leaves(inputs)
-    hidden = _hidden_buckets(leaves, tables)
+    hidden = _hidden_buckets(leaves)
     return (
-        _foreign_rows(leaves, tables)
-        or (hidden if hidden == SESSION_DISABLED else _different_groups(leaves, tables))
+        _foreign_rows(leaves)
+        or (hidden if hidden == SESSION_DISABLED else _different_groups(leaves))
         or hidden
-        or _keys_reason(inputs, keys, tables, what)
+        or _keys_reason(inputs, keys, what)
     )
 
 
@@ -98,23 +96,23 @@ def _leaves(inputs: Iterable[PlanNode]) -> list[PlanNode]:
     return [node for child in inputs for node in child.partitioned_by(through_shuffles=True) if not node.children]
 
 
-def _foreign_rows(leaves: Iterable[PlanNode], tables: Tables) -> str:
+def _foreign_rows(leaves: Iterable[PlanNode]) -> str:
     for leaf in leaves:
         if leaf.scan is None:
-            return f"{NO_GROUP}: rows of one side ({leaf.name}) are not of a registered ColocatedTable"
-        if _known(leaf.scan, tables) is None:
-            return f"{NO_GROUP}: {_name(leaf.scan, tables)} is not a registered ColocatedTable"
+            return f"{NO_GROUP}: rows of one side ({leaf.name}) are not of a ColocatedTable"
+        if _known(leaf.scan) is None:
+            return f"{NO_GROUP}: {_name(leaf.scan)} is not a ColocatedTable"
     return ""
 
 
-def _hidden_buckets(leaves: Iterable[PlanNode], tables: Tables) -> str:
-    """Why registration did not tell Spark of a table's buckets."""
-    known = [_known(leaf.scan, tables) for leaf in leaves]
+def _hidden_buckets(leaves: Iterable[PlanNode]) -> str:
+    """Why the catalog does not tell Spark of a table's buckets."""
+    known = [_known(leaf.scan) for leaf in leaves]
     return next((table.reason for table in known if table and not table.bucketed), "")
 
 
-def _different_groups(leaves: Iterable[PlanNode], tables: Tables) -> str:
-    known = {table for leaf in leaves if (table := _known(leaf.scan, tables))}
+def _different_groups(leaves: Iterable[PlanNode]) -> str:
+    known = {table for leaf in leaves if (table := _known(leaf.scan))}
     if len({table.group for table in known}) < 2:
         return ""
     places = sorted(f"{table.name} is in {table.group or 'no group'}" for table in known)
@@ -127,16 +125,16 @@ def _unused_buckets(leaves: Iterable[PlanNode]) -> str:
     return f"{REDISTRIBUTED}: Spark reads {', '.join(unused)} without buckets" if unused else ""
 
 
-def _keys_reason(inputs: Sequence[PlanNode], keys: Sequence[Keys], tables: Tables, what: str) -> str:
+def _keys_reason(inputs: Sequence[PlanNode], keys: Sequence[Keys], what: str) -> str:
     """What the keys have against it: each side's must contain the bucket key of a table, paired with the other's."""
-    sides = [_origins(child, side_keys, tables) for child, side_keys in zip(inputs, keys, strict=True)]
+    sides = [_origins(child, side_keys) for child, side_keys in zip(inputs, keys, strict=True)]
     for child, side_keys, origins in zip(inputs, keys, sides, strict=True):
         if _bucket_positions(origins):
             continue
         computed = [key.text for key, origin in zip(side_keys, origins, strict=True) if origin is None]
         if computed:
             return f"{TRANSFORMED}: {', '.join(computed)}"
-        named = [table for leaf in _leaves([child]) if (table := _known(leaf.scan, tables))]
+        named = [table for leaf in _leaves([child]) if (table := _known(leaf.scan))]
         buckets = ", ".join(dict.fromkeys(f"{t.name} is bucketed by ({', '.join(t.bucketed_by)})" for t in named))
         given = ", ".join(str(origin) for origin in origins)
         return f"{INCONSISTENT}: {buckets}, {what} are ({given})"
@@ -157,12 +155,12 @@ def _bucket_positions(origins: Sequence[_Origin | None]) -> list[tuple[int, ...]
     return found
 
 
-def _origins(side: PlanNode, keys: Keys, tables: Tables) -> list[_Origin | None]:
+def _origins(side: PlanNode, keys: Keys) -> list[_Origin | None]:
     """The columns that keys are, through renames; None for one that is computed."""
     renames = {new: old for node in side.inputs() for new, old in node.aliases.items()}
     scans = [node.scan for node in side.inputs() if node.scan]
     columns = {
-        attribute: _Origin(number, _known(scan, tables), name)
+        attribute: _Origin(number, _known(scan), name)
         for number, scan in enumerate(scans)
         for attribute, name in scan.columns.items()
     }
@@ -207,15 +205,9 @@ def _cause_at(node: PlanNode) -> str:
     return ""
 
 
-def _known(scan: Scan | None, tables: Tables) -> KnownTable | None:
-    """The table of a scan: the catalog's, or the registered one of ``coloc://<namespace>/<directory>/…``."""
-    if scan and scan.note:
-        return _noted(scan.note)
-    scheme, _, rest = scan.location.partition("://") if scan else ("", "", "")
-    if scheme != "coloc":
-        return None
-    namespace, directory, manifest = rest.split("/")[:3]
-    return tables.get(f"{namespace}/{directory}/{manifest}") or tables.get(f"{namespace}/{directory}")
+def _known(scan: Scan | None) -> KnownTable | None:
+    """The catalog's table that a scan reads; None for other tables."""
+    return _noted(scan.note) if scan and scan.note else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -226,6 +218,6 @@ def _noted(note: str) -> KnownTable:
     )
 
 
-def _name(scan: Scan, tables: Tables) -> str:
-    table = _known(scan, tables)
+def _name(scan: Scan) -> str:
+    table = _known(scan)
     return table.name if table else scan.table or scan.location

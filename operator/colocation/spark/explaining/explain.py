@@ -1,14 +1,10 @@
 """explain: Spark's plan, and for each join, group-by and window whether it is colocated, as the plan itself shows."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..read.metrics import read_metrics
-from ..read.registrar import REGISTERED_PREFIX
 from . import join_report
-from .distribution import KnownTable
 from .join_report import GroupingReport, JoinReport, report_aggregates, report_joins, report_windows
 from .plan_reader import JavaObject, execution_of, is_final, read_plan
 
@@ -43,7 +39,7 @@ def explain(query: "DataFrame | str", spark: "SparkSession | None" = None) -> st
     """
     session = _session(query, spark)
     execution = execution_of(query, session)
-    verdicts = _verdicts(execution, session)
+    verdicts = _verdicts(execution)
     lines = ["== Physical Plan ==", execution.executedPlan().toString().rstrip(), "", "== Colocation =="]
     lines += [f"{_join_head(report)}: {_verdict(report)}" for report in verdicts.joins] or ["no join"]
     lines += [
@@ -65,28 +61,12 @@ def explain_json(query: "DataFrame | str", spark: "SparkSession | None" = None) 
         "exchanges": shuffles between a table scan and a join, "final": whether execution cannot change it any more}``.
     """
     session = _session(query, spark)
-    return asdict(_verdicts(execution_of(query, session), session))
+    return asdict(_verdicts(execution_of(query, session)))
 
 
 def count_exchanges(df: "DataFrame") -> int:
     """Shuffle Exchanges between a table scan and a join; run the query first to see the plan that was executed."""
     return join_report.count_exchanges(read_plan(execution_of(df, df.sparkSession)))
-
-
-def known_tables(spark: "SparkSession") -> Mapping[str, KnownTable]:
-    """What ``register`` noted in this session, by ``<namespace>/<directory>``; of older snapshots ``…/<manifest>``."""
-    tables = {}
-    for key, value in spark.conf.getAll.items():
-        if key.startswith(REGISTERED_PREFIX):
-            noted = json.loads(value)
-            tables[key.removeprefix(REGISTERED_PREFIX)] = KnownTable(
-                name=noted["name"],
-                group=noted["group"],
-                bucketed=noted["colocated"],
-                reason=noted["reason"],
-                bucketed_by=tuple(noted["bucketed_by"]),
-            )
-    return tables
 
 
 def _session(query: "DataFrame | str", spark: "SparkSession | None") -> "SparkSession":
@@ -100,12 +80,12 @@ def _session(query: "DataFrame | str", spark: "SparkSession | None") -> "SparkSe
     return session
 
 
-def _verdicts(execution: JavaObject, session: "SparkSession") -> _Verdicts:
-    plan, tables = read_plan(execution), known_tables(session)
+def _verdicts(execution: JavaObject) -> _Verdicts:
+    plan = read_plan(execution)
     return _Verdicts(
-        joins=report_joins(plan, tables),
-        aggregates=report_aggregates(plan, tables),
-        windows=report_windows(plan, tables),
+        joins=report_joins(plan),
+        aggregates=report_aggregates(plan),
+        windows=report_windows(plan),
         exchanges=join_report.count_exchanges(plan),
         final=is_final(execution),
     )

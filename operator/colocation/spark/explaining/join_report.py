@@ -7,8 +7,7 @@ bucketed scans of one group's tables that its rows come from. The reasons are Do
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..decision import INCONSISTENT
-from .distribution import Tables, notes, obstacle, table_names, why_not_together
+from .distribution import INCONSISTENT, notes, obstacle, table_names, why_not_together
 from .plan_tree import Grouping, Join, PlanNode
 
 HAS_HINT = "Has join hint"
@@ -46,21 +45,21 @@ class GroupingReport:
     note: str = ""
 
 
-def report_joins(plan: PlanNode, tables: Tables) -> list[JoinReport]:
+def report_joins(plan: PlanNode) -> list[JoinReport]:
     """All joins of a plan, outermost first."""
-    return [_join_report(node, node.join, tables) for node in plan.walk() if node.join is not None]
+    return [_join_report(node, node.join) for node in plan.walk() if node.join is not None]
 
 
-def report_aggregates(plan: PlanNode, tables: Tables) -> list[GroupingReport]:
+def report_aggregates(plan: PlanNode) -> list[GroupingReport]:
     """All group-bys and DISTINCTs, outermost first; an aggregate without GROUP BY has nothing to bring together."""
     return [
-        _grouping_report(node, grouping, tables) for node, grouping in _groupings(plan, "aggregate") if grouping.keys
+        _grouping_report(node, grouping) for node, grouping in _groupings(plan, "aggregate") if grouping.keys
     ]
 
 
-def report_windows(plan: PlanNode, tables: Tables) -> list[GroupingReport]:
+def report_windows(plan: PlanNode) -> list[GroupingReport]:
     """All window operators, outermost first."""
-    return [_grouping_report(node, grouping, tables) for node, grouping in _groupings(plan, "window")]
+    return [_grouping_report(node, grouping) for node, grouping in _groupings(plan, "window")]
 
 
 def count_exchanges(plan: PlanNode) -> int:
@@ -73,20 +72,20 @@ def count_exchanges(plan: PlanNode) -> int:
     )
 
 
-def _join_report(node: PlanNode, join: Join, tables: Tables) -> JoinReport:
-    reason = _join_reason(node, join, tables)
+def _join_report(node: PlanNode, join: Join) -> JoinReport:
+    reason = _join_reason(node, join)
     return JoinReport(
         join=join.algorithm,
         type=join.type,
         keys=tuple(f"{left.text} = {right.text}" for left, right in zip(join.left_keys, join.right_keys, strict=True)),
-        tables=table_names(node, tables),
+        tables=table_names(node),
         colocate=not reason,
         reason=reason,
-        note="" if reason else notes(node.children, tables),
+        note="" if reason else notes(node.children),
     )
 
 
-def _join_reason(node: PlanNode, join: Join, tables: Tables) -> str:
+def _join_reason(node: PlanNode, join: Join) -> str:
     """Why a join is not colocated; empty when it is."""
     if not join.left_keys:
         return f"{HAS_HINT}: {join.hint}" if join.hint and join.algorithm == "CartesianProduct" else NO_EQUALITY
@@ -94,16 +93,16 @@ def _join_reason(node: PlanNode, join: Join, tables: Tables) -> str:
         return NULL_AWARE
     keys = (join.left_keys, join.right_keys)
     if join.broadcast_side is not None:
-        besides = obstacle(node.children, keys, tables, JOIN_KEYS)
-        return "; besides, ".join(filter(None, (_broadcast_reason(node, join, tables), besides)))
-    return why_not_together(node.children, keys, tables, JOIN_KEYS)
+        besides = obstacle(node.children, keys, JOIN_KEYS)
+        return "; besides, ".join(filter(None, (_broadcast_reason(node, join), besides)))
+    return why_not_together(node.children, keys, JOIN_KEYS)
 
 
-def _broadcast_reason(node: PlanNode, join: Join, tables: Tables) -> str:
+def _broadcast_reason(node: PlanNode, join: Join) -> str:
     if join.hint:
         return f"{HAS_HINT}: {join.hint}"
     assert join.broadcast_side is not None
-    side = ", ".join(table_names(node.children[join.broadcast_side], tables)) or "one side"
+    side = ", ".join(table_names(node.children[join.broadcast_side])) or "one side"
     size = "is small" if join.broadcast_bytes is None else f"is estimated at {join.broadcast_bytes} bytes"
     return f"{BROADCAST}: {side} {size}, the threshold is {join.broadcast_threshold_bytes} bytes"
 
@@ -118,14 +117,14 @@ def _groupings(plan: PlanNode, kind: str) -> Iterator[tuple[PlanNode, Grouping]]
             yield node, grouping
 
 
-def _grouping_report(node: PlanNode, grouping: Grouping, tables: Tables) -> GroupingReport:
+def _grouping_report(node: PlanNode, grouping: Grouping) -> GroupingReport:
     what = GROUPING_KEYS[grouping.kind]
-    reason = why_not_together(node.children, [grouping.keys], tables, what) if grouping.keys else NO_KEYS
+    reason = why_not_together(node.children, [grouping.keys], what) if grouping.keys else NO_KEYS
     return GroupingReport(
         operator=grouping.algorithm,
         keys=tuple(key.text for key in grouping.keys),
-        tables=table_names(node, tables),
+        tables=table_names(node),
         colocate=not reason,
         reason=reason,
-        note="" if reason else notes(node.children, tables),
+        note="" if reason else notes(node.children),
     )

@@ -19,13 +19,11 @@ from pyspark.sql import SparkSession
 
 from colocation.model.result_stream import columns_line, packed, row_line, summary_line
 from colocation.spark import configure, explain, explain_json, read_metrics
-from colocation.spark.configuration import SessionSettings
+from colocation.spark.configuration import CATALOG, SessionSettings
 from colocation.spark.jobs.result import print_result, stop
 from colocation.spark.jobs.result_rows import pieces_of
 from colocation.spark.jobs.result_server import ResultServer
 
-CATALOG = "colocation"
-"""Its class is part of every session's configuration, see ``manifests/spark_pods.py``."""
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
 """Spark's own modes of EXPLAIN stay Spark's."""
 DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -1,27 +1,21 @@
-"""register: the tables of a namespace as ordinary Spark SQL tables over ``coloc://`` locations.
+"""register: the tables of a namespace by names of the session catalog, each a view over the catalog's table.
 
-A location names the manifest, so a query that was planned reads one snapshot for its whole life; ``refresh`` picks up
-new snapshots, maps and agents for the queries that follow.
+The catalog decides everything when a query is planned: the snapshot, the buckets, whether the join is colocated.
 """
 
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JJavaError
 from pydantic import TypeAdapter
 from pyspark.errors import PySparkException
 
-from colocation.model.conditions import Reason
-from colocation.model.retention import SnapshotNotFound, find_snapshot
-
-from ..agents import NoAgentAnswers
-from ..catalog import Catalog, KubernetesCatalog, NoAnswer, NotAllowed, NotInCatalog, RequestRefused, TableObject
-from ..configuration import SessionSettings
-from .registrar import Groups, RegisteredTable, Registrar
-from .session_catalog import ForeignTable
-from .table_statement import qualified, spark_name
+from ..configuration import CATALOG, SessionSettings
+from ..quoting import qualified
+from .session_catalog import ForeignTable, SessionCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,23 +23,60 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 REQUESTS_KEY = "colocation.requests"
 """Session configuration: what was registered, so that ``refresh`` can do it again."""
-
-EXPECTED_FAILURES = (
-    NotInCatalog, NotAllowed, RequestRefused, NoAgentAnswers, ForeignTable, ValueError, PySparkException,
-)
 DATABASE_NAME = re.compile(r"\w+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class RegisteredTable:
+    """One table as this session sees it.
+
+    Attributes:
+        name: its name in Spark SQL, ``<database>.<table>``, with ``_`` for the ``-`` that Spark does not allow; the
+            database is named as the namespace unless another one was asked for.
+        group: its colocation group, ``<namespace>/<name>``; empty = none.
+        colocated: whether Spark sees its buckets, as things stand; each query asks anew.
+        reason: why not, or what qualifies it; empty otherwise. Of one that is not registered: why not.
+        snapshot_id: what is read; 0 = nothing was loaded yet.
+        registered: whether queries can name it.
+    """
+
+    name: str
+    namespace: str
+    table: str
+    group: str = ""
+    colocated: bool = False
+    reason: str = ""
+    snapshot_id: int = 0
+    buckets: int = 0
+    registered: bool = True
 
 
 @dataclass(frozen=True)
 class _Request:
     """What a session has registered of a namespace.
 
-    ``tables`` None = all; ``snapshots``: ids by table's name; ``database``: empty = named as the namespace.
+    Attributes:
+        tables: None = all.
+        snapshots: ids of older ones, by table.
+        database: where, in Spark.
+        catalog: of the session.
+        made: names in the database.
     """
 
     tables: tuple[str, ...] | None
     snapshots: dict[str, int]
-    database: str = ""
+    database: str
+    catalog: str
+    made: tuple[str, ...] = ()
+
+    def after(self, before: "_Request") -> "_Request":
+        """Both: the tables that are named here, and those of before."""
+        if self.tables is None:
+            return self
+        kept = {name: snapshot for name, snapshot in before.snapshots.items() if name not in self.tables}
+        everything = None if before.tables is None else tuple(dict.fromkeys((*before.tables, *self.tables)))
+        made = tuple(dict.fromkeys((*before.made, *self.made)))
+        return replace(self, tables=everything, snapshots=kept | self.snapshots, made=made)
 
 
 _REQUESTS = TypeAdapter(dict[str, _Request])
@@ -55,96 +86,78 @@ def register(
     spark: "SparkSession",
     namespace: str | None = None,
     tables: Iterable[str] | None = None,
-    catalog: Catalog | None = None,
     snapshots: Mapping[str, int] | None = None,
     database: str | None = None,
+    catalog: str = CATALOG,
 ) -> list[RegisteredTable]:
-    """Make a namespace's tables Spark SQL tables ``<namespace>.<table>``, with ``_`` for ``-``.
+    """Let queries name a namespace's tables ``<namespace>.<table>``, with ``_`` for ``-``.
 
-    Without ``tables``, one that cannot be registered does not hinder the others: it is in the answer with the reason,
-    ``registered`` False, and in the log. Calling it again is cheap; tables that have not changed are left alone.
-
-    They are made in Spark's session catalog (``spark_catalog``). A table or view there that registration did not make
-    is never dropped nor replaced: the ColocatedTable of its name is not registered.
+    Each name is a view over ``<catalog>.<namespace>.<table>`` in Spark's session catalog (``spark_catalog``). A table
+    or view there that registration did not make is never dropped nor replaced: the ColocatedTable of its name is not
+    registered. Without ``tables``, one that cannot be registered does not hinder the others: it is in the answer with
+    the reason, ``registered`` False, and in the log.
 
     Args:
         spark: a session with ``spark_conf()``'s configuration.
         namespace: default: ``spark.colocation.namespace``.
         tables: default: all of the namespace.
-        catalog: default: the Kubernetes API.
         snapshots: ids of older snapshots to read instead of the newest one, by table.
         database: the database in Spark to make them in; default: named as the namespace.
+        catalog: the session's ColocationCatalog.
 
     Raises:
-        NotInCatalog: a named table does not exist, or its group.
-        NoAgentAnswers: no agent has the manifest of a named table.
+        AnalysisException: a named table, or the namespace, does not exist; it cannot be read; it does not keep such a
+            snapshot. The message says which, and why.
         ForeignTable: the name of a named table is taken in Spark by something that registration did not make.
-        SnapshotNotFound: the table does not keep such a snapshot.
-        ValueError: no namespace, a database's name that Spark does not take, or a switch with a value that is not
-            allowed.
+        ValueError: no namespace, a database's name that Spark does not take, or snapshots of tables that are not named.
     """
     namespace = SessionSettings.of(spark).namespace_or(namespace)
     named = None if tables is None else tuple(tables)
     chosen = dict(snapshots or {})
-    requests = _requests(spark)
-    before = requests.get(namespace)
-    where = _checked(database) if database else (before.database if before else "")
-    registered = _register(spark, namespace, _Request(named, chosen, where), catalog or KubernetesCatalog())
-    if named is not None and before is not None:
-        kept = {name: snapshot for name, snapshot in before.snapshots.items() if name not in named}
-        everything = None if before.tables is None else tuple(dict.fromkeys((*before.tables, *named)))
-        requests[namespace] = _Request(everything, kept | chosen, where)
-    else:
-        requests[namespace] = _Request(named, chosen, where)
-    spark.conf.set(REQUESTS_KEY, _REQUESTS.dump_json(requests).decode())
-    return registered
+    unknown = sorted(set(chosen) - set(chosen if named is None else named))
+    if unknown:
+        raise ValueError(f"snapshots are given of {', '.join(unknown)}, which tables does not name")
+    before = _requests(spark).get(namespace)
+    where = _checked(database) if database else (before.database if before else spark_name(namespace))
+    return _register(spark, namespace, _Request(named, chosen, where, catalog), before)
 
 
-def refresh(spark: "SparkSession", catalog: Catalog | None = None) -> list[RegisteredTable]:
-    """Register again what this session has registered: new snapshots, new tables, new maps, new agents.
+def refresh(spark: "SparkSession") -> list[RegisteredTable]:
+    """Register again what this session has registered: tables that are new, or gone, since.
 
-    For sessions that live long: call it before a query that should see what was loaded meanwhile. Queries that were
-    planned before keep what they were planned on. Tables that were registered at an older snapshot stay there.
+    What was loaded meanwhile, and what has changed in groups and columns, every query sees without it.
 
     Raises:
-        NotInCatalog, NoAgentAnswers, ForeignTable: as ``register``, for tables that were named then.
+        AnalysisException, ForeignTable: as ``register``, for tables that were named then.
     """
-    catalog = catalog or KubernetesCatalog()
     return [
         table
         for namespace, request in _requests(spark).items()
-        for table in _register(spark, namespace, request, catalog)
+        for table in _register(spark, namespace, request, request)
     ]
 
 
 def read_snapshot(
-    spark: "SparkSession",
-    table: str,
-    snapshot_id: int,
-    namespace: str | None = None,
-    catalog: Catalog | None = None,
+    spark: "SparkSession", table: str, snapshot_id: int, namespace: str | None = None, catalog: str = CATALOG
 ) -> "DataFrame":
-    """A table as it was at an older snapshot, as a DataFrame; in SQL it is ``<namespace>.<table>__snapshot_<id>``.
+    """A table as it was at an older snapshot: ``SELECT * FROM <catalog>.<namespace>.<table> VERSION AS OF <id>``.
 
     Joins with tables of the same group stay colocated as long as the snapshot has the group's buckets.
 
     Raises:
-        SnapshotNotFound: it was never there, or is no longer kept (``spec.retention`` of the table).
-        NotInCatalog, NoAgentAnswers, ForeignTable: as ``register``.
+        AnalysisException: there is no such table, or it does not keep that snapshot; the message lists those it keeps.
     """
-    settings = SessionSettings.of(spark)
-    namespace = settings.namespace_or(namespace)
-    catalog = catalog or KubernetesCatalog()
-    found = catalog.get_table(namespace, table)
-    found.check_status()
-    snapshot = find_snapshot(f"{namespace}.{table}", found.status, snapshot_id)
-    before = _requests(spark).get(namespace)
-    registrar = Registrar(spark, settings, namespace, before.database if before else "")
-    registrar.create_database()
-    with Groups(catalog, namespace, settings, registrar.files) as groups:
-        alias = f"{table}__snapshot_{snapshot_id}"
-        registered = registrar.register_snapshot(found, snapshot, groups, alias)
-    return spark.table(qualified(*registered.name.split(".")))
+    namespace = SessionSettings.of(spark).namespace_or(namespace)
+    return spark.sql(_query(qualified(catalog, namespace, table), snapshot_id))
+
+
+def spark_name(name: str) -> str:
+    """What a Kubernetes name is in Spark's session catalog, which takes letters, digits and ``_`` only."""
+    return name.replace("-", "_").replace(".", "_")
+
+
+def _query(table: str, snapshot: int | None) -> str:
+    return f"SELECT * FROM {table}" + ("" if snapshot is None else f" VERSION AS OF {int(snapshot)}")
 
 
 def _checked(database: str) -> str:
@@ -157,71 +170,78 @@ def _requests(spark: "SparkSession") -> dict[str, _Request]:
     return _REQUESTS.validate_json(spark.conf.get(REQUESTS_KEY, "") or "{}")
 
 
-def _register(spark: "SparkSession", namespace: str, request: _Request, catalog: Catalog) -> list[RegisteredTable]:
-    settings = SessionSettings.of(spark)
-    unknown = sorted(set(request.snapshots) - set(request.tables or request.snapshots))
-    if unknown:
-        raise ValueError(f"snapshots are given of {', '.join(unknown)}, which tables does not name")
-    registrar = Registrar(spark, settings, namespace, request.database)
-    registrar.create_database()
-    with Groups(catalog, namespace, settings, registrar.files) as groups:
-        if request.tables is not None:
-            named = [catalog.get_table(namespace, name) for name in request.tables]
-            return [_register_one(registrar, table, groups, request.snapshots) for table in named]
-        return _register_all(registrar, groups, namespace, request, catalog)
-
-
-def _register_all(
-    registrar: Registrar, groups: Groups, namespace: str, request: _Request, catalog: Catalog
+def _register(
+    spark: "SparkSession", namespace: str, request: _Request, before: _Request | None
 ) -> list[RegisteredTable]:
-    """Whatever can be registered; tables that no longer exist leave the session."""
-    listed = catalog.list_tables(namespace)
-    found = {table.name for table in listed.tables}
-    for name in sorted(set(request.snapshots) - found):
-        raise NotInCatalog(f"ColocatedTable {namespace}/{name} does not exist")
-    registered, failures = [], dict(listed.unreadable)
-    taken: dict[str, str] = {}
-    for table in listed.tables:
-        other = taken.setdefault(spark_name(table.name), table.name)
-        if other != table.name:
-            failures[table.name] = f"table {other} has the same name in Spark, {spark_name(table.name)}"
-            continue
+    """Do what is asked, take away what this session made before of tables that are gone, and remember it."""
+    registration = _Registration(spark, namespace, request)
+    found = registration.all_tables() if request.tables is None else registration.named(request.tables)
+    stays = before if before is not None and before.database == request.database else None
+    made = tuple(spark_name(one.table) for one in found if one.registered or _was_made(one.table, stays))
+    done = replace(request, made=made)
+    if before is not None:
+        done = done.after(stays or replace(before, made=()))
+        catalog = SessionCatalog(spark, namespace, before.database)
+        for name in set(before.made) - set(done.made if stays else ()):
+            catalog.drop_view(name)
+    spark.conf.set(REQUESTS_KEY, _REQUESTS.dump_json({**_requests(spark), namespace: done}).decode())
+    return found
+
+
+def _was_made(table: str, before: _Request | None) -> bool:
+    """A view over a table that cannot be read stays: whoever names it is told why."""
+    return before is not None and spark_name(table) in before.made
+
+
+class _Registration:
+    """One session's views over one namespace's tables."""
+
+    def __init__(self, spark: "SparkSession", namespace: str, request: _Request) -> None:
+        self._spark = spark
+        self._namespace = namespace
+        self._request = request
+        self._views = SessionCatalog(spark, namespace, request.database)
+
+    def named(self, tables: Iterable[str]) -> list[RegisteredTable]:
+        """Those that were asked for by name: what fails is an error."""
+        self._views.create_database()
+        return [self._register(table) for table in tables]
+
+    def all_tables(self) -> list[RegisteredTable]:
+        """Whatever can be registered of the namespace."""
+        shown = self._spark.sql(f"SHOW TABLES IN {qualified(self._request.catalog, self._namespace)}").collect()
+        tables = sorted(str(row["tableName"]) for row in shown)
+        for name in self._request.snapshots:
+            self._register(name)  # what the caller asked for by name
+        self._views.create_database()
+        first: dict[str, str] = {}
+        return [self._register_if_possible(table, first.setdefault(spark_name(table), table)) for table in tables]
+
+    def _register_if_possible(self, table: str, first_of_its_name: str) -> RegisteredTable:
         try:
-            registered.append(_register_one(registrar, table, groups, request.snapshots))
-        except (SnapshotNotFound, NoAnswer):
-            raise  # what the caller asked for; what is no fault of one table
-        except EXPECTED_FAILURES as error:
-            failures[table.name] = str(error)
-        except Exception as error:  # its objects and manifest are written by others: its fault hinders no other table
-            LOG.warning("table %s.%s", namespace, table.name, exc_info=True)
-            failures[table.name] = f"{Reason.INTERNAL_ERROR}: {type(error).__name__}: {error}"
-    registrar.forget_others({table.name for table in registered})
-    for name, reason in failures.items():
-        LOG.warning("table %s.%s was not registered: %s", namespace, name, reason)
-        registered.append(_not_registered(namespace, name, reason, registrar.database))
-    return sorted(registered, key=lambda table: table.table)
+            if table != first_of_its_name:
+                raise ForeignTable(f"table {first_of_its_name} has the same name in Spark, {spark_name(table)}")
+            return self._register(table)
+        except (ForeignTable, PySparkException, Py4JJavaError) as error:
+            reason = str(error).partition("\n")[0]
+            LOG.warning("table %s.%s is not registered: %s", self._namespace, table, reason)
+            return RegisteredTable(self._name(table), self._namespace, table, reason=reason, registered=False)
 
+    def _register(self, table: str) -> RegisteredTable:
+        source = qualified(self._request.catalog, self._namespace, table)
+        properties = {row["key"]: row["value"] for row in self._spark.sql(f"SHOW TBLPROPERTIES {source}").collect()}
+        snapshot = self._request.snapshots.get(table)
+        self._views.put_view(spark_name(table), table, _query(source, snapshot))
+        return RegisteredTable(
+            name=self._name(table),
+            namespace=self._namespace,
+            table=table,
+            group=properties.get("group", ""),
+            colocated=properties["colocate"] == "true",
+            reason=properties.get("reason", ""),
+            snapshot_id=int(properties["snapshot"]) if snapshot is None else snapshot,
+            buckets=int(properties["buckets"]),
+        )
 
-def _register_one(
-    registrar: Registrar, table: TableObject, groups: Groups, snapshots: Mapping[str, int]
-) -> RegisteredTable:
-    table.check_status()
-    if table.name in snapshots:
-        snapshot = find_snapshot(f"{table.namespace}.{table.name}", table.status, snapshots[table.name])
-        return registrar.register_snapshot(table, snapshot, groups, alias=table.name)
-    return registrar.register(table, groups)
-
-
-def _not_registered(namespace: str, name: str, reason: str, database: str) -> RegisteredTable:
-    return RegisteredTable(
-        name=f"{database}.{spark_name(name)}",
-        namespace=namespace,
-        table=name,
-        group="",
-        colocated=False,
-        reason=reason,
-        snapshot_id=0,
-        location="",
-        bucketed_by=(),
-        buckets=0,
-    )
+    def _name(self, table: str) -> str:
+        return f"{self._request.database}.{spark_name(table)}"

@@ -15,10 +15,11 @@ from colocation.model.table_manifest import DATA_DIRECTORY, DataFile, TableManif
 
 from ..catalog import Catalog, KubernetesCatalog
 from ..configuration import SessionSettings
-from ..read.file_system import FileSystemSession
-from ..read.table_statement import OPTIONS, quote, spark_type
+from ..quoting import quote
 from .changes import Partition, Rewrite, in_partitions, partition_key
 from .commit import Committed
+from .file_system import FileSystemSession
+from .load_schema import spark_type
 from .partition_path import PartitionValue, chosen_partitions
 from .transaction import Transaction
 from .writing import write_and_send
@@ -35,6 +36,8 @@ class RowsDiffer(Exception):
 
 
 LOG = logging.getLogger(__name__)
+OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
+"""Loads write a CRC per page: a disk that returns wrong bytes fails the task, not its answer."""
 MAX_FAILURE_CHARACTERS = 500
 """Of an error of Spark, whose message holds Java's stack."""
 

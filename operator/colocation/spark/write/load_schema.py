@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from colocation.model.conditions import Reason
+from colocation.model.spark_types import canonical_type
 
 
 class SchemaMismatch(Exception):
@@ -57,3 +58,9 @@ def matched_names(table: str, expected: Sequence[Field], given: Sequence[Field])
             + ", ".join(f"{field.name} {field.type}" for field in expected)
         )
     return [by_name[field.name.lower()].name for field in expected]
+
+
+def spark_type(name: str) -> str:
+    """varchar(n) and char(n) are read as string: Spark would pad char(n) in each query, which hides the bucket key."""
+    canonical = canonical_type(name)
+    return canonical if canonical == "string" else name

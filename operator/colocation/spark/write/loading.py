@@ -7,12 +7,12 @@ from colocation.model.table import ColocatedTableSpec
 
 from ..catalog import Catalog, KubernetesCatalog, TableObject
 from ..configuration import SessionSettings
-from ..read.table_statement import quote, spark_type
+from ..quoting import quote
 from .changes import MODES, Mode, NewFiles
 from .commit import Committed
 from .compaction import CompactionResult, compact_after_load
 from .copies import Substitute
-from .load_schema import Field, matched_names
+from .load_schema import Field, matched_names, spark_type
 from .transaction import Transaction
 from .writing import write_and_send
 

@@ -4,7 +4,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from ..catalog import TableObject
-from ..read.table_statement import quote
+from ..quoting import quote
 from .bucket_files import BUCKET_COLUMN, PARTITION_COLUMN_PREFIX, STORED_COLUMN_PREFIX, FileLayout
 from .upload import OUTCOME_COLUMN, Destination, Outcome, SentFile, sender
 

@@ -82,7 +82,7 @@ public final class ColocFileSystem extends FileSystem {
     List<Replica> replicas = replicas(location, file);
     if (replicas.isEmpty()) {
       throw new FileNotFoundException(description + ": it is not on this node's disk below " + settings.dataRoot()
-          + ", and no agent is known; register the table again: colocation.spark.register(spark)");
+          + ", and no agent is known; name the table by its catalog");
     }
     ReplicaReader reader =
         new ReplicaReader(description, replicas, settings.readDeadline(), ReadCounters.OF_THIS_JVM);

@@ -7,8 +7,8 @@ import java.util.Set;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * Whether a table is read bucket by bucket, or in the ordinary way and why; the rule and the words of {@code
- * colocation/spark/decision.py}, against which it is tested.
+ * Whether a table is read bucket by bucket, or in the ordinary way and why; the reasons are Doris's words. A row's bucket is a
+ * property of the data, so a bucketed plan is right at any time; this only decides whether it pays.
  *
  * @param bucketed false: Spark sees an ordinary table, for {@code reason}
  * @param note what qualifies a bucketed read

@@ -15,7 +15,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Finds out all that a query needs of a table; the same as {@code colocation/spark/registrar.py} does for a session. */
+/** Finds out all that a query needs of a table. */
 final class TableLoader {
   private static final Logger LOG = LoggerFactory.getLogger(TableLoader.class);
 
@@ -58,7 +58,8 @@ final class TableLoader {
   private LoadedTable load(
       Moment moment, TableObject object, Optional<TableObject.Snapshot> snapshot,
       Function<List<Manifest.Column>, List<Manifest.Column>> shown) {
-    SQLConf conf = SQLConf.get();
+    // Not SQLConf.get(): within a view that is the configuration that the view was made with, as far as Spark keeps it.
+    SQLConf conf = SparkSession.active().sessionState().conf();
     Optional<Moment.Group> placing = moment.group(object.namespace(), object.group());
     if (placing.isEmpty() && snapshot.isPresent()) {
       throw new ColocationException("table " + object.fullName() + " has rows, but its ColocationGroup '"

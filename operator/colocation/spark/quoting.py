@@ -1,0 +1,11 @@
+"""Names in SQL text."""
+
+
+def quote(name: str) -> str:
+    """A name as Spark SQL takes it whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(*parts: str) -> str:
+    """A name of several parts, e.g. catalog, namespace and table."""
+    return ".".join(map(quote, parts))
