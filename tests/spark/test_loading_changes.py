@@ -4,12 +4,12 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
-from colocation.spark.read.file_system import FileSystemSession
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import Column, Compaction
 from colocation.spark import compact, drop_partitions, load
 from colocation.spark.write.commit import LoadConflict
+from colocation.spark.write.file_system import FileSystemSession
 from tests.spark.catalog_server import register
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog

@@ -109,7 +109,8 @@ def register(
         AnalysisException: a named table, or the namespace, does not exist; it cannot be read; it does not keep such a
             snapshot. The message says which, and why.
         ForeignTable: the name of a named table is taken in Spark by something that registration did not make.
-        ValueError: no namespace, a database's name that Spark does not take, or snapshots of tables that are not named.
+        ValueError: no namespace, a database's name that Spark does not take, snapshots of tables that are not named,
+            or another kind of catalog.
     """
     namespace = SessionSettings.of(spark).namespace_or(namespace)
     named = None if tables is None else tuple(tables)
@@ -211,9 +212,9 @@ class _Registration:
         """Whatever can be registered of the namespace."""
         shown = self._spark.sql(f"SHOW TABLES IN {qualified(self._request.catalog, self._namespace)}").collect()
         tables = sorted(str(row["tableName"]) for row in shown)
+        self._views.create_database()
         for name in self._request.snapshots:
             self._register(name)  # what the caller asked for by name
-        self._views.create_database()
         first: dict[str, str] = {}
         return [self._register_if_possible(table, first.setdefault(spark_name(table), table)) for table in tables]
 
@@ -230,6 +231,8 @@ class _Registration:
     def _register(self, table: str) -> RegisteredTable:
         source = qualified(self._request.catalog, self._namespace, table)
         properties = {row["key"]: row["value"] for row in self._spark.sql(f"SHOW TBLPROPERTIES {source}").collect()}
+        if "colocate" not in properties:
+            raise ValueError(f"{source} is no ColocatedTable: {self._request.catalog} is not a ColocationCatalog")
         snapshot = self._request.snapshots.get(table)
         self._views.put_view(spark_name(table), table, _query(source, snapshot))
         return RegisteredTable(
