@@ -17,7 +17,7 @@ public final class AgentAddress {
   private int failures;
 
   /**
-   * @param told the agent's URL when the session registered its tables
+   * @param told the agent's URL when the query was planned
    */
   public AgentAddress(AgentAddresses known, String node, String told) {
     this.known = known;

@@ -10,7 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Where agents listen by now: the group's ConfigMap as a file beside the agents' CA, which the kubelet renews. A session
- * knows what it was told when its tables were registered; an agent that was replaced since may have another address.
+ * knows what it was told when its query was planned; an agent that was replaced since may have another address.
  */
 public final class AgentAddresses {
   static final String FILE_NAME = "agents.json";

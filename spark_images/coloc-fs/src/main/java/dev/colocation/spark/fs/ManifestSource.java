@@ -128,7 +128,7 @@ final class ManifestSource {
     } while (worthRetrying && rounds.waitForAnother());
     throw new IOException("manifest " + path.manifest() + " of table " + path.table() + " is neither in " + local
         + " nor at an agent, as it should be. " + rounds.tried() + ": " + failures
-        + ". " + (absence.isCertain() ? Absence.CAUSE : "Register the table again: colocation.spark.register(spark)"));
+        + ". " + (absence.isCertain() ? Absence.CAUSE : "See which agents are ready: colocation nodes"));
   }
 
   private List<Path> local() {

@@ -16,7 +16,7 @@ import org.apache.hadoop.conf.Configuration;
 
 /**
  * The {@code fs.coloc.*} configuration. Spark sends the session's values with each plan, so executors see what the driver
- * registered, without asking anyone.
+ * was told, without asking anyone.
  */
 public final class Settings {
   public static final String DATA_ROOT = "fs.coloc.data.root";
@@ -42,7 +42,7 @@ public final class Settings {
   }
 
   /**
-   * A group as it was when the table was registered.
+   * A group as it was when the query was planned.
    *
    * @param agents URLs of ready agents by node
    * @param buckets the nodes of each bucket; index = bucket
@@ -109,9 +109,9 @@ public final class Settings {
   }
 
   /**
-   * The group of a table; {@link Group#UNKNOWN} when the session did not register the table.
+   * The group of a table; {@link Group#UNKNOWN} when nobody told it.
    *
-   * @throws IOException when the configured value is not what {@code colocation.spark.register} writes
+   * @throws IOException when the configured value is not what the catalog writes
    */
   public Group groupOf(String namespace, String directory) throws IOException {
     String name = configuration.getRaw(TABLE_PREFIX + namespace + "." + directory);

@@ -63,6 +63,6 @@ class ManifestTest {
   void saysWhereItLooked() {
     table.manifest = "1".repeat(64);
     assertTrue(refusal().contains(table.dataRoot.toString()), refusal());
-    assertTrue(refusal().contains("register"), refusal());
+    assertTrue(refusal().contains("colocation nodes"), refusal());
   }
 }
