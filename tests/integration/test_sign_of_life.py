@@ -1,9 +1,7 @@
-"""The operator's Lease read by whoever may and may not, and commits whose answers are lost, on a real API server."""
+"""The operator's Lease read by whoever may and may not, on a real API server."""
 
 import datetime
 import json
-
-import pytest
 
 from colocation.model.names import LEASE_NAME
 
@@ -13,36 +11,6 @@ from .objects import as_json
 
 OPERATOR = "foreign-operator"
 SQL = ("sql", "SELECT 1", "-n", LAKE, "--image", "spark:1", "--group", f"{SHOP}/sales", "--dry-run")
-COMMIT = """
-import datetime, sys
-from kubernetes.client import ApiException
-from colocation.model.table_manifest import encode_manifest
-from colocation.spark.catalog import KubernetesCatalog
-from colocation.spark.write.changes import NewFiles
-from colocation.spark.write.commit import commit
-from colocation.spark.write.publication import Published
-
-catalog = KubernetesCatalog()
-answers = sys.argv[1].split(",")
-patch = catalog._objects.patch_namespaced_custom_object_status
-
-def unsure(*arguments, **options):
-    what = answers.pop(0) if answers else "answer"
-    done = patch(*arguments, **options) if what != "drop" else None
-    if what != "answer":
-        raise ApiException(status=504, reason="Gateway Timeout")
-    return done
-
-catalog._objects.patch_namespaced_custom_object_status = unsure
-table = catalog.get_table("foreign-lake", "clicks")
-done = commit(
-    catalog, table, NewFiles("append", (), 2), lambda table: None,
-    lambda manifest: Published(encode_manifest(manifest)[0], 0, ()), lambda: datetime.datetime.now(datetime.UTC),
-    sleep=lambda seconds: None,
-)
-print(done.snapshot.id, done.snapshot.manifest)
-"""
-
 
 def ago(seconds: float) -> str:
     time = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
@@ -94,15 +62,3 @@ def test_who_may_read_the_lease_goes_by_it(account: Account) -> None:
     finally:
         cluster.kubectl("delete", "leases,roles,rolebindings", "--all", "-n", OPERATOR)
         cluster.kubectl("delete", "namespace", OPERATOR, "--wait=false")
-
-
-@pytest.mark.parametrize("answers", ["answer", "apply", "drop", "drop,drop,apply"])
-def test_a_commit_whose_answer_is_lost_happens_once(account: Account, answers: str) -> None:
-    """The API server's own compare-and-set: the table has one snapshot, which is the one that was reported."""
-    account.bind(LAKE, "colocation-user")
-    account.bind(SHOP, "colocation-view")
-    done = account.python(COMMIT, answers)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(account.cluster.kubectl("get", "ct", "clicks", "-n", LAKE, "-o", "json").stdout)["status"]
-    assert f"{found['snapshot']['id']} {found['snapshot']['manifest']}" == done.stdout.strip()
-    assert (found["snapshot"]["id"], found["history"]) == (1, [])

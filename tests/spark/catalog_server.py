@@ -1,4 +1,4 @@
-"""A ``FakeCatalog``'s objects as an API server gives them to the catalog in Java: reads only, of what is there now."""
+"""A ``FakeCatalog``'s objects as an API server gives them to the catalog in Java, and commits; of what is there now."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation import spark as library
 from colocation.model.names import config_map_of, group_key
-from colocation.spark import RegisteredTable
+from colocation.spark import CompactionResult, DropResult, LoadResult, RegisteredTable
 from tests.unit.spark.fake_catalog import NAMESPACE, FakeCatalog
 
 KUBECONFIG = """\
@@ -40,8 +40,17 @@ class CatalogServer:
 
             def do_GET(self) -> None:
                 found = outer.answer(self.path)
-                body = json.dumps(found if found is not None else {"message": "not found"}).encode()
-                self.send_response(200 if found is not None else 404)
+                self._send(200, found) if found is not None else self._send(404, {"message": "not found"})
+
+            def do_PATCH(self) -> None:
+                patch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                name = self.path.split("/")[-2]
+                done = outer.catalog.patch_status(name, patch)
+                self._send(200, outer.table(name)) if done else self._send(409, {"message": "was changed"})
+
+            def _send(self, status: int, answer: dict[str, Any]) -> None:
+                body = json.dumps(answer).encode()
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -63,14 +72,22 @@ class CatalogServer:
             items = self._tables(parts[4]) if parts[5] == "colocatedtables" else self._groups(parts[4])
             chosen = [item for item in items if not name or item["metadata"]["name"] == name]
             return {"metadata": {"resourceVersion": "1"}, "items": chosen}
+        if parts[:4] == OWN_API and len(parts) == 7:
+            items = self._tables(parts[4]) if parts[5] == "colocatedtables" else self._groups(parts[4])
+            return next((item for item in items if item["metadata"]["name"] == parts[6]), None)
         if parts[:3] == ["api", "v1", "namespaces"] and len(parts) == 6:
             return self._config_map(parts[3], parts[5])
         return {} if parts == ["api", "v1", "namespaces", NAMESPACE] else None
 
+    def table(self, name: str) -> dict[str, Any]:
+        """A ColocatedTable of the one namespace."""
+        return next(item for item in self._tables(NAMESPACE) if item["metadata"]["name"] == name)
+
     def _tables(self, namespace: str) -> list[dict[str, Any]]:
         return [
             {
-                "metadata": {"namespace": NAMESPACE, "name": name, "uid": table.uid, "resourceVersion": "1"},
+                "metadata": {"namespace": NAMESPACE, "name": name, "uid": table.uid,
+                             "resourceVersion": table.resource_version},
                 "spec": table.spec.to_json_dict(), "status": table.status.to_json_dict(),
             }
             for name, table in self.catalog.tables.items() if namespace == NAMESPACE
@@ -87,7 +104,7 @@ class CatalogServer:
 
     def _config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
         references = {config_map_of(namespace, group_key(namespace, one)) for one in self.catalog.groups}
-        return {"data": {"agents.json": json.dumps(self.catalog.agents)}} if name in references else None
+        return {"data": {"agents.json": json.dumps(self.catalog.get_agents())}} if name in references else None
 
 
 @contextmanager
@@ -130,3 +147,23 @@ def read_snapshot(spark: SparkSession, table: str, snapshot: int, catalog: FakeC
     """The library's, of this catalog."""
     serve(spark, catalog)
     return library.read_snapshot(spark, table, snapshot)
+
+
+def load(rows: DataFrame, table: str, catalog: FakeCatalog, **options: Any) -> LoadResult:
+    """The library's, of this catalog."""
+    serve(rows.sparkSession, catalog)
+    return library.load(rows, table, **options)
+
+
+def compact(spark: SparkSession, table: str, catalog: FakeCatalog, **options: Any) -> CompactionResult:
+    """The library's, of this catalog."""
+    serve(spark, catalog)
+    return library.compact(spark, table, **options)
+
+
+def drop_partitions(
+    spark: SparkSession, table: str, partitions: list[dict[str, Any]], catalog: FakeCatalog
+) -> DropResult:
+    """The library's, of this catalog."""
+    serve(spark, catalog)
+    return library.drop_partitions(spark, table, partitions)

@@ -4,14 +4,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
-import kubernetes
 from pyspark.sql import DataFrame, SparkSession
 
-from colocation.model.names import config_map_of
+from colocation.model.agent import TableReference
+from colocation.model.names import config_map_of, table_directory
 from colocation.spark import load
-from colocation.spark.catalog import KubernetesCatalog
 from tests.integration.control_plane import ControlPlane, running_control_plane
 from tests.integration.objects import as_json
 from tests.spark.loopback import LoopbackAgents
@@ -35,7 +33,6 @@ class ClusterTables:
     def __init__(self, plane: ControlPlane, agents: LoopbackAgents, namespace: str) -> None:
         self.plane = plane
         self.namespace = namespace
-        self.catalog = _catalog_of(plane)
         self._agents = agents
         self._kubectl("create", "namespace", namespace)
 
@@ -60,7 +57,22 @@ class ClusterTables:
 
     def load(self, rows: DataFrame, name: str, **options: Any) -> None:
         """Another snapshot."""
-        load(rows, name, namespace=self.namespace, catalog=self.catalog, **options)
+        self.configure(rows.sparkSession)
+        load(rows, name, namespace=self.namespace, catalog=CATALOG, **options)
+
+    def get(self, name: str) -> dict[str, Any]:
+        """A table's object."""
+        found: dict[str, Any] = json.loads(self._kubectl("get", "ct", name, "-o", "json"))
+        return found
+
+    def ask_agents_about(self, name: str) -> None:
+        """The operator's question of a table."""
+        table = self.get(name)
+        uid, manifest = table["metadata"]["uid"], table["status"]["snapshot"]["manifest"].removeprefix("sha256:")
+        directory = table_directory(name, uid)
+        self._agents.ask_about(
+            TableReference(namespace=self.namespace, directory=directory, manifest=manifest), uid
+        )
 
     def change(self, kind: str, name: str, **status: Any) -> None:
         """Change an object's status, as its writers do."""
@@ -85,18 +97,11 @@ class ClusterTables:
         body = {"apiVersion": "colocation.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
         self._kubectl("create", "-f", "-", stdin=as_json(body))
 
-    def _kubectl(self, *arguments: str, stdin: str | None = None) -> None:
+    def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         where = () if arguments[:2] == ("create", "namespace") else ("-n", self.namespace)
         done = self.plane.kubectl(*arguments, *where, stdin=stdin)
         assert done.returncode == 0, done.stderr
-
-
-def _catalog_of(plane: ControlPlane) -> KubernetesCatalog:
-    def load_config() -> None:
-        kubernetes.config.load_kube_config(str(plane.kubeconfig))
-
-    with mock.patch.object(kubernetes.config, "load_config", load_config):
-        return KubernetesCatalog()
+        return done.stdout
 
 
 @contextmanager

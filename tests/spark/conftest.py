@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, Column
-from colocation.spark import LoadResult, configure, load
+from colocation.spark import LoadResult, configure
 from tests.integration.control_plane import ControlPlane
 from tests.spark import catalog_server
+from tests.spark.catalog_server import load
 from tests.spark.cluster_tables import running_plane
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 from tests.spark.standalone import NODE_VARIABLE, QUICK_JAVA, standalone_cluster

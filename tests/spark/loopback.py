@@ -13,7 +13,6 @@ from colocation.agent.settings import Settings
 from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.names import AGENT_TLS_SERVER_NAME
-from colocation.spark.catalog import TableObject
 from tests.certificates import NODE_NAMES, self_signed
 
 TOKEN = "loader"
@@ -111,14 +110,9 @@ class LoopbackAgents:
         self._thread.join(timeout=10)
         self._loop.close()
 
-    def ask_about(self, table: TableObject) -> None:
+    def ask_about(self, reference: TableReference, uid: str) -> None:
         """The operator's question of one table, which says what each node should hold."""
-        snapshot = table.status.snapshot
-        assert snapshot is not None
-        reference = TableReference(
-            namespace=table.namespace, directory=table.directory, manifest=snapshot.manifest.removeprefix("sha256:")
-        )
-        question = InventoryRequest(session="operator", changed=(AskedTable(reference=reference, uid=table.uid),))
+        question = InventoryRequest(session="operator", changed=(AskedTable(reference=reference, uid=uid),))
         for url in self.urls.values():
             with AgentClient(url, Credentials(str(self.trust.token), str(self.trust.certificate))) as client:
                 client.inventory(question)

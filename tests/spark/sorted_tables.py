@@ -4,8 +4,7 @@ import math
 
 from pyspark.sql import DataFrame, SparkSession
 
-from colocation.spark import load
-from tests.spark.catalog_server import register
+from tests.spark.catalog_server import load, register
 from tests.spark.conftest import add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog

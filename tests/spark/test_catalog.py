@@ -123,10 +123,8 @@ def test_all_tables_of_a_query_are_of_one_moment(
     def commit() -> None:
         while not ended.is_set():
             for name in ("first", "second"):
-                table = tables.catalog.get_table(NAMESPACE, name)
-                assert table.status.snapshot
-                newer = table.status.snapshot.model_copy(update={"id": table.last_id + 1})
-                tables.catalog.commit(table, newer, ())
+                newest = tables.get(name)["status"]["snapshot"]
+                tables.change("ct", name, snapshot={**newest, "id": newest["id"] + 1})
 
     writer = threading.Thread(target=commit)
     writer.start()

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import ColocatedTableSpec, Column
-from colocation.spark import count_exchanges, explain, explain_json, load, read_metrics
-from tests.spark.catalog_server import register
+from colocation.spark import count_exchanges, explain, explain_json, read_metrics
+from tests.spark.catalog_server import load, register
 from tests.spark.conftest import add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog

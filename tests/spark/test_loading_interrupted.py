@@ -13,26 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.agent.authorizer import Access
 from colocation.agentclient import AgentClient, Credentials
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from colocation.model.table_manifest import decode_manifest
-from colocation.spark import load
-from colocation.spark.write import loading, transaction
-from colocation.spark.write.commit import LoadConflict
-from tests.spark.catalog_server import register
+from tests.spark.catalog_server import load, register
 from tests.spark.conftest import add_table
 from tests.spark.loading_program import ROWS
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
-
-
-class Killed(BaseException):
-    """What ends a driver at a chosen step: nothing catches it."""
 
 
 def keys(spark: SparkSession, start: int, end: int) -> DataFrame:
@@ -65,29 +59,19 @@ def collect_garbage(agents: LoopbackAgents, directory: str, manifest: str) -> in
     return removed
 
 
-@pytest.mark.parametrize(
-    ("module", "step"),
-    [
-        pytest.param(loading, "write_and_send", id="before-anything-is-sent"),
-        pytest.param(transaction, "follow_map", id="after-the-files-were-sent"),
-        pytest.param(transaction, "publish_manifest", id="before-the-manifest"),
-        pytest.param(None, "commit", id="after-the-manifest"),
-    ],
-)
-def test_a_driver_that_ends_at_a_step(
-    module: object, step: str, spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+@pytest.mark.parametrize("step", ["while-files-are-sent", "at-the-commit"])
+def test_a_load_that_fails_at_a_step(
+    step: str, spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
+) -> None:
     """Whatever the step before the commit: the old rows are read, the load can be run again, garbage goes."""
-
-    def end(*_: object) -> None:
-        raise Killed
-
     add_table(catalog, "stepped", keys(spark, 0, 50), ["k"])
-    with monkeypatch.context() as patched:
-        patched.setattr(module or catalog, step, end)
-        with pytest.raises(Killed):
-            load(keys(spark, 50, 90), "stepped", catalog=catalog)
+    if step == "at-the-commit":
+        catalog.before_commit = lambda: load(keys(spark, 0, 50), "stepped", catalog=catalog, mode="overwrite")
+        failing, mode = keys(spark, 50, 90), "overwrite"
+    else:
+        failing, mode = spark.range(50, 90).selectExpr("IF(ASSERT_TRUE(id < 85) IS NULL, id, 0) AS k"), "append"
+    with pytest.raises(Py4JJavaError):
+        load(failing, "stepped", catalog=catalog, mode=mode)
     assert count(spark, catalog, "stepped") == 50
     load(keys(spark, 50, 90), "stepped", catalog=catalog)
     assert count(spark, catalog, "stepped") == 90
@@ -113,7 +97,7 @@ def test_an_overwrite_that_is_overtaken_says_so(spark: SparkSession, catalog: Fa
     """It never removes rows that it has not seen."""
     add_table(catalog, "raced", keys(spark, 0, 10), ["k"])
     catalog.before_commit = lambda: load(keys(spark, 10, 30), "raced", catalog=catalog)
-    with pytest.raises(LoadConflict, match=r"this load \(overwrite\) lost: it began on snapshot 1, and snapshot 2"):
+    with pytest.raises(Py4JJavaError, match=r"LoadConflict: .*this load \(overwrite\) lost: it began on snapshot 1"):
         load(keys(spark, 500, 600), "raced", mode="overwrite", catalog=catalog)
     assert count(spark, catalog, "raced") == 30
 
@@ -140,7 +124,7 @@ def program(agents: LoopbackAgents, tmp_path: Path) -> Iterator[Callable[[str], 
     def start(master: str) -> tuple[subprocess.Popen[str], str]:
         uid = str(uuid.uuid4())
         trust = agents.trust
-        words = [master, uid, json.dumps(agents.urls), str(trust.token), str(trust.certificate)]
+        words = [master, uid, json.dumps(agents.urls), str(trust.token), str(trust.certificate), str(tmp_path)]
         with (tmp_path / "program.log").open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.loading_program", *words], stdout=subprocess.PIPE, stderr=log,

@@ -8,14 +8,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from colocation.model.agent import TableReference
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.table import Column, TableSnapshot
-from colocation.spark import count_exchanges, explain, explain_json, load
-from colocation.spark.catalog import GroupObject
-from tests.spark.catalog_server import read_snapshot, refresh, register
+from colocation.spark import count_exchanges, explain, explain_json
+from tests.spark.catalog_server import load, read_snapshot, refresh, register
 from tests.spark.conftest import BUCKETS, add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
-from tests.unit.spark.fake_catalog import FakeCatalog
+from tests.unit.spark.fake_catalog import FakeCatalog, GroupObject
 
 pytestmark = pytest.mark.spark
 
@@ -250,7 +250,11 @@ def test_damage_on_one_disk_changes_no_query(
     agent sets it aside; elsewhere the scrub finds it.
     """
     wanted = fragile.sql("SELECT sum(k), sum(v) FROM shop.lines").collect()
-    agents.ask_about(catalog.tables["lines"])
+    lines = catalog.tables["lines"]
+    assert lines.status.snapshot is not None
+    manifest = lines.status.snapshot.manifest_sha256
+    reference = TableReference(namespace=lines.namespace, directory=lines.directory, manifest=manifest)
+    agents.ask_about(reference, lines.uid)
     directory = catalog.tables["lines"].directory
     root = agents.roots["node-1"]
     files = sorted((root / "shop" / directory).glob("data/*.parquet"))

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.names import AGENTS_KEY
-from colocation.spark import load
-from tests.spark.catalog_server import register
+from tests.spark.catalog_server import load, register
 from tests.spark.conftest import MAP, NODES, add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model import table_manifest
 from colocation.model.metrics import SPARK_METRICS
 from colocation.model.table_manifest import decode_manifest
-from colocation.spark import count_exchanges, load, read_metrics
+from colocation.spark import count_exchanges, read_metrics
 from tests.integration.control_plane import ControlPlane
-from tests.spark.catalog_server import register
+from tests.spark.catalog_server import load, register
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import BUCKETS, MAP, add_table
 from tests.spark.loopback import LoopbackAgents
@@ -147,7 +147,7 @@ def test_damage_on_one_disk_changes_no_query_of_the_catalog(
     tables.add_table("damaged", rows(session), ["k"])
     query = f"SELECT sum(k), sum(v) FROM {CATALOG}.{NAMESPACE}.damaged"
     wanted = session.sql(query).collect()
-    agents.ask_about(tables.catalog.get_table(NAMESPACE, "damaged"))
+    tables.ask_agents_about("damaged")
     files = sorted((agents.roots["node-1"] / NAMESPACE).glob("damaged-*/data/*.parquet"))
     assert files
     for file in files:

@@ -4,9 +4,8 @@ from .configuration import configure, jar_path, spark_conf
 from .explaining.explain import count_exchanges, explain, explain_json
 from .read.metrics import ReadMetrics, read_metrics
 from .read.registration import RegisteredTable, read_snapshot, refresh, register
-from .write.compaction import CompactionResult, compact
 from .write.loading import LoadResult, load
-from .write.partition_dropping import DropResult, drop_partitions
+from .write.maintenance import CompactionResult, DropResult, compact, drop_partitions
 
 __all__ = [
     "CompactionResult",

@@ -1,16 +1,42 @@
-"""A catalog in memory, with the API server's compare-and-set."""
+"""A namespace's objects in memory, with an API server's compare-and-set; ``catalog_server`` serves them."""
 
 import threading
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from colocation.model.freshness import CURRENT
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
-from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
-from colocation.spark.catalog import AgentAddresses, GroupObject, NotInCatalog, TableObject, WriteConflict
+from colocation.model.names import table_directory
+from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus
 
 NAMESPACE = "shop"
 GROUP = "sales"
+
+
+@dataclass(frozen=True)
+class TableObject:
+    """A ColocatedTable as it was at ``resource_version``."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    spec: ColocatedTableSpec
+    status: ColocatedTableStatus
+
+    @property
+    def directory(self) -> str:
+        """Its folder below the namespace's."""
+        return table_directory(self.name, self.uid)
+
+
+@dataclass(frozen=True)
+class GroupObject:
+    """A ColocationGroup."""
+
+    namespace: str
+    name: str
+    spec: ColocationGroupSpec
+    status: ColocationGroupStatus
 
 
 class FakeCatalog:
@@ -20,7 +46,6 @@ class FakeCatalog:
         self.tables: dict[str, TableObject] = {}
         self.groups: dict[str, GroupObject] = {}
         self.agents = agents or {}
-        self.freshness = CURRENT
         self.before_commit = lambda: None
         self._lock = threading.Lock()
 
@@ -46,25 +71,19 @@ class FakeCatalog:
             status=table.status.model_copy(update=status),
         )
 
-    def get_table(self, namespace: str, name: str) -> TableObject:
-        if namespace != NAMESPACE or name not in self.tables:
-            raise NotInCatalog(f"ColocatedTable {namespace}/{name} does not exist")
-        return self.tables[name]
+    def get_agents(self) -> dict[str, str]:
+        """URLs of the ready agents, as a group's ConfigMap says them."""
+        return self.agents
 
-    def get_group(self, namespace: str, group: str) -> GroupObject:
-        if namespace != NAMESPACE or group not in self.groups:
-            raise NotInCatalog(f"ColocationGroup {namespace}/{group} does not exist")
-        return self.groups[group]
-
-    def get_agents(self, namespace: str, group: str) -> AgentAddresses:
-        self.get_group(namespace, group)
-        return AgentAddresses(self.agents, self.freshness)
-
-    def commit(self, table: TableObject, snapshot: TableSnapshot, history: Sequence[TableSnapshot]) -> None:
+    def patch_status(self, name: str, patch: dict[str, Any]) -> bool:
+        """A merge patch of a table's status; False when the table is another one by now."""
         interrupt, self.before_commit = self.before_commit, lambda: None
         interrupt()
         with self._lock:
-            current = self.tables[table.name]
-            if (current.resource_version, current.uid) != (table.resource_version, table.uid):
-                raise WriteConflict(f"ColocatedTable {table.name} was changed by someone else")
-            self.change(table.name, snapshot=snapshot, history=tuple(history))
+            current = self.tables[name]
+            if patch["metadata"] != {"resourceVersion": current.resource_version, "uid": current.uid}:
+                return False
+            merged = {**current.status.to_json_dict(), **patch["status"]}
+            status = ColocatedTableStatus.model_validate(merged)
+            self.change(name, **{field: getattr(status, field) for field in type(status).model_fields})
+            return True

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.spark import configure, load
 from colocation.spark.jobs.command_line import job_parser
 from colocation.spark.jobs.result import print_result, stop
-from colocation.spark.write.changes import MODES
+from colocation.spark.write.loading import MODES
 
 CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
 """Options that CSV files are read with when none of the same name is given."""

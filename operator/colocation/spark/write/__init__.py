@@ -1,1 +1,1 @@
-"""What changes tables: loads, compactions, dropped partitions, each one commit."""
+"""What changes tables: loads, compactions, dropped partitions, each one commit of the catalog in Java."""

@@ -104,11 +104,14 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
     return load(identifier, loader::newest);
   }
 
-  /** An overwrite replaces also what cannot be read any more. */
+  /** What is written goes by the table's definition; an overwrite replaces also what cannot be read any more. */
   @Override
   public Table loadTable(Identifier identifier, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
-    boolean replaces = privileges.containsAll(Set.of(TableWritePrivilege.INSERT, TableWritePrivilege.DELETE));
-    return replaces ? load(identifier, Moment::replacedTable, loader::replaced) : loadTable(identifier);
+    if (!privileges.contains(TableWritePrivilege.INSERT)) {
+      return loadTable(identifier);
+    }
+    boolean replaces = privileges.contains(TableWritePrivilege.DELETE);
+    return load(identifier, replaces ? Moment::replacedTable : Moment::table, loader::written);
   }
 
   @Override

@@ -32,10 +32,10 @@ final class TableLoader {
   }
 
   /**
-   * The table for a write that may replace all of its rows. When what is there cannot be read, or is laid out in another way than
-   * the spec says by now, the table is as its spec says.
+   * The table for a write. When what is there cannot be read, or is laid out in another way than the spec says by now, the table
+   * is as its spec says: an overwrite replaces that, and the commit of anything else says what is wrong with it.
    */
-  LoadedTable replaced(Moment moment, TableObject object) {
+  LoadedTable written(Moment moment, TableObject object) {
     try {
       LoadedTable newest = newest(moment, object);
       if (newest.isAsDefined()) {
@@ -47,7 +47,7 @@ final class TableLoader {
     Optional<Moment.Group> placing = moment.group(object.namespace(), object.group());
     return new LoadedTable(
         catalog + "." + object.fullName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
-        ReadDecision.ordinary("its rows are to be replaced"), LoadedTable.fileSystem(object, placing, SQLConf.get()));
+        ReadDecision.ordinary("its files are not as its definition says"), LoadedTable.fileSystem(object, placing, SQLConf.get()));
   }
 
   /** The table as an older snapshot was, its columns too. */

@@ -1,0 +1,127 @@
+"""compact and drop_partitions: procedures of the session's catalog."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..configuration import CATALOG, SessionSettings
+from ..quoting import literal, qualified
+from .partition_path import PartitionValue, partition_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Partitions = Sequence[Mapping[str, PartitionValue]]
+
+
+@dataclass(frozen=True)
+class CompactionResult:
+    """What a compaction committed; all zero but ``snapshot_id`` when there was nothing to do.
+
+    Attributes:
+        partitions: of which files were rewritten.
+        files_before: files that were merged.
+        files_after: what they became.
+        rows: in those files.
+        bytes: of the new files, one replica.
+        snapshot_id: the table's newest snapshot; 0 = it holds no rows yet.
+        replicas_missing: copies of new files that the operator has yet to make.
+    """
+
+    partitions: int
+    files_before: int
+    files_after: int
+    rows: int
+    bytes: int
+    snapshot_id: int
+    replicas_missing: int
+
+
+@dataclass(frozen=True)
+class DropResult:
+    """What was dropped; all zero but ``snapshot_id`` when no partition was there.
+
+    Attributes:
+        partitions: that were dropped.
+        files: of those, each counted once.
+        rows: in those files.
+        snapshot_id: the table's newest snapshot; 0 = it holds no rows yet.
+    """
+
+    partitions: int
+    files: int
+    rows: int
+    snapshot_id: int
+
+
+def compact(
+    spark: "SparkSession",
+    table: str,
+    namespace: str | None = None,
+    partitions: Partitions = (),
+    catalog: str = CATALOG,
+) -> CompactionResult:
+    """Merge the files of each bucket and partition that has more than one. Readers see the same rows all the time.
+
+    Loads may go on meanwhile: an append stays beside the merged files; after an overwrite of what was read the
+    compaction has lost.
+
+    Args:
+        spark: a session with ``spark_conf()``'s configuration.
+        table: the ColocatedTable's name.
+        namespace: default: ``spark.colocation.namespace``.
+        partitions: e.g. ``[{"dt": "2024-01-01"}]``; may name some of the partition columns; default: all partitions.
+        catalog: the session's ColocationCatalog.
+
+    Raises:
+        PySparkException, Py4JJavaError: as for ``load``; a column that is no partition column; files that hold other
+            rows than the manifest says (``RowsDiffer``): nothing was changed.
+    """
+    return CompactionResult(**_call(spark, catalog, "compact", table, namespace, partitions))
+
+
+def drop_partitions(
+    spark: "SparkSession",
+    table: str,
+    partitions: Partitions,
+    namespace: str | None = None,
+    catalog: str = CATALOG,
+) -> DropResult:
+    """Drop partitions with all their rows. A partition that is not there is no error, so it can be repeated.
+
+    Rows that are loaded into such a partition before the commit go too, as with SQL's DROP PARTITION. Older snapshots
+    keep the rows as long as the table's ``retention`` says.
+
+    Args:
+        spark: a session with ``spark_conf()``'s configuration.
+        table: the ColocatedTable's name.
+        partitions: e.g. ``[{"dt": "2024-01-01"}]``; one that names some of the partition columns only drops every
+            partition with these values.
+        namespace: default: ``spark.colocation.namespace``.
+        catalog: the session's ColocationCatalog.
+
+    Raises:
+        ValueError: no partition is given.
+        PySparkException, Py4JJavaError: as for ``load``; a column that is no partition column.
+    """
+    if not partitions:
+        raise ValueError("no partition is given; to drop all rows, load none with mode overwrite")
+    return DropResult(**_call(spark, catalog, "drop_partitions", table, namespace, partitions))
+
+
+def _call(
+    spark: "SparkSession", catalog: str, procedure: str, table: str, namespace: str | None, partitions: Partitions
+) -> dict[str, Any]:
+    name = qualified(SessionSettings.of(spark).namespace_or(namespace), table)
+    arguments = [f"table => {literal(name)}"]
+    if partitions:
+        arguments.append(f"partitions => array({', '.join(map(_map, partitions))})")
+    row = spark.sql(f"CALL {qualified(catalog, 'system', procedure)}({', '.join(arguments)})").first()
+    assert row is not None, "a procedure answers with one row"
+    return row.asDict()
+
+
+def _map(partition: Mapping[str, PartitionValue]) -> str:
+    """A partition in SQL; NULL and empty text are one."""
+    parts = [text for name, value in partition.items() for text in (literal(name), literal(partition_text(value)))]
+    return f"map({', '.join(parts)})" if parts else "CAST(map() AS MAP<STRING, STRING>)"
