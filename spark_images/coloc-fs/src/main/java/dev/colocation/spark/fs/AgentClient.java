@@ -97,7 +97,7 @@ public final class AgentClient {
    * Publishes a local file. Putting the same content again changes nothing.
    *
    * @param sha256 of the content, 64 hex digits
-   * @param retry how long to try; zero = once
+   * @param retry how long to try; zero = once, at each address that the agent may have by now
    * @throws AgentFailure when the agent refused, or did not answer
    */
   public void putFile(Folder folder, String path, Path content, String sha256, Duration retry) throws IOException {
@@ -193,6 +193,9 @@ public final class AgentClient {
         return attempt(request, urls.get(turn % urls.size()));
       } catch (AgentFailure failure) {
         turn++;
+        if (failure.mayPass() && turn < urls.size()) {
+          continue;
+        }
         Duration passed = Duration.ofNanos(System.nanoTime() - started);
         Duration wait = larger(jittered(delay), smaller(failure.retryAfter(), MAX_DELAY));
         if (!failure.mayPass() || passed.plus(delay).compareTo(retry) > 0) {
