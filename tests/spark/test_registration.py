@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from colocation.model.agent import TableReference
 from colocation.model.group import ColocationGroupSpec
+from colocation.model.names import private_group_name
 from colocation.model.table import Column, TableSnapshot
 from colocation.spark import count_exchanges, explain, explain_json
 from tests.spark.catalog_server import load, read_snapshot, refresh, register
@@ -159,7 +160,8 @@ def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeC
     table = catalog.tables["lines"]
     catalog.tables["lines"] = replace(table, spec=table.spec.model_copy(update={"colocate_with": ""}))
     own = catalog.groups["sales"]
-    catalog.groups[catalog.tables["lines"].group] = replace(own, name=catalog.tables["lines"].group)
+    private = private_group_name("lines", table.uid)
+    catalog.groups[private] = replace(own, name=private)
     [lines] = [table for table in register(session, catalog=catalog) if table.table == "lines"]
     assert (lines.colocated, lines.group) == (False, "")
     query = session.sql("SELECT count(*) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")
