@@ -160,7 +160,8 @@ def node_without_operators() -> str:
     pods = kubectl_json("get", "pods", "--all-namespaces")["items"]
     busy = {
         pod["spec"].get("nodeName") for pod in pods
-        if pod["metadata"]["labels"].get("app.kubernetes.io/name") in OPERATOR_LABELS
+        if pod["status"].get("phase") not in ("Succeeded", "Failed")
+        and pod["metadata"]["labels"].get("app.kubernetes.io/name") in OPERATOR_LABELS
         and pod["metadata"]["labels"].get("app.kubernetes.io/component") != "agent"
     }
     holders = {node for nodes in workload.bucket_map() for node in nodes}
