@@ -181,7 +181,7 @@ def test_a_killed_executor_is_replaced(
         os.kill(executor, signal.SIGKILL)
 
     happened = on_nth_upload(agents, 3, kill_an_executor)
-    output, _ = process.communicate(timeout=180)
+    output, _ = process.communicate(timeout=400)
     assert happened.is_set()
     _, rows, sha256 = output.split()
     assert int(rows) == ROWS

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model import table_manifest
 from colocation.model.metrics import SPARK_METRICS
-from colocation.model.table_manifest import decode_manifest
+from colocation.model.table_manifest import decode_manifest, encode_manifest, manifest_path
 from colocation.spark import count_exchanges, read_metrics
 from tests.integration.control_plane import ControlPlane
 from tests.spark.catalog_server import load, register
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import BUCKETS, MAP, add_table
 from tests.spark.loopback import LoopbackAgents
+from tests.unit.spark.fake_catalog import NAMESPACE as NAMESPACE_OF_FAKES
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
 
 NAMESPACE = "scans"
+FRAMED_MAGIC = bytes.fromhex("502a4d18")
 ORDERS = f"{CATALOG}.{NAMESPACE}.orders"
 DAYS = 2
 FOREIGN_FILES = 40
@@ -155,22 +158,37 @@ def test_damage_on_one_disk_changes_no_query_of_the_catalog(
     assert session.sql(query).collect() == wanted
 
 
+def store_framed(catalog: FakeCatalog, agents: LoopbackAgents, name: str) -> None:
+    """The table's newest snapshot with its manifest in format 2, as one of very many files has it."""
+    table = catalog.tables[name]
+    snapshot = table.status.snapshot
+    assert snapshot is not None
+    folders = [root / NAMESPACE_OF_FAKES / table.directory for root in agents.roots.values()]
+    stored = (folders[0] / manifest_path(snapshot.manifest_sha256)).read_bytes()
+    sha256, framed = encode_manifest(decode_manifest(stored, snapshot.manifest_sha256))
+    assert framed[:4] == FRAMED_MAGIC
+    for folder in folders:
+        (folder / manifest_path(sha256)).write_bytes(framed)
+    newest = snapshot.model_copy(update={"manifest_sha256": sha256})
+    catalog.tables[name] = replace(table, status=table.status.model_copy(update={"snapshot": newest}))
+
+
 def test_manifests_of_many_files(
     spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Format 2, from the first file on here: loads, agents, executors and joins are as with format 1."""
+    """Format 2, from the first file on here: loads on top of it, agents, executors and joins are as with format 1."""
     monkeypatch.setattr(table_manifest, "FRAMED_FROM_FILES", 1)
     for name in ("framed", "others"):
         add_table(catalog, name, rows(spark), ["k"], ("dt",))
+        store_framed(catalog, agents, name)
         assert load(rows(spark, 300), name, catalog=catalog).replicas_missing == 0
+        store_framed(catalog, agents, name)
     register(spark, catalog=catalog)
     mark = read_metrics(spark)
     query = spark.sql("SELECT count(*), sum(a.v - b.v) FROM shop.framed a JOIN shop.others b USING (k, dt)")
     assert tuple(query.collect()[0]) == (600, 0)
     assert count_exchanges(query) == 0
     assert read_metrics(spark, mark).remote_bytes == 0
-    [stored] = {path.read_bytes()[:4] for path in agents.roots["node-1"].glob("shop/framed-*/manifests/*")}
-    assert stored == bytes.fromhex("502a4d18")
 
 
 @pytest.mark.parametrize("newest_format", [1, 2])
