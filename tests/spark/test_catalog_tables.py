@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
 NAMESPACE = "made"
 ORDERS = f"{CATALOG}.{NAMESPACE}.orders"
 CREATE = f"""CREATE TABLE {ORDERS} (k BIGINT, price DECIMAL(15,2), tags ARRAY<STRING>, dt DATE) PARTITIONED BY (dt)
-CLUSTERED BY (k) SORTED BY (price) INTO 6 BUCKETS TBLPROPERTIES ('colocate_with'='sales', 'replication_num'='2')"""
+CLUSTERED BY (k) SORTED BY (price) INTO 6 BUCKETS STORED AS PARQUET
+TBLPROPERTIES ('colocate_with'='sales', 'replication_num'='2')"""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,12 @@ def test_a_table_is_made_changed_and_dropped(session: SparkSession, operator: Op
     assert session.table(ORDERS).columns == ["k", "price", "tags", "remark", "dt"]
     [item] = operator.objects()
     assert item["spec"]["columns"][-1] == {"name": "remark", "type": "string", "nullable": True, "storedAs": "note"}
+    with pytest.raises(AnalysisException, match="column c has a DEFAULT"):
+        session.sql(f"ALTER TABLE {ORDERS} ADD COLUMN c INT DEFAULT 3")
+    with pytest.raises(AnalysisException, match="REPLACE WHERE .* only of whole partitions"):
+        session.sql(f"INSERT INTO {ORDERS} REPLACE WHERE k = 1 SELECT * FROM {ORDERS}")
+    session.sql(f"ALTER TABLE {ORDERS} SET TBLPROPERTIES ('recycle_after_seconds'='60')")
+    assert operator.objects()[0]["spec"]["recycleAfterSeconds"] == 60
     session.sql(f"ALTER TABLE {ORDERS} SET TBLPROPERTIES ('colocate_with'='')")
     assert operator.objects()[0]["spec"]["colocateWith"] == ""
     session.sql(f"DROP TABLE {ORDERS}")
@@ -107,7 +114,15 @@ def test_an_operator_that_does_not_judge(session: SparkSession, tables: ClusterT
         ),
         pytest.param(
             f"CREATE TABLE {ORDERS} (k BIGINT) CLUSTERED BY (k) INTO 2 BUCKETS LOCATION '/tmp/x'",
-            r"property or clause 'location'; allowed: colocate_with, replication_num", id="location",
+            "EXTERNAL or LOCATION; nodes keep the files", id="location",
+        ),
+        pytest.param(
+            f"CREATE TABLE {ORDERS} (k BIGINT) CLUSTERED BY (k) INTO 2 BUCKETS STORED AS ORC", "leave STORED AS out",
+            id="stored-as",
+        ),
+        pytest.param(
+            f"CREATE TABLE {ORDERS} (k BIGINT, i INTERVAL DAY TO SECOND) CLUSTERED BY (k) INTO 2 BUCKETS",
+            "column i has type 'interval day to second'; allowed: bigint", id="interval",
         ),
         pytest.param(
             f"CREATE TABLE {ORDERS} (k BIGINT, d DATE) PARTITIONED BY (years(d))", "columns only", id="transform",

@@ -226,14 +226,12 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public Table alterTable(Identifier identifier, TableChange... changes) throws NoSuchTableException {
-    JsonNode object = identifier.namespace().length != 1 ? null
-        : writer().read(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name())).orElse(null);
-    if (object == null) {
+    if (!tableExists(identifier)) {
       throw new NoSuchTableException(identifier);
     }
-    ObjectNode patch = TableChanges.patch(object.path("spec"), changes);
-    JsonNode metadata = object.path("metadata");
-    writer().change(metadata.path("namespace").asText(), metadata.path("name").asText(), object, patch);
+    writer().change(
+        Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name()),
+        object -> TableChanges.patch(object.path("spec"), changes));
     return loadTable(identifier);
   }
 
@@ -251,7 +249,7 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
   }
 
   private TableWriter writer() {
-    return new TableWriter(KubernetesApi.shared(access), acceptSeconds);
+    return new TableWriter(KubernetesApi.shared(access)::send, acceptSeconds);
   }
 
   private ColocationTable.Changing changing() {

@@ -135,7 +135,8 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new TableWriteBuilder(target(), info, layout());
+    return new TableWriteBuilder(target(), info, layout(), () -> wholePartitionsOnly(
+        "REPLACE WHERE (overwrite by a condition)", "To replace other rows"));
   }
 
   @Override
@@ -171,17 +172,21 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
   @Override
   public boolean canDeleteWhere(Predicate[] conditions) {
     if (new PartitionPredicates(layout()).partitions(conditions).isEmpty()) {
-      throw wholePartitionsOnly();
+      throw deletesWholePartitionsOnly();
     }
     return true;
   }
 
-  RuntimeException wholePartitionsOnly() {
+  RuntimeException deletesWholePartitionsOnly() {
+    return wholePartitionsOnly("DELETE", "To remove other rows");
+  }
+
+  private RuntimeException wholePartitionsOnly(String statement, String otherwise) {
     String columns = String.join(", ", table.shape().partitionedBy());
-    return new ColocationException(name() + " does not take DELETE of single rows, only of whole partitions: WHERE "
+    return new ColocationException(name() + " does not take " + statement + " of single rows, only of whole partitions: WHERE "
         + (columns.isEmpty() ? "is left out, since it has no partition columns"
             : "takes equalities of its partition columns (" + columns + "), IN, IS NULL, AND and OR")
-        + ". To remove other rows, use INSERT OVERWRITE with a query of those that stay").unchecked();
+        + ". " + otherwise + ", use INSERT OVERWRITE with a query of those that stay").unchecked();
   }
 
   /** DELETE: the partitions go, with all rows that are in them at the commit. */

@@ -64,7 +64,7 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
     } else if (plan instanceof DeleteFromTable delete && delete.condition().resolved()) {
       ColocationTable table = target(delete.table());
       if (table != null && !namesPartitionsOnly(delete, table)) {
-        throw table.wholePartitionsOnly();
+        throw table.deletesWholePartitionsOnly();
       }
     }
   }

@@ -15,13 +15,16 @@ final class TableChanges {
     ObjectNode patched = spec.deepCopy();
     for (TableChange change : changes) {
       if (change instanceof TableChange.SetProperty property) {
+        requireChangeable(property.property());
         TableDefinition.setProperty(patched, property.property(), property.value());
-      } else if (change instanceof TableChange.RemoveProperty property
-          && property.property().equals(TableDefinition.COLOCATE_WITH)) {
-        patched.put("colocateWith", "");
+      } else if (change instanceof TableChange.RemoveProperty property) {
+        requireChangeable(property.property());
+        TableDefinition.removeProperty(patched, property.property());
       } else if (change instanceof TableChange.AddColumn add) {
-        ((ArrayNode) patched.path("columns")).add(
-            TableDefinition.column(String.join(".", add.fieldNames()), add.dataType(), add.isNullable()));
+        ((ArrayNode) patched.path("columns")).add(TableDefinition.column(
+            String.join(".", add.fieldNames()), add.dataType(), add.isNullable(), add.defaultValue() == null));
+      } else if (change instanceof TableChange.UpdateColumnDefaultValue set) {
+        throw TableDefinition.valueRefused(String.join(".", set.fieldNames()));
       } else if (change instanceof TableChange.RenameColumn rename) {
         rename(column(patched, String.join(".", rename.fieldNames())), rename.newName());
       } else {
@@ -30,12 +33,19 @@ final class TableChanges {
       }
     }
     ObjectNode changed = patched.objectNode();
-    for (String field : List.of("colocateWith", "replicas", "columns")) {
+    for (String field : List.of("colocateWith", "replicas", "recycleAfterSeconds", "columns")) {
       if (!patched.path(field).equals(spec.path(field))) {
         changed.set(field, patched.path(field));
       }
     }
     return changed;
+  }
+
+  private static void requireChangeable(String property) {
+    if (property.equals(TableDefinition.SORTED_BY)) {
+      throw TableDefinition.refused("ALTER TABLE of property '" + property + "', since files are sorted as they were written; "
+          + "use CREATE OR REPLACE TABLE with CLUSTERED BY, SORTED BY and a query of all rows");
+    }
   }
 
   /**

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -17,12 +18,16 @@ import org.apache.spark.sql.types.DataType;
 
 /** {@code CREATE TABLE} as the spec of a ColocatedTable. What the spec says is judged by the API server and the operator. */
 final class TableDefinition {
-  static final String COLOCATE_WITH = "colocate_with";
-  static final String REPLICATION_NUM = "replication_num";
+  private static final String COLOCATE_WITH = "colocate_with";
+  private static final String REPLICATION_NUM = "replication_num";
+  static final String SORTED_BY = "sorted_by";
+  private static final String RECYCLE_AFTER_SECONDS = "recycle_after_seconds";
+  private static final String PROPERTIES =
+      String.join(", ", COLOCATE_WITH, REPLICATION_NUM, SORTED_BY, RECYCLE_AFTER_SECONDS);
+  private static final String STORED_AS = "hive.stored-as";
 
   /** What Spark itself says of each table. */
-  private static final Set<String> SPARKS_OWN =
-      Set.of(TableCatalog.PROP_OWNER, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_IS_MANAGED_LOCATION);
+  private static final Set<String> SPARKS_OWN = Set.of(TableCatalog.PROP_OWNER, TableCatalog.PROP_IS_MANAGED_LOCATION);
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -50,19 +55,29 @@ final class TableDefinition {
     ObjectNode spec = JSON.createObjectNode();
     ArrayNode specColumns = spec.putArray("columns");
     for (Column column : columns) {
-      if (column.defaultValue() != null || column.generationExpression() != null) {
-        throw refused("column " + column.name() + " has a default or generated value, which files cannot have");
-      }
-      specColumns.add(column(column.name(), column.dataType(), column.nullable()));
+      boolean isPlain = column.defaultValue() == null && column.generationExpression() == null
+          && column.identityColumnSpec() == null;
+      specColumns.add(column(column.name(), column.dataType(), column.nullable(), isPlain));
     }
     if (partitions.length > 0) {
       layOut(spec, partitions);
+    }
+    if (properties.containsKey(SORTED_BY) && !spec.path("sortedBy").isEmpty()) {
+      throw refused("both SORTED BY and property '" + SORTED_BY + "'; give one of them");
     }
     properties.forEach((key, value) -> setProperty(spec, key, value));
     return spec;
   }
 
-  static ObjectNode column(String name, DataType type, boolean nullable) {
+  /** A column; {@code isPlain}: its values are those that rows bring along. */
+  static ObjectNode column(String name, DataType type, boolean nullable, boolean isPlain) {
+    if (!isPlain) {
+      throw valueRefused(name);
+    }
+    if (!TypeNames.isAllowed(type.catalogString())) {
+      throw refused("column " + name + " has type '" + type.catalogString() + "'; allowed: " + TypeNames.ALLOWED
+          + "; give it one of these");
+    }
     return JSON.createObjectNode().put("name", name).put("type", type.catalogString()).put("nullable", nullable);
   }
 
@@ -107,20 +122,55 @@ final class TableDefinition {
     return String.join(".", column.fieldNames());
   }
 
-  /** One of the properties that a ColocatedTable has, by the seeds' names. */
+  /** A property or clause of CREATE or ALTER TABLE; properties are named as Doris does. */
   static void setProperty(ObjectNode spec, String key, String value) {
-    if (key.equals(COLOCATE_WITH)) {
-      spec.put("colocateWith", value);
-    } else if (key.equals(REPLICATION_NUM)) {
-      if (!value.matches("[0-9]{1,4}")) {
-        throw refused(REPLICATION_NUM + "='" + value + "'; allowed is a whole number");
+    switch (key) {
+      case COLOCATE_WITH -> spec.put("colocateWith", value);
+      case REPLICATION_NUM -> spec.put("replicas", (int) wholeNumber(key, value, 4));
+      case RECYCLE_AFTER_SECONDS -> spec.put("recycleAfterSeconds", wholeNumber(key, value, 12));
+      case SORTED_BY -> {
+        ArrayNode columns = spec.putArray("sortedBy");
+        Arrays.stream(value.split(",")).map(String::strip).filter(column -> !column.isEmpty()).forEach(columns::add);
       }
-      spec.put("replicas", Integer.parseInt(value));
-    } else if (key.equals(TableCatalog.PROP_PROVIDER) && !value.equalsIgnoreCase("parquet")) {
-      throw refused("USING " + value + "; files of a ColocatedTable are Parquet: leave USING out");
-    } else if (!SPARKS_OWN.contains(key)) {
-      throw refused("property or clause '" + key + "'; allowed: " + COLOCATE_WITH + ", " + REPLICATION_NUM);
+      case TableCatalog.PROP_PROVIDER -> requireParquet("USING", value);
+      case STORED_AS -> requireParquet("STORED AS", value);
+      case TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_LOCATION -> throw refused(
+          "EXTERNAL or LOCATION; nodes keep the files, in folders of the table's name: leave both out, and write the rows "
+              + "with INSERT");
+      default -> {
+        if (!SPARKS_OWN.contains(key)) {
+          throw refused("property or clause '" + key + "'; allowed: " + PROPERTIES + "; leave it out");
+        }
+      }
     }
+  }
+
+  /** A property as it is where nothing is said of it. */
+  static void removeProperty(ObjectNode spec, String key) {
+    switch (key) {
+      case COLOCATE_WITH -> spec.put("colocateWith", "");
+      case REPLICATION_NUM -> spec.putNull("replicas");
+      case RECYCLE_AFTER_SECONDS -> spec.putNull("recycleAfterSeconds");
+      default -> throw refused("UNSET of property '" + key + "'; allowed: " + PROPERTIES);
+    }
+  }
+
+  private static long wholeNumber(String key, String value, int mostDigits) {
+    if (!value.matches("[0-9]{1," + mostDigits + "}")) {
+      throw refused(key + "='" + value + "'; allowed is a whole number");
+    }
+    return Long.parseLong(value);
+  }
+
+  private static void requireParquet(String clause, String format) {
+    if (!format.equalsIgnoreCase("parquet")) {
+      throw refused(clause + " " + format + "; files of a ColocatedTable are Parquet: leave " + clause + " out");
+    }
+  }
+
+  static RuntimeException valueRefused(String column) {
+    return refused("column " + column + " has a DEFAULT, GENERATED or IDENTITY value; columns have no values but those of "
+        + "their rows: leave it out, and write the value with each row");
   }
 
   static RuntimeException refused(String what) {

@@ -62,7 +62,10 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
 
   private void replace(Replacement change) {
     TableObject object = loaded().object();
-    writer.change(object.namespace(), object.name(), unchanged(change.before()), change.patch());
+    writer.change(object.namespace(), object.name(), current -> {
+      requireUnchanged(change.before(), current);
+      return change.patch();
+    });
     try {
       // A changed definition is another layout: the change begins once more, on the rows that are to be replaced.
       Transaction current = transaction == null || !change.patch().isEmpty() ? target().begin() : transaction;
@@ -82,16 +85,12 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
     }
   }
 
-  /** The object as it is now. */
-  private JsonNode unchanged(JsonNode before) {
-    TableObject object = loaded().object();
-    JsonNode current = writer.read(object.namespace(), object.name()).orElse(before);
+  private void requireUnchanged(JsonNode before, JsonNode current) {
     if (!current.path("metadata").path("uid").equals(before.path("metadata").path("uid"))
         || !current.path("spec").equals(before.path("spec"))) {
       throw new ColocationException(name() + " was changed by someone else meanwhile; nothing was replaced, start again")
           .unchecked();
     }
-    return current;
   }
 
   private void commit(Transaction begun, Mode mode) {

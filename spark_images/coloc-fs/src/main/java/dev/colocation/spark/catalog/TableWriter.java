@@ -6,16 +6,24 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.net.HttpURLConnection;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 
 /** Makes, changes and drops ColocatedTables, and waits for the operator's judgement of them. */
 final class TableWriter {
   private static final long POLL_MILLISECONDS = 300;
+  private static final int MOST_ATTEMPTS = 10;
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  private final KubernetesApi api;
+  private final Requests api;
   private final int acceptSeconds;
 
-  TableWriter(KubernetesApi api, int acceptSeconds) {
+  /** Requests to the API server, see {@link KubernetesApi#send}; small, so that tests can replace it. */
+  @FunctionalInterface
+  interface Requests {
+    KubernetesApi.Answer send(String what, String method, String path, JsonNode body);
+  }
+
+  TableWriter(Requests api, int acceptSeconds) {
     this.api = api;
     this.acceptSeconds = acceptSeconds;
   }
@@ -46,15 +54,36 @@ final class TableWriter {
     return true;
   }
 
-  /** Changes a table; a change that is refused is taken back. */
-  void change(String namespace, String name, JsonNode object, ObjectNode patch) {
-    if (patch.isEmpty()) {
+  /**
+   * Changes a table; a change that is refused is taken back. When someone else, the operator too, writes the table in
+   * between, the change is made anew of what they wrote.
+   *
+   * @param change the fields of the spec that change, of the object as it is by now
+   */
+  void change(String namespace, String name, Function<JsonNode, ObjectNode> change) {
+    String what = what(namespace, name);
+    for (int attempt = 1;; attempt++) {
+      JsonNode object = read(namespace, name).orElseThrow(
+          () -> new ColocationException(what + " was dropped by someone else").unchecked());
+      ObjectNode patch = change.apply(object);
+      if (patch.isEmpty()) {
+        return;
+      }
+      String version = object.path("metadata").path("resourceVersion").asText();
+      KubernetesApi.Answer answer = sendPatch(namespace, name, version, patch);
+      if (answer.status() == HttpURLConnection.HTTP_CONFLICT && attempt < MOST_ATTEMPTS) {
+        pause();
+        continue;
+      }
+      settle(namespace, name, KubernetesApi.checked(what, answer), TableChanges.undo(object.path("spec"), patch));
       return;
     }
-    JsonNode changed = patch(namespace, name, object.path("metadata").path("resourceVersion").asText(), patch);
+  }
+
+  private void settle(String namespace, String name, JsonNode changed, ObjectNode undo) {
     String refusal = judgement(namespace, name, changed);
     if (!refusal.isEmpty()) {
-      patch(namespace, name, "", TableChanges.undo(object.path("spec"), patch));
+      patch(namespace, name, undo);
       throw new ColocationException(refusal).unchecked();
     }
   }
@@ -72,18 +101,22 @@ final class TableWriter {
   /** Takes back a change. */
   void undo(String namespace, String name, JsonNode specBefore, ObjectNode patch) {
     if (!patch.isEmpty()) {
-      patch(namespace, name, "", TableChanges.undo(specBefore, patch));
+      patch(namespace, name, TableChanges.undo(specBefore, patch));
     }
   }
 
-  private JsonNode patch(String namespace, String name, String resourceVersion, ObjectNode spec) {
+  private void patch(String namespace, String name, ObjectNode spec) {
+    KubernetesApi.checked(what(namespace, name), sendPatch(namespace, name, "", spec));
+  }
+
+  /** {@code resourceVersion}: that of the object that is changed; empty = whichever is there. */
+  private KubernetesApi.Answer sendPatch(String namespace, String name, String resourceVersion, ObjectNode spec) {
     ObjectNode body = JSON.createObjectNode();
     if (!resourceVersion.isEmpty()) {
       body.putObject("metadata").put("resourceVersion", resourceVersion);
     }
     body.set("spec", spec);
-    String what = what(namespace, name);
-    return KubernetesApi.checked(what, api.send(what, "PATCH", path(namespace, name), body));
+    return api.send(what(namespace, name), "PATCH", path(namespace, name), body);
   }
 
   /**
@@ -103,7 +136,13 @@ final class TableWriter {
   }
 
   Optional<JsonNode> read(String namespace, String name) {
-    return Names.isObject(name) ? api.get(what(namespace, name), path(namespace, name)) : Optional.empty();
+    if (!Names.isObject(name)) {
+      return Optional.empty();
+    }
+    String what = what(namespace, name);
+    KubernetesApi.Answer answer = api.send(what, "GET", path(namespace, name), null);
+    return answer.status() == HttpURLConnection.HTTP_NOT_FOUND
+        ? Optional.empty() : Optional.of(KubernetesApi.checked(what, answer));
   }
 
   /** What the operator says against the table as it is now, in its own words; empty when it accepts it. */

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Pattern;
@@ -13,7 +14,21 @@ public final class TypeNames {
       "byte", "tinyint", "short", "smallint", "integer", "int", "long", "bigint", "real", "float", "dec", "decimal",
       "numeric", "decimal", "timestamp_ltz", "timestamp");
 
+  private static final List<String> SIMPLE = List.of(
+      "bigint", "binary", "boolean", "date", "decimal", "double", "float", "int", "interval", "smallint", "string",
+      "timestamp", "timestamp_ntz", "tinyint", "variant", "void");
+  private static final Pattern DECIMAL = Pattern.compile("decimal\\(\\d+,\\d+\\)");
+
+  /** What columns may be, for messages. */
+  static final String ALLOWED = String.join(", ", SIMPLE) + ", decimal(p,s), varchar(n), char(n), array<…>, map<…>, struct<…>";
+
   private TypeNames() {}
+
+  /** Whether a column may be of this type. */
+  static boolean isAllowed(String name) {
+    String spelt = canonical(name);
+    return SIMPLE.contains(spelt) || DECIMAL.matcher(spelt).matches() || NESTED.matcher(spelt).matches();
+  }
 
   /** {@code LONG} is bigint; varchar(n), char(n) and string are string: Spark hashes them alike. */
   static String canonical(String name) {

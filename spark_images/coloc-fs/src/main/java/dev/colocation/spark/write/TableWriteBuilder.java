@@ -3,6 +3,7 @@ package dev.colocation.spark.write;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
@@ -14,6 +15,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   private final WriteTarget target;
   private final LogicalWriteInfo info;
   private final TableLayout analyzed;
+  private final Supplier<RuntimeException> notWholePartitions;
   private Mode mode = Mode.APPEND;
   private Optional<List<Map<String, String>>> replaced = Optional.empty();
 
@@ -21,11 +23,14 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
    * A write.
    *
    * @param analyzed the layout that the statement was analyzed with
+   * @param notWholePartitions what users are told of a condition that does not mean whole partitions
    */
-  public TableWriteBuilder(WriteTarget target, LogicalWriteInfo info, TableLayout analyzed) {
+  public TableWriteBuilder(
+      WriteTarget target, LogicalWriteInfo info, TableLayout analyzed, Supplier<RuntimeException> notWholePartitions) {
     this.target = target;
     this.info = info;
     this.analyzed = analyzed;
+    this.notWholePartitions = notWholePartitions;
   }
 
   @Override
@@ -34,9 +39,13 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     return this;
   }
 
+  /** Else refused here: Spark's own words do not say what is allowed. */
   @Override
   public boolean canOverwrite(Predicate[] conditions) {
-    return new PartitionPredicates(analyzed).partitions(conditions).isPresent();
+    if (new PartitionPredicates(analyzed).partitions(conditions).isEmpty()) {
+      throw notWholePartitions.get();
+    }
+    return true;
   }
 
   @Override

@@ -1,0 +1,85 @@
+package dev.colocation.spark.catalog;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Clauses of CREATE TABLE and ALTER TABLE as specs, and what they are told that no table can be. */
+final class StatementsTest {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final String BEFORE = "{'colocateWith': 'sales', 'replicas': 2, 'recycleAfterSeconds': 3600}";
+
+  private static JsonNode json(String text) throws JsonProcessingException {
+    return JSON.readTree(text.replace('\'', '"'));
+  }
+
+  /** Whole numbers as JSON has them, whatever Java class holds them. */
+  private static void assertSpec(String expected, ObjectNode actual) throws JsonProcessingException {
+    assertEquals(json(expected), JSON.readTree(actual.toString()));
+  }
+
+  private static void assertRefused(String message, Executable statement) {
+    Exception error = assertThrows(ColocationException.class, statement);
+    assertEquals("a ColocatedTable cannot be so: " + message, error.getMessage());
+  }
+
+  @Test
+  void aColumnHasATypeThatFilesHave() {
+    for (String type : List.of("BIGINT", "decimal(15, 2)", "varchar(9)", "timestamp_ltz", "array<array<int>>",
+        "struct<a: int, b: string>", "map<string,int>", "variant", "binary")) {
+      assertTrue(TypeNames.isAllowed(type), type);
+    }
+    for (String type : List.of("interval day to second", "time(6)", "bigint(3)", "")) {
+      assertFalse(TypeNames.isAllowed(type), type);
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource(delimiter = '|', quoteCharacter = '"', value = {
+      "hive.stored-as | ORC | STORED AS ORC; files of a ColocatedTable are Parquet: leave STORED AS out",
+      "provider | orc | USING orc; files of a ColocatedTable are Parquet: leave USING out",
+      "location | /x | EXTERNAL or LOCATION; nodes keep the files, in folders of the table's name: leave both out, "
+          + "and write the rows with INSERT",
+      "owner.team | x | property or clause 'owner.team'; allowed: colocate_with, replication_num, sorted_by, "
+          + "recycle_after_seconds; leave it out",
+      "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed is a whole number",
+      "replication_num | many | replication_num='many'; allowed is a whole number"})
+  void aClauseThatNoTableCanHave(String key, String value, String message) {
+    assertRefused(message, () -> TableDefinition.setProperty(JSON.createObjectNode(), key, value));
+  }
+
+  @Test
+  void propertiesAreFieldsOfTheSpec() throws JsonProcessingException {
+    ObjectNode spec = JSON.createObjectNode();
+    Map.of("colocate_with", "sales", "replication_num", "2", "sorted_by", "s, k", "recycle_after_seconds", "3600",
+        "provider", "PARQUET", "hive.stored-as", "parquet")
+        .forEach((key, value) -> TableDefinition.setProperty(spec, key, value));
+    assertSpec("{'colocateWith': 'sales', 'replicas': 2, 'sortedBy': ['s', 'k'], 'recycleAfterSeconds': 3600}", spec);
+  }
+
+  @Test
+  void propertiesChange() throws JsonProcessingException {
+    assertSpec("{'recycleAfterSeconds': 5}",
+        TableChanges.patch(json(BEFORE), TableChange.setProperty("recycle_after_seconds", "5")));
+    assertSpec("{'colocateWith': '', 'recycleAfterSeconds': null}", TableChanges.patch(json(BEFORE),
+        TableChange.removeProperty("colocate_with"), TableChange.removeProperty("recycle_after_seconds")));
+    assertRefused("UNSET of property 'x'; allowed: colocate_with, replication_num, sorted_by, recycle_after_seconds",
+        () -> TableChanges.patch(json(BEFORE), TableChange.removeProperty("x")));
+    assertRefused("ALTER TABLE of property 'sorted_by', since files are sorted as they were written; use CREATE OR REPLACE "
+        + "TABLE with CLUSTERED BY, SORTED BY and a query of all rows",
+        () -> TableChanges.patch(json(BEFORE), TableChange.setProperty("sorted_by", "k")));
+  }
+}

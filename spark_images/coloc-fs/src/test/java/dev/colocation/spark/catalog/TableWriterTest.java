@@ -1,0 +1,65 @@
+package dev.colocation.spark.catalog;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Optional;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.junit.jupiter.api.Test;
+
+/** ALTER TABLE beside others who write the same table. */
+final class TableWriterTest {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private int version = 1;
+  private int replicas = 1;
+  private int writesOfOthers;
+  private int patches;
+
+  /** Before each change someone else writes the table, as often as the test says; every change is accepted. */
+  private KubernetesApi.Answer answer(String what, String method, String path, JsonNode body) {
+    if (method.equals("PATCH")) {
+      patches++;
+      if (writesOfOthers > 0) {
+        writesOfOthers--;
+        version++;
+        replicas++;
+      }
+      if (body.path("metadata").path("resourceVersion").asInt() != version) {
+        return new KubernetesApi.Answer(409, JSON.createObjectNode().put("message", "modified"), Optional.empty());
+      }
+      version++;
+      replicas = body.path("spec").path("replicas").asInt();
+    }
+    ObjectNode table = JSON.createObjectNode();
+    table.putObject("metadata").put("resourceVersion", String.valueOf(version)).put("generation", 1);
+    table.putObject("spec").put("replicas", replicas);
+    table.putObject("status").put("accepted", true).put("observedGeneration", 1);
+    return new KubernetesApi.Answer(200, table, Optional.empty());
+  }
+
+  private void setReplicas(String wanted) {
+    new TableWriter(this::answer, 60).change("shop", "orders", object -> TableChanges.patch(
+        object.path("spec"), TableChange.setProperty("replication_num", wanted)));
+  }
+
+  @Test
+  void aChangeIsMadeAnewOfWhatOthersWrote() {
+    writesOfOthers = 2;
+    setReplicas("7");
+    assertEquals(7, replicas);
+    assertEquals(3, patches);
+  }
+
+  @Test
+  void aTableThatOthersKeepWritingIsGivenUp() {
+    writesOfOthers = Integer.MAX_VALUE;
+    Exception error = assertThrows(ColocationException.class, () -> setReplicas("7000"));
+    assertTrue(error.getMessage().endsWith("the API server answered 409: modified"), error.getMessage());
+    assertEquals(10, patches);
+  }
+}
