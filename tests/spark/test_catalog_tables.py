@@ -66,7 +66,7 @@ def test_a_table_is_made_changed_and_dropped(session: SparkSession, operator: Op
     assert item["spec"]["columns"][-1] == {"name": "remark", "type": "string", "nullable": True, "storedAs": "note"}
     with pytest.raises(AnalysisException, match="column c has a DEFAULT"):
         session.sql(f"ALTER TABLE {ORDERS} ADD COLUMN c INT DEFAULT 3")
-    with pytest.raises(AnalysisException, match="REPLACE WHERE .* only of whole partitions"):
+    with pytest.raises(AnalysisException, match=r"REPLACE WHERE .* only of whole partitions"):
         session.sql(f"INSERT INTO {ORDERS} REPLACE WHERE k = 1 SELECT * FROM {ORDERS}")
     session.sql(f"ALTER TABLE {ORDERS} SET TBLPROPERTIES ('recycle_after_seconds'='60')")
     assert operator.objects()[0]["spec"]["recycleAfterSeconds"] == 60
