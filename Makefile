@@ -72,8 +72,9 @@ cluster-env: setup  ## exports for a shell: eval "$$(make -s cluster-env)"
 docs: setup  ## build/site: the documentation; a broken link is an error
 	@scripts/docs
 
-crds: setup  ## regenerate crds/ from the models, and the chart's copy
+crds: setup  ## regenerate crds/ from the models, the chart's copy, and the pages made from models, help and values
 	@$(PYTHON) -m colocation.schema.crds && scripts/sync-chart-crds
+	@$(PYTHON) -m colocation.schema.reference && $(PYTHON) scripts/generate-reference
 
 lock:  ## resolve locks/ anew from pyproject.toml
 	@scripts/lock

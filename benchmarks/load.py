@@ -5,10 +5,14 @@ and by `df.write.bucketBy(8, "k").sortBy("k")` into a table of Spark's own, in t
 that warms up. Three nodes on loopback, each with an agent (a process of its own, TLS, nginx before it, everything
 synced) and an executor of one core and ``--memory``; all share this machine's cores and its disk.
 
-Writes build/bench/load.json, one row per workload: ``workload, rows, rounds, rows_per_second`` (ours),
-``bucketed_rows_per_second``; ``seconds_ratio``, ``file_bytes_ratio`` (what lies on the nodes in the end) and
+Writes build/bench/load.json, one row per workload: ``workload, rows, rounds, seconds`` and ``rows_per_second`` (ours),
+``spark_bucketed_seconds`` and ``bucketed_rows_per_second``, ``replicas``;
+``seconds_ratio`` (also as ``ratio``), ``file_bytes_ratio`` (what lies on the nodes in the end) and
 ``written_bytes_ratio`` (what all processes have written to disk on the way): ours over Spark's times the replicas.
 Goal: 1.2. ``files``: of one replica.
+
+``--workloads large`` is one that does not fit into the executors' memory: five times as many narrow rows, 100 million
+by default.
 """
 
 import argparse
@@ -52,11 +56,12 @@ class Workload:
 
 
 def workloads(rows: int) -> tuple[Workload, ...]:
-    """Narrow rows, and a tenth as many wide ones."""
+    """Narrow rows, five times as many of them, and a tenth as many wide ones."""
     key = "hash(id) * 1000003L + id AS k"
     texts = (f"md5(cast(id + {column} AS string)) AS text{column}" for column in range(6))
     return (
         Workload("narrow", (key, "id AS v"), rows),
+        Workload("large", (key, "id AS v"), 5 * rows),
         Workload("wide", (key, "id AS v", "rand(7) AS x", *texts), rows // 10),
     )
 
@@ -89,6 +94,10 @@ class Bench:
             "workload": workload.name,
             "rows": workload.rows,
             "rounds": rounds,
+            "seconds": round(ours["seconds"], 3),
+            "spark_bucketed_seconds": round(peers["seconds"], 3),
+            "replicas": REPLICAS,
+            "ratio": ratios["seconds_ratio"],
             "rows_per_second": round(workload.rows / ours["seconds"]),
             "bucketed_rows_per_second": round(workload.rows / peers["seconds"]),
             "files": ours["files"],
@@ -137,7 +146,10 @@ class Bench:
 
 
 def written_bytes() -> int:
-    """To disk, by all processes that this one has started, and theirs, as far as they live."""
+    """To disk, by all processes that this one has started, and theirs, as far as they live.
+
+    What was deleted before the kernel wrote it, such as a file that was sent at once, does not count.
+    """
     parents = {int(one.name): _parent(one) for one in Path("/proc").iterdir() if one.name.isdigit()}
     total = 0
     for process in parents:
@@ -146,8 +158,9 @@ def written_bytes() -> int:
             ancestor = parents.get(ancestor)
         if ancestor:
             with contextlib.suppress(OSError):
-                counters = Path(f"/proc/{process}/io").read_text()
-                total += int(counters.partition("\nwrite_bytes: ")[2].partition("\n")[0])
+                lines = (line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
+                counters = {name: int(value) for name, value in lines}
+                total += counters["write_bytes"] - counters["cancelled_write_bytes"]
     return total
 
 
@@ -207,7 +220,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000, help="narrow rows (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="that count (default: %(default)s)")
     parser.add_argument("--memory", default="2g", help="of an executor (default: %(default)s)")
-    parser.add_argument("--workloads", nargs="+", default=["narrow", "wide"], help="default: both")
+    names, usual = [one.name for one in workloads(0)], ["narrow", "wide"]
+    parser.add_argument("--workloads", nargs="+", default=usual, choices=names, help="default: %(default)s")
     given = parser.parse_args()
     chosen = [one for one in workloads(given.rows) if one.name in given.workloads]
     with (

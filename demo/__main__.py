@@ -1,6 +1,7 @@
 """``python -m demo run | images | sbom``: see ``make demo``.
 
-``SF`` is TPC-H's scale factor; ``KEEP=1`` keeps the cluster."""
+``SF`` is TPC-H's scale factor; ``KEEP=1`` keeps the cluster. With ``KUBECONFIG`` it runs on the user's:
+``IMAGE_REGISTRY`` is where that finds the images, ``LOSE_NODE`` the node that may be drained."""
 
 import os
 import sys
@@ -11,12 +12,13 @@ from devcluster import cluster as devcluster
 from devcluster import kept
 from devcluster.errors import DevclusterError
 
-from . import cluster, data, report, story
+from . import cluster, data, report, story, users_cluster
 from .shell import CommandFailed
 from .story import say, show
 from .waiting import DeadlinePassed
 
-USAGE = "usage: python -m demo run|images|sbom   (environment: SF=1, KEEP=0)"
+USAGE = """usage: python -m demo run|images|sbom
+environment: SF=1, KEEP=0; on a cluster of yours KUBECONFIG, IMAGE_REGISTRY, IMAGE_TAG=0.1.0, LOSE_NODE, DATA_ROOT"""
 NODES = 3
 
 
@@ -25,17 +27,32 @@ def main(arguments: list[str]) -> int:
     if arguments not in (["run"], ["images"], ["sbom"]):
         print(f"{USAGE}; given: {' '.join(arguments) or 'nothing'}", file=sys.stderr)
         return 2
-    if theirs := devcluster.users_kubeconfig():
-        print(f"KUBECONFIG names a cluster of yours ({theirs}). The demo kills and adds nodes, so it runs on its own "
-              "cluster only: unset KUBECONFIG. README.md says how to install on your cluster.", file=sys.stderr)
-        return 2
     if arguments == ["images"]:
         cluster.build_images()
         return 0
     if arguments == ["sbom"]:
         print(*cluster.write_sboms(), sep="\n")
         return 0
+    if theirs := devcluster.users_kubeconfig():
+        return run_on_theirs(theirs)
     return run(scale_factor())
+
+
+def run_on_theirs(kubeconfig: str) -> int:
+    """The demo on the user's cluster; 2 when it may not run there, and nothing was changed."""
+    try:
+        return users_cluster.run_demo(users_cluster.wishes(kubeconfig), keep=is_to_be_kept())
+    except users_cluster.Refused as refusal:
+        print(refusal, file=sys.stderr)
+        return 2
+    except (CommandFailed, DeadlinePassed) as error:
+        print(f"demo failed: {error}", file=sys.stderr)
+        return 1
+
+
+def is_to_be_kept() -> bool:
+    """``KEEP`` from the environment."""
+    return os.environ.get("KEEP", "0") not in ("", "0")
 
 
 def scale_factor() -> float:
@@ -55,7 +72,7 @@ def scale_factor() -> float:
 def run(factor: float) -> int:
     """The whole story, from an empty machine to the report."""
     started = time.monotonic()
-    keep = os.environ.get("KEEP", "0") not in ("", "0")
+    keep = is_to_be_kept()
     try:
         measured = tell(factor)
     except (CommandFailed, DeadlinePassed, DevclusterError) as error:

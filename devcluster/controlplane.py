@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from devcluster.binaries import COREDNS, ETCD, KUBERNETES
 from devcluster.progress import timed
 
 GROUP = f"{cgroups.ROOT}/control-plane"
-PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns")
+STORE_AND_API = ("etcd", "kube-apiserver")
+PROGRAMS = (*STORE_AND_API, "kube-controller-manager", "kube-scheduler", "coredns")
 READY_DEADLINE_SECONDS = 90.0
 KILL_DEADLINE_SECONDS = 10.0
 ETCD_DATA = paths.STATE / "etcd"
@@ -42,6 +44,19 @@ def start_again(program: str) -> None:
     """Start a program that was killed, with the state that it left. Does not wait until it serves."""
     if not processes.running(program):
         _start(program, _commands()[program])
+
+
+def start_all_again() -> None:
+    """Start every program that does not run. Those that need the API server come when it is ready: they would end
+    themselves. One that does not get ready is no error here: whoever uses it finds out.
+    """
+    for program in STORE_AND_API:
+        start_again(program)
+    deadline = time.monotonic() + READY_DEADLINE_SECONDS
+    while not api_is_ready() and time.monotonic() < deadline:
+        time.sleep(0.5)
+    for program in PROGRAMS:
+        start_again(program)
 
 
 def copy_etcd(folder: Path) -> None:

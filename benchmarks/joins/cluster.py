@@ -22,7 +22,8 @@ PROGRAM_FOLDER = "/opt/bench"
 SHARED_MOUNT = "/bench"
 SPARK_IMAGE = os.environ.get("BENCH_SPARK_IMAGE", cluster.SPARK_IMAGE)
 ICEBERG_JAR = f"{SHARED_MOUNT}/iceberg.jar"
-EXECUTORS = 3
+EXECUTORS_MEMORY_MIB = 3 * 2048
+"""Of all executors together."""
 OPERATORS = ("colocation-operator", "spark-operator")
 KIND = {"apiVersion": "colocation.dev/v1alpha1"}
 
@@ -99,16 +100,17 @@ def _status() -> dict[str, Any]:
     return found
 
 
-def submit(command: str, number: int) -> Any:
+def submit(command: str, number: int, executors: int) -> Any:
     """``colocation submit`` the program and return the results that it left."""
     results = SHARED / "results"
     shutil.rmtree(results, ignore_errors=True)
-    run([COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application(command, number)), timeout_seconds=1800)
+    manifest = yaml.safe_dump(application(command, number, executors))
+    run([COLOCATION, "submit", "-f", "-"], stdin=manifest, timeout_seconds=1800)
     (file,) = results.iterdir()
     return json.loads(file.read_text())
 
 
-def application(command: str, number: int) -> dict[str, Any]:
+def application(command: str, number: int, executors: int) -> dict[str, Any]:
     """The SparkApplication; the submitter adds placement and configuration."""
     mounts = [
         {"name": "program", "mountPath": f"{PROGRAM_FOLDER}/benchmarks", "readOnly": True},
@@ -153,7 +155,7 @@ def application(command: str, number: int) -> dict[str, Any]:
             "arguments": [command, str(number)],
             "sparkConf": conf,
             "driver": {**pods("driver", "2g"), "serviceAccount": "spark"},
-            "executor": {**pods("executor", "2g"), "instances": EXECUTORS},
+            "executor": {**pods("executor", f"{EXECUTORS_MEMORY_MIB // executors}m"), "instances": executors},
         },
     }
 

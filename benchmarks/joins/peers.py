@@ -50,6 +50,8 @@ def register_peers(spark: "SparkSession") -> None:
         spark.sql(f"CREATE TABLE {PEERS}.{table.name} ({columns}) USING parquet {partitions} "
                   f"CLUSTERED BY ({table.key}) SORTED BY ({', '.join(table.sorted_by)}) INTO {BUCKETS} BUCKETS "
                   f"LOCATION '{SHARED}/{table.name}'")  # fmt: skip
+        if table.partitioned_by:
+            spark.sql(f"MSCK REPAIR TABLE {PEERS}.{table.name}")
 
 
 def iceberg_conf() -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY``, ``program.py measure REPETITIONS`` or,
-while a node is away, ``program.py measure-one-node-down REPETITIONS``.
+"""The Spark application of the benchmark: ``program.py load ROWS_PER_DAY``, ``program.py measure REPETITIONS`` and
+fewer variants: ``measure-one-node-down``, while a node is away, and ``measure-locality``, the colocated one alone.
 
 Runs in the driver's pod, submitted with ``colocation submit``. Results go to ``/bench``, a directory that pods share.
 """
@@ -22,12 +22,13 @@ from benchmarks.joins.variants import (
     WITHOUT_BUCKETS,
     Variant,
 )
+from benchmarks.joins.workloads import SEED_COUNT as CHECKED
 from benchmarks.joins.workloads import WORKLOADS, Workload
 from colocation.spark import count_exchanges, load, read_metrics, register
 
 RESULTS = Path("/bench/results")
 LOADS_FILE, RUNS_FILE = "loads.json", "runs.json"
-MEASURED = {"measure": VARIANTS, "measure-one-node-down": WITH_ONE_NODE_DOWN}
+MEASURED = {"measure": VARIANTS, "measure-one-node-down": WITH_ONE_NODE_DOWN, "measure-locality": VARIANTS[:1]}
 WARM_UP_ROUNDS = 2
 
 
@@ -74,7 +75,9 @@ def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict
     started = time.perf_counter()
     answer = spark.sql(variant.statement(workload))._jdf.collect()
     seconds = time.perf_counter() - started
-    measured = {"seconds": seconds, "remote_bytes": read_metrics(spark, before).remote_bytes, **stages.measured()}
+    read = read_metrics(spark, before)
+    measured = {"seconds": seconds, "local_bytes": read.local_bytes, "remote_bytes": read.remote_bytes,
+                **stages.measured()}  # fmt: skip
     if variant.prefix != NAMESPACE:
         measured["tasks_local_ratio"] = None  # Spark calls tasks local that may run anywhere
     # A limit without an order may give any rows; how many they are is the same for all.
@@ -82,10 +85,18 @@ def run(spark: SparkSession, variant: Variant, workload: Workload) -> tuple[dict
     return measured, rows
 
 
-def measure(spark: SparkSession, repetitions: int, measured_variants: Sequence[Variant]) -> list[dict[str, object]]:
-    """Every workload in every variant, in turn, there and back again, so that none always runs after the same other."""
-    register_peers(spark)
+def measure(spark: SparkSession, repetitions: int, measured_variants: Sequence[Variant]) -> dict[str, object]:
+    """The application's first query, then every workload in every variant."""
     check_colocated(spark)
+    first = run(spark, VARIANTS[0], CHECKED)[0]
+    register_peers(spark)
+    return {"first_query": first, "runs": measure_in_turn(spark, repetitions, measured_variants)}
+
+
+def measure_in_turn(
+    spark: SparkSession, repetitions: int, measured_variants: Sequence[Variant]
+) -> list[dict[str, object]]:
+    """There and back again, so that no variant always runs after the same other."""
     runs: list[dict[str, object]] = []
     for workload in WORKLOADS:
         known: dict[bool, list[str]] = {}
@@ -111,8 +122,7 @@ def check_colocated(spark: SparkSession) -> None:
     """
     colocated = VARIANTS[0]
     with_conf(spark, colocated)
-    workload = next(one for one in WORKLOADS if one.name == "seed_sql1")
-    if count_exchanges(spark.sql(colocated.statement(workload))):
+    if count_exchanges(spark.sql(colocated.statement(CHECKED))):
         raise NotColocated("; ".join(f"{table.name}: {table.reason}" for table in register(spark, NAMESPACE)))
 
 
@@ -129,17 +139,21 @@ def with_conf(spark: SparkSession, variant: Variant) -> None:
             spark.table(table.name).schema  # noqa: B018  (Spark lists the files when it first sees the table)
 
 
+def write(name: str, result: object) -> None:
+    """One file of results."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / name).write_text(json.dumps(result))
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run one of the two programs; results are written when it is through."""
     command, number = arguments
     spark = SparkSession.builder.appName(f"bench-join-{command}").getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     if command == "load":
-        name, result = LOADS_FILE, load_all(spark, int(number))
+        write(LOADS_FILE, load_all(spark, int(number)))
     else:
-        name, result = RUNS_FILE, measure(spark, int(number), MEASURED[command])
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / name).write_text(json.dumps(result))
+        write(RUNS_FILE, measure(spark, int(number), MEASURED[command]))
     spark.stop()
 
 

@@ -1,7 +1,7 @@
 """Runs into rows: medians, ratios to the shuffle and to the floor of the same round, and what misses its goal. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 PEERS = ("shuffle", "broadcast", "spark_bucketed", "iceberg_spj")
 THREE_TABLE_JOIN = "seed_sql1"
-SHUFFLE_GOAL, FLOOR_GOAL, LOAD_GOAL = 3.5, 2.0, 1.5
+SHUFFLE_GOAL, FLOOR_GOAL, LOAD_GOAL, LOCAL_GOAL = 3.5, 2.0, 1.2, 0.95
 
 
 def rows(runs: Iterable[Mapping[str, Any]], links: str) -> list[Row]:
@@ -55,7 +55,21 @@ def with_one_node_down(table: Iterable[Row]) -> list[Row]:
     return [{**row, "variant": f"{row['variant']}_{ONE_NODE_DOWN}"} for row in kept]
 
 
-def misses(table: Iterable[Row], loads: Iterable[Row]) -> list[str]:
+def locality(queries: str, runs: Sequence[Mapping[str, Any]], executors: int) -> Row:
+    """From where some colocated queries read, together; ``queries`` says which ones, in words."""
+    local, remote = (sum(run[f"{where}_bytes"] for run in runs) for where in ("local", "remote"))
+    tasks = [run["tasks_local_ratio"] for run in runs if run["tasks_local_ratio"] is not None]
+    return {
+        "queries": queries,
+        "executors": executors,
+        "tasks_local_ratio": round(min(tasks), 4) if tasks else None,
+        "bytes_local_ratio": round(local / (local + remote), 4),
+        "local_bytes": local,
+        "remote_bytes": remote,
+    }
+
+
+def misses(table: Iterable[Row], loads: Iterable[Row], localities: Iterable[Row]) -> list[str]:
     """Every goal that was not reached, with its figures; empty when all were."""
     found = []
     of = {(row["workload"], row["links"], row["variant"]): row for row in table}
@@ -75,6 +89,9 @@ def misses(table: Iterable[Row], loads: Iterable[Row]) -> list[str]:
                 found.append(f"{where}: {peer} took {other['seconds_median']} s, colocated {row['seconds_median']} s")
         if row["remote_bytes"]:
             found.append(f"{where}: {row['remote_bytes']} bytes were read from other nodes")
+    for row in localities:
+        if row["bytes_local_ratio"] < LOCAL_GOAL:
+            found.append(f"{row['queries']}: {row['bytes_local_ratio']} of the bytes were local, goal {LOCAL_GOAL}")
     ratio = load_ratio(loads)
     if ratio > LOAD_GOAL:
         found.append(f"load: {ratio} times the bucketed write of the same rows times the replicas, goal {LOAD_GOAL}")

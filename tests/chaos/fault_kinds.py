@@ -56,6 +56,9 @@ ERRORS = {
         _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|"
                r"TableNotRegistered",
                "there is no such table at this moment"),
+        _error("NothingDropped", r"no dropped table|there is nothing to recover",
+               "there is nothing to recover: the table is there, was never loaded, or is younger than the copy from "
+               "which etcd was restored (see `colocation adopt`)"),
     )
 }  # fmt: skip
 

@@ -100,8 +100,7 @@ class Faults:
 
     def heal_all(self) -> None:
         """Everything, the control plane first: the rest needs it."""
-        for program in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
-            controlplane.start_again(program)
+        controlplane.start_all_again()
         order = sorted(self._healing, key=lambda one: BY_NAME[self._healing[one][1]].one_of != "control plane")
         for number in order:
             self.heal(number)
@@ -219,16 +218,16 @@ class Faults:
 
     def _api_server_stopped(self, _: Random) -> tuple[str, Heal]:
         controlplane.kill("kube-apiserver")
-        return "", self._start_control_plane
+        return "", controlplane.start_all_again
 
     def _watches_cut(self, _: Random) -> tuple[str, None]:
         controlplane.kill("kube-apiserver")
-        self._start_control_plane()
+        controlplane.start_all_again()
         return "", None
 
     def _etcd_stopped(self, _: Random) -> tuple[str, Heal]:
         controlplane.kill("etcd")
-        return "", self._start_control_plane
+        return "", controlplane.start_all_again
 
     def save_etcd(self) -> None:
         """Take the copy that ``etcd-restored`` brings back."""
@@ -248,15 +247,8 @@ class Faults:
         shutil.rmtree(controlplane.ETCD_DATA)
         shutil.copytree(ETCD_COPY, controlplane.ETCD_DATA)
         self.history.note("faults", "seen", "restored")
-        self._start_control_plane()
+        controlplane.start_all_again()
         return "", None
-
-    def _start_control_plane(self) -> None:
-        for program in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"):
-            controlplane.start_again(program)
-        end = time.monotonic() + 60
-        while not controlplane.api_is_ready() and time.monotonic() < end:
-            time.sleep(0.5)
 
     # Disks
 

@@ -94,6 +94,8 @@ class RowsJudge:
             table = self._tables[began.detail["table"]]
             if None in table.contents():
                 excuses |= DROPPED
+            if table.may_have_dropped_nothing(event.number):
+                excuses.add("NothingDropped")
             if event.number in self._crowded:
                 excuses |= {"LoadConflict", "NotReady", "SchemaMismatch"}
             if event.kind == OK:

@@ -91,6 +91,10 @@ class TableModel:
         """What a read of this moment may see."""
         return frozenset(branch.content for branch in self.branches)
 
+    def may_have_dropped_nothing(self, number: int) -> bool:
+        """Whether no rows may have been in the recycle bin for this write, a recovery, to bring back."""
+        return any(not branch.binned for branch in self.branches if number not in branch.landed)
+
     # Writes
 
     def begin(self, number: int, write: Write) -> None:

@@ -122,6 +122,29 @@ def test_a_right_history_passes() -> None:
     assert (verdict.queries, verdict.errors_allowed) == (8, {"NoReplica": 1, "SessionLost": 1, "TableNotFound": 1})
 
 
+def test_a_table_younger_than_the_copy_cannot_be_recovered() -> None:
+    """Neither can one without rows. For a table that was dropped with its rows the same words break the promise."""
+    script = begun()
+    copy = script.history.invoke("faults", "save-etcd")
+    script.history.note("faults", "ok", "save-etcd", copy)
+    script.write("create", table="u")
+    script.write("append", TWO, table="u")
+    script.see("restored")
+    script.write("recover", outcome="fail", table="u", error="no dropped table 'u' of namespace 'chaos'")
+    script.write("create", table="u")
+    script.write("drop", table="u")
+    script.write("recover", outcome="fail", table="u", error="table u was never loaded, so there is nothing to recover")
+    script.finish()
+    assert judge(script.history.events).violations == ()
+
+
+def a_dropped_table_is_forgotten() -> Script:
+    script = begun()
+    script.write("drop")
+    script.write("recover", outcome="fail", error="no dropped table 't' of namespace 'chaos'")
+    return script.finish()
+
+
 def rows_are_lost() -> Script:
     script = begun()
     script.write("append", TWO)
@@ -294,6 +317,7 @@ BROKEN: dict[Callable[[], Script], str] = {
     a_batch_has_too_few_rows: "WrongAnswer",
     a_join_is_wrong: "WrongAnswer",
     a_snapshot_changes: "RowsLost",
+    a_dropped_table_is_forgotten: "ErrorNotAllowed",
     an_error_comes_without_a_fault: "ErrorNotAllowed",
     an_error_comes_long_after_its_fault: "ErrorNotAllowed",
     an_error_is_not_of_the_fault: "ErrorNotAllowed",

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from colocation.model.agent import CloneProgress
+from colocation.storage.clone_progress import PROGRESS_FILE
 from demo import cluster
 from demo import disks as node_disks
 
@@ -101,7 +103,7 @@ class Watch:
         found += [f"Job {job['metadata']['name']}" for job in jobs if not cluster_view.is_over(job)]
         for node in sorted(cluster_view.reachable()):
             clones = node_disks.data_root(node) / ".incoming" / "clones"
-            found += [f"{node}: {path}" for path in sorted(clones.glob("*")) if clones.is_dir()]
+            found += [f"{node}: {path}" for path in sorted(clones.glob("*")) if is_finished(path)]
             found += [] if restored else self._unknown_folders(node, groups, tables)
         return found
 
@@ -110,6 +112,15 @@ class Watch:
         known = {self._disks.folder(node, table) for table in tables}
         unknown = [path.name for path in folders(node) if path not in known and path.name not in self._older]
         return [f"{node}: {name} of no table" for name in unknown]
+
+
+def is_finished(clone: Path) -> bool:
+    """Whether all that a clone's folder was for has arrived. One that was given up stays for a day: it is resumed."""
+    try:
+        progress = CloneProgress.model_validate_json((clone / PROGRESS_FILE).read_text())
+    except FileNotFoundError:
+        return False
+    return progress.bytes_done >= progress.bytes_total
 
 
 def folders(node: str) -> list[Path]:

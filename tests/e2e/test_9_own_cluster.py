@@ -1,6 +1,7 @@
 """README's path on a cluster of one's own, word for word: the dev cluster is the user's, without an image of ours."""
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -12,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from demo import cluster, data
-from devcluster import binaries
+from devcluster import binaries, paths
 from devcluster import cluster as devcluster
 
 from . import kept_logs
-from .own_cluster import readme, servers
+from .own_cluster import commands, leftovers, readme, servers
 
 pytestmark = [pytest.mark.e2e, pytest.mark.deep]
 
@@ -47,11 +48,12 @@ class Reader:
         return done.stdout
 
 
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """A fresh cluster, a registry, a lake with TPC-H in it, and an environment where ``pip install`` goes."""
     if theirs := devcluster.users_kubeconfig():
         pytest.fail(f"KUBECONFIG names a cluster of yours ({theirs}); this test makes its own, so unset it")
+    tmp_path = tmp_path_factory.mktemp("own")
     binaries.ensure(binaries.SERVERS)
     folder = data.generate(SCALE_FACTOR)
     keys = readme.REPOSITORY / "lake.env"
@@ -85,8 +87,11 @@ def _tools(folder: Path) -> Path:
     return tools
 
 
-def test_the_readme_leads_to_a_colocated_join(reader: Reader) -> None:
-    """Every command succeeds as it stands; the lake's rows are joined without a shuffle, and the answer is DuckDB's."""
+def test_the_readme_leads_to_a_colocated_join(reader: Reader, tmp_path: Path) -> None:
+    """Every command succeeds as it stands; the lake's rows are joined without a shuffle, and the answer is DuckDB's.
+
+    What helps on the way works there, too; and in the end nothing is left but what the pages say.
+    """
     wheel, images, operator, namespace, tables, joins, removal = readme.commands(servers.REGISTRY)
     try:
         for block in (wheel, images, operator, namespace, tables):
@@ -94,9 +99,28 @@ def test_the_readme_leads_to_a_colocated_join(reader: Reader) -> None:
         said = reader.run(joins)
         _check_joins(said, reader.oracle)
         assert servers.SECRET_KEY not in _everything_but_secrets()
+        commands.check(reader.tools, tmp_path, (servers.SECRET_KEY, servers.ACCESS_KEY))
         reader.run(removal)
+        assert leftovers.unexpected() == []
     except BaseException as error:
         error.add_note(kept_logs.keep("own_cluster"))
+        raise
+
+
+def test_the_demo_runs_on_it(reader: Reader, tmp_path: Path) -> None:
+    """Refused while something of ours is there; then it drains the node that is named, and leaves nothing."""
+    kubeconfig = tmp_path / "mine"
+    shutil.copy(paths.KUBECONFIG, kubeconfig)
+    demo = f"KUBECONFIG={kubeconfig} IMAGE_REGISTRY={servers.REGISTRY} LOSE_NODE=node-2"
+    demo += f" DATA_ROOT={paths.DATA_ROOT}/demo {sys.executable} -m demo run"  # the nodes share all other folders
+    try:
+        reader.run(f"! {demo} 2> {tmp_path}/refusal && grep 'the cluster has colocation-system' {tmp_path}/refusal")
+        reader.run("kubectl delete namespace colocation-system; kubectl delete -f charts/colocation-operator/crds")
+        said = reader.run(demo)
+        assert '"node_drained"' in said and "demo failed" not in said
+        assert leftovers.unexpected(frozenset()) == []
+    except BaseException as error:
+        error.add_note(kept_logs.keep("demo_on_own_cluster"))
         raise
 
 

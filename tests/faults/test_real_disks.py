@@ -94,4 +94,4 @@ def test_what_happens_to_real_disks(tmp_path: Path) -> None:
         "and writes nothing": [],
     }
     assert "without a marker" in told["a clone says"]
-    assert not (tmp_path / ".colocation-disk.json").exists()
+    assert not (tmp_path / "colocation.json").exists()

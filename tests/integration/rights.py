@@ -42,8 +42,8 @@ def granted(account: str) -> set[Right]:
         (item["metadata"].get("namespace", ""), group, resource, verb)
         for item in bound
         for rule in rules[item["roleRef"]["kind"], item["roleRef"]["name"]]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
         for verb in rule["verbs"]
     }
 

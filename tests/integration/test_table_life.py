@@ -251,8 +251,10 @@ def test_spark_pods_get_their_namespaces_files(installation: Installation) -> No
 
     def is_served_anew() -> bool:
         let_go(installation)
-        after = volume_of(installation, LAKE)
-        return is_served(installation, LAKE) and after["metadata"]["uid"] != before["metadata"]["uid"]
+        if not is_served(installation, LAKE):
+            return False
+        after = volume_of(installation, LAKE)  # nothing but this test takes a served namespace's volume away
+        return after["metadata"]["uid"] != before["metadata"]["uid"]
 
     until(is_served_anew)
     assert volume_of(installation, LAKE)["spec"]["hostPath"]["path"] == f"{DEFAULT_DATA_ROOT}/{LAKE}"

@@ -161,7 +161,7 @@ async def test_event_is_counted_up(writer: Writer) -> None:
     event = PostEvent("ColocationGroup", identity, "Warning", "Unstable", "NodeNotReady: node node-1 is not ready")
     await writer.perform(event)
     await writer.perform(event)
-    await writer.perform(replace(event, message="NodeGone: node node-1 does not exist any more"))
+    await writer.perform(replace(event, message="NodeGone: node node-1 no longer exists"))
     bodies, _ = await writer.api.list_all(EVENTS, writer.namespace)
     assert sorted((body["reason"], body["count"]) for body in bodies) == [("Unstable", 1), ("Unstable", 2)]
 

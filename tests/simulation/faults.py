@@ -188,8 +188,9 @@ class Faults:
         """The process stands still for a while and does not know: its Lease may be another's when it goes on."""
         seconds = self._random.choice([10, 50, 100])
         self._random.choice(self._operators).freeze(seconds)
-        self._world.loop.call_later(seconds + 5, self._world.verdicts.confuse)
         self._world.verdicts.confuse()
+        for later in (seconds, seconds + 5):  # it goes on by sending what it was about to send
+            self._world.loop.call_later(later, self._world.verdicts.confuse)
 
     # The end of all
 

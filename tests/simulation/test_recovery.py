@@ -95,3 +95,23 @@ def test_a_table_whose_object_came_back_is_recovered_from_the_bins() -> None:
         await scene.until_well()
 
     play(story)
+
+
+@pytest.mark.parametrize("without", range(3))
+def test_a_dropped_table_comes_back_though_a_node_lacks_its_last_manifest(without: int) -> None:
+    """The node was away at the last commit, and the table was dropped before the manifest was brought to it."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        manifest = scene.table()["status"]["snapshot"]["manifest"].removeprefix("sha256:")
+        disk = scene.world.machines[sorted(scene.world.machines)[without]].disk
+        key = (SHOP, directory_of(scene.table()))
+        scene.users.drop_table(scene.table())
+        await scene.until(lambda: scene.status().get("recycled"), MINUTE)
+        await scene.until(lambda: all(key in one.disk.bin for one in scene.world.machines.values()), MINUTE)
+        disk.bin[key].folder.manifests.pop(manifest)
+        scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
+        await scene.until(scene.is_loaded, 5 * MINUTE)
+        await scene.until_well()
+
+    play(story)

@@ -16,7 +16,7 @@ from tests.spark.loopback import LoopbackAgents
 
 CATALOG = "lake"
 CATALOG_KEY = f"spark.sql.catalog.{CATALOG}"
-CATALOG_CLASS = "dev.colocation.spark.catalog.ColocationCatalog"
+CATALOG_CLASS = "dev.colocation.spark.ColocationCatalog"
 STABLE = {"stable": True, "reason": "AllReplicasComplete", "unstableBuckets": None, "unstableBucketCount": None}
 UNSTABLE = {
     "stable": False,

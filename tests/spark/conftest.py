@@ -17,6 +17,7 @@ from tests.spark import catalog_server
 from tests.spark.catalog_server import load
 from tests.spark.cluster_tables import running_plane
 from tests.spark.loopback import LoopbackAgents, loopback_agents
+from tests.spark.sql_clients import Servers, client_conf, running_servers
 from tests.spark.standalone import NODE_VARIABLE, QUICK_JAVA, standalone_cluster
 from tests.unit.spark.fake_catalog import GROUP, NAMESPACE, FakeCatalog
 
@@ -58,6 +59,7 @@ def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.task.maxFailures": "2",
+            "spark.executor.heartbeatInterval": "1s",
             "spark.ui.enabled": "false",
             "spark.colocation.retrySeconds": "2",
             "spark.ui.showConsoleProgress": "false",
@@ -72,6 +74,16 @@ def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory
 def plane() -> Iterator[ControlPlane]:
     """A real API server with our kinds, for the catalog in Java."""
     with running_plane() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def servers(
+    application: SparkSession, agents: LoopbackAgents, plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
+    """A driver with a Thrift server, a Spark Connect server and a Hive metastore."""
+    conf = client_conf(agents, plane)
+    with running_servers(tmp_path_factory.mktemp("servers"), conf, application) as running:
         yield running
 
 

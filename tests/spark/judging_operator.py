@@ -59,10 +59,16 @@ def running(operator: Operator) -> Iterator[None]:
 
 @contextmanager
 def judged_tables(
-    plane: ControlPlane, agents: LoopbackAgents, namespace: str, buckets: tuple[tuple[str, ...], ...]
+    plane: ControlPlane,
+    agents: LoopbackAgents,
+    namespace: str,
+    buckets: tuple[tuple[str, ...], ...],
+    refuse: Callable[[dict[str, Any]], str] = lambda spec: "",
 ) -> Iterator[ClusterTables]:
-    """A namespace with group ``sales`` of this map, in which every table is accepted."""
+    """A namespace with group ``sales`` of this map, in which every table is accepted that is not refused."""
     made = ClusterTables(plane, agents, namespace)
     made.add_group("sales", ["bigint"], buckets)
-    with running(Operator(made)):
+    operator = Operator(made)
+    operator.refuse = refuse
+    with running(operator):
         yield made

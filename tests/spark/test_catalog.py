@@ -20,6 +20,13 @@ SHOP = f"{CATALOG}.`{NAMESPACE}`"
 JOIN = f"SELECT count(*) FROM {SHOP}.orders a JOIN {SHOP}.lines b ON a.k = b.k"
 
 
+CONTRACT = {
+    "snapshots": ["snapshot_id", "committed_at", "operation", "rows", "bytes", "files", "idempotency_key"],
+    "files": ["partition", "bucket", "path", "rows", "bytes", "sha256"],
+    "replicas": ["bucket", "node", "state", "verified_at"],
+}
+
+
 def keys(start: int, end: int) -> str:
     return f"SELECT id AS k, id * 2 AS v FROM range({start}, {end})"
 
@@ -143,9 +150,10 @@ def test_older_snapshots(session: SparkSession) -> None:
     """By number and by time; they join with the present without a shuffle."""
     assert value(session, f"SELECT count(*) FROM {SHOP}.orders VERSION AS OF 1") == 100
     [first, second] = session.sql(
-        f"SELECT snapshot_id, committed_at, is_current, rows FROM {SHOP}.orders.snapshots ORDER BY 1"
+        f"SELECT snapshot_id, committed_at, is_current, operation, rows FROM {SHOP}.orders.snapshots ORDER BY 1"
     ).collect()
     assert (first["rows"], first["is_current"], second["rows"], second["is_current"]) == (100, False, 150, True)
+    assert (first["operation"], second["operation"]) == ("append", "append")
     at_first = f"SELECT count(*) FROM {SHOP}.orders TIMESTAMP AS OF '{first['committed_at']}'"
     assert value(session, at_first) == 100
     query = f"SELECT count(*) FROM {SHOP}.orders a JOIN {SHOP}.orders VERSION AS OF 1 b ON a.k = b.k"
@@ -158,7 +166,9 @@ def test_older_snapshots(session: SparkSession) -> None:
 
 
 def test_metadata_tables(session: SparkSession) -> None:
-    """Files are the manifest's, replicas the map's."""
+    """Files are the manifest's, replicas the map's. The columns that other tools rely on come first, in this order."""
+    for name, columns in CONTRACT.items():
+        assert session.table(f"{SHOP}.orders.{name}").columns[: len(columns)] == columns
     assert value(session, f"SELECT sum(rows) FROM {SHOP}.orders.files") == 150
     assert value(session, f"SELECT sum(rows) FROM {SHOP}.orders.files VERSION AS OF 1") == 100
     rows = session.sql(f"SELECT bucket, node, state, files FROM {SHOP}.orders.replicas ORDER BY 1, 2").collect()
@@ -166,7 +176,7 @@ def test_metadata_tables(session: SparkSession) -> None:
     assert [(row["bucket"], row["node"]) for row in rows] == expected
     assert {row["state"] for row in rows} == {"complete"}
     assert value(session, f"SELECT count(*) FROM {SHOP}.`line-items`.files") == 0
-    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(AnalysisException, match=r"tables about lake\.my-shop\.orders are: snapshots"):
         session.table(f"{SHOP}.orders.nothing")
 
 

@@ -1,74 +1,184 @@
 """The catalog by every way into Spark: spark-sql, Scala, Thrift (JDBC) and Spark Connect; nothing of it is in Hive."""
 
-import json
+import hashlib
 import os
+import re
 import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.connect.functions import bucket
 
-from colocation.spark import spark_conf
 from tests.integration.control_plane import ControlPlane
-from tests.spark.cluster_tables import CATALOG, CATALOG_CLASS, CATALOG_KEY, ClusterTables
+from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
+from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
+from tests.spark.sql_clients import (
+    Client,
+    Row,
+    Servers,
+    SqlError,
+    client_conf,
+    run_shell,
+)
+from tests.spark.sql_script import FOREIGN, FOREIGN_STATE, SCRIPT, Step
 from tests.spark.standalone import SPARK_HOME
 
 pytestmark = pytest.mark.spark
 
-CHECKOUT = Path(__file__).parents[2]
 NAMESPACE = "clients"
-JOIN = f"SELECT count(*) FROM {CATALOG}.{NAMESPACE}.orders a JOIN {CATALOG}.{NAMESPACE}.lines b ON a.k = b.k"
+IN = f"{CATALOG}.{NAMESPACE}"
+JOIN = f"SELECT count(*) FROM {IN}.orders a JOIN {IN}.lines b ON a.k = b.k"
+CONNECT_CLIENT = Path(__file__).with_name("ConnectQuery.java")
+OPENED = ("java.lang", "java.nio", "java.util", "sun.nio.ch")
 
 
 @pytest.fixture(scope="module")
-def conf(application: SparkSession, agents: LoopbackAgents, plane: ControlPlane) -> dict[str, str]:
-    """Two tables whose join has 70 rows, and a user's configuration for them."""
-    tables = ClusterTables(plane, agents, NAMESPACE)
-    tables.add_group("sales", ["bigint"], MAP)
-    tables.add_table("orders", application.sql("SELECT id AS k FROM range(100)"), ["k"])
-    tables.add_table("lines", application.sql("SELECT id + 30 AS k FROM range(100)"), ["k"])
-    return {
-        CATALOG_KEY: CATALOG_CLASS,
-        f"{CATALOG_KEY}.kubeconfig": str(plane.kubeconfig),
-        "spark.colocation.tokenFile": str(agents.trust.token),
-        "spark.colocation.caFile": str(agents.trust.certificate),
-        "spark.colocation.retrySeconds": "2",
-    }
+def joined(application: SparkSession, agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
+    """Two tables whose join has 70 rows."""
+    with judged_tables(plane, agents, NAMESPACE, MAP) as tables:
+        tables.add_table("orders", application.sql("SELECT id AS k FROM range(100)"), ["k"])
+        tables.add_table("lines", application.sql("SELECT id + 30 AS k FROM range(100)"), ["k"])
+        yield tables
 
 
-def test_servers(conf: dict[str, str], tmp_path: Path) -> None:
-    """Scala's session, a Connect client and a JDBC client of one driver get the answer; Hive has no table of ours."""
-    given = json.dumps({"conf": conf, "statement": JOIN})
-    command = [sys.executable, "-m", "tests.spark.catalog_servers_program", str(tmp_path), given]
-    environment = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=400, cwd=tmp_path
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
-    assert lines, done.stderr[-5000:]
-    found = json.loads(lines[0].removeprefix("FOUND "))
-    assert found == {"scala": 70, "connect": 70, "thrift": 70, "databases": ["default"]}
+def test_one_answer(joined: ClusterTables, servers: Servers) -> None:
+    """Scala's session, Connect's clients and a JDBC client of one driver get the answer; Hive has no table of ours."""
+    assert servers.tell(JOIN) == "70" == connect_in_java(servers.connect_port, JOIN)
+    for client in (servers.thrift(), servers.connect()):
+        assert client.run(JOIN) == [("70",)]
+        assert (NAMESPACE,) not in client.run("SHOW NAMESPACES IN spark_catalog")
+        client.close()
+
+
+def connect_in_java(port: int, statement: str) -> str:
+    """The statement's answer by Spark Connect's JVM client, whose classes stand in the place of Spark's own."""
+    jars = [
+        str(jar) for jar in (SPARK_HOME / "jars").glob("*.jar")
+        if not jar.name.startswith(("spark-sql_", "spark-connect_"))
+    ]  # fmt: skip
+    path = os.pathsep.join([str(SPARK_HOME / "jars" / "connect-repl" / "*"), *jars])
+    opened = [option for name in OPENED for option in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
+    command = ["java", *opened, "-cp", path, str(CONNECT_CLIENT), f"sc://127.0.0.1:{port}", statement]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    found = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")]
+    assert found, done.stderr[-3000:]
+    return found[0].removeprefix("FOUND ")
+
+
+@pytest.mark.parametrize("way", ["thrift", "connect"])
+def test_one_script(way: str, servers: Servers, plane: ControlPlane, agents: LoopbackAgents) -> None:
+    """Each statement's rows are DuckDB's, each error has its words; Hive's tables of the same names are untouched."""
+    texts = Texts(way)
+    client: Client = servers.thrift() if way == "thrift" else servers.connect()
+    with judged_tables(plane, agents, way, MAP, refuse=refused_buckets), closing(client):
+        made = [answer(client, statement) for statement in texts.foreign]
+        before = [answer(client, statement) for statement in texts.state]
+        files = files_below(servers.warehouse)
+        answers = [answer(client, statement) for statement in texts.script]
+        assert files == files_below(servers.warehouse) and files
+        after = [answer(client, statement) for statement in texts.state]
+    check(made, before, answers, after)
 
 
 @pytest.mark.every_spark
-def test_spark_sql(conf: dict[str, str], tmp_path: Path) -> None:
-    """The shell writes, prints the answer, and what to use instead of UPDATE."""
-    script = tmp_path / "script.sql"
-    rewritten = "INSERT OVERWRITE orders SELECT k FROM orders"
-    script.write_text(f"USE {CATALOG}.{NAMESPACE};\nSHOW TABLES;\n{rewritten};\n{JOIN};\nUPDATE orders SET k = 1;\n")
-    options = {**spark_conf(), **conf, "spark.sql.catalogImplementation": "in-memory", "spark.ui.enabled": "false",
-               "spark.driver.host": "127.0.0.1"}  # fmt: skip
-    properties = tmp_path / "spark.conf"
-    properties.write_text("".join(f"{key} {value}\n" for key, value in options.items()))
-    command = [str(SPARK_HOME / "bin" / "spark-sql"), "--master", "local[1]", "--properties-file", str(properties)]
-    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME)}
-    done = subprocess.run(
-        [*command, "-f", str(script)], env=environment, capture_output=True, text=True, check=False, timeout=300,
-        cwd=tmp_path,
-    )  # fmt: skip
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert ["70"] in rows and ["orders"] in rows, done.stderr[-5000:]
-    assert "lake.clients.orders does not take UPDATE: write the changed rows anew with INSERT OVERWRITE" in done.stderr
+def test_one_script_in_the_shell(plane: ControlPlane, agents: LoopbackAgents, tmp_path: Path) -> None:
+    """The same by spark-sql."""
+    texts = Texts("shell")
+    with judged_tables(plane, agents, "shell", MAP, refuse=refused_buckets):
+        statements = [*texts.foreign, *texts.state, *texts.script, *texts.state]
+        answers = iter(run_shell(tmp_path, client_conf(agents, plane), statements))
+    parts = [list(islice(answers, len(part))) for part in (texts.foreign, texts.state, texts.script, texts.state)]
+    check(*parts)
+
+
+class Texts:
+    """The statements, for one namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        names = {"c": CATALOG, "n": namespace}
+        self.foreign = [statement.format(**names) for statement in FOREIGN]
+        self.state = [statement.format(**names) for statement in FOREIGN_STATE]
+        self.script = [step.sql.format(**names) for step in SCRIPT]
+
+
+def refused_buckets(spec: dict[str, Any]) -> str:
+    return "" if spec.get("buckets", 6) == 6 else f"group sales has 6 buckets, the table {spec['buckets']}"
+
+
+def answer(client: Client, statement: str) -> list[Row] | SqlError:
+    try:
+        return client.run(statement)
+    except SqlError as error:
+        return error
+
+
+def files_below(folder: Path) -> dict[str, str]:
+    """Digests of the files that Hive's tables consist of."""
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
+
+
+Answers = list[list[Row] | SqlError]
+
+
+def check(made: Answers, before: Answers, answers: Answers, after: Answers) -> None:
+    """Everything is as the script expects it."""
+    assert [found for found in made if found != []] == []
+    with duckdb.connect() as database:
+        problems = [
+            f"{step.sql}\n  found {found!r}\n  expected {expected}"
+            for step, found in zip(SCRIPT, answers, strict=True)
+            if (expected := differs(step, found, database))
+        ]
+    assert not problems, "\n".join(problems)
+    assert before == after and all(isinstance(found, list) for found in before)
+
+
+def differs(step: Step, found: list[Row] | SqlError, database: duckdb.DuckDBPyConnection) -> str:
+    """What was expected instead; empty where it is as expected."""
+    if step.error is not None or isinstance(found, SqlError):
+        fits = step.error is not None and isinstance(found, SqlError) and re.search(step.error, str(found))
+        return "" if fits else f"error {step.error}"
+    shown = {value for row in found for value in row}
+    other = step.other if step.other is not None or step.rows is not None else step.sql
+    if step.names is not None:
+        database.execute(other if step.other else "SELECT 1")
+        named = all(any(name in str(value) for value in shown) for name in step.names)
+        return "" if named and not shown & set(step.hides) else f"{step.names} and none of {step.hides}"
+    rows = list(step.rows) if step.rows is not None else duckdb_rows(database, other or "")
+    return "" if sorted(found, key=repr) == sorted(rows, key=repr) else repr(rows)
+
+
+def duckdb_rows(database: duckdb.DuckDBPyConnection, statement: str) -> list[Row]:
+    """Rows of a query; none of a change."""
+    found = database.execute(statement)
+    if not statement.lstrip().upper().startswith("SELECT"):
+        return []
+    return [tuple(None if value is None else str(value) for value in row) for row in found.fetchall()]
+
+
+def test_hives_table_of_the_same_name(joined: ClusterTables, servers: Servers) -> None:
+    """``register``, ``createOrReplace`` and DROP leave it as it was."""
+    with closing(servers.connect()) as client:
+        client.run("CREATE DATABASE spark_catalog.clients")
+        client.run("CREATE TABLE spark_catalog.clients.replaced STORED AS PARQUET AS SELECT id AS v FROM range(42)")
+        files = files_below(servers.warehouse)
+        session: Any = client.session
+        for rows in (3, 5):
+            writer = session.range(rows).selectExpr("id AS k").writeTo(f"{IN}.replaced")
+            writer.partitionedBy(bucket(6, "k")).tableProperty("colocate_with", "sales").createOrReplace()
+            assert client.run(f"SELECT count(*) FROM {IN}.replaced") == [(str(rows),)]
+        registered = int(servers.tell(f"register {CATALOG} {NAMESPACE}"))
+        assert registered >= 2 and client.run("SELECT count(*) FROM spark_catalog.clients.orders") == [("100",)]
+        client.run(f"DROP TABLE {IN}.replaced")
+        assert client.run("SELECT count(*), sum(v) FROM spark_catalog.clients.replaced") == [("42", "861")]
+        assert files == files_below(servers.warehouse)
+        client.run("DROP DATABASE spark_catalog.clients CASCADE")
+        assert client.run(f"SELECT count(*) FROM {IN}.orders") == [("100",)]

@@ -63,7 +63,9 @@ def test_a_table_is_made_changed_and_dropped(session: SparkSession, operator: Op
     session.sql(f"ALTER TABLE {ORDERS} RENAME COLUMN note TO remark")
     assert session.table(ORDERS).columns == ["k", "price", "tags", "remark", "dt"]
     [item] = operator.objects()
-    assert item["spec"]["columns"][-1] == {"name": "remark", "type": "string", "nullable": True, "storedAs": "note"}
+    assert item["spec"]["columns"][-1] == {
+        "name": "remark", "type": "string", "nullable": True, "storedAs": "note", "comment": "",
+    }  # fmt: skip
     with pytest.raises(AnalysisException, match="column c has a DEFAULT"):
         session.sql(f"ALTER TABLE {ORDERS} ADD COLUMN c INT DEFAULT 3")
     with pytest.raises(AnalysisException, match=r"REPLACE WHERE .* only of whole partitions"):
@@ -132,7 +134,8 @@ def test_an_operator_that_does_not_judge(session: SparkSession, tables: ClusterT
             "TBLPROPERTIES ('replication_num'='many')", "replication_num='many'; allowed", id="replicas",
         ),
         pytest.param(
-            f"CREATE TABLE {CATALOG}.{NAMESPACE}.`a_b` (k BIGINT) CLUSTERED BY (k) INTO 2 BUCKETS",
+            f"CREATE TABLE {CATALOG}.{NAMESPACE}.`a_b` (k BIGINT) CLUSTERED BY (k) INTO 2 BUCKETS "
+            "TBLPROPERTIES ('replication_num'='2')",
             "its name is 'a_b'; allowed", id="name",
         ),
         pytest.param(f"CREATE NAMESPACE {CATALOG}.other", "with kubectl", id="namespace"),

@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from colocation.model.write_progress import WriteProgress, find_progress
 from colocation.spark.jobs.load import read
+from colocation.spark.jobs.progress import printing_progress
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
 pytestmark = pytest.mark.spark
 
+ROWS = 1_000_000
 LINES = "id,name\n1,a\n2,b\n"
 
 
@@ -42,3 +45,23 @@ def test_options_of_csv(
     file.write_text(LINES)
     rows = read(spark, str(file), "csv", options)
     assert (rows.dtypes, rows.count()) == (columns, count)
+
+
+@pytest.mark.every_spark
+def test_a_load_tells_how_far_it_is(
+    spark: SparkSession, catalog: FakeCatalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows and bytes while a task runs, not only when it has ended."""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    rows = spark.range(ROWS).selectExpr("id", "repeat(uuid(), 4) AS name")
+    with printing_progress(spark, interval_seconds=0.1):
+        assert add_table(catalog, "watched", rows, ["id"]).rows == ROWS
+    told = [found for line in capsys.readouterr().out.splitlines() if (found := find_progress(line))]
+    writing = [one for one in told if one.phase == "writing"]
+    assert {one.phase for one in told[:1]} == {"reading"}
+    assert {one.rows for one in writing} == {ROWS}
+    assert any(_is_in_the_middle(one) for one in writing), told
+
+
+def _is_in_the_middle(one: WriteProgress) -> bool:
+    return 0 < one.rows_done < one.rows and one.bytes > 0

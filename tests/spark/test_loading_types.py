@@ -52,16 +52,18 @@ def test_columns_of_another_case(spark: SparkSession, catalog: FakeCatalog) -> N
 
 
 @pytest.mark.parametrize("type_name", ["varchar(3)", "char(3)"])
-def test_lengths_are_not_checked(type_name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
-    """varchar(n) and char(n) are strings: neither cut nor padded."""
+def test_lengths_are_checked(type_name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
+    """varchar(n) and char(n) are strings up to that length, and none is padded."""
     columns = (Column(name="k", type=type_name),)
     catalog.add_group(catalog.groups["sales"].spec.model_copy(update={"bucket_key": ("string",)}),
                       catalog.groups["sales"].status)
     spec = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",))
     catalog.add_table("text", spec, str(uuid.uuid4()))
-    load(spark.sql("SELECT * FROM VALUES ('a'), ('a  '), ('longer') AS t(k)"), "text", catalog=catalog)
+    load(spark.sql("SELECT * FROM VALUES ('a'), ('a  '), ('abc') AS t(k)"), "text", catalog=catalog)
+    with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+        load(spark.sql("SELECT 'longer' AS k"), "text", catalog=catalog)
     register(spark, tables=["text"], catalog=catalog)
-    assert sorted(row["k"] for row in spark.table("shop.text").collect()) == ["a", "a  ", "longer"]
+    assert sorted(row["k"] for row in spark.table("shop.text").collect()) == ["a", "a  ", "abc"]
 
 
 @pytest.mark.parametrize("type_name", ["interval", "void"])

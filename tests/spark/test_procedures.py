@@ -100,6 +100,26 @@ def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> Non
         call(session, "drop_partitions", named, "partitions => array()")
 
 
+@pytest.mark.every_spark
+def test_rolled_back(session: SparkSession, tables: ClusterTables) -> None:
+    """The rows of that time are there again, beside nothing; again, and to where it was. Only kept snapshots count."""
+    table = make(session, "back", "k BIGINT, p INT", "PARTITIONED BY (p)")
+    first = session.range(40).selectExpr("id AS k", "CAST(id % 2 AS INT) AS p")
+    first.writeTo(table).append()
+    session.range(40, 60).selectExpr("id AS k", "2 AS p").writeTo(table).append()
+    session.sql(f"INSERT OVERWRITE {table} SELECT 7L, 7")
+    named = f"table => '{NAMESPACE}.back'"
+    assert call(session, "roll_back", named, "snapshot_id => 1L") == {"rows": 40, "snapshot_id": 4}
+    assert sorted_rows(session.table(table)) == sorted_rows(first)
+    assert call(session, "roll_back", named, "snapshot_id => 4") == {"rows": 40, "snapshot_id": 4}
+    assert call(session, "roll_back", named, "snapshot_id => 2") == {"rows": 60, "snapshot_id": 5}
+    assert session.table(table).count() == 60
+    made = session.sql(f"SELECT operation FROM {table}.snapshots ORDER BY snapshot_id").collect()
+    assert [row["operation"] for row in made] == ["append", "append", "overwrite", "roll-back", "roll-back"]
+    with pytest.raises(Exception, match=r"keeps no snapshot 9 to go back to; it keeps: \[4, 3, 2, 1\]"):
+        call(session, "roll_back", named, "snapshot_id => 9")
+
+
 def test_a_write_that_compacts(session: SparkSession, tables: ClusterTables) -> None:
     """When the table asks for it; the writer learns of both by the write's id. A failing one fails no write."""
     table = make(session, "busy", "k BIGINT")

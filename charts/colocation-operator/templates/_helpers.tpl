@@ -26,7 +26,12 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "colocation.sparkImage" -}}
-{{ .Values.spark.image | default (printf "colocation-spark:%s" .Chart.AppVersion) }}
+{{- $image := .Values.spark.image | default (printf "colocation-spark:%s" .Chart.AppVersion) -}}
+{{- with .Values.spark.digest -}}
+{{ regexReplaceAll "(@.*|:[^:/]*)$" $image "" }}@{{ . }}
+{{- else -}}
+{{ $image }}
+{{- end -}}
 {{- end }}
 
 {{/* Whether the operator signs the agents' certificates; else another controller does, and the operator approves. */}}

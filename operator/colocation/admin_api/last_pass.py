@@ -34,7 +34,7 @@ class LastPass:
 
     def plan_of(self, group: ObservedGroup) -> GroupPlan | None:
         """The group's part of the plan; None when its spec is not valid or it is being deleted."""
-        return next((one for one in self.plan.groups if (one.namespace, one.name) == group.key), None)
+        return self.plan.find_group(group.key)
 
 
 class Passes:

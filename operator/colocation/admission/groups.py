@@ -64,7 +64,7 @@ def _judge_map(group: ObservedGroup, known: Known) -> Verdict | None:
         return None
     namespace, name = group.key
     others = tuple(one for one in known.snapshot.groups if (one.namespace, one.name) != group.key)
-    same = next((one for one in known.snapshot.groups if (one.namespace, one.name) == group.key), None)
+    same = known.snapshot.find_group(group.key)
     changed = same.model_copy(update={"spec": spec}) if same else GroupState(namespace=namespace, name=name, spec=spec)
     view = GroupView(Cluster(known.snapshot.model_copy(update={"groups": (*others, changed)})), changed)
     if spec.bucket_sequence is not None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -61,7 +62,17 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
         return Identity(user.username, user.uid or "", groups, extra, self._node_audience in matched)
 
     async def may(self, identity: Identity, access: Access) -> bool:
-        """See ``Authorizer``."""
+        """See ``Authorizer``. A no counts when it was asked for after the API server had said that it is ready: before,
+        it has not read all roles yet, and knows less rights than there are.
+        """
+        review = self._access_review(identity, access)
+        create = client.AuthorizationV1Api(self._api).create_subject_access_review
+        if (await self._ask(create, review)).status.allowed:
+            return True
+        await self._check_ready()
+        return bool((await self._ask(create, review)).status.allowed)
+
+    def _access_review(self, identity: Identity, access: Access) -> client.V1SubjectAccessReview:
         spec = client.V1SubjectAccessReviewSpec(
             user=identity.user,
             uid=identity.uid,
@@ -76,9 +87,20 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
                 name=access.table,
             ),
         )
-        review = client.V1SubjectAccessReview(spec=spec)
-        answer = await self._ask(client.AuthorizationV1Api(self._api).create_subject_access_review, review)
-        return bool(answer.status.allowed)
+        return client.V1SubjectAccessReview(spec=spec)
+
+    async def _check_ready(self) -> None:
+        request = await self.api.param_serialize("GET", "/readyz", auth_settings=["BearerToken"])
+        try:
+            response = await self.api.call_api(*request, _request_timeout=REQUEST_SECONDS)
+            await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unreachable(error) from error
+        if response.status != HTTPStatus.OK:
+            raise AuthenticationUnavailable(
+                f"the API server answered {response.status} to /readyz: it has just begun, and has not read all roles "
+                "yet; ask again in a moment"
+            )
 
     async def _ask(self, create: Callable[..., Awaitable[Any]], review: object) -> Any:  # the client is untyped
         try:
@@ -89,4 +111,8 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
                 "may the agent's ServiceAccount create tokenreviews and subjectaccessreviews?"
             ) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise AuthenticationUnavailable(f"the API server cannot be reached: {error!r}") from error
+            raise _unreachable(error) from error
+
+
+def _unreachable(error: Exception) -> AuthenticationUnavailable:
+    return AuthenticationUnavailable(f"the API server cannot be reached: {error!r}")

@@ -52,11 +52,11 @@ class Adopted:
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True, help="Folders of all namespaces.")
-@click.option("--table", default=None, help="Only the folders of this table.")
-@click.option("--group", default=None, help="The group to make the tables in; default: one for each bucket key.")
-@click.option("--recycled", is_flag=True, help="Also folders that lie in the recycle bins and that no group remembers.")
-@click.option("--dry-run", is_flag=True, help="Say what would be made, and make nothing.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Adopt folders of all namespaces.")
+@click.option("--table", default=None, help="Adopt only the folders of this table.")
+@click.option("--group", default=None, help="Group of the new tables; default: one group per bucket key.")
+@click.option("--recycled", is_flag=True, help="Also adopt folders in the recycle bins that no group remembers.")
+@click.option("--dry-run", is_flag=True, help="Print what would be created; create nothing.")
 @cluster_options
 @operator_namespace_option
 @output_option
@@ -70,13 +70,15 @@ def adopt(
     operator_namespace: str,
     output: Format,
 ) -> None:
-    """Make lost tables again from the files on the nodes, as after a restore of etcd.
+    """Recreate lost tables from the files on the nodes.
 
-    Each folder that no table has becomes a table of its name, with the newest snapshot of which every bucket is whole
-    on some node. The operator then brings the files in. Nothing is copied or deleted by this command.
+    Use this after etcd was restored, or after objects were lost. Each folder that belongs to no table becomes a table
+    again, with its newest snapshot whose buckets are all complete on some node. The operator then takes over the files.
+    This command copies and deletes nothing.
 
-    A folder in the recycle bins was dropped by somebody, or recycled before the objects were missed. It is listed; with
-    --recycled it is adopted with its newest snapshot, which is committed once the operator finds every bucket whole.
+    A folder in the recycle bins was dropped by somebody, or was recycled before anyone missed its objects. The command
+    lists it. With --recycled it is adopted too, with its newest snapshot; the operator commits that snapshot once it
+    has found every bucket complete.
     """
     cluster = target.open()
     found = fetch_orphans(cluster.connection, operator_namespace).folders
@@ -134,7 +136,7 @@ def _plan_of_recycled(folder: OrphanFolder, newest: OrphanSnapshot, group: str |
     if not recycled:
         refusal = f"it lies in the recycle bin of {listed}; unless somebody dropped it for good: --recycled"
         return Adopted(folder, None, refusal=refusal, is_recycled=True)
-    note = f"snapshot {newest.snapshot.id} comes from the recycle bin of {listed}; nobody has looked at its files yet"
+    note = f"snapshot {newest.snapshot.id} comes from the recycle bin of {listed}; its files are not verified yet"
     return Adopted(folder, newest, group or group_name(newest.table_schema), passed_over=[note], is_recycled=True)
 
 

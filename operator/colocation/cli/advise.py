@@ -1,11 +1,18 @@
 """``advise``: how many buckets and replicas a group should have, and by which rule."""
 
+from typing import Any
+
 import click
 
-from .options import output_option
+from ..model.names import group_key
+from .cluster import Cluster
+from .completion import complete_table
+from .options import Target, cluster_options, output_option
 from .output import Format, size, write
 from .sizing import Advice, Workload
 from .sizing import advise as advise_on
+from .table_jobs import placed_by
+from .table_sizes import TableSize, cores_of, size_of_files, size_of_table
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 COUNT = click.IntRange(min=1)
@@ -29,25 +36,64 @@ class Bytes(click.ParamType):
 
 
 @click.command()
-@click.option("--size", "bytes_", type=Bytes(), required=True, help="Of the largest table, as Parquet: 500Gi, 1.5T.")
-@click.option("--cores", type=COUNT, required=True, help="Executor cores that one query gets.")
-@click.option("--nodes", type=COUNT, required=True, help="Nodes that hold data.")
-@click.option("--partitions", type=COUNT, default=1, show_default=True, help="Partitions that the table has.")
+@click.argument("table", required=False, shell_complete=complete_table)
+@click.option("--from", "path", default=None, metavar="PATH", help="Parquet files on this machine, instead of TABLE.")
+@click.option("--size", "bytes_", type=Bytes(), default=None,
+              help="Size of the table as Parquet, instead of TABLE: 500Gi, 1.5T.")  # fmt: skip
+@click.option("--cores", type=COUNT, default=None,
+              help="Executor cores that one query uses; default: the cores of the nodes.")  # fmt: skip
+@click.option("--nodes", type=COUNT, default=None,
+              help="Nodes that hold data; default: those of TABLE's group, else of the cluster.")  # fmt: skip
+@click.option("--partitions", type=COUNT, default=None, help="Partitions of the table; default: those that it has.")
 @click.option("--survive", "losses", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Nodes whose loss at the same time may cost nothing.")  # fmt: skip
+              help="Nodes that may fail at the same time without loss of data.")  # fmt: skip
+@cluster_options
 @output_option
-def advise(bytes_: int, output: Format, **workload: int) -> None:
-    """Buckets and replicas for a group, from the size of its largest table and the cores of a query.
+def advise(
+    table: str | None, path: str | None, bytes_: int | None, cores: int | None, nodes: int | None,
+    partitions: int | None, losses: int, target: Target, output: Format,
+) -> None:  # fmt: skip
+    """Suggest buckets and replicas for a group.
 
-    No cluster is asked.
+    Give the group's largest table: TABLE of the cluster, its files (--from), or its size (--size). With --from or
+    --size, --cores and --nodes, the command contacts no cluster.
     """
-    advice = advise_on(Workload(bytes=bytes_, **workload))
-    write(advice.to_json_dict(), render(advice), output)
+    if sum(one is not None for one in (table, path, bytes_)) != 1:
+        raise click.UsageError("name one of TABLE, --from and --size")
+    cluster = target.open() if table or cores is None or nodes is None else None
+    size_there = _size(cluster, table, path, bytes_)
+    if cluster and (cores is None or nodes is None):
+        found = _nodes(cluster, table)
+        cores, nodes = cores or cores_of(found), nodes or max(1, len(found))
+    workload = Workload(
+        bytes=size_there.bytes, partitions=partitions or size_there.partitions, cores=cores or 1, nodes=nodes or 1,
+        losses=losses,
+    )  # fmt: skip
+    advice = advise_on(workload)
+    write({**workload.to_json_dict(), **advice.to_json_dict()}, render(workload, advice), output)
 
 
-def render(advice: Advice) -> str:
+def _size(cluster: Cluster | None, table: str | None, path: str | None, bytes_: int | None) -> TableSize:
+    if cluster and table:
+        return size_of_table(cluster.table(table))
+    return size_of_files(path) if path else TableSize(bytes_ or 0, 1)
+
+
+def _nodes(cluster: Cluster, table: str | None) -> list[dict[str, Any]]:
+    """The Nodes of a table's group; without one, all that take pods."""
+    group = cluster.group_of(group_key(cluster.namespace, placed_by(cluster.table(table)))) if table else None
+    names = ((group or {}).get("status") or {}).get("nodes") or ()
+    return [
+        node for node in cluster.nodes()
+        if (node["metadata"]["name"] in names if names else not node.get("spec", {}).get("unschedulable"))
+    ]  # fmt: skip
+
+
+def render(workload: Workload, advice: Advice) -> str:
     """What to write into the spec, then why."""
+    parts = f" in {workload.partitions} partitions" if workload.partitions > 1 else ""
     lines = [
+        f"for {size(workload.bytes)}{parts}, {workload.cores} cores, {workload.nodes} nodes", "",
         f"buckets: {advice.buckets}", f"replicas: {advice.replicas}", "",
         f"files of about {size(advice.file_bytes)}",
         f"disk per node {size(advice.disk_bytes_per_node)}, so that it is filled to 60 %", "",

@@ -19,7 +19,7 @@ from ..submit.direct_client import DirectApplications
 from ..submit.run import RESULT_MARK, Outcome, create, outcome, watch
 from .cluster import Cluster
 from .errors import CommandFailed
-from .options import bundle
+from .options import bundle, timeout_option
 from .progress import follow
 
 GENERATED_BYTES = 3
@@ -76,11 +76,11 @@ def _run_options(no_wait: bool, **options: Any) -> RunOptions:
 run_options = bundle(
     "options",
     _run_options,
-    click.option("--dry-run", is_flag=True, help="Print the prepared manifest, create nothing."),
-    click.option("--no-wait", is_flag=True, help="Create the application and return."),
-    click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), help="Give up waiting after SECONDS."),
+    click.option("--dry-run", is_flag=True, help="Print the prepared manifest; create nothing."),
+    click.option("--no-wait", is_flag=True, help="Create the application and return at once."),
+    timeout_option,
     click.option("--replace", is_flag=True, help="Delete a finished application of the same name first."),
-    click.option("--direct", is_flag=True, help="Run without a Spark operator: the driver is a Job."),
+    click.option("--direct", is_flag=True, help="Run without a Spark operator: a Job runs the driver."),
 )
 """How to run an application, as one ``options: RunOptions``."""
 
@@ -96,9 +96,9 @@ def group_view(cluster: Cluster, reference: str) -> GroupView:
     group, config_map = cluster.group_of(key), cluster.spark_config_map(key)
     if config_map is None:
         raise CommandFailed(
-            f"there is no ConfigMap {config_map_of(cluster.namespace, key)!r} in namespace {cluster.namespace!r}, "
-            "which the operator makes beside each group, and where tables of a group of another namespace are: does "
-            "the operator run?"
+            f"there is no ConfigMap {config_map_of(cluster.namespace, key)!r} in namespace {cluster.namespace!r}; the "
+            "operator makes it beside each group, and in each namespace with tables of that group. Check that the "
+            "operator runs: colocation doctor"
         )
     return GroupView.from_objects(group, config_map, cluster.namespace, cluster.freshness(config_map))
 
@@ -125,9 +125,14 @@ def start(
 
 
 def run(
-    cluster: Cluster, application: Mapping[str, Any], group: GroupView, options: RunOptions, *, announce: bool
-) -> Run:
-    """Prepare, create and await an application. ``announce``: print the decision as soon as it is taken.
+    cluster: Cluster, application: Mapping[str, Any], group: GroupView, options: RunOptions, *, announce: bool,
+    tells_progress: bool = False,
+) -> Run:  # fmt: skip
+    """Prepare, create and await an application.
+
+    Args:
+        announce: print the decision as soon as it is taken.
+        tells_progress: the driver prints how far its write is (``WriteProgress``).
 
     Raises:
         ManifestError: the application cannot be prepared.
@@ -141,7 +146,7 @@ def run(
     if not options.wait or started.is_schedule:
         click.echo(f"{what.lower()} {started.name} created in {started.namespace}; {advice}", err=True)
         return Run(decision=started.decision)
-    ended = _await_end(started, started.applications, options)
+    ended = _await_end(started, started.applications, options, tells_progress)
     if not ended.succeeded:
         report_failure(ended)
     return Run(decision=started.decision, outcome=ended)
@@ -165,12 +170,12 @@ def _submission(prepared: PreparedApplication) -> DirectSubmission:
     return direct_submission(prepared, prepared.application["metadata"]["name"])
 
 
-def _await_end(started: Started, applications: Applications, options: RunOptions) -> Outcome:
+def _await_end(started: Started, applications: Applications, options: RunOptions, tells_progress: bool) -> Outcome:
     name, namespace = started.name, started.namespace
     try:
         follow(watch(
             applications, namespace, name, timeout_seconds=options.timeout_seconds, clock=time.monotonic,
-            sleep=time.sleep,
+            sleep=time.sleep, tells_progress=tells_progress,
         ))  # fmt: skip
     except KeyboardInterrupt:
         raise CommandFailed(

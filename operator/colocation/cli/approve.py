@@ -21,13 +21,14 @@ MOVES = ["BUCKET", "FROM", "TO", "SIZE"]
 
 @click.command()
 @click.argument("group", shell_complete=complete_group)
-@click.option("--proposal", "wanted", default=None, help="Its id, from `colocation show`; default: the present one.")
+@click.option("--proposal", "wanted", default=None, help="Id from `colocation show`; default: the current proposal.")
 @cluster_options
 @output_option
 def approve(group: str, wanted: str | None, target: Target, output: Format) -> None:
-    """Let the replicas of GROUP move as its proposal says (spec.balancing.approval: manual).
+    """Approve the proposed moves of GROUP.
 
-    With --proposal nothing but that one is approved; one that was replaced meanwhile is refused.
+    A group has a proposal if its spec.balancing.approval is manual. With --proposal the command approves only that
+    proposal, and fails if another one has replaced it.
     """
     cluster = target.open()
     proposal = _proposal(cluster, group, wanted)
@@ -41,11 +42,11 @@ def _proposal(cluster: Cluster, group: str, wanted: str | None) -> Proposal:
     status, _ = salvage(ColocationGroupStatus, cluster.group(group).get("status"))
     name, proposal = f"group {cluster.namespace}/{group}", status.proposal
     if proposal is None or not proposal.is_of((cluster.namespace, group)):
-        raise CommandFailed(f"{name} has no proposal that awaits approval; `colocation plan {group}` shows its moves")
+        raise CommandFailed(f"{name} has no proposal to approve; `colocation plan {group}` shows its moves")
     if wanted not in (None, proposal.id):
         raise CommandFailed(
-            f"proposal {wanted} of {name} does not exist any more; the present one is {proposal.id}: look at it by "
-            f"`colocation show {group}`"
+            f"{name} has no proposal {wanted}; its current proposal is {proposal.id}: read it with "
+            f"`colocation show {group}`, then approve that one"
         )
     return proposal
 

@@ -216,8 +216,8 @@ class Cluster:
         except ApiException as error:
             if error.status == HTTP_NOT_FOUND:
                 raise CommandFailed(
-                    f"the cluster knows no {plural}.{API_GROUP}: install the operator's chart (helm install colocation "
-                    "charts/colocation-operator)"
+                    f"the cluster has no {plural}.{API_GROUP}: install the operator's chart (helm install colocation "
+                    "charts/colocation-operator), or choose another cluster with --context"
                 ) from error
             raise
         items: list[Json] = cast("Json", answer)["items"]

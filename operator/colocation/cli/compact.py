@@ -24,7 +24,10 @@ from .table_jobs import TableJob, partition_option, with_missing
 def compact(
     table: str, partitions: tuple[str, ...], job: JobOptions, options: RunOptions, target: Target, output: Format
 ) -> None:
-    """Merge TABLE's files: one sorted file for each bucket of each partition. Rows stay as they are; loads go on."""
+    """Merge the files of TABLE into few sorted ones.
+
+    Each bucket of each partition becomes one file. Rows stay the same, and loads may go on meanwhile.
+    """
     wanted = CompactRequest(table=table, partitions=partitions)
     TableJob(job, options, target, output).run(wanted, describe_compaction)
 

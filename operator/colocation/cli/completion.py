@@ -22,13 +22,14 @@ INSTALL = {
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-@click.command(epilog="For good: " + "; ".join(f"{shell}: {words}" for shell, words in INSTALL.items()))
+@click.command(epilog="To install it: " + "; ".join(f"{shell}: {words}" for shell, words in INSTALL.items()))
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the completion of SHELL, for it to source.
+    """Print a completion script for SHELL.
 
-    Names of groups, tables and nodes are asked of the API server; where it does not answer, none are offered.
+    The script asks the API server for the names of groups, tables and nodes. If it does not answer, no names are
+    offered.
     """
     made = get_completion_class(shell)
     assert made, "click knows the shells that are allowed"

@@ -17,9 +17,10 @@ MARKS = {"ok": "ok", "warning": "WARN", "error": "FAIL"}
 @output_option
 @click.pass_context
 def doctor(context: click.Context, target: Target, operator_namespace: str, output: Format) -> None:
-    """Check kinds, your rights, operator, agents, versions, reachability, disks and webhooks.
+    """Check the installation, and say what to do.
 
-    Nothing is changed. Exit code 1 when something fails; warnings alone are 0.
+    The checks: kinds, your rights, operator, agents, versions, reachability, disks, webhooks, groups. They change
+    nothing. Exit code 1 if a check fails; warnings alone give 0.
     """
     cluster = target.open()
     findings = diagnose(gather(cluster.connection, cluster.namespace, operator_namespace))

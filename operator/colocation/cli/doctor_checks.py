@@ -11,8 +11,9 @@ from ..model.snapshot import Snapshot
 Level = Literal["ok", "warning", "error"]
 Json = dict[str, Any]
 LOW_DISK_SHARE = 0.10
-RUN_AGAIN = "mend that first, or have an administrator run `colocation doctor`"
+RUN_AGAIN = "fix that first, or ask an administrator to run `colocation doctor`"
 PAGE = "docs/how-to/troubleshoot.md"
+SICK_DISKS = "docs/how-to/operate.md#sick-disks"
 
 
 class Finding(Frozen):
@@ -109,18 +110,19 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
     pods = facts.operators or ()
     if not any(pod.ready for pod in pods):
         troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "there is no pod of it"
-        advice = f"{where}; name its namespace by --operator-namespace where it is another one"
+        advice = f"{where}; if it runs in another namespace: --operator-namespace"
         yield "error", f"no operator is ready in {facts.operator_namespace}: {troubles}", advice
     if facts.lease_renewed is None:
         yield "error", "no operator leads: the Lease colocation-operator is missing", f"look at its log: {where}"
     elif (silence := (facts.now - facts.lease_renewed).total_seconds()) > LEASE_DURATION_SECONDS:
-        yield "error", f"the operator has given no sign of life for {silence:.0f} s: verdicts are unknown", where
+        advice = f"{where}; {PAGE}#everything-is-unknown"
+        yield "error", f"the operator has given no sign of life for {silence:.0f} s: verdicts are unknown", advice
 
 
 def check_agents(facts: Facts) -> Iterator[Verdict]:
     """Every agent is ready."""
     if not facts.agents:
-        yield "error", "no agent runs", "agent.nodeSelector of the chart has to choose nodes that are there"
+        yield "error", "no agent runs", "set the chart's agent.nodeSelector to labels that your nodes have"
     for pod in facts.agents or ():
         if not pod.ready:
             advice = f"kubectl describe pod {pod.name} -n {facts.operator_namespace}; {PAGE}#an-agent-is-not-ready"
@@ -140,7 +142,7 @@ def check_versions(facts: Facts) -> Iterator[Verdict]:
         yield "warning", f"operator and agents run different images: {', '.join(images)}", advice
     others = sorted({pod.version for pod in pods if pod.version} - {facts.cli_version})
     if others:
-        advice = "install the command of the operator's release, from its wheel"
+        advice = "install the command of the operator's release: docs/tutorial.md#1-install-the-command"
         yield "warning", f"this command is {facts.cli_version}, the operator {', '.join(others)}", advice
 
 
@@ -158,11 +160,10 @@ def check_disks(facts: Facts) -> Iterator[Verdict]:
     """Disks are well and have room for repairs."""
     for node in facts.snapshot.nodes if facts.snapshot else ():
         if node.disk_reason:
-            advice = f"{PAGE}#{'a-disk-is-full' if node.disk_reason == 'DiskFull' else 'a-disk-fails'}"
-            yield "error", f"{node.name}: {node.disk_reason}: {node.disk_message}", advice
+            yield "error", f"{node.name}: {node.disk_reason}: {node.disk_message}", SICK_DISKS
         elif node.capacity_bytes and node.free_bytes < LOW_DISK_SHARE * node.capacity_bytes:
             share = node.free_bytes / node.capacity_bytes
-            yield "warning", f"{node.name}: {share:.0%} of its disk are free", "add nodes or disks, or drop tables"
+            yield "warning", f"{node.name}: {share:.0%} of its disk is free", "add nodes or disks, or drop tables"
 
 
 def check_webhooks(facts: Facts) -> Iterator[Verdict]:
@@ -172,7 +173,7 @@ def check_webhooks(facts: Facts) -> Iterator[Verdict]:
             yield "error", f"webhook {hook.name} has no CA", "helm upgrade, or wait for cert-manager's injector"
         if hook.endpoints == 0:
             message = f"webhook {hook.name}: nothing answers behind the Service {hook.service}"
-            yield "error", message, f"the operator has to be ready: kubectl get pods -n {facts.operator_namespace}"
+            yield "error", message, f"check that the operator is ready: kubectl get pods -n {facts.operator_namespace}"
 
 
 def check_groups(facts: Facts) -> Iterator[Verdict]:

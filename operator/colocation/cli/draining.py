@@ -1,14 +1,12 @@
 """Waits until a drained node is empty: a bar with bytes and rate on a terminal, else a line for each change."""
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import click
-
 from ..model.snapshot import Snapshot
 from .errors import CommandFailed
+from .moving_line import bar, moving_line
 from .output import size
 
 INTERVAL_SECONDS = 2.0
@@ -40,7 +38,7 @@ def remaining_on(snapshot: Snapshot, node: str) -> Remaining:
         for bucket, nodes in enumerate(group.map or ()):
             if node in nodes:
                 replicas += 1
-                unsent += group.bucket_bytes[bucket] if bucket < len(group.bucket_bytes) else 0
+                unsent += group.bytes_of(bucket)
     copied = sum(clone.bytes_done for clone in snapshot.clones if clone.source == node)
     return Remaining(replicas, max(0, unsent - copied))
 
@@ -54,41 +52,29 @@ def wait_until_empty(
         CommandFailed: it took longer, or nobody waits any more; the drain goes on.
     """
     begun = clock.now()
-    first, shown = None, ""
+    first = None
     advice = f"the drain goes on: colocation nodes; take it back: colocation undrain {node}"
     try:
-        while (left := remaining_on(look(), node)).replicas:
-            first = first or left
-            elapsed = clock.now() - begun
-            if timeout_seconds is not None and elapsed >= timeout_seconds:
-                raise CommandFailed(f"node {node} still holds {left.replicas} replicas after {elapsed:.0f} s; {advice}")
-            line = describe(first, left, elapsed)
-            if line != shown:
-                _say(line)
-            shown = line
-            clock.sleep(INTERVAL_SECONDS)
+        with moving_line() as say:
+            while (left := remaining_on(look(), node)).replicas:
+                first = first or left
+                elapsed = clock.now() - begun
+                if timeout_seconds is not None and elapsed >= timeout_seconds:
+                    raise CommandFailed(
+                        f"node {node} still holds {left.replicas} replicas after {elapsed:.0f} s; {advice}"
+                    )
+                say(describe(first, left, elapsed), "")
+                clock.sleep(INTERVAL_SECONDS)
     except KeyboardInterrupt:
         raise CommandFailed(f"interrupted; {advice}") from None
-    finally:
-        if shown and sys.stderr.isatty():
-            click.echo(err=True)
 
 
 def describe(first: Remaining, left: Remaining, elapsed_seconds: float) -> str:
     """How far a drain is: a bar, replicas, bytes, and the rate since it began to be watched."""
     sent = max(0, first.bytes - left.bytes)
     share = sent / first.bytes if first.bytes else 1 - left.replicas / first.replicas
-    width = 20
-    done = min(width, int(share * width))
     rate = f", {size(sent / elapsed_seconds)}/s" if elapsed_seconds > 0 and sent else ""
     return (
-        f"[{'#' * done}{'.' * (width - done)}] {left.replicas} of {first.replicas} replicas left, "
+        f"{bar(share)} {left.replicas} of {first.replicas} replicas left, "
         f"{size(sent)} of {size(first.bytes)} copied{rate}"
     )
-
-
-def _say(line: str) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
-    else:
-        click.echo(line, err=True)

@@ -27,9 +27,12 @@ from .table_jobs import TableJob, partition_option
 def drop_partitions(
     table: str, partitions: tuple[str, ...], job: JobOptions, options: RunOptions, target: Target, output: Format
 ) -> None:
-    """Drop partitions of TABLE with all their rows, in one commit. Older snapshots keep them for a while."""
+    """Drop partitions of TABLE with all their rows.
+
+    All of them go in one commit. Older snapshots keep the rows for as long as spec.retention says.
+    """
     if not partitions:
-        raise click.UsageError("no partition is given: name at least one by --partition COLUMN=VALUE")
+        raise click.UsageError("no partition is given: name at least one with --partition COLUMN=VALUE")
     wanted = DropPartitionsRequest(table=table, partitions=partitions)
     TableJob(job, options, target, output).run(wanted, describe_drop)
 

@@ -1,18 +1,20 @@
 """What a failed command says, and its exit code: 1 failed, 2 wrong usage (0 done)."""
 
 import json
+import re
 from typing import NoReturn
 
 import click
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from pydantic import ValidationError
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, SSLError
 
 from ..submit.errors import ManifestError
 from ..submit.run import RunError
 
 FAILED, WRONG_USAGE = 1, 2
+_ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 HTTP_UNAUTHORIZED, HTTP_FORBIDDEN, HTTP_NOT_FOUND, HTTP_CONFLICT = 401, 403, 404, 409
 
 
@@ -54,16 +56,28 @@ def _raise(error: Exception) -> NoReturn:
         raise CommandFailed(
             f"no cluster is configured ({error}): set KUBECONFIG, or --context to a context of your kubeconfig"
         ) from error
-    raise CommandFailed(f"the cluster cannot be reached: {error}") from error
+    raise CommandFailed(f"the cluster cannot be reached: {connection_message(error)}") from error
+
+
+def connection_message(error: Exception) -> str:
+    """Which API server did not answer, why, and what to check."""
+    pool, cause = getattr(error, "pool", None), getattr(error, "reason", None) or error
+    host = getattr(pool, "host", None)
+    server = f"https://{host}:{pool.port}" if pool is not None and host else "the API server"
+    advice = "check the network"
+    if isinstance(cause, SSLError):
+        cause, advice = cause.args[0] if cause.args else cause, "check its certificate-authority-data in the kubeconfig"
+    why = _ERROR_NUMBER.sub("", str(cause).rpartition(": ")[2]) or type(cause).__name__
+    return f"{server}: {why}; {advice}, or choose another cluster (KUBECONFIG, --context)"
 
 
 def api_message(error: ApiException) -> str:
     """What the API server said, in a line, and what to do about it."""
     said = _status_message(error) or error.reason or str(error)
     if error.status == HTTP_UNAUTHORIZED:
-        return f"the cluster does not accept your credentials: {said}"
+        return f"the cluster does not accept your credentials: {said}; log in again, or choose another --context"
     if error.status == HTTP_FORBIDDEN:
-        return f"you may not do this: {said}"
+        return f"you may not do this: {said}; `colocation doctor` lists the rights that you lack, and their roles"
     return f"the cluster answered {error.status}: {said}"
 
 

@@ -27,19 +27,19 @@ def _checked_name(context: click.Context, parameter: click.Parameter, value: str
 
 
 @click.command()
-@click.option("-n", "--namespace", required=True, callback=_checked_name, help="Made where it is missing.")
+@click.option("-n", "--namespace", required=True, callback=_checked_name, help="Created if it does not exist.")
 @click.option(
     "--service-account", default="spark", show_default=True, callback=_checked_name,
-    help="Account of Spark's drivers and executors.",
+    help="ServiceAccount of Spark's drivers and executors.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the manifests, create nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the manifests; create nothing.")
 @context_option
 @output_option
 def init(namespace: str, service_account: str, dry_run: bool, context: str | None, output: Format) -> None:
-    """Prepare NAMESPACE for groups: the namespace, Spark's account, and its rights there.
+    """Prepare NAMESPACE for Spark and groups.
 
-    Repeating it changes nothing. A namespace that exists keeps its labels. You need the right to create these objects,
-    and the rights that the roles hold.
+    The command creates the namespace, a ServiceAccount for Spark, and its RoleBindings. You can repeat it. An existing
+    namespace keeps its labels. You need the right to create these objects, and every right that the roles grant.
     """
     objects = access_objects(namespace, service_account)
     if dry_run:

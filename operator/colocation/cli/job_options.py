@@ -30,9 +30,14 @@ class JobOptions(Frozen):
         ``direct``: it runs without an operator, so any form of it will do.
 
         Raises:
+            UsageError: an operator is chosen for what runs without one.
             WrongUsage: the file cannot be read.
             ManifestError: the file's application is another operator's than the chosen one.
         """
+        if direct and self.operator:
+            raise click.UsageError(
+                f"--direct runs without a Spark operator, but --operator is {self.operator}: leave one of them out"
+            )
         if self.application:
             base = read_manifest(self.application)
             self._check_operator(base)
@@ -76,9 +81,9 @@ def parse_settings(settings: tuple[str, ...]) -> Mapping[str, str]:
         UsageError: a word without ``=``.
     """
     pairs = [setting.partition("=") for setting in settings]
-    for key, sign, _ in pairs:
+    for setting, (key, sign, _) in zip(settings, pairs, strict=True):
         if not sign or not key:
-            raise click.UsageError(f"--set takes CONF=VALUE, given {key!r}")
+            raise click.UsageError(f"--set takes CONF=VALUE, given {setting!r}")
     return {key: value for key, _, value in pairs}
 
 
@@ -86,10 +91,10 @@ OVERRIDES: tuple[Decorator, ...] = (
     click.option("--set", "settings", multiple=True, metavar="CONF=VALUE", help="Spark configuration; repeatable."),
     click.option(
         "--secret", "secrets", multiple=True, metavar="NAME",
-        help="Secret of the namespace whose keys driver and executors get as environment, e.g. AWS_ACCESS_KEY_ID and "
-        "AWS_SECRET_ACCESS_KEY; repeatable.",
+        help="Secret of the namespace. Driver and executors get its keys as environment variables, e.g. "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; repeatable.",
     ),
-    click.option("--image", default=None, help="Spark image; default: the application's or the installation's."),
+    click.option("--image", default=None, help="Spark image; default: the application's, else the installation's."),
     click.option("--service-account", default=None, help="ServiceAccount of driver and executors; default: spark."),
 )  # fmt: skip
 
@@ -105,11 +110,12 @@ job_options = bundle(
     "job",
     _job_options,
     click.option(
-        "--application", default=None, help="SparkApplication to build on (volumes, resources, storage); - reads stdin."
+        "--application", default=None, metavar="FILE",
+        help="SparkApplication to build on (volumes, resources, storage); - reads standard input.",
     ),
     click.option(
         "--operator", type=click.Choice(get_args(Operator)), default=None,
-        help="Whose Spark operator runs it; default: the base application's, else the installed one.",
+        help="Spark operator that runs it; default: that of --application, else the installed one.",
     ),
     *OVERRIDES,
 )  # fmt: skip

@@ -14,31 +14,42 @@ from .options import Target, bundle, cluster_options, output_option
 from .output import Format, size
 from .table_jobs import TableJob, with_missing
 
+NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
+
 
 def _request(
-    path: str | None, data_format: str, options: tuple[str, ...], select: str | None, mode: LoadMode
+    path: str | None, data_format: str, options: tuple[str, ...], select: str | None, mode: LoadMode, key: str | None
 ) -> dict[str, Any]:
     if path is None and not options:
-        raise click.UsageError("nothing says what to read: give --from, or --option for a format without a path")
+        raise click.UsageError(NO_INPUT)
+    if path is not None and not path.strip():
+        raise click.UsageError(f"--from is {path!r}: name a path, e.g. s3a://lake/orders")
     for option in options:
         if not option.partition("=")[0] or "=" not in option:
             raise click.UsageError(f"--option takes KEY=VALUE, given {option!r}")
-    return {"path": path, "format": data_format, "options": options, "select": select, "mode": mode}
+    return {"path": path, "format": data_format, "options": options, "select": select, "mode": mode, "key": key}
 
 
 request_options = bundle(
     "request",
     _request,
-    click.option("--from", "path", default=None, help="What to read: a path for Spark, e.g. s3a://lake/orders."),
+    click.option("--from", "path", default=None, help="Path to read, as Spark writes it, e.g. s3a://lake/orders."),
     click.option(
         "--format", "data_format", default="parquet", show_default=True,
-        help="parquet, csv, json, or any other format that Spark has, e.g. orc, text, jdbc.",
+        help="Format of the input: parquet, csv, json, or any other that Spark has, e.g. orc, text, jdbc.",
     ),
     click.option(
-        "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the format; repeatable.",
+        "--option", "options", multiple=True, metavar="KEY=VALUE", help="Option of the format, e.g. sep=;. Repeatable.",
     ),
     click.option("--select", default=None, help='Expressions to load instead of all columns: "*, year(day) as y".'),
-    click.option("--mode", type=click.Choice(get_args(LoadMode)), default="append", show_default=True),
+    click.option(
+        "--mode", type=click.Choice(get_args(LoadMode)), default="append", show_default=True,
+        help="Add the rows, replace the table, or replace the partitions that have rows in the input.",
+    ),
+    click.option(
+        "--idempotency-key", "key", default=None, metavar="KEY",
+        help="The table takes one load per key: a repetition changes nothing.",
+    ),
 )
 
 
@@ -52,7 +63,11 @@ request_options = bundle(
 def load(
     table: str, request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: Format
 ) -> None:
-    """Load rows into TABLE: bucketed, sorted, sent to its replicas, and committed as a whole or not at all."""
+    """Load rows into TABLE.
+
+    A Spark application buckets and sorts the rows, sends them to the replicas, and commits all of them at once. A load
+    that fails changes nothing.
+    """
     wanted = LoadRequest(table=table, **request)
     TableJob(job, options, target, output).run(wanted, describe_load)
 

@@ -18,8 +18,13 @@ def read_manifest(file: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
         documents = [item for item in yaml.safe_load_all(text) if item is not None]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise WrongUsage(f"{file} cannot be read as a manifest: {error}") from error
-    if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise WrongUsage(f"{file} holds {len(documents)} documents; allowed: exactly one object, the SparkApplication")
+    except OSError as error:
+        raise WrongUsage(f"{file} cannot be read: {error.strerror}; name a file with a SparkApplication") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise WrongUsage(f"{file} is not YAML: {error}") from error
+    if len(documents) != 1:
+        raise WrongUsage(f"{file} holds {len(documents)} documents; allowed: exactly one, the SparkApplication")
+    if not isinstance(documents[0], dict):
+        kind = type(documents[0]).__name__
+        raise WrongUsage(f"{file} holds a YAML {kind}; allowed: a mapping, the SparkApplication")
     return documents[0]

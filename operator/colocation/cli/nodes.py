@@ -10,7 +10,7 @@ from .cluster import Cluster
 from .completion import complete_node
 from .draining import CLOCK, wait_until_empty
 from .operator_port import fetch_snapshot
-from .options import context_option, operator_namespace_option, output_option
+from .options import context_option, operator_namespace_option, output_option, timeout_option
 from .output import Format, columns, size, write
 from .watching import View, show_once_or_watch, watch_option
 
@@ -21,7 +21,10 @@ from .watching import View, show_once_or_watch, watch_option
 @watch_option
 @output_option
 def nodes(context: str | None, operator_namespace: str, watch: bool, output: Format) -> None:
-    """The nodes as the operator sees them: ready or why not, drained, weight, replicas, disk."""
+    """List nodes: readiness, weight, replicas, disk.
+
+    The command shows each node as the operator sees it, and why it is not ready.
+    """
     connection = Cluster(context, None).connection
 
     def look() -> View:
@@ -52,17 +55,21 @@ def _row(node: Node, replicas: int) -> list[object]:
 
 @click.command()
 @click.argument("node", shell_complete=complete_node)
-@click.option("--wait", is_flag=True, help="Until NODE holds no replica that is wanted. Exit code 1 when it does not.")
-@click.option("--timeout", "timeout_seconds", type=click.FloatRange(min=0), help="Give up waiting after SECONDS.")
+@click.option("--wait", is_flag=True, help="Wait until no group's map names NODE.")
+@timeout_option
 @context_option
 @operator_namespace_option
 @output_option
 def drain(
     node: str, wait: bool, timeout_seconds: float | None, context: str | None, operator_namespace: str, output: Format
 ) -> None:
-    """Move all replicas away from NODE. It serves until their successors are complete."""
+    """Move all replicas away from NODE.
+
+    The replicas on NODE serve until their successors are complete. With --wait the exit code is 1 if NODE still holds
+    replicas after --timeout; the drain goes on.
+    """
     if timeout_seconds is not None and not wait:
-        raise click.UsageError("--timeout says how long to --wait: give both")
+        raise click.UsageError("--timeout needs --wait: add --wait, or leave --timeout out")
     cluster = Cluster(context, None)
     cluster.set_drain(node, drain=True)
     if not wait:
@@ -70,7 +77,7 @@ def drain(
         write({"node": node, "drain": True}, text, output)
         return
     wait_until_empty(lambda: fetch_snapshot(cluster.connection, operator_namespace), node, timeout_seconds, CLOCK)
-    write({"node": node, "drain": True, "empty": True}, f"node {node} holds no replicas any more", output)
+    write({"node": node, "drain": True, "empty": True}, f"node {node} no longer holds replicas", output)
 
 
 @click.command("accept-disk")
@@ -79,13 +86,13 @@ def drain(
 @context_option
 @output_option
 def accept_disk(node: str, disk: str, context: str | None, output: Format) -> None:
-    """Let DISK lie at the data root of NODE from now on. What was on the disk before counts as lost.
+    """Accept DISK as the data disk of NODE.
 
-    Only after a disk was replaced for good: one that is merely not mounted is to be mounted. DISK is the id that
-    `colocation nodes` shows in the reason DiskMissing.
+    Replicas on the old disk then count as lost. Use this only after a disk was replaced for good; mount a disk that is
+    merely not mounted. DISK is the id that `colocation nodes` shows beside DiskMissing.
     """
     Cluster(context, None).annotate_node(node, ANNOTATION_ACCEPTED_DISK, disk)
-    text = f"node {node} may go on with disk {disk}; its replicas are made anew there: colocation nodes"
+    text = f"disk {disk} of node {node} is accepted; replicas are made on it again: colocation nodes"
     write({"node": node, "acceptedDisk": disk}, text, output)
 
 
@@ -94,7 +101,7 @@ def accept_disk(node: str, disk: str, context: str | None, output: Format) -> No
 @context_option
 @output_option
 def undrain(node: str, context: str | None, output: Format) -> None:
-    """Let NODE hold replicas again."""
+    """Allow NODE to hold replicas again."""
     Cluster(context, None).set_drain(node, drain=False)
-    text = f"node {node} is not marked for drain any more; balancing gives it its share"
+    text = f"node {node} is no longer marked for drain; balancing gives it its share"
     write({"node": node, "drain": False}, text, output)

@@ -71,7 +71,7 @@ def _operator_pod(core: client.CoreV1Api, namespace: str) -> str:
     )
     if not running:
         raise CommandFailed(
-            f"no operator runs in namespace {namespace!r}: name its namespace by --operator-namespace, or look at "
+            f"no operator runs in namespace {namespace!r}: name its namespace with --operator-namespace, or see why: "
             f"kubectl get pods -n {namespace} -l {selector}"
         )
     return running[0]

@@ -23,17 +23,22 @@ output_option: Decorator = click.option(
 )
 
 all_namespaces_option: Decorator = click.option(
-    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces."
+    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Show all namespaces."
 )
 
-context_option: Decorator = click.option("--context", default=None, help="Context of the kubeconfig.")
+timeout_option: Decorator = click.option(
+    "--timeout", "timeout_seconds", type=click.FloatRange(min=0), metavar="SECONDS",
+    help="Stop waiting after SECONDS; default: no limit.",
+)  # fmt: skip
+
+context_option: Decorator = click.option("--context", default=None, help="Kubeconfig context; default: the current.")
 
 operator_namespace_option: Decorator = click.option(
     "--operator-namespace",
     envvar="COLOCATION_OPERATOR_NAMESPACE",
     default=DEFAULT_OPERATOR_NAMESPACE,
     show_default=True,
-    help="Where the operator runs.",
+    help="Namespace of the operator.",
 )
 
 

@@ -23,17 +23,19 @@ from .plan_text import render_plan
 
 @click.command()
 @click.argument("group", required=False, shell_complete=complete_group)
-@click.option("--snapshot", "file", default=None, help="Plan from a snapshot's JSON file; - reads stdin.")
+@click.option("--snapshot", "file", default=None, metavar="FILE",
+              help="Plan from a file that `colocation snapshot` wrote; - reads standard input.")  # fmt: skip
 @cluster_options
 @operator_namespace_option
 @output_option
 def plan(group: str | None, file: str | None, target: Target, operator_namespace: str, output: Format) -> None:
-    """What the operator would move, why, and how many bytes. Nothing is moved.
+    """Show what the operator would move, and why.
 
-    GROUP is required for the live cluster; with --snapshot, all groups of the file are planned when it is left out.
+    The command moves nothing. It plans GROUP of the live cluster, or, with --snapshot, GROUP of a file; without GROUP
+    it plans all groups of the file.
     """
     if file is None and group is None:
-        raise click.UsageError("name a GROUP, or give a file by --snapshot")
+        raise click.UsageError("name a GROUP, or a file with --snapshot; `colocation groups -A` lists the groups")
     if file is not None:
         snapshot, namespace = read_snapshot(file), target.namespace
     else:
@@ -44,11 +46,15 @@ def plan(group: str | None, file: str | None, target: Target, operator_namespace
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="json", show_default=True)
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="json", show_default=True,
+              help="Output format.")  # fmt: skip
 @context_option
 @operator_namespace_option
 def snapshot(output: Format, context: str | None, operator_namespace: str) -> None:
-    """The operator's picture of the cluster, for `colocation plan --snapshot`."""
+    """Print the state that the operator plans from.
+
+    `colocation plan --snapshot` reads it. It holds names of nodes and groups, and sizes, but no data.
+    """
     value = fetch_snapshot(Cluster(context, None).connection, operator_namespace).to_json_dict()
     write(value, "", output)
 
@@ -62,12 +68,14 @@ def read_snapshot(file: str) -> Snapshot:
     name = "on standard input" if file == "-" else file
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongUsage(f"the snapshot {name} cannot be read: {error}") from error
+    except OSError as error:
+        raise WrongUsage(f"the snapshot {name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise WrongUsage(f"the snapshot {name} is not JSON: {error}") from error
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise WrongUsage(f"the snapshot {name} is not JSON: {error}") from error
+        raise WrongUsage(f"the snapshot {name} is not JSON: {error}; `colocation snapshot` writes one") from error
     try:
         snapshot = Snapshot.model_validate(without_unknown_fields(value))
     except ValidationError as error:

@@ -1,40 +1,34 @@
 """Shows an application on its way: one moving line on a terminal, else a line for each change. Always on stderr."""
 
-import sys
 from collections.abc import Iterable
 
-import click
-
 from ..submit.run import Progress
+from .moving_line import bar, moving_line
+from .output import size
 
 HINT_AFTER_SECONDS = 30.0
 
 
 def follow(steps: Iterable[Progress]) -> None:
     """Consume the steps and show them."""
-    if sys.stderr.isatty():
-        _follow_on_terminal(steps)
-    else:
-        _follow_by_lines(steps)
-
-
-def _follow_by_lines(steps: Iterable[Progress]) -> None:
-    shown = None
-    for step in steps:
-        line = describe(step)
-        if line != shown:
-            click.echo(f"{line} ({step.elapsed_seconds:.0f} s)", err=True)
-            shown = line
-
-
-def _follow_on_terminal(steps: Iterable[Progress]) -> None:
-    # Only a terminal needs it, and it is slow to import.
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status("submitted") as line:
+    rate = Rate()
+    with moving_line() as say:
         for step in steps:
-            line.update(f"{describe(step)} ({step.elapsed_seconds:.0f} s)")
+            say(describe(step), f"{amounts(step, rate)} ({step.elapsed_seconds:.0f} s)")
+
+
+class Rate:
+    """Bytes a second since the first of them were seen."""
+
+    def __init__(self) -> None:
+        self._first: tuple[str, int, float] | None = None
+
+    def of(self, phase: str, count: int, now_seconds: float) -> float | None:
+        """``count`` bytes so far in a phase; None while there is nothing to compare with."""
+        if self._first is None or self._first[0] != phase:
+            self._first = (phase, count, now_seconds)
+        _, before, since = self._first
+        return (count - before) / (now_seconds - since) if now_seconds > since and count > before else None
 
 
 def describe(step: Progress) -> str:
@@ -48,4 +42,17 @@ def describe(step: Progress) -> str:
     if step.state.lower().startswith("running"):
         wanted = "" if step.executors_wanted is None else f" of {step.executors_wanted}"
         executors = f", {step.executors_running}{wanted} executors"
-    return f"{step.name}: {step.state}{executors}"
+    write = f", {step.write.phase} {bar(step.write.share)}" if step.write else ""
+    return f"{step.name}: {step.state}{executors}{write}"
+
+
+def amounts(step: Progress, rate: Rate) -> str:
+    """What stands beside a write's bar: tasks or rows, bytes and their rate."""
+    write = step.write
+    if write is None:
+        return ""
+    speed = rate.of(write.phase, write.bytes, step.elapsed_seconds)
+    per_second = f", {size(speed)}/s" if speed else ""
+    if write.phase == "reading":
+        return f" {write.tasks_done} of {write.tasks} tasks, {size(write.bytes)} read{per_second}"
+    return f" {write.rows_done:,} of {write.rows:,} rows, {size(write.bytes)} written{per_second}"

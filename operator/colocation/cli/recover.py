@@ -28,14 +28,15 @@ POLL_SECONDS = 0.5
 
 @click.command()
 @click.argument("table", shell_complete=complete_table)
-@click.option("--wait-seconds", type=click.FloatRange(min=0), default=300, show_default=True, help="How long to wait.")
+@click.option("--wait-seconds", type=click.FloatRange(min=0), default=300, show_default=True,
+              metavar="SECONDS", help="Stop waiting after SECONDS; the operator goes on.")  # fmt: skip
 @cluster_options
 @output_option
 def recover(table: str, wait_seconds: float, target: Target, output: Format) -> None:
-    """Bring a dropped table back from the recycle bin: the same files, snapshot and rows.
+    """Bring a dropped table back from the recycle bin.
 
-    Of several dropped tables of that name, the one with rows that was dropped last. `colocation tables` lists them
-    with a *.
+    TABLE comes back with its files, its snapshot and its rows. If several dropped tables had this name, the command
+    takes the one with rows that was dropped last. `colocation tables` marks dropped tables with *.
     """
     cluster = target.open()
     group, record = _dropped(cluster, table)
@@ -70,7 +71,7 @@ def _check(cluster: Cluster, record: RecycledTable) -> None:
     if existing is not None and existing["metadata"]["uid"] not in record.recovery_uids:
         raise CommandFailed(f"table {name} exists; drop it before the one in the recycle bin can come back")
     if record.snapshot is None:
-        raise CommandFailed(f"table {name} was never loaded, so there is nothing to recover; make it anew")
+        raise CommandFailed(f"table {name} was never loaded, so there is nothing to recover; create it again")
     purge_at = parse_time(record.purge_at)
     if purge_at is not None and purge_at <= datetime.now(UTC):
         raise CommandFailed(f"table {name} was purged at {record.purge_at}")

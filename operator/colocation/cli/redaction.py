@@ -11,11 +11,15 @@ NAMES = ("Name", "name")
 
 _KEY = re.compile(r"secret|password|passwd|token|credential|access.?key|private.?key|authorization", re.IGNORECASE)
 _IN_TEXT = (
-    re.compile(r"(?i)(bearer\s+)[\w.~+/=-]+"),
+    re.compile(r"(?i)((?:bearer|basic)\s+)[\w.~+/=-]+"),
     re.compile(r"()eyJ[\w-]+\.[\w-]+\.[\w-]*"),  # a JSON web token
     re.compile(r"()\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
     re.compile(r"(://[^\s/:@]+:)[^\s/@]+(?=@)"),  # a URL's password
-    re.compile(r"(?i)((?:password|passwd|secret|token|access[._-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]+"),
+    re.compile(
+        # The name may go on, as in fs.s3a.secret.key, but not to say where a credential lies, as in tokenFile.
+        r"(?i)((?:password|passwd|secret|token|credential|(?:access|account|private)[._-]?key|[?&]sig|signature)"
+        r"(?![\w.-]{0,99}(?:file|path|name|ref|seconds)\b)[\w.-]{0,99}[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]+"
+    ),
     re.compile(r"()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
 )
 

@@ -1,6 +1,7 @@
 """``report``: one archive for a bug report, redacted and of bounded size."""
 
 import io
+import os
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from ..model.names import APP_NAME, LABEL_NAME
 from .cluster import Cluster
 from .errors import CommandFailed, api_message
 from .operator_port import fetch_snapshot
-from .options import context_option, operator_namespace_option, output_option
-from .output import Format, columns, size, write
+from .options import context_option, operator_namespace_option
+from .output import columns, size
 from .redaction import redact_object, redact_text
 
 MAX_FILE_BYTES = 2 * 2**20
@@ -47,23 +48,22 @@ class Source:
 
 
 @click.command()
-@click.option("--file", "path", type=click.Path(path_type=Path, dir_okay=False), default=None,
-              help="Where to write it; default: colocation-report-<time>.tar.gz.")  # fmt: skip
+@click.option("-o", "--output", "--file", "path", type=click.Path(path_type=Path, dir_okay=False), default=None,
+              help="File to write; default: colocation-report-<time>.tar.gz.")  # fmt: skip
 @context_option
 @operator_namespace_option
-@output_option
-def report(path: Path | None, context: str | None, operator_namespace: str, output: Format) -> None:
-    """Collect what a bug report needs into an archive: objects, events, logs, versions.
+def report(path: Path | None, context: str | None, operator_namespace: str) -> None:
+    """Collect what a bug report needs into one archive.
 
-    It holds no Secrets, no values of environment variables, no tokens, and no rows. It lists what is in it.
+    The archive holds objects, events, logs and versions. It holds no Secrets, no values of environment variables, no
+    tokens and no rows. The command lists what is in it.
     """
     cluster = Cluster(context, None)
     path = path or Path(f"colocation-report-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar.gz")
     files = collect(sources(cluster, operator_namespace))
     write_archive(path, files)
     rows = [[name, size(len(content))] for name, content in files.items()]
-    value = {"file": str(path), "holds": {name: len(content) for name, content in files.items()}}
-    write(value, f"{columns(['FILE', 'SIZE'], rows)}\n\nwritten to {path}; read it over before you attach it", output)
+    click.echo(f"{columns(['FILE', 'SIZE'], rows)}\n\nwritten to {path}; read it over before you attach it")
 
 
 def collect(found: Iterator[Source]) -> dict[str, bytes]:
@@ -92,14 +92,17 @@ def write_archive(path: Path, files: dict[str, bytes]) -> None:
     """
     folder = path.name.removesuffix(".tar.gz")
     try:
-        with path.open("xb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
-            path.chmod(0o600)
+        with open(path, "xb", opener=_private) as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
             for name, content in files.items():
                 entry = tarfile.TarInfo(f"{folder}/{name}")
                 entry.size, entry.mode = len(content), 0o600
                 archive.addfile(entry, io.BytesIO(content))
     except OSError as error:
-        raise CommandFailed(f"{path} cannot be written: {error.strerror}; choose another one by --file") from error
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}; choose another one by -o") from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def sources(cluster: Cluster, operator_namespace: str) -> Iterator[Source]:

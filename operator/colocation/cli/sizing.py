@@ -51,8 +51,8 @@ def advise(workload: Workload) -> Advice:
     reasons = (
         f"{for_cores} buckets give {TASKS_PER_CORE} tasks or more to each of {workload.cores} cores",
         f"{for_files} buckets keep files at 1 GiB or less ({per_partition / GIB:.1f} GiB in each partition)",
-        "fewer while files are under 32 MiB, but not fewer than cores",
-        f"{replicas} replicas survive the loss of {replicas - 1} of {workload.nodes} nodes",
+        "where files would be under 32 MiB, fewer buckets are enough, down to the number of cores",
+        f"with replicas: {replicas}, {replicas - 1} of {workload.nodes} nodes may fail",
     )
     return Advice(
         buckets=buckets, replicas=replicas, file_bytes=per_partition // buckets, reasons=reasons,
@@ -64,15 +64,17 @@ def advise(workload: Workload) -> Advice:
 def _remarks(workload: Workload, buckets: int, file_bytes: int) -> list[str]:
     remarks = []
     if workload.bytes < BROADCAST_BYTES:
-        remarks.append("so small a table needs no group: Spark broadcasts it")
+        remarks.append("a table of this size needs no group: Spark broadcasts it")
     elif file_bytes < SMALLEST_FILE_BYTES:
-        remarks.append("files are under 32 MiB: partition by a longer time, or load less often and more at a time")
+        remarks.append("files are under 32 MiB: use larger partitions, or load less often and more at a time")
     if file_bytes > LARGEST_FILE_BYTES:
         remarks.append("files are over 1 GiB: partition the table")
     if buckets < workload.nodes:
         remarks.append(f"{workload.nodes - buckets} nodes hold no bucket")
     if workload.losses >= workload.nodes:
-        remarks.append(f"{workload.losses} lost nodes are all that there are: a replica needs a node of its own")
+        remarks.append(
+            f"--survive {workload.losses} needs {workload.losses + 1} nodes: a bucket's replicas are on different nodes"
+        )
     return remarks
 
 

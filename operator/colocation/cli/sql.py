@@ -32,10 +32,10 @@ request_options = bundle(
     "request",
     dict,
     click.argument("statement"),
-    click.option("--group", default=None, help="Run beside this group; needed where the namespace has several."),
+    click.option("--group", default=None, help="Run beside this group; required if there are several."),
     click.option(
         "--explain", is_flag=True,
-        help="Print the executed plan with `colocate: true|false, reason: …` per join, group-by and window.",
+        help="Also print the executed plan, with `colocate: true|false, reason: …` per join, group-by and window.",
     ),
 )
 
@@ -46,19 +46,23 @@ request_options = bundle(
 @run_options
 @cluster_options
 @click.option(
-    "-o", "--output", "--format", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
+    "-o", "--output", "--format", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
+    help="Output format.",
 )
 def sql(
     request: dict[str, Any], job: JobOptions, options: RunOptions, target: Target, output: RowsFormat
 ) -> None:
-    """Run STATEMENT over the namespace's tables, by name, where their buckets lie.
+    """Run a SQL statement in the cluster; print its rows.
 
-    TABLE is one of the namespace, NAMESPACE.TABLE one of another. EXPLAIN SELECT … shows the plan and the verdicts
-    without running the query. The rows come from the driver through a port-forward and are in no log; when this command
-    ends before they have come, the application is deleted.
+    STATEMENT runs as a Spark application beside the buckets of the namespace's tables. Write TABLE for a table of the
+    namespace, NAMESPACE.TABLE for one of another. EXPLAIN SELECT … shows the plan and the verdicts without running the
+    query. The rows come from the driver through a port-forward and appear in no log. If this command ends before it has
+    all rows, it deletes the application.
     """
+    if not request["statement"].strip():
+        raise click.UsageError("STATEMENT is empty; give one statement, e.g. \"SELECT count(*) FROM orders\"")
     if not options.wait:
-        raise click.UsageError("--no-wait does not go with sql: the rows come to this command; submit takes --no-wait")
+        raise click.UsageError("sql waits for its rows, so it takes no --no-wait; use `colocation submit --no-wait`")
     cluster = target.open()
     base = job.base(cluster, direct=options.direct)
     group = group_view(cluster, choose_group(cluster, request.pop("group")))
@@ -104,7 +108,7 @@ def _given_up(started: Started, applications: Applications, error: BaseException
     try:
         if not applications.look(started.namespace, started.name).ended:
             applications.delete(started.namespace, started.name)
-            click.echo(f"{what} is deleted: nobody would fetch its rows", err=True)
+            click.echo(f"{what} is deleted, because nothing would fetch its rows", err=True)
     except (ApiException, HTTPError) as problem:
         if getattr(problem, "status", None) != HTTP_NOT_FOUND:
             reference = applications.reference(started.name)

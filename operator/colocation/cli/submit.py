@@ -14,17 +14,19 @@ from .output import Format, write
 
 
 @click.command()
-@click.option("-f", "--file", required=True, help="The SparkApplication, labelled colocation.dev/group; - reads stdin.")
+@click.option("-f", "--file", required=True, metavar="FILE",
+              help="SparkApplication with the label colocation.dev/group; - reads standard input.")  # fmt: skip
 @override_options
 @run_options
 @cluster_options
 @output_option
 def submit(file: str, overrides: Overrides, options: RunOptions, target: Target, output: Format) -> None:
-    """Run a SparkApplication where its group's buckets lie, and say whether its joins are colocated.
+    """Run a SparkApplication on the nodes of its group.
 
-    FILE holds a SparkApplication of Kubeflow's operator or of Apache's, or Kubeflow's ScheduledSparkApplication.
-    Affinity, spreading, the data mount, token and configuration are added to what the manifest says; a contradiction is
-    refused. Waits for the end and prints the driver's result (a schedule is created, and not waited for).
+    FILE holds a SparkApplication of Kubeflow's or Apache's Spark operator, or Kubeflow's ScheduledSparkApplication. The
+    command adds affinity, spreading, the data mount, a token and configuration to it; a manifest that contradicts them
+    is refused. It prints whether joins of the group are colocated, waits for the end, and prints the driver's result. A
+    schedule is created, not waited for.
     """
     application = read_manifest(file)
     override(application, overrides)
@@ -48,5 +50,5 @@ def choose_namespace(application: dict[str, Any], given: str | None) -> str | No
     """
     stated = (application.get("metadata") or {}).get("namespace")
     if stated and given and stated != given:
-        raise ManifestError(f"metadata.namespace is {stated!r}, --namespace is {given!r}: say it once")
+        raise ManifestError(f"metadata.namespace is {stated!r}, but --namespace is {given!r}: leave one of them out")
     return stated or given

@@ -1,4 +1,4 @@
-"""Commands that run one of our Spark programs on one table: load, compact, drop-partitions."""
+"""Commands that run one of our Spark programs on one table: load, compact, drop-partitions, roll-back."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,9 +19,20 @@ MAX_SUBSTITUTES_TOLD = 5
 
 Json = dict[str, Any]
 
+
+def _checked_partitions(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    for value in values:
+        if not all(part.partition("=")[0] and "=" in part for part in value.split("/")):
+            raise click.BadParameter(f"{value!r} given; allowed: COLUMN=VALUE, several joined by /")
+    return values
+
+
 partition_option = click.option(
     "--partition", "partitions", multiple=True, metavar="COLUMN=VALUE[/…]",
-    help="As the partition's folder is named, e.g. dt=2024-01-01/zone=a; some of the columns are enough; repeatable.",
+    callback=_checked_partitions,
+    help="Partition as its folder is named, e.g. dt=2024-01-01/zone=a. Some of the columns are enough; repeatable.",
 )
 
 
@@ -49,7 +60,7 @@ class TableJob:
         base = self.job.base(cluster, direct=self.options.direct)
         group = group_view(cluster, placed_by(cluster.table(request.table)))
         application = table_application(request, group, base)
-        finished = run(cluster, application, group, self.options, announce=False)
+        finished = run(cluster, application, group, self.options, announce=False, tells_progress=True)
         if self.options.dry_run:
             return
         if self.output != "text":

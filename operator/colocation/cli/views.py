@@ -35,9 +35,9 @@ Status = TypeVar("Status", ColocationGroupStatus, ColocatedTableStatus)
 @watch_option
 @output_option
 def groups(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
-    """The groups: their schema, whether they are stable, and why not.
+    """List groups, whether they are stable, and why not.
 
-    While the operator gives no sign of life nobody knows: STABLE is unknown, REASON OperatorSilent.
+    If the operator gives no sign of life, STABLE is unknown and REASON is OperatorSilent.
     """
     cluster = target.open()
     show_once_or_watch(lambda: _groups_view(cluster, everywhere), watch, output)
@@ -140,9 +140,10 @@ def _read(kind: type[Status], item: Json) -> tuple[Status, str]:
 @watch_option
 @output_option
 def tables(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
-    """The tables: their group, whether it took them, and what is loaded; then why any is refused, moves or waits.
+    """List tables, their groups, and what is loaded.
 
-    Dropped ones that can come back have a *.
+    Below the list the command says why a table is refused, moves or waits. A * marks a dropped table that `colocation
+    recover` can bring back.
     """
     cluster = target.open()
     show_once_or_watch(lambda: _tables_view(cluster, everywhere, output), watch, output)
@@ -211,7 +212,7 @@ def _table_row(item: Json) -> list[object]:
 @cluster_options
 @output_option
 def show(group: str, target: Target, output: Format) -> None:
-    """One group in full: its map, bucket by bucket, and what is wrong with which."""
+    """Show GROUP in full: map, replicas, conditions."""
     cluster = target.open()
     found = cluster.group(group)
     freshness = verdict_freshness(cluster, [found])
@@ -279,7 +280,7 @@ def _problem(problem: UnstableBucket | None) -> str:
 @cluster_options
 @output_option
 def events(group: str, target: Target, output: Format) -> None:
-    """What happened to a group, oldest first."""
+    """List the events of GROUP, oldest first."""
     cluster = target.open()
     cluster.group(group)
     found = cluster.events(group)

@@ -15,7 +15,7 @@ INTERVAL_SECONDS = 2.0
 TO_TOP_AND_CLEAR = "\x1b[H\x1b[2J"
 
 watch_option: Decorator = click.option(
-    "-w", "--watch", is_flag=True, help="Look again every 2 s and show what changed, until Ctrl-C."
+    "-w", "--watch", is_flag=True, help="Refresh every 2 s and show what changed, until Ctrl-C."
 )
 
 
@@ -39,7 +39,7 @@ def show_once_or_watch(
         show(look(), output)
         return
     if output != "text":
-        raise click.UsageError(f"--watch shows text, --output is {output}: programs watch by kubectl get --watch")
+        raise click.UsageError(f"--watch shows text, but --output is {output}; programs use `kubectl get --watch`")
     shown = None
     try:
         while True:

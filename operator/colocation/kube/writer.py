@@ -1,12 +1,14 @@
 """ClusterWriter: performs actions on the API server and the agents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..agentclient import AgentClient
 from ..manifests.clone_job import CloneJobSettings, clone_job
 from ..manifests.config_map import spark_config_map_data
 from ..manifests.data_volume import data_claim, data_volume
 from ..manifests.recovered_table import recovered_table
+from ..model.agent import RecycledSchema
 from ..model.names import (
     APP_NAME,
     DATA_CLAIM,
@@ -22,6 +24,7 @@ from ..model.names import (
 )
 from ..reconcile.actions import (
     Action,
+    BinnedFolder,
     CollectGarbage,
     CreateDataClaim,
     CreateDataVolume,
@@ -60,9 +63,9 @@ from .api import (
     NotFound,
     Resource,
 )
-from .errors import Refused, StaleDecision
+from .errors import ClusterError, Refused, StaleDecision
 from .events import EventPoster
-from .orders import AgentOrders
+from .orders import AgentFailure, AgentOrders
 
 REFUSALS = frozenset((400, 403, 422))
 """Answers to a request that is refused again if it is repeated at once."""
@@ -183,15 +186,24 @@ class LiveWriter:
         record = action.record
         if record.snapshot is None:
             raise StaleDecision(f"table {record.namespace}/{record.name} was never loaded")
-        manifest = record.snapshot.manifest_sha256
-        schema = await self._agents.call(
-            action.url, lambda agent: agent.recycled_schema(record.namespace, action.directory, manifest)
-        )
+        schema = await self._recycled_schema(action.folders, record.namespace, record.snapshot.manifest_sha256)
         body = recovered_table(record, schema, action.colocate_with, action.replicas)
         try:
             self._take(TABLES, await self._api.create(TABLES, record.namespace, body))
         except Conflict:
             return  # somebody made a table of this name; the next pass says so
+
+    async def _recycled_schema(
+        self, folders: Sequence[BinnedFolder], namespace: str, manifest: str
+    ) -> RecycledSchema:
+        """From the first folder that has the manifest; else the last agent's error."""
+        problem: ClusterError = StaleDecision("the dropped table is in no node's recycle bin")
+        for folder in folders:
+            try:
+                return await self._agents.call(folder.url, partial(_schema_in, folder.directory, namespace, manifest))
+            except AgentFailure as error:
+                problem = error
+        raise problem
 
     async def _end_recover_request(self, action: EndRecoverRequest) -> None:
         group = action.group
@@ -282,3 +294,7 @@ class LiveWriter:
             "data": spark_config_map_data(action.content, action.sign),
         }
         await self._api.apply(CONFIG_MAPS, namespace, name, body)
+
+
+def _schema_in(directory: str, namespace: str, manifest: str, agent: AgentClient) -> RecycledSchema:
+    return agent.recycled_schema(namespace, directory, manifest)

@@ -203,7 +203,7 @@ def spark_defaults(placement: SparkPlacement) -> dict[str, str]:
 
 RECIPE = {
     # ColocatedTables as colocation.<namespace>.<table>; it asks the API server when a statement names one.
-    "spark.sql.catalog.colocation": "dev.colocation.spark.catalog.ColocationCatalog",
+    "spark.sql.catalog.colocation": "dev.colocation.spark.ColocationCatalog",
     # Trusts the order of rows in files, which saves the sorts of merge joins and windows.
     "spark.sql.extensions": "dev.colocation.spark.ColocationExtensions",
     # Counts local and remote bytes per task, and tells the driver on which nodes executors are.

@@ -133,6 +133,10 @@ class CloneProgress(Observed):
     updated_at: str
 
 
+MARKER_FILE = "colocation.json"
+"""In a data root: which disk this is; see ``storage.marker``."""
+
+
 class DiskReport(Observed):
     """What an agent says of its disk. ``id`` is that of the data root's marker, empty while it has none.
 

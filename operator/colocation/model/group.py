@@ -23,7 +23,7 @@ class Relocation(Frozen):
     enabled: bool = Field(True, description="Replace the replicas of lost nodes.")
     down_tolerance_seconds: int = Field(
         1800, ge=0, le=MAX_SECONDS,
-        description="How long a node may be down before its replicas are made anew elsewhere.",
+        description="How long a node may be down before its replicas are made again on other nodes.",
     )
 
 
@@ -77,7 +77,7 @@ class ColocationGroupSpec(Frozen):
     )
 
     allowed_namespaces: Annotated[tuple[str, ...], Field(max_length=MAX_ALLOWED_NAMESPACES)] = Field(
-        (), description="Namespaces whose tables may be in the group too; * = every namespace."
+        (), description="Other namespaces whose tables may be in the group; * = every namespace."
     )
 
     executor_affinity: ExecutorAffinity = Field(

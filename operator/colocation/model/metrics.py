@@ -71,7 +71,7 @@ ACTION_FAILURES = Metric(
 )  # fmt: skip
 INTERNAL_ERRORS = Metric(
     "colocation_internal_errors_total", Kind.COUNTER,
-    "Errors that nobody foresaw; each ended what was done for one group or table. The log has the traceback.",
+    "Unexpected errors; each stopped the work on one group or table. The log has the traceback.",
 )  # fmt: skip
 API_ERRORS = Metric(
     "colocation_api_errors_total", Kind.COUNTER,
@@ -157,7 +157,7 @@ FAILING_TARGETS = Metric(
 )  # fmt: skip
 PROPOSED_MOVES = Metric(
     "colocation_group_proposed_moves", Kind.GAUGE,
-    "Moves of a proposal that nobody has approved yet; none: no series.", _GROUP, Per.GROUP,
+    "Moves of a proposal that awaits approval; without a proposal there is no series.", _GROUP, Per.GROUP,
 )  # fmt: skip
 GROUP_TABLES = Metric("colocation_group_tables", Kind.GAUGE, "Tables of the group.", _GROUP, Per.GROUP)
 GROUP_BYTES = Metric("colocation_group_bytes", Kind.GAUGE, "Bytes of one replica of all buckets.", _GROUP, Per.GROUP)

@@ -106,3 +106,7 @@ class GroupPlan(Frozen):
 
 class Plan(Frozen):
     groups: tuple[GroupPlan, ...] = ()
+
+    def find_group(self, key: tuple[str, str]) -> GroupPlan | None:
+        """What is planned for the group of this namespace and name; None when nothing is said of it."""
+        return next((one for one in self.groups if (one.namespace, one.name) == key), None)

@@ -3,28 +3,8 @@
 import datetime
 from collections.abc import Sequence
 
-from .table import ColocatedTableStatus, Retention, TableSnapshot
+from .table import Retention, TableSnapshot
 from .times import parse_time
-
-
-class SnapshotNotFound(ValueError):
-    """No such snapshot is kept of the table; the message lists those that are."""
-
-
-def find_snapshot(table: str, status: ColocatedTableStatus, snapshot_id: int) -> TableSnapshot:
-    """A snapshot that the table (named as in the message) keeps, the current one included.
-
-    Raises:
-        SnapshotNotFound: listing those that it keeps.
-    """
-    kept = ((status.snapshot,) if status.snapshot else ()) + status.history
-    for snapshot in kept:
-        if snapshot.id == snapshot_id:
-            return snapshot
-    there = ", ".join(f"{snapshot.id} ({snapshot.committed_at})" for snapshot in kept) or "none, nothing was loaded yet"
-    raise SnapshotNotFound(
-        f"table {table} keeps no snapshot {snapshot_id}; it keeps: {there}. How long is said by spec.retention"
-    )
 
 
 def retained_history(

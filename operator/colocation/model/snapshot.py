@@ -119,6 +119,10 @@ class GroupState(Frozen):
     proposal: Proposal | None = None
     approved_proposal: str | None = None
 
+    def bytes_of(self, bucket: int) -> int:
+        """Bytes of a bucket of all tables, one replica."""
+        return self.bucket_bytes[bucket] if bucket < len(self.bucket_bytes) else 0
+
 
 class Clone(Frozen):
     """A clone Job that has not ended. ``source`` ('from') is the replica it was planned to replace, or None.
@@ -146,3 +150,7 @@ class Snapshot(Frozen):
     nodes: tuple[Node, ...] = ()
     groups: tuple[GroupState, ...] = ()
     clones: tuple[Clone, ...] = ()
+
+    def find_group(self, key: tuple[str, str]) -> GroupState | None:
+        """The group of this namespace and name; None when there is none."""
+        return next((one for one in self.groups if (one.namespace, one.name) == key), None)

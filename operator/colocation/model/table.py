@@ -24,14 +24,17 @@ from .names import group_key
 from .spark_types import canonical_type, is_key_type
 from .times import MAX_SECONDS, CommitTime
 
+MAX_COMMENT_LENGTH = 1024
+
 
 class Column(Frozen):
     name: str = Field(min_length=1, max_length=255, description="Column name, compared without case, as Spark does.")
     type: str = Field(min_length=1, description="Spark SQL type, e.g. bigint, decimal(15,2), array<string>.")
     nullable: bool = Field(True, description="Whether NULL is allowed.")
     stored_as: str = Field(
-        "", max_length=255, description="Of a renamed column: its first name, which files keep. Empty = name."
+        "", max_length=255, description="First name of a renamed column; files keep it. Empty = name."
     )
+    comment: str = Field("", max_length=MAX_COMMENT_LENGTH, description="What people are told of the column.")
 
     @field_validator("type")
     @classmethod
@@ -50,8 +53,11 @@ COLUMNS_DIGEST_DIGITS = 16
 
 
 def columns_digest(columns: Sequence[Column]) -> str:
-    """By which a group remembers the columns that it took; it has no room for the columns of a thousand tables."""
-    text = json.dumps([column.to_json_dict() for column in columns], sort_keys=True)
+    """By which a group remembers the columns that it took; it has no room for the columns of a thousand tables.
+
+    Comments do not count: files fit whatever people are told.
+    """
+    text = json.dumps([column.model_dump(by_alias=True, exclude={"comment"}) for column in columns], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:COLUMNS_DIGEST_DIGITS]
 
 
@@ -85,7 +91,7 @@ class ColocatedTableSpec(Frozen):
     colocate_with: Shared = Field(
         "",
         description="The group's name, or <namespace>/<name> for a group of another namespace that allows it; "
-        "empty = in no group. A missing group is made.",
+        "empty = in no group. A group that does not exist is created.",
     )
     columns: Annotated[tuple[SharedColumn, ...], Field(min_length=1, max_length=MAX_COLUMNS)] = Field(
         description="All columns, partition columns too."
@@ -97,10 +103,10 @@ class ColocatedTableSpec(Frozen):
         (), description="Partition columns; may differ between the tables of a group."
     )
     buckets: int | None = Field(
-        None, ge=1, le=MAX_BUCKETS, description="Must equal the group's. Left out, also later: as the group says."
+        None, ge=1, le=MAX_BUCKETS, description="Must equal the group's. If omitted, the group's number."
     )
     replicas: int | None = Field(
-        None, ge=1, le=MAX_REPLICAS, description="Must equal the group's. Left out, also later: as the group says."
+        None, ge=1, le=MAX_REPLICAS, description="Must equal the group's. If omitted, the group's number."
     )
     sorted_by: Annotated[tuple[Shared, ...], Field(max_length=MAX_KEY_COLUMNS)] = Field(
         (), description="Order of rows within a bucket file; default: the bucket key."
@@ -110,6 +116,7 @@ class ColocatedTableSpec(Frozen):
     )
     retention: SharedRetention = Retention()
     compaction: SharedCompaction = Compaction()
+    comment: str = Field("", max_length=MAX_COMMENT_LENGTH, description="What people are told of the table.")
 
     @model_validator(mode="after")
     def _columns_exist(self) -> "ColocatedTableSpec":
@@ -169,21 +176,14 @@ class ColocatedTableSpec(Frozen):
         """Canonical types of the bucket key, in order: the table's side of the CGS check."""
         return tuple(canonical_type(self.column(name).type) for name in self.bucketed_by)
 
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """The partition columns as ``columns`` spells them, which is how folders and manifests name them."""
-        return tuple(self.column(name).stored_name for name in self.partitioned_by)
-
-    @property
-    def sort_columns(self) -> tuple[str, ...]:
-        """Order of rows within a bucket file."""
-        return self.sorted_by or self.bucketed_by
-
 
 MANIFEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 MAX_COUNT = 2**53 - 1
 """JSON's numbers are exact up to here in every language that reads them."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+
+MAX_OPERATION_LENGTH = 32
 
 
 class TableSnapshot(Observed):
@@ -195,6 +195,13 @@ class TableSnapshot(Observed):
         json_schema_extra={"pattern": MANIFEST_PATTERN, "maxLength": 71},
     )
     committed_at: CommitTime = Field(description="RFC 3339, UTC.")
+    operation: Shared = Field(
+        "",
+        max_length=MAX_OPERATION_LENGTH,
+        exclude_if=lambda operation: not operation,
+        description="What made it: append, overwrite, overwrite-partitions, overwrite-matching, compact, "
+        "drop-partitions or roll-back. Empty: of a release that did not say it.",
+    )
     partitions: Count = Field(0, description="Partitions that hold rows.")
     files: Count = Field(0, description="Files of one replica.")
     rows: Count = Field(0, description="Rows of the snapshot.")

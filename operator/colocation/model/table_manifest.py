@@ -8,9 +8,9 @@ the files of each bucket in a frame of their own; see ``manifest_frames``.
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, field_serializer
 
 from .base import Observed
 from .manifest_frames import ManifestParts, compressed, decompressed, is_framed, join_frames, split_frames
@@ -67,6 +67,11 @@ class TableManifest(Observed):
     sorted_by: tuple[str, ...] = ()
     buckets: int
     files: tuple[DataFile, ...] = ()
+
+    @field_serializer("columns")
+    def _without_comments(self, columns: tuple[Column, ...]) -> list[dict[str, Any]]:
+        """Comments are the table's own: a snapshot does not change with them."""
+        return [column.model_dump(by_alias=True, exclude={"comment"}) for column in columns]
 
     def files_of(self, bucket: int) -> tuple[DataFile, ...]:
         """The files of one bucket, over all partitions."""

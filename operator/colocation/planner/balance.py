@@ -94,7 +94,7 @@ def _say_disabled(view: GroupView, move_plan: MovePlan, leaving: set[str]) -> No
     for bucket in _buckets_on(view, leaving):
         nodes = listed(sorted(leaving.intersection(view.map[bucket])))
         move_plan.block(
-            bucket, Reason.BALANCING_DISABLED, f"node {nodes} may not hold the bucket any more, but {switch}"
+            bucket, Reason.BALANCING_DISABLED, f"node {nodes} may no longer hold the bucket, but {switch}"
         )
 
 

@@ -42,7 +42,7 @@ class Status:
 
 def check_node_known(view: GroupView, bucket: int, node: str) -> Finding | None:
     if node not in view.cluster.nodes:
-        return Reason.NODE_GONE, f"node {node} does not exist any more"
+        return Reason.NODE_GONE, f"node {node} no longer exists"
     return None
 
 
@@ -89,7 +89,7 @@ def waiting_message(view: GroupView, node: str) -> str:
     """Why the replicas of a node that is down stay where they are."""
     since = timestamp(view.cluster.nodes[node].not_ready_since or view.cluster.now)
     seconds = view.spec.relocation.down_tolerance_seconds
-    return f"node {node} is down since {since}; its replicas are made anew after {seconds} s"
+    return f"node {node} is down since {since}; its replicas are made again on other nodes after {seconds} s"
 
 
 def check_replica_whole(view: GroupView, bucket: int, node: str) -> Finding | None:
@@ -159,7 +159,7 @@ def group_status(view: GroupView) -> Status:
 
 
 def mark_message(view: GroupView) -> str:
-    return f"marked unstable by hand: {view.group.marked_unstable or 'nobody said who did it'}"
+    return f"marked unstable by hand: {view.group.marked_unstable or 'the mark does not say by whom'}"
 
 
 def stable_message(buckets: int, replicas: int) -> str:

@@ -39,17 +39,25 @@ class CreateGroup:
 
 
 @dataclass(frozen=True)
+class BinnedFolder:
+    """A dropped table's folder in a node's recycle bin; ``url``: of the node's agent."""
+
+    url: str
+    directory: str
+
+
+@dataclass(frozen=True)
 class CreateTable:
-    """Make the table that brings a dropped one back, with the schema that ``node``'s agent finds in its recycle bin.
+    """Make the table that brings a dropped one back, with the schema in its manifest. Agents are asked one after the
+    other: a node that was away at the last commit may hold files, and not the manifest.
 
     A table of that name that exists by then is left alone.
     """
 
     record: RecycledTable
-    directory: str
+    folders: tuple[BinnedFolder, ...]
     colocate_with: str
     replicas: int
-    url: str
 
 
 @dataclass(frozen=True)

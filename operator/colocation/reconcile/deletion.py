@@ -103,8 +103,7 @@ def _has_all(index: TableIndex, facts: GroupFacts, table: ObservedTable, node: s
     if report is None or not report.manifest_present or not report.retained_present:
         return False
     state = facts.state
-    is_empty = bucket >= len(state.bucket_bytes) or state.bucket_bytes[bucket] == 0
-    is_whole = is_empty or state.held.get(node, {}).get(bucket) == "complete"
+    is_whole = not state.bytes_of(bucket) or state.held.get(node, {}).get(bucket) == "complete"
     return is_whole and bucket not in report.retained_missing
 
 

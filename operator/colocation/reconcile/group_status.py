@@ -127,8 +127,7 @@ def _replicas(facts: GroupFacts, bucket: int) -> dict[str, str]:
     """What each node of the map holds of a bucket; a replica that waits for its agent's word, as it was before."""
     state = facts.state
     row = state.map[bucket] if state.map and bucket < len(state.map) else ()
-    wanted = state.bucket_bytes[bucket] if bucket < len(state.bucket_bytes) else 0
-    nothing = "missing" if wanted else "complete"
+    nothing = "missing" if state.bytes_of(bucket) else "complete"
 
     def held(node: str) -> str:
         known = state.held.get(node, {}).get(bucket, nothing)
@@ -207,7 +206,7 @@ def _fallbacks(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[
         type=ConditionType.STALLED,
         status="True",
         reason=Reason.STATUS_NOT_WRITTEN,
-        message="the API server did not take the group's whole status: it may be too large, see the operator's log",
+        message="the API server refuses the group's whole status: it may be too large; see the operator's log",
         last_transition_time=next((one.last_transition_time for one in status.conditions), None),
         observed_generation=group.identity.generation,
     )
@@ -266,7 +265,7 @@ def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
         message = awaiting_message(plan.name, plan.proposal)
         return Verdict(ConditionType.RECONCILING, False, Reason.AWAITING_APPROVAL, message)
     if plan.moves or plan.next_map:
-        return Verdict(ConditionType.RECONCILING, True, Reason.WAITING, "the next pass goes on")
+        return Verdict(ConditionType.RECONCILING, True, Reason.WAITING, "the next pass continues")
     return Verdict(ConditionType.RECONCILING, False, Reason.RECONCILED, "nothing is left to do")
 
 

@@ -1,6 +1,6 @@
 """Decides what a group remembers of its tables, so that one that is dropped at any time waits in the recycle bin.
 
-A table that was remembered and does not exist any more was dropped, whether the operator was there or not.
+A table that was remembered and no longer exists was dropped, whether the operator was there or not.
 """
 
 import math
@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from ..model.group import ColocationGroupSpec
 from ..model.members import MAX_RECYCLED_TABLES, GroupMember, RecycledTable
 from ..model.names import group_reference
+from ..model.table import TableSnapshot
 from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.observation import Observation, ObservedGroup, ObservedTable
@@ -57,12 +58,17 @@ def member_of(table: ObservedTable, leaving: bool, memory: TableMemory | None = 
         namespace=identity.namespace,
         name=identity.name,
         uid=identity.uid,
-        snapshot=memory.snapshot,
+        snapshot=_without_operation(memory.snapshot),
         replicas=memory.replicas,
         columns_digest=memory.columns_digest,
         leaving=leaving,
         **settings,
     )
+
+
+def _without_operation(snapshot: TableSnapshot | None) -> TableSnapshot | None:
+    """A group's object has room for a thousand tables, and for nothing that can be done without."""
+    return snapshot.model_copy(update={"operation": ""}) if snapshot and snapshot.operation else snapshot
 
 
 def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup) -> tuple[RecycledTable, ...]:

@@ -10,7 +10,7 @@ from functools import partial
 
 from ..model.conditions import Reason
 from ..model.members import RecycledTable
-from ..model.names import GROUP_KIND, group_reference, table_directory
+from ..model.names import GROUP_KIND, group_reference
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.containment import Containment, table_scope
@@ -20,7 +20,7 @@ from ..state.observation import AgentView, Observation, ObservedGroup, ObservedT
 from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
-from .actions import Action, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
+from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
@@ -204,9 +204,9 @@ def _problem(
         return None
     name = f"{record.namespace}/{record.name}"
     if not allows(group, record.namespace):
-        return f"table {name} is of a namespace that the group does not allow any more; add it to allowedNamespaces"
+        return f"table {name} is in a namespace that the group no longer allows; add it to allowedNamespaces"
     if record.snapshot is None:
-        return f"table {name} was never loaded; make it anew"
+        return f"table {name} was never loaded; create it again"
     existing = tables.get((record.namespace, record.name))
     if existing is not None and existing.recovers != record.uid:
         return f"table {name} exists; drop or rename it before the one in the recycle bin can come back"
@@ -217,17 +217,19 @@ def _problem(
 
 
 def _creation(observation: Observation, group: ObservedGroup, record: RecycledTable) -> Iterator[CreateTable]:
-    """From the first answering node whose bin holds the table."""
-    if group.spec is None:
-        return
+    folders = tuple(_folders_in_bins(observation, record))
+    if group.spec is not None and folders:
+        reference = "" if group.private else group_reference(record.namespace, group.key)
+        yield CreateTable(record, folders, reference, group.spec.replicas)
+
+
+def _folders_in_bins(observation: Observation, record: RecycledTable) -> Iterator[BinnedFolder]:
+    """Of the nodes that answer."""
     urls = observation.agent_urls
-    reference = "" if group.private else group_reference(record.namespace, group.key)
     for node, view in sorted(observation.agent_views.items()):
         url = urls.get(node)
         if url is None or view.report is None or view.silent_since is not None:
             continue
-        for uid in (record.uid, *record.recovery_uids):
-            directory = table_directory(record.name, uid)
+        for directory in record.directories:
             if f"{record.namespace}/{directory}" in view.report.recycled_directories:
-                yield CreateTable(record, directory, reference, group.spec.replicas, url)
-                return
+                yield BinnedFolder(url, directory)

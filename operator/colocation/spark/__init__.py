@@ -5,7 +5,7 @@ from .explaining.explain import count_exchanges, explain, explain_json
 from .read.metrics import ReadMetrics, read_metrics
 from .read.registration import RegisteredTable, read_snapshot, refresh, register
 from .write.loading import LoadResult, load
-from .write.maintenance import CompactionResult, DropResult, compact, drop_partitions
+from .write.maintenance import CompactionResult, DropResult, RollBackResult, compact, drop_partitions, roll_back
 
 __all__ = [
     "CompactionResult",
@@ -13,6 +13,7 @@ __all__ = [
     "LoadResult",
     "ReadMetrics",
     "RegisteredTable",
+    "RollBackResult",
     "compact",
     "configure",
     "count_exchanges",
@@ -25,5 +26,6 @@ __all__ = [
     "read_snapshot",
     "refresh",
     "register",
+    "roll_back",
     "spark_conf",
 ]

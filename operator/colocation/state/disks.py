@@ -3,18 +3,22 @@
 Each group remembers, for the nodes of its map, which disk (``storage.marker``) of which Node held its replicas. An
 agent that reports another one has lost it: the mount failed, or somebody put in another disk. Nothing is copied there
 until the disk is back, an admin accepts the new one (an annotation of the Node), or the Node itself is made anew.
+Nodes that report one disk share a data root (a network file system), where each would delete what another one keeps;
+they count as away, except the one that held replicas there before.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Set
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from ..model.agent import MARKER_FILE
 from ..model.conditions import Reason
 from ..model.group import RememberedDisk
 from .observation import AgentView, Observation, ObservedNode
 
 UID_CHARACTERS = 8
 MAX_MESSAGE_CHARACTERS = 300
+MAX_NAMED_NODES = 3
 SICK = (Reason.DISK_MISSING, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL)
 
 
@@ -26,25 +30,45 @@ class DiskFault(NamedTuple):
     since: datetime
 
 
-Remembered = Mapping[str, frozenset[tuple[str, str]]]
-"""Node -> (disk, beginning of the Node's uid), over all groups."""
+class KnownDisks(NamedTuple):
+    """``remembered``: node -> (disk, beginning of the Node's uid), over all groups. ``told``: disk -> the nodes whose
+    agents answer and say that it is theirs."""
+
+    remembered: Mapping[str, frozenset[tuple[str, str]]]
+    told: Mapping[str, tuple[str, ...]]
 
 
-def remembered_disks(observation: Observation) -> Remembered:
-    """What the groups remember."""
-    found: dict[str, set[tuple[str, str]]] = {}
+def known_disks(observation: Observation) -> KnownDisks:
+    """What the groups remember, and what the agents say."""
+    remembered: dict[str, set[tuple[str, str]]] = {}
     for group in observation.groups:
         for one in group.status.disks:
-            found.setdefault(one.node, set()).add((one.disk, one.node_uid))
-    return {node: frozenset(known) for node, known in found.items()}
+            remembered.setdefault(one.node, set()).add((one.disk, one.node_uid))
+    told: dict[str, list[str]] = {}
+    for name in sorted(observation.nodes_by_name):
+        view = observation.agent_views.get(name, AgentView())
+        if view.report and view.report.disk and view.silent_since is None:
+            told.setdefault(view.report.disk.id, []).append(name)
+    return KnownDisks(
+        {node: frozenset(known) for node, known in remembered.items()},
+        {disk: tuple(nodes) for disk, nodes in told.items() if disk},
+    )
 
 
-def disk_fault(remembered: Remembered, node: ObservedNode, view: AgentView, now: datetime) -> DiskFault | None:
+def disk_fault(known: KnownDisks, node: ObservedNode, view: AgentView, now: datetime) -> DiskFault | None:
     """What the agent says is wrong with its disk, or that it is another one than the groups know; None = nothing."""
     disk = view.report.disk if view.report else None
     if view.report is None or disk is None:
         return None
-    expected = _other_disk(remembered, node, disk.id)
+    sharing = _sharing(known, node.name, disk.id)
+    if sharing:
+        message = (
+            f"disk {disk.id} is also the disk of {', '.join(sharing[:MAX_NAMED_NODES])}: these nodes share a root, "
+            f"or a disk was copied with its {MARKER_FILE}. Give each node a data root of its own (chart value "
+            f"dataRoot), or remove that file from the copy and restart its agent"
+        )
+        return DiskFault(Reason.DISK_MISSING, message, _moment(view, view.report.uptime_seconds, now))
+    expected = _other_disk(known, node, disk.id)
     if expected is not None:
         message = (
             f"disk {disk.id} lies at the data root instead of {expected}; mount that disk and restart the agent, or, "
@@ -87,12 +111,21 @@ def next_disks(
     return tuple(found)
 
 
-def _other_disk(remembered: Remembered, node: ObservedNode, disk_id: str) -> str | None:
+def _sharing(known: KnownDisks, name: str, disk_id: str) -> tuple[str, ...]:
+    """The other nodes whose disk this is, too. Empty for the only one of them of which groups remember it."""
+    nodes = known.told.get(disk_id, ())
+    owners = [node for node in nodes if any(disk == disk_id for disk, _ in known.remembered.get(node, ()))]
+    if name not in nodes or owners == [name]:
+        return ()
+    return tuple(node for node in nodes if node != name)
+
+
+def _other_disk(known: KnownDisks, node: ObservedNode, disk_id: str) -> str | None:
     """The disk that is known to have been here, when this is another one."""
-    known = {disk for disk, uid in remembered.get(node.name, ()) if _is_same_node(uid, node)}
-    if not disk_id or disk_id in known or disk_id == node.accepted_disk:
+    disks = {disk for disk, uid in known.remembered.get(node.name, ()) if _is_same_node(uid, node)}
+    if not disk_id or disk_id in disks or disk_id == node.accepted_disk:
         return None
-    return min(known, default=None)
+    return min(disks, default=None)
 
 
 def _is_same_node(node_uid: str, node: ObservedNode) -> bool:

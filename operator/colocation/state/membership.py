@@ -252,5 +252,5 @@ def _refusal_of_recovery(is_possible: bool) -> Refusal:
     if is_possible:
         message = "its files are brought back from the recycle bin; wait"
         return Refusal(reason=Reason.RECOVERING, message=message)
-    message = "the dropped table that it was to bring back is purged; delete this table, and make it anew"
+    message = "the dropped table that it was to bring back is purged; delete this table, and create it again"
     return Refusal(reason=Reason.PURGED, message=message)

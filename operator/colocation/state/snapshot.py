@@ -13,7 +13,7 @@ from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .clone_jobs import clones_of, transfer_clones
 from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
 from .containment import Containment, group_scope
-from .disks import Remembered, disk_fault, remembered_disks
+from .disks import KnownDisks, disk_fault, known_disks
 from .failing_targets import failing_targets_of
 from .held import TableReports, held_of_group, said_of
 from .index import TableIndex
@@ -51,7 +51,7 @@ def snapshot_of(
     for group_state in groups:
         names.update(group_state.held, *(group_state.map or ()))
     grace = timedelta(seconds=agent_grace_seconds)
-    disks = remembered_disks(observation)
+    disks = known_disks(observation)
     nodes = tuple(_node(observation, node, grace, disks) for node in observation.nodes if node.name in names)
     clones = (*clones_of(observation, groups), *transfer_clones(observation))
     return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
@@ -128,7 +128,7 @@ def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[i
     return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
 
 
-def _node(observation: Observation, node: ObservedNode, grace: timedelta, disks: Remembered) -> Node:
+def _node(observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks) -> Node:
     view, now = observation.agent_views.get(node.name, AgentView()), observation.now
     awaited = is_awaited(observation, view)
     answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)

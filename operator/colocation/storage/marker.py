@@ -6,15 +6,16 @@ point, or another disk, has another id or none, and is not taken for the disk th
 
 import os
 import secrets
+from datetime import UTC, datetime
 
 from pydantic import Field, ValidationError
 
+from colocation.model.agent import MARKER_FILE
 from colocation.model.base import Observed
 
 from .errors import NotHeld, StorageError
 from .folders import open_regular_file, replace_file
 
-MARKER_FILE = ".colocation-disk.json"
 MAX_MARKER_BYTES = 1 << 16
 
 
@@ -25,6 +26,7 @@ class Marker(Observed):
     node: str = Field("", description="Of the agent that adopted the disk.")
     device: str = Field("", description="'<major>:<minor>' of the file system then.")
     file_system: str = Field("", description="The file system's own id then, in hex; see statvfs(3).")
+    adopted_at: str = Field("", description="RFC 3339, UTC, by the node's clock.")
 
 
 class MarkerDamaged(StorageError):
@@ -68,6 +70,7 @@ def adopt(folder: int, node: str) -> Marker:
         node=node,
         device=f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}",
         file_system=f"{os.fstatvfs(folder).f_fsid:x}",
+        adopted_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     replace_file(folder, MARKER_FILE, marker.model_dump_json(by_alias=True).encode())
     return marker

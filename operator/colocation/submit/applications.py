@@ -36,7 +36,7 @@ class Applications(Protocol):
     def delete(self, namespace: str, name: str) -> None:
         """Delete an application with its pods."""
 
-    def driver_log(self, namespace: str, pod: str) -> str:
+    def driver_log(self, namespace: str, pod: str, lines: int = LOG_LINES_READ) -> str:
         """The end of what the driver printed, standard output and error together."""
 
 
@@ -77,9 +77,9 @@ class KubernetesApplications:
             kind.group, kind.version, namespace, kind.plural, name, propagation_policy="Foreground"
         )
 
-    def driver_log(self, namespace: str, pod: str) -> str:
+    def driver_log(self, namespace: str, pod: str, lines: int = LOG_LINES_READ) -> str:
         """The end of what the driver printed."""
-        return read_log(self._connection, namespace, pod)
+        return read_log(self._connection, namespace, pod, lines)
 
 
 def list_pods(connection: client.ApiClient, namespace: str, selector: str) -> list[Json]:
@@ -88,7 +88,7 @@ def list_pods(connection: client.ApiClient, namespace: str, selector: str) -> li
     return cast("list[Json]", connection.sanitize_for_serialization(found)["items"])
 
 
-def read_log(connection: client.ApiClient, namespace: str, pod: str) -> str:
+def read_log(connection: client.ApiClient, namespace: str, pod: str, lines: int) -> str:
     """The end of what the driver printed in its pod, standard output and error together."""
     core = client.CoreV1Api(connection)
     # Sidecars have logs too; Spark's container is the named one, else the first, as Spark chooses.
@@ -97,6 +97,6 @@ def read_log(connection: client.ApiClient, namespace: str, pod: str) -> str:
     container = DRIVER_CONTAINER if DRIVER_CONTAINER in names else names[0]
     # Not preloaded: the client guesses a type from the text, and would take a log of one JSON document for no text.
     response: Any = core.read_namespaced_pod_log(
-        pod, namespace, container=container, tail_lines=LOG_LINES_READ, _preload_content=False
+        pod, namespace, container=container, tail_lines=lines, _preload_content=False
     )
     return str(response.data.decode("utf-8", errors="replace"))

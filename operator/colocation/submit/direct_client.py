@@ -6,7 +6,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..manifests.spark_pods import SPARK_APPLICATION_LABEL
-from .applications import list_pods, read_log
+from .applications import LOG_LINES_READ, list_pods, read_log
 from .direct import DirectSubmission, driver_job
 from .status import ApplicationStatus, job_status
 
@@ -57,6 +57,6 @@ class DirectApplications:
         """Delete the Job; its pod goes first, and the executors, which the pod owns, with it."""
         self._jobs.delete_namespaced_job(name, namespace, propagation_policy="Foreground")
 
-    def driver_log(self, namespace: str, pod: str) -> str:
+    def driver_log(self, namespace: str, pod: str, lines: int = LOG_LINES_READ) -> str:
         """The end of what the driver printed."""
-        return read_log(self._connection, namespace, pod)
+        return read_log(self._connection, namespace, pod, lines)

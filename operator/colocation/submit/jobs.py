@@ -52,10 +52,12 @@ class LoadRequest(TableRequest):
     options: tuple[str, ...] = ()
     select: str | None = None
     mode: LoadMode = "append"
+    key: str | None = None
 
     def arguments(self, namespace: str) -> list[str]:
         words = [*super().arguments(namespace), *([] if self.path is None else ["--from", self.path])]
         words += ["--format", self.format, "--mode", self.mode, *(f"--option={option}" for option in self.options)]
+        words += [f"--idempotency-key={self.key}"] if self.key else []
         return [*words, "--select", *split_expressions(self.select)] if self.select else words
 
 
@@ -70,6 +72,15 @@ class CompactRequest(TableRequest):
 
 class DropPartitionsRequest(CompactRequest):
     """``colocation drop-partitions``: the partitions go with all their rows."""
+
+
+class RollBackRequest(TableRequest):
+    """``colocation roll-back``: the rows of an older snapshot are the table's again."""
+
+    snapshot_id: int
+
+    def arguments(self, namespace: str) -> list[str]:
+        return [*super().arguments(namespace), "--to", str(self.snapshot_id)]
 
 
 class SqlRequest(Frozen):
@@ -124,6 +135,7 @@ PROGRAMS: Mapping[type[TableRequest], Program] = {
     LoadRequest: Program("load.py", "load"),
     CompactRequest: Program("compact.py", "compact"),
     DropPartitionsRequest: Program("drop_partitions.py", "drop-partitions", most_executors=1),  # its driver does it all
+    RollBackRequest: Program("roll_back.py", "roll-back", most_executors=1),
 }
 
 

@@ -9,11 +9,14 @@ from pydantic import Field
 from urllib3.exceptions import HTTPError
 
 from ..model.base import Frozen
+from ..model.write_progress import WriteProgress, find_progress, without_progress
 from .applications import Applications
 from .status import ApplicationStatus
 
 RESULT_MARK = "COLOCATION_RESULT "
 LOG_TAIL_LINES = 40
+PROGRESS_LOG_LINES = 300
+"""The end of a running driver's log in which its progress is looked for, once per poll."""
 TRACEBACK = "Traceback (most recent call last):"
 UNCAUGHT = "Exception in thread "
 POLL_SECONDS = 1.0
@@ -36,7 +39,7 @@ class StillRunning(RunError):
 class Progress(Frozen):
     """An application on its way. ``state`` is its operator's word, empty before that saw the application.
 
-    ``driver_pod``: None while there is none.
+    ``driver_pod``: None while there is none. ``write``: of a load or compaction, once its driver tells.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Progress(Frozen):
     executors_wanted: int | None = None
     elapsed_seconds: float = 0.0
     driver_pod: str | None = None
+    write: WriteProgress | None = None
 
 
 class Outcome(Frozen):
@@ -91,7 +95,7 @@ def create(applications: Applications, application: Mapping[str, Any], *, replac
     if not replace:
         raise RunError(
             f"{what} {name!r} exists in {namespace!r} and has ended ({existing.state}): --replace deletes it and "
-            "submits anew, or give this one another name"
+            "submits again, or give this one another name"
         )
     applications.delete(namespace, name)
     _await_deletion(applications, namespace, name, sleep)
@@ -115,20 +119,25 @@ def _await_deletion(applications: Applications, namespace: str, name: str, sleep
 
 def watch(
     applications: Applications, namespace: str, name: str, *, timeout_seconds: float | None, clock: Callable[[], float],
-    sleep: Sleep,
+    sleep: Sleep, tells_progress: bool = False,
 ) -> Iterator[Progress]:
     """The application's progress, once per poll, until it has ended; the last one is the end.
+
+    ``tells_progress``: its driver prints how far its write is.
 
     Raises:
         RunError: the timeout passed, the application was deleted, or the cluster does not answer.
     """
     start, unanswered = clock(), 0
+    write: WriteProgress | None = None
     while True:
         elapsed = clock() - start
         try:
             status = applications.look(namespace, name)
             unanswered = 0
-            yield progress_of(name, applications.runner, status, elapsed)
+            if tells_progress and status.executors_running and not status.ended:
+                write = _write_progress(applications, namespace, status.driver_pod) or write
+            yield progress_of(name, applications.runner, status, elapsed).model_copy(update={"write": write})
             if status.ended:
                 return
         except (ApiException, HTTPError) as error:
@@ -141,6 +150,13 @@ def watch(
                 f"kubectl get {applications.reference(name)} -n {namespace} --watch"
             )
         sleep(POLL_SECONDS)
+
+
+def _write_progress(applications: Applications, namespace: str, pod: str | None) -> WriteProgress | None:
+    try:
+        return find_progress(applications.driver_log(namespace, pod, PROGRESS_LOG_LINES)) if pod else None
+    except (ApiException, HTTPError):
+        return None  # the log is not there yet, or one may not read it; the wait goes on without
 
 
 def _passing(error: Exception) -> bool:
@@ -171,7 +187,7 @@ def outcome(applications: Applications, namespace: str, name: str) -> Outcome:
         error=status.error,
         driver_error="" if succeeded else find_error(log),
         result=find_result(log),
-        log_tail=() if succeeded else tuple(log.splitlines()[-LOG_TAIL_LINES:]),
+        log_tail=() if succeeded else tuple(without_progress(log.splitlines())[-LOG_TAIL_LINES:]),
     )
 
 

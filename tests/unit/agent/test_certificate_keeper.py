@@ -227,7 +227,7 @@ async def test_what_clients_would_not_trust_is_not_taken(scene: Scene) -> None:
 async def test_nothing_is_written_to_a_sick_disk(scene: Scene) -> None:
     """The certificate is served all the same, and kept once the disk is well."""
     scene.health.probe()
-    marker = scene.folder / "data" / ".colocation-disk.json"
+    marker = scene.folder / "data" / "colocation.json"
     content = marker.read_bytes()
     marker.unlink()
     scene.health.probe()

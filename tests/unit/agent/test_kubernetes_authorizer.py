@@ -27,11 +27,21 @@ LOADER = Identity(
 
 @dataclass
 class ApiServer:
-    """Answers every POST with ``status``; keeps what it was asked."""
+    """Answers every POST with ``status``; keeps what it was asked.
+
+    ``readiness``: what it answers to ``/readyz``. When asked for it, its state becomes ``next_status``.
+    """
 
     status: dict[str, object] = field(default_factory=dict)
     code: int = 201
     asked: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    readiness: int = 200
+    next_status: dict[str, object] | None = None
+
+    async def ready(self, _: web.Request) -> web.Response:
+        """``/readyz``."""
+        self.status = self.status if self.next_status is None else self.next_status
+        return web.Response(text="ok", status=self.readiness)
 
     async def answer(self, request: web.Request) -> web.Response:
         """One review."""
@@ -46,6 +56,7 @@ async def api_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     server = ApiServer()
     application = web.Application()
     application.router.add_post("/{path:.*}", server.answer)
+    application.router.add_get("/readyz", server.ready)
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -124,6 +135,22 @@ async def test_asks_what_a_caller_may_do(api_server: ApiServer, allowed: bool) -
     }
     assert (spec["user"], spec["uid"], spec["groups"]) == (LOADER.user, LOADER.uid, list(LOADER.groups))
     assert spec["extra"] == {"authentication.kubernetes.io/pod-name": ["loader-0"]}
+
+
+@pytest.mark.parametrize("readiness", [403, 500, 503])
+async def test_a_refusal_before_the_api_server_is_ready_is_no_refusal(api_server: ApiServer, readiness: int) -> None:
+    """It has not read all roles yet, not even those that let the agent ask whether it is ready."""
+    api_server.status, api_server.readiness = {"allowed": False}, readiness
+    async with KubernetesAuthorizer("node-1") as authorizer:
+        with pytest.raises(AuthenticationUnavailable, match=str(readiness)):
+            await authorizer.may(LOADER, Access("create", "shop", "orders"))
+
+
+async def test_a_refusal_is_asked_for_again_once_the_api_server_is_ready(api_server: ApiServer) -> None:
+    """It may have become ready between the refusal and its word."""
+    api_server.status, api_server.next_status = {"allowed": False}, {"allowed": True}
+    async with KubernetesAuthorizer("node-1") as authorizer:
+        assert await authorizer.may(LOADER, Access("create", "shop", "orders"))
 
 
 @pytest.mark.parametrize("code", [403, 500])

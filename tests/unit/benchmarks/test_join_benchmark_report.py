@@ -38,7 +38,7 @@ def test_rows_hold_medians_and_ratios() -> None:
 ])  # fmt: skip
 def test_every_miss_is_named(seconds: dict[str, float], said: list[str]) -> None:
     """A goal that is missed is printed with its figures, and no other."""
-    found = report.misses(report.rows(runs("seed_sql1", **seconds), "unshaped"), LOADS)
+    found = report.misses(report.rows(runs("seed_sql1", **seconds), "unshaped"), LOADS, [])
     assert len(found) == len(said)
     assert all(text in line for text, line in zip(said, found, strict=True))
 
@@ -49,14 +49,26 @@ def test_a_round_with_one_node_down_has_rows_of_its_own() -> None:
     for seconds, said in ((3.0, []), (9.0, ["w, one node down: 0.89 times as fast as a shuffle, goal 1"])):
         fewer = report.with_one_node_down(report.rows(runs("w", colocated=seconds, shuffle=8.0, floor=1.0), "unshaped"))
         assert [row["variant"] for row in fewer] == ["colocated_one_node_down", "shuffle_one_node_down"]
-        assert report.misses([*with_all, *fewer], LOADS) == said
+        assert report.misses([*with_all, *fewer], LOADS, []) == said
 
 
 def test_slow_loads_are_a_miss() -> None:
     """The load is held against Spark's own write of the same rows, once per replica."""
     slow = [{"seconds": 8.0, "spark_bucketed_seconds": 2.0, "replicas": 2}]
     assert report.load_ratio(slow) == 2.0
-    assert [line for line in report.misses([], slow) if line.startswith("load: 2.0 times")]
+    assert [line for line in report.misses([], slow, []) if line.startswith("load: 2.0 times")]
+
+
+@pytest.mark.parametrize(("remote_bytes", "said"), [
+    pytest.param(5, [], id="local"),
+    pytest.param(6, ["first query: 0.94 of the bytes were local, goal 0.95"], id="remote"),
+])  # fmt: skip
+def test_queries_that_read_from_other_nodes_are_a_miss(remote_bytes: int, said: list[str]) -> None:
+    """Of the bytes of all of them together."""
+    runs = [{"local_bytes": 50, "remote_bytes": 0, "tasks_local_ratio": 1.0},
+            {"local_bytes": 50 - remote_bytes, "remote_bytes": remote_bytes, "tasks_local_ratio": 0.5}]  # fmt: skip
+    found = report.locality("first query", runs, 12)
+    assert (found["tasks_local_ratio"], report.misses([], LOADS, [found])) == (0.5, said)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)

@@ -16,15 +16,17 @@ def rights(role: dict[str, Any]) -> set[Right]:
     return {
         (group, resource, verb)
         for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
         for verb in rule["verbs"]
     }
 
 
 def test_agents_ask_who_a_caller_is_what_it_may_and_for_a_certificate(render: Render) -> None:
-    """An agent that is taken over may read nothing of the cluster but certificates and requests for them."""
-    assert rights(one(render(), "ClusterRole", "colocation-agent")) == {
+    """A hijacked agent may read nothing of the cluster but certificates, requests for them, and readiness."""
+    role = one(render(), "ClusterRole", "colocation-agent")
+    assert [rule["nonResourceURLs"] for rule in role["rules"] if "nonResourceURLs" in rule] == [["/readyz"]]
+    assert rights(role) == {
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
         ("certificates.k8s.io", "certificatesigningrequests", "create"),
@@ -39,7 +41,7 @@ def test_agents_ask_who_a_caller_is_what_it_may_and_for_a_certificate(render: Re
 def test_the_operator_approves_for_one_signer_only(render: Render, signer: str, verbs: list[str]) -> None:
     """Kubernetes' own signers make certificates for kubelets and administrators."""
     objects = render(**{"agent.tls.signerName": signer, "agent.tls.ca": "PEM"})
-    rules = [rule for item in objects for rule in item.get("rules", []) if "signers" in rule["resources"]]
+    rules = [rule for item in objects for rule in item.get("rules", []) if "signers" in rule.get("resources", ())]
     assert [(rule["resourceNames"], rule["verbs"]) for rule in rules] == [([signer], verbs)]
     operator = rights(one(objects, "ClusterRole", "colocation-operator"))
     may_sign = ("certificates.k8s.io", "certificatesigningrequests/status", "patch") in operator
@@ -83,7 +85,8 @@ def test_the_operator_deletes_no_claims_but_its_own(render: Render) -> None:
 def test_the_operator_makes_tokens_of_its_own_account_only(render: Render) -> None:
     """For agents; of any other account it would be that one."""
     objects = render()
-    rules = [rule for item in objects for rule in item.get("rules", []) if "serviceaccounts/token" in rule["resources"]]
+    every = [rule for item in objects for rule in item.get("rules", [])]
+    rules = [rule for rule in every if "serviceaccounts/token" in rule.get("resources", ())]
     assert [(rule["resourceNames"], rule["verbs"]) for rule in rules] == [(["colocation-operator"], ["create"])]
     assert rules[0] in one(objects, "Role", "colocation-operator")["rules"]
 

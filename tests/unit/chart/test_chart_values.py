@@ -67,6 +67,7 @@ def test_every_described_value_has_a_default() -> None:
         pytest.param({"operator": {"logLevel": "debug"}}, id="log level in small letters"),
         pytest.param({"image": {"repository": "x", "pullPolicy": "Sometimes"}}, id="unknown pull policy"),
         pytest.param({"image": {"repository": "x", "digest": "sha256:0123"}}, id="digest cut short"),
+        pytest.param({"spark": {"digest": "sha256:0123"}}, id="Spark's digest cut short"),
     ],
 )
 def test_wrong_values_are_refused(values: dict[str, Any]) -> None:

@@ -202,6 +202,7 @@ def test_agents_are_marked_as_those_that_take_tokens_of_their_node(render: Rende
         ("operator.logLevel", "DEBUG", "COLOCATION_LOG_LEVEL", "DEBUG"),
         ("runAsUser", "1000", "COLOCATION_CLONE_USER_ID", "1000"),
         ("spark.image", "example/spark:1", "COLOCATION_SPARK_IMAGE", "example/spark:1"),
+        ("spark.digest", DIGEST, "COLOCATION_SPARK_IMAGE", f"colocation-spark@{DIGEST}"),
         ("image.tag", "dev", "COLOCATION_IMAGE", "colocation-operator:dev"),
         ("image.digest", DIGEST, "COLOCATION_IMAGE", f"colocation-operator@{DIGEST}"),
         ("imagePullSecrets[0].name", "registry", "COLOCATION_IMAGE_PULL_SECRETS", "registry"),
@@ -210,6 +211,13 @@ def test_agents_are_marked_as_those_that_take_tokens_of_their_node(render: Rende
 def test_values_reach_the_operator(render: Render, value: str, given: str, variable: str, expected: str) -> None:
     """Each setting is one variable, and numbers keep their digits."""
     assert variables(operator(render(**{value: given})))[variable] == expected
+
+
+@pytest.mark.parametrize("image", ["r.example:5000/spark:1", "r.example:5000/spark", f"r.example:5000/spark@{DIGEST}"])
+def test_a_digest_stands_in_place_of_the_tag(render: Render, image: str) -> None:
+    """A registry's port is no tag."""
+    found = variables(operator(render(**{"spark.image": image, "spark.digest": DIGEST})))
+    assert found["COLOCATION_SPARK_IMAGE"] == f"r.example:5000/spark@{DIGEST}"
 
 
 @pytest.mark.parametrize(

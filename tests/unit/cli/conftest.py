@@ -13,6 +13,16 @@ from colocation.model.freshness import CURRENT, Freshness
 
 Run = Callable[..., Result]
 
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{name: one, cluster: {server: "http://127.0.0.1:%d"}}]
+users: [{name: one, user: {}}]
+contexts: [{name: one, context: {cluster: one, user: one, namespace: shop}}]
+"""
+"""Of an API server at a port of this machine."""
+
 
 class FakeCluster:
     """The commands' view of a cluster, from two lists of objects."""

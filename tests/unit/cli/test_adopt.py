@@ -155,7 +155,7 @@ def test_a_folder_in_the_recycle_bins_is_adopted_when_that_is_asked_for(
     found(monkeypatch, binned("orders", snapshot(3, missing=None, copies=0), snapshot(2, missing=None, copies=0)))
     done = run("adopt", "--recycled")
     assert done.exit_code == 0
-    assert "snapshot 3 comes from the recycle bin of node-1, node-2; nobody has looked" in done.stdout
+    assert "snapshot 3 comes from the recycle bin of node-1, node-2; its files are not verified" in done.stdout
     [group, table] = made
     assert group["spec"]["replicas"] == 2
     adoption = adoption_from(table["metadata"]["annotations"]["colocation.dev/adopts"])

@@ -1,6 +1,8 @@
 """`colocation advise`: the rule, case by case."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from colocation.cli.sizing import MAX_BUCKETS, Workload, advise
 
-from .conftest import Run
+from .conftest import FakeCluster, Run
 
 MIB, GIB, TIB = 2**20, 2**30, 2**40
 
@@ -23,7 +25,7 @@ MIB, GIB, TIB = 2**20, 2**30, 2**40
         pytest.param(Workload(bytes=4 * GIB, cores=32, nodes=6, partitions=40), 32, 2, "under 32 MiB", id="too small"),
         pytest.param(Workload(bytes=100 * MIB, cores=8, nodes=3), 8, 2, "Spark broadcasts it", id="broadcast"),
         pytest.param(Workload(bytes=50 * GIB, cores=4, nodes=3, losses=2), 64, 3, "", id="two losses"),
-        pytest.param(Workload(bytes=50 * GIB, cores=4, nodes=1), 64, 1, "all that there are", id="one node"),
+        pytest.param(Workload(bytes=50 * GIB, cores=4, nodes=1), 64, 1, "--survive 1 needs 2 nodes", id="one node"),
         pytest.param(Workload(bytes=8 * GIB, cores=1, nodes=12), 8, 2, "4 nodes hold no bucket", id="many nodes"),
     ],
 )
@@ -48,6 +50,56 @@ def test_sizes_as_people_write_them(run: Run, text: str, count: int) -> None:
     """Units are powers of 1024."""
     done = run("advise", "--size", text, "--cores", "1", "--nodes", "1", "--survive", "0", "-o", "json")
     assert json.loads(done.stdout)["diskBytesPerNode"] == int(count / 0.6)
+
+
+def node(name: str, cores: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec, "status": {"allocatable": {"cpu": cores}}}
+
+
+NODES = [node("node-1", "8"), node("node-2", "7800m"), node("other", "64"), node("cordoned", "64", unschedulable=True)]
+
+
+def test_a_table_of_the_cluster(run: Run, cluster: FakeCluster) -> None:
+    """Its newest snapshot and its group's nodes say what is not given."""
+    cluster.tables()[0]["status"]["snapshot"].update(bytes=500 * GIB, partitions=30)
+    cluster.nodes = lambda: NODES  # type: ignore[attr-defined]
+    found = json.loads(run("advise", "orders", "-o", "json").stdout)
+    assert [found[key] for key in ("bytes", "partitions", "cores", "nodes")] == [500 * GIB, 30, 15, 2]
+    given = run("advise", "orders", "--cores", "4", "--nodes", "5", "--partitions", "1")
+    assert given.stdout.startswith("for 500.0 GiB, 4 cores, 5 nodes\n\nbuckets: 512\nreplicas: 2\n")
+
+
+def test_a_table_without_rows(run: Run, cluster: FakeCluster) -> None:
+    """Nobody knows how large it will be."""
+    del cluster.tables()[0]["status"]["snapshot"]
+    done = run("advise", "orders", "--cores", "4", "--nodes", "5")
+    assert (done.exit_code, "holds no rows yet: give --from or --size" in done.stderr) == (1, True)
+
+
+def test_files_of_this_machine(run: Run, cluster: FakeCluster, tmp_path: Path) -> None:
+    """What Spark would read, partition by partition; nodes that take no pods do not count."""
+    for day in ("dt=1", "dt=2", "_temporary"):
+        (tmp_path / day).mkdir()
+        (tmp_path / day / "part-0.parquet").write_bytes(b"x" * 600)
+        (tmp_path / day / "_SUCCESS").write_bytes(b"x" * 600)
+    cluster.nodes = lambda: NODES  # type: ignore[attr-defined]
+    found = json.loads(run("advise", "--from", str(tmp_path), "-o", "json").stdout)
+    assert [found[key] for key in ("bytes", "partitions", "cores", "nodes")] == [1200, 2, 79, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param([], "name one of TABLE, --from and --size", id="nothing"),
+        pytest.param(["orders", "--size", "1Gi"], "name one of TABLE, --from and --size", id="two"),
+        pytest.param(["--from", "s3a://lake/orders"], "is not on this machine", id="object store"),
+        pytest.param(["--from", "/nowhere"], "there is no file or folder /nowhere", id="no file"),
+    ],
+)
+def test_what_it_is_about_has_to_be_clear(run: Run, arguments: list[str], words: str) -> None:
+    """Wrong usage, and no cluster is asked."""
+    done = run("advise", *arguments, "--cores", "4", "--nodes", "5")
+    assert (done.exit_code, words in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize("text", ["much", "-1Gi", "0", "nan", "inf", ""])

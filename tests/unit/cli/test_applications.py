@@ -24,6 +24,7 @@ COMPACTED = {
     "replicas_missing": 0,
 }  # fmt: skip
 DROPPED = {"partitions": 1, "files": 3, "rows": 20, "snapshot_id": 4}
+BACK = {"rows": 20, "snapshot_id": 5}
 NOTHING = {**COMPACTED, **DROPPED, "partitions": 0, "files_before": 0}
 Kubeflow = Callable[..., FakeApplications]
 
@@ -274,13 +275,14 @@ def test_load_from_a_source_without_a_path(run: Run, cluster: FakeCluster, kubef
         (["compact", "orders"], "NOTHING", "nothing to compact in orders"),
         (["drop-partitions", "orders", "--partition", "dt=1"], "DROPPED", "dropped 1 partitions of orders: 20 rows"),
         (["drop-partitions", "orders", "--partition", "dt=2"], "NOTHING", "nothing to drop in orders"),
+        (["roll-back", "orders", "--to", "3"], "BACK", "rolled orders back: it holds 20 rows; snapshot 5"),
     ],
 )
 def test_what_was_done_to_files(
     command: list[str], result: str, words: str, run: Run, cluster: FakeCluster, kubeflow: Kubeflow
 ) -> None:
     """One line for people, then the driver's result."""
-    kubeflow(result={"COMPACTED": COMPACTED, "DROPPED": DROPPED, "NOTHING": NOTHING}[result])
+    kubeflow(result={"COMPACTED": COMPACTED, "DROPPED": DROPPED, "NOTHING": NOTHING, "BACK": BACK}[result])
     done = run(*command)
     assert done.exit_code == 0
     assert done.stdout.startswith(words)
@@ -309,6 +311,7 @@ def group_elsewhere(cluster: FakeCluster) -> dict[str, Any]:
     [
         ["submit", "-f", "-"], ["sql", "select 1"], ["sql", "select 1", "--group", "accounts/sales"],
         ["load", "orders", "--from", "x"], ["compact", "orders"], ["drop-partitions", "orders", "--partition", "k=1"],
+        ["roll-back", "orders", "--to", "3"],
     ],
 )  # fmt: skip
 def test_a_group_that_does_not_allow_the_namespace_places_nothing(

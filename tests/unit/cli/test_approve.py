@@ -43,7 +43,7 @@ def test_a_proposal_that_was_replaced_is_not_approved(run: Run, waiting: FakeClu
     """What was looked at is no more; the error names the present one."""
     result = run("approve", "sales", "--proposal", "0123456789abcdef")
     assert result.exit_code == 1
-    assert f"0123456789abcdef of group shop/sales does not exist any more; the present one is {PROPOSAL.id}" in (
+    assert f"group shop/sales has no proposal 0123456789abcdef; its current proposal is {PROPOSAL.id}" in (
         result.stderr
     )
     assert "annotations" not in waiting.group("sales")["metadata"]
@@ -53,7 +53,7 @@ def test_without_a_proposal_there_is_nothing_to_approve(run: Run, cluster: FakeC
     """Exit code 1, and where to look."""
     result = run("approve", "sales")
     assert result.exit_code == 1
-    assert "group shop/sales has no proposal that awaits approval" in result.stderr
+    assert "group shop/sales has no proposal to approve" in result.stderr
 
 
 def test_groups_and_show_say_what_waits(run: Run, waiting: FakeCluster) -> None:

@@ -1,5 +1,6 @@
 """`colocation doctor`: what each finding says and advises, and the exit code."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from colocation.cli import doctor
 from colocation.cli.doctor_checks import CHECKS, Facts, Pod, Right, Webhook, diagnose
 from colocation.model.snapshot import Snapshot
 
+from ..docs.pages import REPOSITORY, Page
 from .conftest import FakeCluster, Run
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -70,13 +72,13 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
         pytest.param({"agents": (pod(image="op:2"),)}, "versions", "warning",
                      "different images: op:1, op:2", "rollout status", id="half a rollout"),
         pytest.param({"cli_version": "0.2.0"}, "versions", "warning",
-                     "this command is 0.2.0, the operator 0.1.0", "from its wheel", id="another release"),
+                     "this command is 0.2.0, the operator 0.1.0", "docs/tutorial.md", id="another release"),
         pytest.param({"snapshot": snapshot(node(ready=False, notReadyReason="AgentNotReady", notReadyMessage="late"))},
                      "reachability", "error", "node-1: AgentNotReady: late", "describe node node-1", id="unreachable"),
         pytest.param({"snapshot": snapshot(node(diskReason="DiskFailing", diskMessage="EIO"))}, "disks", "error",
-                     "node-1: DiskFailing: EIO", "troubleshoot.md", id="a dying disk"),
+                     "node-1: DiskFailing: EIO", "operate.md#sick-disks", id="a dying disk"),
         pytest.param({"snapshot": snapshot(node(freeBytes=5 * GIB))}, "disks", "warning",
-                     "node-1: 5% of its disk are free", "add nodes", id="little room"),
+                     "node-1: 5% of its disk is free", "add nodes", id="little room"),
         pytest.param({"webhooks": (Webhook(name="v", service="s/w", has_ca=True, endpoints=0),)}, "webhooks", "error",
                      "nothing answers behind the Service s/w", "kubectl get pods", id="a webhook without endpoints"),
         pytest.param({"webhooks": (Webhook(name="v", service="s/w", has_ca=False, endpoints=1),)}, "webhooks", "error",
@@ -84,7 +86,7 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
         pytest.param({"snapshot": snapshot(groups=(UNPLACED,))}, "groups", "warning",
                      "group shop/sales has no map yet", "colocation show sales -n shop", id="no map"),
         pytest.param({"unknown": {"webhooks": "forbidden"}}, "webhooks", "warning",
-                     "not checked: forbidden", "mend that first", id="may not be asked"),
+                     "not checked: forbidden", "fix that first", id="may not be asked"),
     ],
 )  # fmt: skip
 def test_each_finding_says_what_to_do(
@@ -95,6 +97,8 @@ def test_each_finding_says_what_to_do(
     assert [(one.check, one.level) for one in found] == [(check, level)]
     assert message in found[0].message
     assert advice in found[0].advice
+    for page, anchor in re.findall(r"(docs/[\w/.-]+\.md)#([\w-]+)", found[0].advice):
+        assert anchor in Page(REPOSITORY / page).anchors
 
 
 @pytest.mark.parametrize(

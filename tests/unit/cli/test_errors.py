@@ -6,13 +6,21 @@ from pathlib import Path
 import pytest
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
-from urllib3.exceptions import MaxRetryError
+from urllib3 import HTTPSConnectionPool
+from urllib3.connection import HTTPSConnection
+from urllib3.exceptions import MaxRetryError, NewConnectionError, SSLError
 
 from colocation.cli import options
 from colocation.submit.errors import ManifestError
 from colocation.submit.run import RunError
 
 from .conftest import Run
+
+SERVER = HTTPSConnectionPool("10.0.0.1", 6443)
+REFUSED = MaxRetryError(
+    SERVER, "/", NewConnectionError(HTTPSConnection("10.0.0.1", 6443), "No connection: [Errno 111] Connection refused")
+)
+OTHER_CA = MaxRetryError(SERVER, "/", SSLError(OSError("[SSL] certificate verify failed: self-signed certificate")))
 
 
 def answer(status: int, message: str) -> ApiException:
@@ -25,7 +33,9 @@ def answer(status: int, message: str) -> ApiException:
     ("error", "exit_code", "message"),
     [
         pytest.param(ConfigException("no file"), 1, "no cluster is configured", id="no kubeconfig"),
-        pytest.param(MaxRetryError(None, "/", None), 1, "the cluster cannot be reached", id="unreachable"),
+        pytest.param(MaxRetryError(None, "/", None), 1, "the cluster cannot be reached: the API server", id="unknown"),
+        pytest.param(REFUSED, 1, "https://10.0.0.1:6443: Connection refused; check the network", id="refused"),
+        pytest.param(OTHER_CA, 1, "self-signed certificate; check its certificate-authority-data", id="another CA"),
         pytest.param(answer(401, "Unauthorized"), 1, "does not accept your credentials", id="401"),
         pytest.param(answer(403, "groups is forbidden"), 1, "you may not do this: groups is forbidden", id="403"),
         pytest.param(answer(500, "etcd is away"), 1, "the cluster answered 500: etcd is away", id="500"),
@@ -69,12 +79,32 @@ def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["load", "orders", "--from", " "], "--from is ' ': name a path", id="an empty path"),
+        pytest.param(["load", "orders", "--from", "x", "--set", "=v"], "given '=v'", id="a setting without a name"),
+        pytest.param(["sql", " "], "STATEMENT is empty", id="an empty statement"),
+        pytest.param(["sql", "select 1", "--no-wait"], "takes no --no-wait", id="sql that does not wait"),
+        pytest.param(["compact", "orders", "--partition", "day"], "'day' given; allowed: COLUMN=VALUE", id="no value"),
+        pytest.param(["drop-partitions", "orders", "--partition", "a=1/b"], "'a=1/b' given", id="half a partition"),
+        pytest.param(["drain", "node-1", "--timeout", "5"], "--timeout needs --wait", id="a timeout of nothing"),
+        pytest.param(["submit", "-f", "/does/not/exist"], "/does/not/exist cannot be read: No such", id="no such file"),
+    ],
+)
+def test_a_half_right_command_says_what_is_allowed(run: Run, arguments: list[str], message: str) -> None:
+    """Before any cluster is asked; what was given is in the message."""
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("{", "cannot be read", id="no YAML"),
+        pytest.param("{", "is not YAML", id="no YAML"),
         pytest.param("a: 1\n---\nb: 2\n", "holds 2 documents", id="two documents"),
         pytest.param("", "holds 0 documents", id="empty"),
-        pytest.param("- a\n", "exactly one object", id="a list"),
+        pytest.param("- a\n", "holds a YAML list; allowed: a mapping", id="a list"),
     ],
 )
 def test_a_file_that_is_no_manifest_is_explained(run: Run, tmp_path: Path, text: str, message: str) -> None:

@@ -25,6 +25,16 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzcGFyayJ9.c2lnbmF0dXJl"
         pytest.param("key AKIAIOSFODNN7EXAMPLE", "key REDACTED", id="AWS key"),
         pytest.param("jdbc://etl:hunter2@db/shop", "jdbc://etl:REDACTED@db/shop", id="URL"),
         pytest.param("fs.s3a.secret=abc, next", "fs.s3a.secret=REDACTED, next", id="setting"),
+        pytest.param("--conf spark.hadoop.fs.s3a.secret.key=abc x", "--conf spark.hadoop.fs.s3a.secret.key=REDACTED x",
+                     id="S3A's key"),
+        pytest.param("fs.azure.account.key.a.dfs.core.windows.net=ab+c/d==",
+                     "fs.azure.account.key.a.dfs.core.windows.net=REDACTED", id="Azure's key"),
+        pytest.param("AWS_SESSION_TOKEN=ab/c", "AWS_SESSION_TOKEN=REDACTED", id="variable"),
+        pytest.param("Authorization: Basic dXNlcjpodW50ZXI=", "Authorization: Basic REDACTED", id="basic"),
+        pytest.param("GET /b/k?X-Amz-Signature=0af1&X-Amz-Date=2", "GET /b/k?X-Amz-Signature=REDACTED&X-Amz-Date=2",
+                     id="presigned URL"),
+        pytest.param("https://a.blob/x?sv=1&sig=ab%2B&se=2", "https://a.blob/x?sv=1&sig=REDACTED&se=2", id="SAS"),
+        pytest.param("tokenFile=/var/run/x secretName: lake", "tokenFile=/var/run/x secretName: lake", id="names"),
         pytest.param('{"password": "hunter2"}', '{"password": "REDACTED"}', id="JSON"),
         pytest.param("-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----", "REDACTED", id="private key"),
         pytest.param("bucket 3 of orders is complete", "bucket 3 of orders is complete", id="nothing"),
@@ -74,7 +84,7 @@ def contents(path: Path) -> dict[str, str]:
 def test_an_archive_for_its_owner(run: Run, collected: None, tmp_path: Path) -> None:
     """It begins with what is in it; what may not be read says so; tokens are gone."""
     path = tmp_path / "r.tar.gz"
-    done = run("report", "--file", str(path))
+    done = run("report", "-o", str(path))
     assert done.exit_code == 0, done.output
     assert f"written to {path}" in done.stdout
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -90,9 +100,9 @@ def test_a_file_is_not_written_over(run: Run, collected: None, tmp_path: Path) -
     """Somebody may have gathered it before."""
     path = tmp_path / "r.tar.gz"
     path.write_text("mine")
-    done = run("report", "--file", str(path))
+    done = run("report", "-o", str(path))
     assert (done.exit_code, path.read_text()) == (1, "mine")
-    assert "choose another one by --file" in done.stderr
+    assert "choose another one by -o" in done.stderr
 
 
 def test_its_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

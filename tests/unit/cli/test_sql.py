@@ -166,7 +166,7 @@ def test_a_result_that_does_not_come(
     done = run("sql", "select 1", "--timeout", "50")
     assert done.exit_code == 1
     assert message in done.stderr
-    assert (len(created.deleted), "is deleted: nobody would fetch its rows" in done.stderr) == (deleted, deleted)
+    assert (len(created.deleted), "deleted, because nothing would fetch" in done.stderr) == (deleted, deleted)
 
 
 def test_rows_have_to_be_waited_for(run: Run, cluster: FakeCluster, driver: Driver) -> None:
@@ -174,7 +174,7 @@ def test_rows_have_to_be_waited_for(run: Run, cluster: FakeCluster, driver: Driv
     created = driver(ROWS)
     done = run("sql", "select 1", "--no-wait")
     assert (done.exit_code, created.objects) == (2, {})
-    assert "--no-wait does not go with sql" in done.stderr
+    assert "takes no --no-wait" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -217,4 +217,4 @@ def test_every_command_that_tells_something_tells_it_to_programs_too(
     assert json.loads(run("drain", "node-1", "-o", "json").stdout) == {"node": "node-1", "drain": True}
     assert yaml.safe_load(run("undrain", "node-1", "-o", "yaml").stdout) == {"node": "node-1", "drain": False}
     without = [name for name, command in main.commands.items() if "output" not in {one.name for one in command.params}]
-    assert without == ["completion"]  # a script for a shell
+    assert without == ["report", "completion"]  # a file, by -o FILE; a script for a shell

@@ -124,7 +124,7 @@ def test_drain_waits_until_the_node_is_empty(run: Run, cluster: FakeCluster, dra
     draining_node(snapshot(left) for left in (2, 2, 1, 0))
     done = run("drain", "node-1", "--wait")
     assert (done.exit_code, cluster.drained) == (0, {"node-1": True})
-    assert done.stdout == "node node-1 holds no replicas any more\n"
+    assert done.stdout == "node node-1 no longer holds replicas\n"
     assert [line.split("] ")[1].split(",")[0] for line in done.stderr.splitlines()] == [
         "2 of 2 replicas left", "1 of 2 replicas left",
     ]  # fmt: skip

@@ -317,9 +317,9 @@ class FakeCluster:
 
     def _recover(self, action: CreateTable | RestoreTable | EndRecoverRequest) -> None:
         match action:
-            case CreateTable(record, directory, colocate_with, replicas):
+            case CreateTable(record, folders, colocate_with, replicas):
                 schema = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=4)
-                assert any(directory in bin_ for bin_ in self.bins.values())
+                assert all(any(one.directory in bin_ for bin_ in self.bins.values()) for one in folders)
                 body = recovered_table(record, schema, colocate_with, replicas)
                 spec = ColocatedTableSpec.model_validate(body["spec"])
                 made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)

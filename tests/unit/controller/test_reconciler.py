@@ -278,7 +278,7 @@ async def test_group_stays(revived: bool) -> None:
 
 
 async def test_jobs_of_a_group_that_is_gone_are_removed() -> None:
-    """A clone Job whose group does not exist any more, or exists anew, is nobody's."""
+    """A clone Job whose group no longer exists, or exists anew, is nobody's."""
     cluster = await loaded_cluster()
     cluster.remove_node(cluster.group().status.nodes[0])
     await Reconciler(cluster, cluster, SETTINGS).reconcile_once()

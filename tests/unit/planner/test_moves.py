@@ -16,7 +16,7 @@ def test_down_within_tolerance_moves_nothing_and_says_until_when() -> None:
     """1,800 s by default: before, the group is unstable and waits."""
     group = planned([*nodes_of(1, 3, 4), down_for(1799)])
     assert (group.moves, reasons(group)) == ((), {Reason.WITHIN_DOWN_TOLERANCE})
-    assert "made anew after 1800 s" in group.blocked[0].message
+    assert "made again on other nodes after 1800 s" in group.blocked[0].message
 
 
 @pytest.mark.parametrize(

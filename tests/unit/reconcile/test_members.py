@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.group import ColocationGroupStatus
+from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import DeleteGroup
-from colocation.reconcile.members import NEWS, delete_after, next_members, next_recycled
+from colocation.reconcile.members import NEWS, delete_after, member_of, next_members, next_recycled
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
@@ -43,6 +44,17 @@ def test_table_that_has_left_is_remembered_until_its_next_group_does(
     index = index_of((sales, stock), ORDERS)
     assert index.places == {ORDERS.identity.uid: ("shop", "stock")}
     assert [(member.name, member.leaving) for member in next_members(index, sales)] == remembered
+
+
+def test_a_group_does_not_remember_what_made_a_snapshot() -> None:
+    """Its object has room for a thousand tables."""
+    snapshot = TableSnapshot(
+        id=1, manifest=f"sha256:{0:064x}", committed_at="2026-11-21T00:00:00Z", operation="append"
+    )
+    loaded = replace(ORDERS, status=ORDERS.status.model_copy(update={"snapshot": snapshot}))
+    member = member_of(loaded, leaving=False)
+    assert member.snapshot == snapshot.model_copy(update={"operation": ""})
+    assert "operation" not in member.to_json_dict()["snapshot"]  # type: ignore[operator]
 
 
 def test_group_of_which_a_table_has_just_left_is_not_deleted() -> None:

@@ -49,7 +49,7 @@ UID = table("orders").identity.uid
     [
         pytest.param("shop", [], UID[:8], None, id="of the group's own namespace"),
         pytest.param("lake", ["lake"], UID[:8], None, id="of a namespace that the group allows"),
-        pytest.param("lake", [], UID[:8], "does not allow any more", id="of a namespace that it does not allow now"),
+        pytest.param("lake", [], UID[:8], "no longer allows", id="of a namespace that it does not allow now"),
         pytest.param("shop", [], "", "no dropped table with a uid", id="of no table in particular"),
         pytest.param("shop", [], UID[:3], "no dropped table with a uid", id="of any table that begins so"),
     ],
@@ -74,3 +74,15 @@ def test_table_is_made_from_the_bin_of_a_node_that_answers() -> None:
     silent = {name: replace(one, silent_since=NOW) for name, one in observation.agent_views.items()}
     away = replace(observation, agent_views=silent)
     assert list(request_actions(index_of(away), only_group(away))) == []
+
+
+def test_each_node_whose_bin_has_the_table_is_asked() -> None:
+    """The first one may lack the manifest: it was away at the last commit."""
+    observation = with_dropped("shop", [], UID[:8])
+    views = dict.fromkeys(("node-1", "node-2", "node-3"), observation.agent_views["node-1"])
+    views["node-2"] = replace(views["node-2"], silent_since=NOW)
+    agents = tuple(agent(name) for name in views)
+    many = replace(observation, agents=agents, agent_views=views)
+    [action] = request_actions(index_of(many), only_group(many))
+    assert isinstance(action, CreateTable)
+    assert [folder.url for folder in action.folders] == [many.agent_urls["node-1"], many.agent_urls["node-3"]]

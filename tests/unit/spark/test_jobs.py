@@ -5,18 +5,20 @@ import datetime
 import pytest
 
 from colocation.model.result_stream import token_digest
-from colocation.spark.jobs import compact, drop_partitions, load, sql
+from colocation.spark.jobs import compact, drop_partitions, load, roll_back, sql
 from colocation.spark.jobs.result import print_result
-from colocation.submit.jobs import CompactRequest, DropPartitionsRequest, LoadRequest, SqlRequest
+from colocation.submit.jobs import CompactRequest, DropPartitionsRequest, LoadRequest, RollBackRequest, SqlRequest
 from colocation.submit.run import find_result
 
 
 def test_load_understands_what_the_command_sends() -> None:
     """``colocation load`` and the program agree on the command line."""
-    request = LoadRequest(table="orders", path="s3a://lake/o", format="csv", select="*, year(d) as y", mode="overwrite")
+    request = LoadRequest(table="orders", path="s3a://lake/o", format="csv", select="*, year(d) as y", mode="overwrite",
+                          key="--orders 2026")  # fmt: skip
     options = load.parse(request.arguments("shop"))
     assert (options.table, options.namespace, options.path, options.format) == ("orders", "shop", "s3a://lake/o", "csv")
     assert (options.select, options.mode) == (["*", "year(d) as y"], "overwrite")
+    assert options.idempotency_key == "--orders 2026"
 
 
 def test_load_of_a_source_without_a_path() -> None:
@@ -30,7 +32,7 @@ def test_load_of_a_source_without_a_path() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["orders"], "nothing says what to read"),
+        (["orders"], "no input is given"),
         (["orders", "--from", "x", "--option", "header"], "'header' is not KEY=VALUE"),
     ],
 )
@@ -53,6 +55,12 @@ def test_partitions_are_named_as_their_folders_are(program: object, request_type
     options = program.parse(request.arguments("shop"))  # type: ignore[attr-defined]
     assert (options.table, options.namespace) == ("orders", "shop")
     assert options.partitions == [{"dt": "2024-01-01", "zone": "a/b"}, {"dt": None}]
+
+
+def test_a_roll_back_names_its_snapshot() -> None:
+    """The command and the program agree."""
+    options = roll_back.parse(RollBackRequest(table="orders", snapshot_id=3).arguments("shop"))
+    assert (options.table, options.namespace, options.snapshot_id) == ("orders", "shop", 3)
 
 
 def test_a_drop_without_a_partition_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:

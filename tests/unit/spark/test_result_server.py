@@ -146,7 +146,7 @@ def test_the_driver_holds_one_chunk() -> None:
 
 def test_a_reader_that_does_not_come_ends_the_job() -> None:
     """With a reason, after a bounded time."""
-    with quick_server(reader_seconds=0.05) as server, pytest.raises(NoReader, match="nobody has fetched the result"):
+    with quick_server(reader_seconds=0.05) as server, pytest.raises(NoReader, match="the result was not fetched"):
         server.send(iter([b"x\n", b"y\n"]))
 
 

@@ -72,6 +72,32 @@ def test_what_a_disk_makes_of_its_node(
     assert (found.not_ready_since or found.disk_since) == since
 
 
+@pytest.mark.parametrize(
+    ("remembered", "silent", "away"),
+    [
+        pytest.param((), (), {"node-1", "node-2"}, id="before any replica: none of them may have it"),
+        pytest.param(("node-2",), (), {"node-1"}, id="a node that came later"),
+        pytest.param(("node-1", "node-2"), (), {"node-1", "node-2"}, id="both held replicas there"),
+        pytest.param((), ("node-1",), set(), id="moved from a node whose agent is silent"),
+    ],
+)
+def test_nodes_that_share_a_data_root(remembered: tuple[str, ...], silent: tuple[str, ...], away: set[str]) -> None:
+    """Each would delete what the others keep, so they count as away, and say what to do."""
+    names = ("node-1", "node-2")
+    disks = tuple(RememberedDisk(node=name, node_uid="12345678", disk=OURS) for name in remembered)
+    views = {name: replace(telling(WELL), silent_since=NOW if name in silent else None) for name in names}
+    found = snapshot(
+        groups=(group(status=ColocationGroupStatus(disks=disks)),),
+        nodes=tuple(replace(node(name), uid="12345678-9abc") for name in names),
+        agents=tuple(agent(name) for name in names),
+        agent_views=views,
+    ).nodes
+    assert {one.name for one in found if one.not_ready_reason == "DiskMissing"} == away
+    for one in found:
+        if one.name in away:
+            assert "Give each node a data root of its own" in one.not_ready_message
+
+
 def test_what_a_missing_disk_says() -> None:
     """Which disk is there, which was, and the command for one that is there to stay."""
     views = {"node-1": telling(NEW)}

@@ -1,7 +1,9 @@
 """The health of a data root's disk: which disk it is, and whether it takes what is written (D1, D2)."""
 
 import errno
+import json
 import os
+from datetime import datetime
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -114,6 +116,13 @@ def test_a_marker_that_goes_is_a_missing_disk(root: DataRoot, health: DiskHealth
     health.probe()
     assert reason(health) == Reason.DISK_MISSING
     assert not (root.path / MARKER_FILE).exists()
+
+
+def test_a_marker_says_which_disk_it_is_to_people(root: DataRoot, health: DiskHealth) -> None:
+    """At the top of the data root, where they look."""
+    found = json.loads((root.path / "colocation.json").read_text())
+    assert set(found) == {"id", "node", "device", "fileSystem", "adoptedAt"}
+    assert datetime.fromisoformat(found["adoptedAt"]).tzinfo
 
 
 def test_another_marker_is_another_disk(root: DataRoot, health: DiskHealth) -> None:

@@ -51,7 +51,7 @@ class FakeApplications:
         self.deleted.append(name)
         del self.objects[name]
 
-    def driver_log(self, namespace: str, pod: str) -> str:
+    def driver_log(self, namespace: str, pod: str, lines: int = 5000) -> str:
         return self._log
 
 

@@ -1,5 +1,7 @@
 """The SparkApplications of `colocation load` and `colocation sql`."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from colocation.submit.jobs import (
     CompactRequest,
     DropPartitionsRequest,
     LoadRequest,
+    RollBackRequest,
     SqlRequest,
     TableRequest,
     empty_base,
@@ -45,12 +48,13 @@ def test_a_load_runs_the_images_program() -> None:
         pytest.param(LoadRequest, "load.py", "load-orders-", 7, id="load"),
         pytest.param(CompactRequest, "compact.py", "compact-orders-", 7, id="compact"),
         pytest.param(DropPartitionsRequest, "drop_partitions.py", "drop-partitions-orders-", 1, id="drop partitions"),
+        pytest.param(partial(RollBackRequest, snapshot_id=3), "roll_back.py", "roll-back-orders-", 1, id="roll back"),
     ],
 )
 def test_each_request_has_its_program(
-    request_type: type[TableRequest], program: str, name: str, executors: int
+    request_type: Callable[..., TableRequest], program: str, name: str, executors: int
 ) -> None:
-    """By the request's type; partitions are dropped by the driver alone, whatever the base says."""
+    """By the request's type; what moves no rows is done by the driver alone, whatever the base says."""
     application = table_application(request_type(table="orders"), sales_group(), base(executor={"instances": 7}))
     assert application["metadata"]["generateName"] == name
     assert application["spec"]["mainApplicationFile"].rpartition("/")[2] == program

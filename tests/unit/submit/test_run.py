@@ -4,6 +4,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
+from colocation.model.write_progress import WriteProgress
 from colocation.submit.run import Progress, RunError, create, find_error, find_result, outcome, watch
 
 from .applications_under_test import spark_application
@@ -143,6 +144,44 @@ def test_a_failure_carries_the_end_of_the_log_and_its_exception() -> None:
 def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
     """The line that names the exception, without its stack."""
     assert find_error(log) == expected
+
+
+WRITE = WriteProgress(phase="writing", bytes=300, rows_done=30, rows=100)
+
+
+@pytest.mark.parametrize("tells_progress", [True, False])
+def test_a_drivers_progress_is_read_while_it_runs(tells_progress: bool) -> None:
+    """Only where a driver tells it."""
+    log = f"INFO\n{WRITE.line()}\nINFO"
+    time, applications = VirtualTime(), FakeApplications(["", "RUNNING", "COMPLETED"], log=log)
+    name = create(applications, spark_application(), replace=False, sleep=time.sleep)
+    steps = watch(
+        applications, "shop", name, timeout_seconds=None, clock=time.clock, sleep=time.sleep,
+        tells_progress=tells_progress,
+    )  # fmt: skip
+    assert [step.write for step in steps][1] == (WRITE if tells_progress else None)
+
+
+def test_a_log_that_may_not_be_read_does_not_end_the_wait() -> None:
+    """The states are shown all the same."""
+
+    class Silent(FakeApplications):
+        def driver_log(self, namespace: str, pod: str, lines: int = 5000) -> str:
+            raise ApiException(status=403, reason="Forbidden")
+
+    time, applications = VirtualTime(), Silent(["RUNNING", "COMPLETED"])
+    name = create(applications, spark_application(), replace=False, sleep=time.sleep)
+    steps = list(watch(applications, "shop", name, timeout_seconds=None, clock=time.clock, sleep=time.sleep,
+                       tells_progress=True))  # fmt: skip
+    assert [(step.state, step.write) for step in steps] == [("RUNNING", None), ("COMPLETED", None)]
+
+
+def test_the_end_of_a_failures_log_has_no_progress_in_it() -> None:
+    """It would push out what tells the cause."""
+    log = "cause\n" + "\n".join(WRITE.line() for _ in range(100))
+    applications = FakeApplications(["FAILED"], log=log)
+    applications.create(spark_application())
+    assert outcome(applications, "shop", "report").log_tail == ("cause",)
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "nonsense"])

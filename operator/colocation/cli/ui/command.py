@@ -15,8 +15,8 @@ from .server import UiServer
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of this machine; default: a free one.")
-@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on this machine; default: a free one.")
+@click.option("--no-browser", is_flag=True, help="Print the address; open no browser.")
 @all_namespaces_option
 @cluster_options
 @operator_namespace_option
@@ -24,20 +24,20 @@ from .server import UiServer
 def ui(
     port: int, no_browser: bool, everywhere: bool, target: Target, operator_namespace: str, output: Format
 ) -> None:
-    """A page on this machine that shows groups, replicas, moves, nodes and tables live.
+    """Show groups, nodes and tables live in the browser.
 
-    It reads with your own rights, changes nothing, and listens on 127.0.0.1 only. Whoever has the printed address and
-    may reach this machine's loopback sees what you may see. It ends with Ctrl-C or SIGTERM.
+    The page runs on this machine with your own rights, changes nothing, and listens on 127.0.0.1 only. Anyone who has
+    the printed address and can reach this machine's loopback sees what you can see. Ctrl-C or SIGTERM ends it.
     """
     try:
         server = UiServer(Collector(target.open(), operator_namespace, everywhere).findings, port)
     except OSError as error:
-        raise click.ClickException(f"port {port} of this machine cannot be used: {error.strerror}") from error
+        raise click.ClickException(f"port {port} cannot be used: {error.strerror}; choose another --port") from error
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     write({"url": server.url}, server.url, output)
     if not no_browser:
-        webbrowser.open(server.url)
+        webbrowser.open(server.first_url)
     server.serve_forever(poll_interval=3600)
 
 

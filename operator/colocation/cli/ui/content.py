@@ -10,9 +10,10 @@ from ...model.freshness import CURRENT, Freshness
 from ...model.group import ColocationGroupStatus
 from ...model.plan import GroupPlan, Plan
 from ...model.salvage import salvage
-from ...model.snapshot import Node, Snapshot
+from ...model.snapshot import Snapshot
 from ...model.table import ColocatedTableStatus
 from .matrix import Row, matrix_of, natural_order
+from .node_states import node_state
 
 Json = dict[str, Any]
 GroupKey = tuple[str, str]
@@ -56,10 +57,8 @@ def group_page(findings: Findings, key: GroupKey) -> Json | None:
     if item is None:
         return None
     status = _status(item)
-    planned = _planned(findings.plan, key)
-    state = next((one for one in findings.snapshot.groups if (one.namespace, one.name) == key), None) if (
-        findings.snapshot
-    ) else None
+    planned = findings.plan.find_group(key) if findings.plan else None
+    state = findings.snapshot.find_group(key) if findings.snapshot else None
     rows = matrix_of(status, findings.snapshot, state, planned)
     running = list(_clones(findings.snapshot, key))
     moves = list(_moves(planned, {(clone["bucket"], clone["to"]) for clone in running}))
@@ -154,29 +153,6 @@ def _nodes(snapshot: Snapshot) -> Iterator[Json]:
         }
 
 
-def node_state(node: Node) -> tuple[str, str, str | None]:
-    """One word, why, and since when."""
-    if not node.ready:
-        since = node.not_ready_since.isoformat() if node.not_ready_since else None
-        return "not ready", _because(node.not_ready_reason, node.not_ready_message), since
-    if node.disk_reason:
-        since = node.disk_since.isoformat() if node.disk_since else None
-        return "sick disk", _because(node.disk_reason, node.disk_message), since
-    if node.drain:
-        return "draining", str(Reason.NODE_DRAINING), None
-    if not node.schedulable:
-        return "takes no more", "cordoned or tainted, or its disk or agent takes no more", None
-    return "ready", "", None
-
-
-def _because(reason: str | None, message: str) -> str:
-    return f"{reason}: {message}" if message else str(reason or "")
-
-
-def _planned(plan: Plan | None, key: GroupKey) -> GroupPlan | None:
-    return next((one for one in plan.groups if (one.namespace, one.name) == key), None) if plan else None
-
-
 def _moves(planned: GroupPlan | None, running: Set[tuple[int, str]]) -> Iterator[Json]:
     """What the plan would make, and when; what awaits approval among it. ``running``: (bucket, to) of copies."""
     if planned is None:
@@ -194,7 +170,8 @@ def _moves(planned: GroupPlan | None, running: Set[tuple[int, str]]) -> Iterator
 def _clones(snapshot: Snapshot | None, key: GroupKey) -> Iterator[Json]:
     if snapshot is None:
         return
-    sizes = next((one.bucket_bytes for one in snapshot.groups if (one.namespace, one.name) == key), ())
+    group = snapshot.find_group(key)
+    sizes = group.bucket_bytes if group else ()
     for clone in snapshot.clones:
         if (clone.namespace, clone.group) == key:
             total = sizes[clone.bucket] if clone.bucket < len(sizes) else clone.bytes_total

@@ -10,6 +10,7 @@ from typing import Literal
 from ...model.group import ColocationGroupStatus
 from ...model.plan import GroupPlan
 from ...model.snapshot import GroupState, Node, Snapshot
+from .node_states import WELL, node_state
 
 State = Literal[
     "complete", "partial", "corrupt", "missing", "down", "copying", "failed", "planned", "proposed", "surplus",
@@ -80,9 +81,8 @@ def _node_word(node: Node | None, snapshot: Snapshot | None) -> str:
         return ""
     if node is None:
         return "gone"
-    if not node.ready:
-        return "not ready"
-    return "draining" if node.drain else "" if node.schedulable else "takes no more"
+    word = node_state(node).word
+    return "" if word == WELL else word
 
 
 def _reported(status: ColocationGroupStatus) -> Iterator[tuple[str, Cell]]:
@@ -109,14 +109,13 @@ def _mapped(nodes: dict[str, Node], state: GroupState) -> Iterator[tuple[str, Ce
 
 def _replica(node: Node | None, state: GroupState, bucket: int, since: str | None) -> Cell:
     if node is None:
-        return Cell(bucket, "down", "NodeGone: the node does not exist any more", since)
+        return Cell(bucket, "down", "NodeGone: the node no longer exists", since)
     if not node.ready:
         at = node.not_ready_since.isoformat() if node.not_ready_since else since
         return Cell(bucket, "down", f"{node.not_ready_reason}: {node.not_ready_message}".strip(": "), at)
     if bucket in state.unconfirmed.get(node.name, ()):
         return Cell(bucket, "complete", "complete when its agent last spoke, which is asked again")
-    wanted = state.bucket_bytes[bucket] if bucket < len(state.bucket_bytes) else 0
-    held = state.held.get(node.name, {}).get(bucket, "missing" if wanted else "complete")
+    held = state.held.get(node.name, {}).get(bucket, "missing" if state.bytes_of(bucket) else "complete")
     word, reason = HELD[held]
     return Cell(bucket, word, reason, None if word == "complete" else since)
 
@@ -136,7 +135,7 @@ def _clones(snapshot: Snapshot, state: GroupState) -> Iterator[tuple[str, Cell]]
             reason = f"CloneFailed: {clone.failures} failed; next try at {clone.retry_at.isoformat()}"
             yield clone.to, Cell(clone.bucket, "failed", reason, since)
             continue
-        size_bytes = state.bucket_bytes[clone.bucket] if clone.bucket < len(state.bucket_bytes) else 0
+        size_bytes = state.bytes_of(clone.bucket)
         percent = min(100, 100 * clone.bytes_done // size_bytes) if size_bytes else None
         yield clone.to, Cell(clone.bucket, "copying", f"from {clone.source or 'any replica'}", since, percent)
 

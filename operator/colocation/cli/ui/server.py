@@ -1,17 +1,19 @@
 """A web server on this machine's loopback, for one browser: it shows, and changes nothing.
 
 Other users of the machine and other pages in the browser are kept out: paths begin with a random token, the header
-``Host`` has to be this address (DNS rebinding), nothing is loaded from elsewhere, and there is no route that acts.
+``Host`` has to be this address (DNS rebinding), nothing is loaded from elsewhere, and there is no route that acts. The
+browser is given another token, which works once: every user of the machine sees a program's arguments.
 """
 
 import json
 import secrets
+import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from ..errors import CommandFailed
 from .content import Findings, group_page, overview
@@ -53,12 +55,27 @@ class UiServer(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
         self.findings = findings
         self.token = secrets.token_urlsafe(24)
+        self._first_token = secrets.token_urlsafe(24)
+        self._lock = threading.Lock()
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
 
     @property
     def url(self) -> str:
         """What to open in the browser; who knows it sees what its user may see."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    @property
+    def first_url(self) -> str:
+        """For the browser's command line: leads to ``url``, the first time."""
+        return f"http://{HOST}:{self.server_port}/{self._first_token}/"
+
+    def take_first_token(self, token: bytes) -> bool:
+        """Whether it is the one that works once, and was not used before."""
+        with self._lock:
+            is_right = secrets.compare_digest(token, self._first_token.encode())
+            if is_right:
+                self._first_token = secrets.token_urlsafe(24)
+            return is_right
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -73,8 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "open the address that `colocation ui` printed")
         if self.headers.get("Sec-Fetch-Site", "none") not in ALLOWED_SITES:
             return self._refuse(HTTPStatus.FORBIDDEN, "other pages may not ask for this")
-        address = urlsplit(self.path)
-        _, token, *rest = [*address.path.split("/", 2), ""]
+        path, _, query = self.path.partition("?")
+        _, token, *rest = [*path.split("/", 2), ""]
+        if self.server.take_first_token(token.encode()):
+            return self._answer(HTTPStatus.SEE_OTHER, STATIC[""][1], b"", Location=self.server.url)
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             return self._refuse(HTTPStatus.NOT_FOUND, "open the address that `colocation ui` printed")
         path = rest[0]
@@ -82,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = STATIC[path]
             return self._answer(HTTPStatus.OK, kind, files(__package__).joinpath("static", name).read_bytes())
         if path in ("api/overview", "api/group"):
-            return self._tell(path, parse_qs(address.query))
+            return self._tell(path, parse_qs(query))
         return self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -109,9 +128,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _say(self, status: HTTPStatus, value: dict[str, Any]) -> None:
         self._answer(status, "application/json; charset=utf-8", json.dumps(value, separators=(",", ":")).encode())
 
-    def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+    def _answer(self, status: HTTPStatus, kind: str, body: bytes, **more: str) -> None:
         self.send_response(status)
-        for name, text in HEADERS.items():
+        for name, text in {**HEADERS, **more}.items():
             self.send_header(name, text)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from colocation.spark import compact, configure
 from colocation.spark.jobs.command_line import add_partition_argument, job_parser
+from colocation.spark.jobs.progress import printing_progress
 from colocation.spark.jobs.result import print_result, stop
 
 
@@ -25,7 +26,8 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     spark = configure(SparkSession.builder).getOrCreate()
     started = time.monotonic()
-    result = compact(spark, options.table, namespace=options.namespace, partitions=options.partitions)
+    with printing_progress(spark):
+        result = compact(spark, options.table, namespace=options.namespace, partitions=options.partitions)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})
     stop(spark)
 

@@ -10,11 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import configure, load
 from colocation.spark.jobs.command_line import job_parser
+from colocation.spark.jobs.progress import printing_progress
 from colocation.spark.jobs.result import print_result, stop
 from colocation.spark.write.loading import MODES
 
 CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
 """Options that CSV files are read with when none of the same name is given."""
+NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -26,9 +28,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
                         help="option of the format; repeatable")
     parser.add_argument("--select", nargs="+", default=["*"], help="Spark SQL expressions, default: *")
     parser.add_argument("--mode", choices=MODES, default="append", help="default: %(default)s")
+    parser.add_argument("--idempotency-key", default="", help="the table takes one load of this key")
     options = parser.parse_args(arguments)
     if options.path is None and not options.option:
-        parser.error("nothing says what to read: give --from, or --option for a format that has no path, such as jdbc")
+        parser.error(NO_INPUT)
     options.option = dict(options.option)
     return options
 
@@ -55,7 +58,9 @@ def main(arguments: Sequence[str]) -> None:
     spark = configure(SparkSession.builder).getOrCreate()
     started = time.monotonic()
     rows = read(spark, options.path, options.format, options.option).selectExpr(*options.select)
-    result = load(rows, options.table, namespace=options.namespace, mode=options.mode)
+    key = options.idempotency_key
+    with printing_progress(spark):
+        result = load(rows, options.table, namespace=options.namespace, mode=options.mode, idempotency_key=key)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})
     stop(spark)
 

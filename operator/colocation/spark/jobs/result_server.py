@@ -100,7 +100,7 @@ class ResultServer:
                 left_seconds = max(self._heard_seconds, offered_seconds) + allowed_seconds - time.monotonic()
                 if left_seconds <= 0 and not farewell:
                     raise NoReader(
-                        f"nobody has fetched the result for {self._reader_seconds:g} s: `colocation sql` ended or lost "
+                        f"the result was not fetched for {self._reader_seconds:g} s: `colocation sql` ended or lost "
                         "its connection; the rows are not printed anywhere"
                     )
                 if left_seconds <= 0:

@@ -1,4 +1,4 @@
-"""compact and drop_partitions: procedures of the session's catalog."""
+"""compact, drop_partitions and roll_back: procedures of the session's catalog."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +54,19 @@ class DropResult:
     snapshot_id: int
 
 
+@dataclass(frozen=True)
+class RollBackResult:
+    """What the table holds again.
+
+    Attributes:
+        rows: of the table now.
+        snapshot_id: the table's newest snapshot; the one that was asked for when it was the newest already.
+    """
+
+    rows: int
+    snapshot_id: int
+
+
 def compact(
     spark: "SparkSession",
     table: str,
@@ -77,7 +90,7 @@ def compact(
         PySparkException, Py4JJavaError: as for ``load``; a column that is no partition column; files that hold other
             rows than the manifest says (``RowsDiffer``): nothing was changed.
     """
-    return CompactionResult(**_call(spark, catalog, "compact", table, namespace, partitions))
+    return CompactionResult(**_call(spark, catalog, "compact", table, namespace, _partitions(partitions)))
 
 
 def drop_partitions(
@@ -106,19 +119,43 @@ def drop_partitions(
     """
     if not partitions:
         raise ValueError("no partition is given; to drop all rows, load none with mode overwrite")
-    return DropResult(**_call(spark, catalog, "drop_partitions", table, namespace, partitions))
+    return DropResult(**_call(spark, catalog, "drop_partitions", table, namespace, _partitions(partitions)))
+
+
+def roll_back(
+    spark: "SparkSession", table: str, snapshot_id: int, namespace: str | None = None, catalog: str = CATALOG
+) -> RollBackResult:
+    """Make an older snapshot's rows the table's again, by a new commit that writes no rows.
+
+    The rows that it replaces stay readable as the table's ``retention`` says, so a roll back can be rolled back.
+    Columns stay as the table has them now.
+
+    Args:
+        spark: a session with ``spark_conf()``'s configuration.
+        table: the ColocatedTable's name.
+        snapshot_id: one that the table keeps: ``SELECT * FROM colocation.<namespace>.<table>.snapshots``.
+        namespace: default: ``spark.colocation.namespace``.
+        catalog: the session's ColocationCatalog.
+
+    Raises:
+        PySparkException, Py4JJavaError: the table keeps no such snapshot, its files are not laid out as the table is,
+            or something was committed meanwhile (``LoadConflict``): nothing was changed.
+    """
+    return RollBackResult(**_call(spark, catalog, "roll_back", table, namespace, f"snapshot_id => {int(snapshot_id)}L"))
 
 
 def _call(
-    spark: "SparkSession", catalog: str, procedure: str, table: str, namespace: str | None, partitions: Partitions
+    spark: "SparkSession", catalog: str, procedure: str, table: str, namespace: str | None, *arguments: str
 ) -> dict[str, Any]:
     name = qualified(SessionSettings.of(spark).namespace_or(namespace), table)
-    arguments = [f"table => {literal(name)}"]
-    if partitions:
-        arguments.append(f"partitions => array({', '.join(map(_map, partitions))})")
-    row = spark.sql(f"CALL {qualified(catalog, 'system', procedure)}({', '.join(arguments)})").first()
+    given = ", ".join([f"table => {literal(name)}", *filter(None, arguments)])
+    row = spark.sql(f"CALL {qualified(catalog, 'system', procedure)}({given})").first()
     assert row is not None, "a procedure answers with one row"
     return row.asDict()
+
+
+def _partitions(partitions: Partitions) -> str:
+    return f"partitions => array({', '.join(map(_map, partitions))})" if partitions else ""
 
 
 def _map(partition: Mapping[str, PartitionValue]) -> str:

@@ -102,6 +102,18 @@ def test_a_lost_connection_is_said_and_what_is_known_stays(served: Served) -> No
     tab.wait("document.getElementById('connection').textContent === 'live'")
 
 
+def test_a_link_within_the_page_keeps_the_group(served: Served) -> None:
+    """Whoever skips to the group means the one that is shown."""
+    tab = served.show(scenes.stable())
+    tab.run("location.hash = '#shop/returns'")
+    tab.wait("document.getElementById('group-name').textContent === 'shop/returns'")
+    tab.run("document.querySelector('.skip').click()")
+    tab.wait("location.hash === '#group'")
+    tab.run("document.getElementById('group-facts').replaceChildren()")
+    tab.wait("document.getElementById('group-facts').children.length > 0")
+    assert text(tab, "#group-name") == "shop/returns"
+
+
 def test_the_matrix_by_keyboard_and_screen_reader(served: Served) -> None:
     """A grid with its size, one stop of the tab key, an active cell that has words."""
     tab = served.show(scenes.unstable())

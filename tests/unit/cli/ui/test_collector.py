@@ -14,16 +14,8 @@ from colocation.cli.errors import CommandFailed
 from colocation.cli.ui import collector
 from colocation.cli.ui.collector import Collector
 from colocation.cli.ui.content import group_page, overview
-from tests.unit.cli.conftest import group_object, table_object
+from tests.unit.cli.conftest import KUBECONFIG, group_object, table_object
 
-KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-current-context: one
-clusters: [{name: one, cluster: {server: "http://127.0.0.1:%d"}}]
-users: [{name: one, user: {}}]
-contexts: [{name: one, context: {cluster: one, user: one, namespace: shop}}]
-"""
 EVENT = {
     "metadata": {"name": "one", "namespace": "shop"},
     "involvedObject": {"kind": "ColocationGroup", "namespace": "shop", "name": "sales"},

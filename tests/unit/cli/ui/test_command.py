@@ -11,18 +11,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
-from tests.unit.cli.conftest import FakeCluster, Run
+from tests.unit.cli.conftest import KUBECONFIG, FakeCluster, Run
 
 DEADLINE_SECONDS = 60
 COMMAND = [sys.executable, "-c", "from colocation.cli.main import main; main()", "ui"]
-KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-current-context: one
-clusters: [{name: one, cluster: {server: "http://127.0.0.1:%d"}}]
-users: [{name: one, user: {}}]
-contexts: [{name: one, context: {cluster: one, user: one, namespace: shop}}]
-"""
 
 
 @contextmanager
@@ -76,4 +68,4 @@ def test_a_port_that_is_taken_is_an_error(run: Run, cluster: FakeCluster) -> Non
         port = taken.getsockname()[1]
         done = run("ui", "--no-browser", "--port", str(port))
     assert done.exit_code == 1
-    assert f"port {port} of this machine cannot be used: Address already in use" in done.stderr
+    assert f"port {port} cannot be used: Address already in use" in done.stderr

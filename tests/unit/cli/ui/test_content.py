@@ -113,6 +113,19 @@ def test_tables_nodes_and_events() -> None:
     assert [one["reason"] for one in found["events"]] == ["Unstable", "MapCreated"]
 
 
+def test_the_matrix_and_the_nodes_call_a_sick_disk_the_same() -> None:
+    """A node that answers, with a disk that fails."""
+    findings = scenes.stable()
+    assert findings.snapshot
+    sick = {"disk_reason": "DiskFailing", "disk_message": "5 reads failed", "disk_since": NOW}
+    first, *others = findings.snapshot.nodes
+    nodes = (first.model_copy(update=sick), *others)
+    findings = replace(findings, snapshot=findings.snapshot.model_copy(update={"nodes": nodes}))
+    assert [row["state"] for row in page(findings)["rows"]] == ["sick disk", "", "", "", ""]
+    node = overview(findings)["nodes"][0]
+    assert (node["state"], node["reason"]) == ("sick disk", "DiskFailing: 5 reads failed")
+
+
 def test_a_group_that_is_not_there() -> None:
     """None, for the server to say so."""
     assert group_page(scenes.stable(), ("shop", "none")) is None

@@ -4,6 +4,7 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -68,6 +69,15 @@ def test_nobody_gets_in_without_the_token(server: UiServer, path: str) -> None:
     status, _, body = ask(server, path)
     assert status == 404
     assert server.token.encode() not in body
+
+
+def test_the_address_on_the_browsers_command_line_works_once(server: UiServer) -> None:
+    """Whoever reads it there later gets nothing."""
+    path = urlsplit(server.first_url).path
+    status, headers, body = ask(server, path)
+    assert (status, headers["Location"], body) == (303, server.url, b"")
+    assert ask(server, path)[0] == 404
+    assert server.token not in server.first_url
 
 
 @pytest.mark.parametrize("path", ["../server.py", "static/../../server.py", "%2e%2e/server.py", "api/", "api/plan"])

@@ -19,9 +19,10 @@ async function ask(path) {
 const nameOf = (group) => `${group.namespace}/${group.name}`;
 const linkOf = (group) => `#${encodeURIComponent(group.namespace)}/${encodeURIComponent(group.name)}`;
 
+/** The group of the address; else the one that is shown, so that links within the page change nothing. */
 function chosen(groups) {
-  const wanted = location.hash.slice(1).split("/").map(decodeURIComponent);
-  return groups.find((one) => one.namespace === wanted[0] && one.name === wanted[1]) ?? groups[0];
+  const wanted = groups.find((one) => linkOf(one) === location.hash);
+  return wanted ?? groups.find((one) => page && nameOf(one) === nameOf(page)) ?? groups[0];
 }
 
 /** [words, tone] of a verdict. */

@@ -1,5 +1,7 @@
 package dev.colocation.spark;
 
+import dev.colocation.spark.catalog.CatalogStatements;
+import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
 import dev.colocation.spark.plan.FilePerTask;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
@@ -15,8 +17,9 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link PartitionColumnsFirst} and {@link
- * DistributeRows} when it is optimized, {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
+ * CatalogStatements}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link PartitionColumnsFirst}, {@link
+ * PartitionConditions} and {@link DistributeRows} when it is optimized, {@link TrustSortedFiles} when its plan is to be executed.
+ * Where Spark is not as it was, each leaves plans as they are.
  *
  * <p>The latter is a columnar rule, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -24,9 +27,11 @@ import scala.runtime.BoxedUnit;
 public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
+    UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));
+    UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionConditions()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new DistributeRows()));
     UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> new SortedFilesRule()));
     return BoxedUnit.UNIT;

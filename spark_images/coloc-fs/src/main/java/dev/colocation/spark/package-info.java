@@ -1,2 +1,2 @@
-/** What users name in their configuration: the file system, the extensions, the plugin. */
+/** What users name in their configuration: the file system, the catalog, the extensions, the plugin. */
 package dev.colocation.spark;

@@ -20,7 +20,12 @@ public final class ColocationException extends AnalysisException {
 
   /** For methods that may not throw checked exceptions: Spark's callers are Scala, which knows none. */
   RuntimeException unchecked() {
-    return ColocationException.<RuntimeException>thrown(this);
+    return unchecked(this);
+  }
+
+  /** Throws any error in its own words where no checked exception is allowed. */
+  static RuntimeException unchecked(Throwable error) {
+    return ColocationException.<RuntimeException>thrown(error);
   }
 
   @SuppressWarnings("unchecked")

@@ -45,7 +45,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A ColocatedTable in Spark's catalog. Queries read its files: {@link ReadAsFiles} puts them in its place. Writes go by Spark's own
  * path: {@link TableWriteBuilder}.
  */
-class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, Writable {
+class ColocationTable extends PartitionedTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, Writable {
   private final LoadedTable table;
   private final FileIndexes indexes;
   private final Changing changing;
@@ -82,7 +82,9 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
   @Override
   public Column[] columns() {
     return TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy())
-        .map(column -> Column.create(column.name(), Types.parse(column.type())))
+        .map(column -> Column.create(
+            column.name(), Types.written(column.type()), true,
+            table.object().comments().get(Names.lowerCase(column.name())), null))
         .toArray(Column[]::new);
   }
 
@@ -105,7 +107,7 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
   @Override
   public Map<String, String> properties() {
     TableObject object = table.object();
-    Map<String, String> shown = new TreeMap<>();
+    Map<String, String> shown = new TreeMap<>(object.properties());
     shown.put(TableCatalog.PROP_PROVIDER, "parquet");
     shown.put(TableCatalog.PROP_LOCATION, table.location());
     shown.put("colocate_with", object.colocateWith());
@@ -136,7 +138,8 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     return new TableWriteBuilder(target(), info, layout(), () -> wholePartitionsOnly(
-        "REPLACE WHERE (overwrite by a condition)", "To replace other rows"));
+        "REPLACE WHERE (overwrite by a condition)", "equalities of its partition columns (%s), IN, IS NULL, AND and OR",
+        "To replace other rows"));
   }
 
   @Override
@@ -178,14 +181,14 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
   }
 
   RuntimeException deletesWholePartitionsOnly() {
-    return wholePartitionsOnly("DELETE", "To remove other rows");
+    return wholePartitionsOnly("DELETE", "conditions of its partition columns only (%s)", "To remove other rows");
   }
 
-  private RuntimeException wholePartitionsOnly(String statement, String otherwise) {
+  private RuntimeException wholePartitionsOnly(String statement, String conditions, String otherwise) {
     String columns = String.join(", ", table.shape().partitionedBy());
     return new ColocationException(name() + " does not take " + statement + " of single rows, only of whole partitions: WHERE "
         + (columns.isEmpty() ? "is left out, since it has no partition columns"
-            : "takes equalities of its partition columns (" + columns + "), IN, IS NULL, AND and OR")
+            : "takes " + String.format(conditions, columns))
         + ". " + otherwise + ", use INSERT OVERWRITE with a query of those that stay").unchecked();
   }
 
@@ -195,7 +198,14 @@ class ColocationTable implements SupportsRead, SupportsWrite, SupportsDeleteV2, 
     List<Map<String, String>> partitions = new PartitionPredicates(layout()).partitions(conditions).orElseThrow();
     if (partitions.contains(Map.<String, String>of())) {
       truncateTable();
-    } else if (!partitions.isEmpty()) {
+    } else {
+      dropAll(partitions);
+    }
+  }
+
+  @Override
+  final void dropAll(List<Map<String, String>> partitions) {
+    if (!partitions.isEmpty()) {
       Transaction transaction = target().begin();
       if (transaction.table().snapshotId() > 0) {
         Commits.commit(name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());

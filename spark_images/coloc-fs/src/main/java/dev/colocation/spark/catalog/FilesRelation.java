@@ -46,16 +46,15 @@ final class FilesRelation {
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(files(table, indexes), PlannedTable.of(table, storedSchema(table)));
     List<AttributeReference> wanted = CollectionConverters.asJava(replaced.output());
     List<AttributeReference> found = CollectionConverters.asJava(stored.output());
-    Map<ExprId, ExprId> ids = new HashMap<>();
+    Map<ExprId, Expression> shown = new HashMap<>();
     boolean renamed = false;
     for (int position = 0; position < found.size(); position++) {
-      if (found.get(position).name().equals(wanted.get(position).name())) {
-        ids.put(found.get(position).exprId(), wanted.get(position).exprId());
-      } else {
-        renamed = true;
-      }
+      AttributeReference column = found.get(position).withMetadata(wanted.get(position).metadata());
+      boolean isSame = column.name().equals(wanted.get(position).name());
+      shown.put(column.exprId(), isSame ? column.withExprId(wanted.get(position).exprId()) : column);
+      renamed |= !isSame;
     }
-    LogicalPlan relation = stored.mapExpressions(new Renumbered(ids));
+    LogicalPlan relation = stored.mapExpressions(new Shown(shown));
     return renamed ? renamed(relation, wanted) : relation;
   }
 
@@ -93,18 +92,17 @@ final class FilesRelation {
     return new Project(sequence(shown), relation);
   }
 
-  private static final class Renumbered extends AbstractFunction1<Expression, Expression> {
-    private final Map<ExprId, ExprId> ids;
+  /** Columns as the catalog's table has them: with their ids, comments and lengths of texts. */
+  private static final class Shown extends AbstractFunction1<Expression, Expression> {
+    private final Map<ExprId, Expression> columns;
 
-    Renumbered(Map<ExprId, ExprId> ids) {
-      this.ids = ids;
+    Shown(Map<ExprId, Expression> columns) {
+      this.columns = columns;
     }
 
     @Override
     public Expression apply(Expression expression) {
-      return expression instanceof AttributeReference column && ids.containsKey(column.exprId())
-          ? column.withExprId(ids.get(column.exprId()))
-          : expression;
+      return expression instanceof AttributeReference column ? columns.getOrDefault(column.exprId(), column) : expression;
     }
   }
 

@@ -154,7 +154,7 @@ public final class KubernetesApi implements ClusterApi {
 
   @Override
   public Answer sendOnce(String method, String path, JsonNode body) {
-    return Patience.confirmed(() -> exchanged(clientWithoutRetries, method, path, body, JSON_ONLY), this::readiness);
+    return confirmed(() -> exchanged(clientWithoutRetries, method, path, body, JSON_ONLY));
   }
 
   /** One read, sent once, whose refusal nobody minds. */
@@ -162,14 +162,14 @@ public final class KubernetesApi implements ClusterApi {
     return exchanged(clientWithoutRetries, "GET", path, null, JSON_ONLY);
   }
 
-  private Answer readiness() {
-    return ask("/readyz");
+  private Answer confirmed(Supplier<Answer> ask) {
+    return Patience.confirmed(ask, () -> ask("/readyz"), Patience.Clock.REAL);
   }
 
   private Answer send(String what, String method, String path, JsonNode body, String accepted) {
     boolean isRead = method.equals("GET");
     HttpClient by = isRead ? clientWithoutRetries : client;
-    Supplier<Answer> ask = () -> Patience.confirmed(() -> exchanged(by, method, path, body, accepted), this::readiness);
+    Supplier<Answer> ask = () -> confirmed(() -> exchanged(by, method, path, body, accepted));
     Answer answer = isRead ? Patience.read(ask, Patience.Clock.REAL) : ask.get();
     if (answer.status() == NO_ANSWER) {
       String cure = isRead ? "asked for " + Patience.LONGEST.toSeconds() + " s; repeat it when the API server is back"

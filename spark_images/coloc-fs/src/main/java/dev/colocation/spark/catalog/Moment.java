@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -18,9 +19,13 @@ final class Moment {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
-   * A group, its agents' URLs by node, and why the operator's verdict on it does not hold (empty when it does).
+   * A group.
+   *
+   * @param agents URLs by node
+   * @param silence why the operator's verdict on it does not hold; empty when it does
+   * @param lastSign when the operator last gave a sign of life; until then its word on the group was kept up
    */
-  record Group(GroupObject object, Map<String, String> agents, String silence) {}
+  record Group(GroupObject object, Map<String, String> agents, String silence, Optional<Instant> lastSign) {}
 
   private final KubernetesApi api;
   private final Map<List<Object>, Optional<Group>> groups = new HashMap<>();
@@ -55,7 +60,8 @@ final class Moment {
     String name = key.configMapIn(namespace);
     return api.get("ConfigMap " + namespace + "/" + name, "/api/v1/namespaces/" + namespace + "/configmaps/" + name)
         .map(configMap -> configMap.path("data"))
-        .map(data -> new Group(GroupObject.parse(object), agents(data), api.operatorLife().silence(data)));
+        .map(data -> new Group(
+            GroupObject.parse(object), agents(data), api.operatorLife().silence(data), api.operatorLife().lastSign(data)));
   }
 
   private static Map<String, String> agents(JsonNode data) {

@@ -79,7 +79,7 @@ public final class Names {
     return text.append('.').append(quoted(table.name())).toString();
   }
 
-  private static String quoted(String part) {
-    return part.matches("[A-Za-z0-9_]+") ? part : "`" + part.replace("`", "``") + "`";
+  static String quoted(String part) {
+    return part.matches("[A-Za-z_][A-Za-z0-9_]*") ? part : "`" + part.replace("`", "``") + "`";
   }
 }

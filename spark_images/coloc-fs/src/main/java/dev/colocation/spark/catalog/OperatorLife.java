@@ -55,15 +55,37 @@ final class OperatorLife {
       String shown = text.asText().substring(0, Math.min(text.asText().length(), SHOWN_CHARACTERS));
       return SIGN_OF_LIFE + " of the group's ConfigMap cannot be read: '" + shown + "'";
     }
-    String namespace = sign.path("leaseNamespace").asText();
-    String name = sign.path("leaseName").asText("colocation-operator");
-    LeaseAnswer lease = answers.compute(namespace + "/" + name,
-        (key, known) -> known != null && known.age().compareTo(CACHED) < 0 ? known : ask(namespace, name));
+    LeaseAnswer lease = lease(sign);
     Instant now = lease.now().plus(lease.age());
     if (!lease.renewTime().isEmpty()) {
-      return judge(lease.renewTime(), lease.validSeconds(), now, "Lease " + name + " of namespace " + namespace);
+      return judge(lease.renewTime(), lease.validSeconds(), now, "Lease " + leaseName(sign) + " of namespace " + leaseNamespace(sign));
     }
     return judge(sign.path("renewTime").asText(), valid, now, "the group's ConfigMap");
+  }
+
+  /** When the operator last gave a sign of life; empty when nothing says it. */
+  Optional<Instant> lastSign(JsonNode configMapData) {
+    JsonNode sign = parsed(configMapData.path(SIGN_OF_LIFE).asText());
+    if (!sign.path("renewTime").isTextual()) {
+      return Optional.empty();
+    }
+    String renewed = lease(sign).renewTime();
+    return time(renewed.isEmpty() ? sign.path("renewTime").asText() : renewed);
+  }
+
+  private LeaseAnswer lease(JsonNode sign) {
+    String namespace = leaseNamespace(sign);
+    String name = leaseName(sign);
+    return answers.compute(namespace + "/" + name,
+        (key, known) -> known != null && known.age().compareTo(CACHED) < 0 ? known : ask(namespace, name));
+  }
+
+  private static String leaseNamespace(JsonNode sign) {
+    return sign.path("leaseNamespace").asText();
+  }
+
+  private static String leaseName(JsonNode sign) {
+    return sign.path("leaseName").asText("colocation-operator");
   }
 
   private LeaseAnswer ask(String namespace, String name) {

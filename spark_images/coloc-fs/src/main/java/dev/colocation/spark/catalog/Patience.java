@@ -16,6 +16,8 @@ final class Patience {
 
   private static final Duration FIRST_PAUSE = Duration.ofMillis(250);
   private static final Duration LONGEST_PAUSE = Duration.ofSeconds(2);
+  /** So long a server that refuses to say whether it is ready is taken for one that has not read the roles yet. */
+  private static final Duration READING_ROLES = Duration.ofSeconds(5);
   private static final int FIRST_SERVER_ERROR = 500;
   private static final int TOO_MANY_REQUESTS = 429;
   private static final Set<Integer> PASSING =
@@ -70,17 +72,35 @@ final class Patience {
 
   /**
    * An answer of which a refusal (403) can be believed. An API server that has just begun has not read the roles yet, and refuses
-   * what is allowed: so a refusal counts when it was asked for after the server had said that it is ready.
+   * what is allowed: so a refusal counts when it was asked for after the server had said that it is ready. Until it has read the
+   * role for {@code /readyz}, it refuses that, too; one that goes on refusing it tells nobody, and is believed.
    *
    * @param ask may be repeated after a refusal, which says that nothing was done
    * @param readiness the answer of {@code /readyz}
    */
-  static KubernetesApi.Answer confirmed(Supplier<KubernetesApi.Answer> ask, Supplier<KubernetesApi.Answer> readiness) {
-    KubernetesApi.Answer answer = ask.get();
-    if (answer.status() != HttpURLConnection.HTTP_FORBIDDEN) {
-      return answer;
+  static KubernetesApi.Answer confirmed(
+      Supplier<KubernetesApi.Answer> ask, Supplier<KubernetesApi.Answer> readiness, Clock clock) {
+    long deadline = clock.nanos() + READING_ROLES.toNanos();
+    while (true) {
+      KubernetesApi.Answer answer = ask.get();
+      if (!isRefusal(answer)) {
+        return answer;
+      }
+      KubernetesApi.Answer ready = readiness.get();
+      if (isPassing(ready)) {
+        return NOT_READY;
+      }
+      if (!isRefusal(ready)) {
+        return ask.get();
+      }
+      if (clock.nanos() >= deadline || !clock.sleep(FIRST_PAUSE)) {
+        return answer;
+      }
     }
-    return isPassing(readiness.get()) ? NOT_READY : ask.get();
+  }
+
+  private static boolean isRefusal(KubernetesApi.Answer answer) {
+    return answer.status() == HttpURLConnection.HTTP_FORBIDDEN;
   }
 
   /** Whether the same request may be answered otherwise in a while: no answer, too many requests, a server's error. */

@@ -7,6 +7,7 @@ import dev.colocation.spark.write.Commits;
 import dev.colocation.spark.write.CompactionResult;
 import dev.colocation.spark.write.DataFile;
 import dev.colocation.spark.write.DropPartitions;
+import dev.colocation.spark.write.RollBack;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteResult;
 import java.util.ArrayList;
@@ -39,8 +40,9 @@ final class Procedures {
   private static final String SCHEMA = "system";
   private static final String COMPACT = "compact";
   private static final String DROP_PARTITIONS = "drop_partitions";
+  private static final String ROLL_BACK = "roll_back";
   private static final String WRITE_RESULT = "write_result";
-  private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, WRITE_RESULT);
+  private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, ROLL_BACK, WRITE_RESULT);
 
   private final String catalog;
   private final String[] defaultNamespace;
@@ -76,6 +78,9 @@ final class Procedures {
           name, "merges the files of each bucket and partition", List.of(table(), partitions("NULL")), this::compact);
       case DROP_PARTITIONS -> new TableProcedure(
           name, "drops partitions with all their rows", List.of(table(), partitions(null)), this::dropPartitions);
+      case ROLL_BACK -> new TableProcedure(
+          name, "makes the rows of an older snapshot the table's again",
+          List.of(table(), ProcedureParameter.in("snapshot_id", DataTypes.LongType).build()), this::rollBack);
       default -> new TableProcedure(
           name, "what a write of this application did that was given an id (option write-id), as JSON",
           List.of(ProcedureParameter.in("id", DataTypes.StringType).build()), Procedures::writeResult);
@@ -120,6 +125,26 @@ final class Procedures {
     CommitResult done =
         Commits.commit(table.name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());
     return dropped(done.removed(), done.snapshotId());
+  }
+
+  /** To the present snapshot is no error, so that it can be repeated. */
+  private TableProcedure.Answer rollBack(InternalRow input) throws Exception {
+    ColocationTable table = table(input);
+    if (input.isNullAt(1)) {
+      throw new ColocationException("snapshot_id is NULL; give a number").unchecked();
+    }
+    long wanted = input.getLong(1);
+    StructType answer = counts("rows", "snapshot_id");
+    List<TableObject.Snapshot> snapshots = table.loaded().object().snapshots();
+    long rows = snapshots.stream().filter(one -> one.id() == wanted).mapToLong(TableObject.Snapshot::rows).sum();
+    if (table.loaded().snapshot().filter(present -> present.id() == wanted).isPresent()) {
+      return new TableProcedure.Answer(answer, rows, wanted);
+    }
+    Transaction transaction = table.target().begin();
+    RollBack change = transaction.backTo(wanted);
+    CommitResult done =
+        Commits.commit(table.name(), transaction, change, transaction.present(change.files()), Optional.empty());
+    return new TableProcedure.Answer(answer, rows, done.snapshotId());
   }
 
   private static TableProcedure.Answer dropped(List<DataFile> files, long snapshotId) {

@@ -3,7 +3,9 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.List;
+import java.util.Arrays;
+import java.util.stream.Stream;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 
 /** {@code ALTER TABLE} as a change of a ColocatedTable's spec. Whether it fits is judged by the API server and the operator. */
@@ -15,37 +17,35 @@ final class TableChanges {
     ObjectNode patched = spec.deepCopy();
     for (TableChange change : changes) {
       if (change instanceof TableChange.SetProperty property) {
-        requireChangeable(property.property());
-        TableDefinition.setProperty(patched, property.property(), property.value());
+        changeable(property.property()).set(patched, property.value());
       } else if (change instanceof TableChange.RemoveProperty property) {
-        requireChangeable(property.property());
-        TableDefinition.removeProperty(patched, property.property());
-      } else if (change instanceof TableChange.AddColumn add) {
-        ((ArrayNode) patched.path("columns")).add(TableDefinition.column(
-            String.join(".", add.fieldNames()), add.dataType(), add.isNullable(), add.defaultValue() == null));
-      } else if (change instanceof TableChange.UpdateColumnDefaultValue set) {
-        throw TableDefinition.valueRefused(String.join(".", set.fieldNames()));
-      } else if (change instanceof TableChange.RenameColumn rename) {
-        rename(column(patched, String.join(".", rename.fieldNames())), rename.newName());
+        changeable(property.property()).remove(patched);
+      } else if (change instanceof TableChange.ColumnChange column) {
+        new ColumnChanges(patched).apply(column);
       } else {
         throw TableDefinition.refused("ALTER TABLE " + change.getClass().getSimpleName()
-            + "; allowed: SET TBLPROPERTIES, ADD COLUMN, RENAME COLUMN");
+            + "; allowed: SET and UNSET TBLPROPERTIES, ADD, RENAME and ALTER COLUMN, COMMENT ON TABLE");
       }
     }
     ObjectNode changed = patched.objectNode();
-    for (String field : List.of("colocateWith", "replicas", "recycleAfterSeconds", "columns")) {
+    Stream.concat(Stream.of("columns"), Arrays.stream(TableProperty.values()).map(TableProperty::field)).forEach(field -> {
       if (!patched.path(field).equals(spec.path(field))) {
         changed.set(field, patched.path(field));
       }
-    }
+    });
     return changed;
   }
 
-  private static void requireChangeable(String property) {
-    if (property.equals(TableDefinition.SORTED_BY)) {
-      throw TableDefinition.refused("ALTER TABLE of property '" + property + "', since files are sorted as they were written; "
+  private static TableProperty changeable(String key) {
+    if (key.equals(TableProperty.SORTED_BY.key())) {
+      throw TableDefinition.refused("ALTER TABLE of property '" + key + "', since files are sorted as they were written; "
           + "use CREATE OR REPLACE TABLE with CLUSTERED BY, SORTED BY and a query of all rows");
     }
+    if (key.equals(TableCatalog.PROP_LOCATION)) {
+      throw TableDefinition.refused("ALTER TABLE SET LOCATION; nodes keep the files, in folders of the table's name");
+    }
+    return TableProperty.of(key).orElseThrow(() -> TableDefinition.refused(
+        "ALTER TABLE of property '" + key + "'; allowed: " + TableProperty.names(true)));
   }
 
   /**
@@ -73,6 +73,9 @@ final class TableChanges {
       if (column.path("name").asText().equalsIgnoreCase(wanted.path("name").asText())
           && TypeNames.areEqual(column.path("type").asText(), wanted.path("type").asText())) {
         ObjectNode kept = column.deepCopy();
+        if (wanted.has("comment")) {
+          kept.set("comment", wanted.path("comment"));
+        }
         return wanted.path("nullable").asBoolean(true) ? kept : kept.put("nullable", false);
       }
     }
@@ -85,25 +88,5 @@ final class TableChanges {
     patch.fieldNames().forEachRemaining(
         field -> before.set(field, spec.has(field) ? spec.get(field) : patch.nullNode()));
     return before;
-  }
-
-  private static ObjectNode column(ObjectNode spec, String name) {
-    for (JsonNode column : spec.path("columns")) {
-      if (column.path("name").asText().equalsIgnoreCase(name)) {
-        return (ObjectNode) column;
-      }
-    }
-    throw TableDefinition.refused("there is no column " + name);
-  }
-
-  /** Files keep the column's first name. */
-  private static void rename(ObjectNode column, String name) {
-    if (column.path("storedAs").asText("").isEmpty()) {
-      column.put("storedAs", column.path("name").asText());
-    }
-    if (column.path("storedAs").asText().equals(name)) {
-      column.remove("storedAs");
-    }
-    column.put("name", name);
   }
 }

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -14,16 +13,9 @@ import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.types.DataType;
 
 /** {@code CREATE TABLE} as the spec of a ColocatedTable. What the spec says is judged by the API server and the operator. */
 final class TableDefinition {
-  private static final String COLOCATE_WITH = "colocate_with";
-  private static final String REPLICATION_NUM = "replication_num";
-  static final String SORTED_BY = "sorted_by";
-  private static final String RECYCLE_AFTER_SECONDS = "recycle_after_seconds";
-  private static final String PROPERTIES =
-      String.join(", ", COLOCATE_WITH, REPLICATION_NUM, SORTED_BY, RECYCLE_AFTER_SECONDS);
   private static final String STORED_AS = "hive.stored-as";
 
   /** What Spark itself says of each table. */
@@ -41,7 +33,11 @@ final class TableDefinition {
   static ObjectNode spec(Column[] columns, Transform[] partitions, Map<String, String> properties) {
     ObjectNode spec = replacement(columns, partitions, properties);
     if (!spec.has("bucketedBy")) {
-      throw refused("say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+      throw withoutBuckets();
+    }
+    if (spec.path("colocateWith").asText("").isEmpty() && !spec.has("replicas")) {
+      throw refused("nothing says in which group it is, nor how many copies there are of each bucket: give TBLPROPERTIES "
+          + "('colocate_with' = '<group>'), or ('replication_num' = '2') for a table in no group");
     }
     return spec;
   }
@@ -57,28 +53,18 @@ final class TableDefinition {
     for (Column column : columns) {
       boolean isPlain = column.defaultValue() == null && column.generationExpression() == null
           && column.identityColumnSpec() == null;
-      specColumns.add(column(column.name(), column.dataType(), column.nullable(), isPlain));
+      specColumns.add(new ColumnDefinition(
+          column.name(), column.dataType(), column.nullable(), column.comment(), isPlain).toSpec());
     }
     if (partitions.length > 0) {
       layOut(spec, partitions);
     }
-    if (properties.containsKey(SORTED_BY) && !spec.path("sortedBy").isEmpty()) {
-      throw refused("both SORTED BY and property '" + SORTED_BY + "'; give one of them");
+    String sortedBy = TableProperty.SORTED_BY.key();
+    if (properties.containsKey(sortedBy) && !spec.path("sortedBy").isEmpty()) {
+      throw refused("both SORTED BY and property '" + sortedBy + "'; give one of them");
     }
     properties.forEach((key, value) -> setProperty(spec, key, value));
     return spec;
-  }
-
-  /** A column; {@code isPlain}: its values are those that rows bring along. */
-  static ObjectNode column(String name, DataType type, boolean nullable, boolean isPlain) {
-    if (!isPlain) {
-      throw valueRefused(name);
-    }
-    if (!TypeNames.isAllowed(type.catalogString())) {
-      throw refused("column " + name + " has type '" + type.catalogString() + "'; allowed: " + TypeNames.ALLOWED
-          + "; give it one of these");
-    }
-    return JSON.createObjectNode().put("name", name).put("type", type.catalogString()).put("nullable", nullable);
   }
 
   private static void layOut(ObjectNode spec, Transform[] partitions) {
@@ -91,7 +77,7 @@ final class TableDefinition {
       }
     }
     if (!spec.has("bucketedBy")) {
-      throw refused("say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+      throw withoutBuckets();
     }
     if (!spec.has("sortedBy")) {
       spec.putArray("sortedBy");
@@ -122,16 +108,9 @@ final class TableDefinition {
     return String.join(".", column.fieldNames());
   }
 
-  /** A property or clause of CREATE or ALTER TABLE; properties are named as Doris does. */
+  /** A property or clause of CREATE TABLE. */
   static void setProperty(ObjectNode spec, String key, String value) {
     switch (key) {
-      case COLOCATE_WITH -> spec.put("colocateWith", value);
-      case REPLICATION_NUM -> spec.put("replicas", (int) wholeNumber(key, value, 4));
-      case RECYCLE_AFTER_SECONDS -> spec.put("recycleAfterSeconds", wholeNumber(key, value, 12));
-      case SORTED_BY -> {
-        ArrayNode columns = spec.putArray("sortedBy");
-        Arrays.stream(value.split(",")).map(String::strip).filter(column -> !column.isEmpty()).forEach(columns::add);
-      }
       case TableCatalog.PROP_PROVIDER -> requireParquet("USING", value);
       case STORED_AS -> requireParquet("STORED AS", value);
       case TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_LOCATION -> throw refused(
@@ -139,27 +118,11 @@ final class TableDefinition {
               + "with INSERT");
       default -> {
         if (!SPARKS_OWN.contains(key)) {
-          throw refused("property or clause '" + key + "'; allowed: " + PROPERTIES + "; leave it out");
+          TableProperty.of(key).orElseThrow(() -> refused("property or clause '" + key + "'; allowed: "
+              + TableProperty.names(false) + "; leave it out")).set(spec, value);
         }
       }
     }
-  }
-
-  /** A property as it is where nothing is said of it. */
-  static void removeProperty(ObjectNode spec, String key) {
-    switch (key) {
-      case COLOCATE_WITH -> spec.put("colocateWith", "");
-      case REPLICATION_NUM -> spec.putNull("replicas");
-      case RECYCLE_AFTER_SECONDS -> spec.putNull("recycleAfterSeconds");
-      default -> throw refused("UNSET of property '" + key + "'; allowed: " + PROPERTIES);
-    }
-  }
-
-  private static long wholeNumber(String key, String value, int mostDigits) {
-    if (!value.matches("[0-9]{1," + mostDigits + "}")) {
-      throw refused(key + "='" + value + "'; allowed is a whole number");
-    }
-    return Long.parseLong(value);
   }
 
   private static void requireParquet(String clause, String format) {
@@ -168,9 +131,8 @@ final class TableDefinition {
     }
   }
 
-  static RuntimeException valueRefused(String column) {
-    return refused("column " + column + " has a DEFAULT, GENERATED or IDENTITY value; columns have no values but those of "
-        + "their rows: leave it out, and write the value with each row");
+  private static RuntimeException withoutBuckets() {
+    return refused("say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
   }
 
   static RuntimeException refused(String what) {

@@ -8,6 +8,7 @@ import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.SentFile;
 import dev.colocation.spark.write.Transaction;
+import dev.colocation.spark.write.WriteException;
 import dev.colocation.spark.write.WriteTarget;
 import java.util.List;
 import java.util.Optional;
@@ -70,6 +71,9 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
       // A changed definition is another layout: the change begins once more, on the rows that are to be replaced.
       Transaction current = transaction == null || !change.patch().isEmpty() ? target().begin() : transaction;
       commit(current.startedOn(target().snapshotId()), Mode.OVERWRITE);
+    } catch (WriteException.CommitUnknown error) {
+      // The rows may be committed, and then need this definition; if they are not, the statement is started again.
+      throw error;
     } catch (RuntimeException error) {
       undo(change, error);
       throw error;

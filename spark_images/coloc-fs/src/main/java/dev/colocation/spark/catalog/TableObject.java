@@ -4,8 +4,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import dev.colocation.spark.fs.Manifest;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -20,7 +23,10 @@ import org.slf4j.LoggerFactory;
  * @param placingGroup as the status says; empty = as the spec says
  * @param buckets of the spec; 0 = as the group says
  * @param recovering it is being brought back from the recycle bin: it has rows, but no snapshot yet
+ * @param properties what the spec says beside columns and layout, by names of {@link TableProperty}
+ * @param comments of columns, by their names in lower case
  * @param snapshots those that can be read, the newest first; empty before the first load
+ * @param commitKeys by snapshot id, the key that its commit carried, as far as the status still has it
  */
 public record TableObject(
     String namespace,
@@ -37,7 +43,10 @@ public record TableObject(
     boolean accepted,
     String refusal,
     boolean recovering,
-    List<Snapshot> snapshots) {
+    Map<String, String> properties,
+    Map<String, String> comments,
+    List<Snapshot> snapshots,
+    Map<Long, String> commitKeys) {
 
   /** An annotation: the uid of the dropped table that this one brings back. */
   private static final String RECOVERS = "colocation.dev/recovers";
@@ -45,9 +54,15 @@ public record TableObject(
   private static final Logger LOG = LoggerFactory.getLogger(TableObject.class);
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
 
-  /** A committed state of a table; {@code manifest} is the digest, 64 hex digits; counts are of one replica. */
+  /**
+   * A committed state of a table.
+   *
+   * @param manifest the digest, 64 hex digits
+   * @param operation what made it, e.g. append; empty when the status does not say it
+   * @param partitions counts are of one replica
+   */
   record Snapshot(
-      long id, String manifest, String committedAt, long partitions, long files, long rows, long bytes) {
+      long id, String manifest, String committedAt, String operation, long partitions, long files, long rows, long bytes) {
     Instant time() {
       return OperatorLife.time(committedAt).orElseThrow();
     }
@@ -100,7 +115,27 @@ public record TableObject(
         refusal(status),
         metadata.path("annotations").has(RECOVERS) && !status.path("accepted").asBoolean()
             && GroupObject.isAbsent(status.path("snapshot")),
-        snapshots);
+        TableProperty.saidBy(spec),
+        comments(spec.path("columns")),
+        snapshots,
+        commitKeys(status.path("commits")));
+  }
+
+  private static Map<Long, String> commitKeys(JsonNode commits) {
+    Map<Long, String> keys = new HashMap<>();
+    commits.forEach(commit -> keys.putIfAbsent(commit.path("snapshotId").asLong(), text(commit.path("writer"))));
+    return Map.copyOf(keys);
+  }
+
+  private static Map<String, String> comments(JsonNode columns) {
+    Map<String, String> comments = new TreeMap<>();
+    for (JsonNode column : columns) {
+      String comment = column.path("comment").asText("");
+      if (!comment.isEmpty()) {
+        comments.put(Names.lowerCase(column.path("name").asText()), comment);
+      }
+    }
+    return comments;
   }
 
   private static String text(JsonNode node) {
@@ -143,7 +178,7 @@ public record TableObject(
     require(OperatorLife.time(committedAt).isPresent(), table, where + ".committedAt", node.path("committedAt"));
     return new Snapshot(
         node.path("id").asLong(), manifest.substring(manifest.indexOf(':') + 1), committedAt,
-        node.path("partitions").asLong(), node.path("files").asLong(), node.path("rows").asLong(),
+        text(node.path("operation")), node.path("partitions").asLong(), node.path("files").asLong(), node.path("rows").asLong(),
         node.path("bytes").asLong());
   }
 

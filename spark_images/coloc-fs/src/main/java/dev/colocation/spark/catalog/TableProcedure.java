@@ -52,12 +52,7 @@ record TableProcedure(String name, String description, List<ProcedureParameter> 
     try {
       return List.<Scan>of(body.call(input)).iterator();
     } catch (Exception error) {
-      throw TableProcedure.<RuntimeException>thrown(error);
+      throw ColocationException.unchecked(error);
     }
-  }
-
-  @SuppressWarnings("unchecked")
-  private static <E extends Throwable> RuntimeException thrown(Throwable error) throws E {
-    throw (E) error;
   }
 }

@@ -15,9 +15,20 @@ public final class Types {
    * the bucket key.
    */
   public static DataType parse(String name) {
+    DataType type = declared(name);
+    return type instanceof CharType || type instanceof VarcharType ? StringType$.MODULE$ : type;
+  }
+
+  /** The type as statements declare and change columns: a text has its length, but is never padded. */
+  static DataType written(String name) {
+    DataType type = declared(name);
+    return type instanceof CharType text ? declared("varchar(" + text.length() + ")") : type;
+  }
+
+  /** The type as {@code CREATE TABLE} names it. */
+  static DataType declared(String name) {
     try {
-      DataType type = CatalystSqlParser$.MODULE$.parseDataType(name);
-      return type instanceof CharType || type instanceof VarcharType ? StringType$.MODULE$ : type;
+      return CatalystSqlParser$.MODULE$.parseDataType(name);
     } catch (Exception error) { // ParseException, which Scala throws without saying so
       throw new ColocationException("InvalidSpec: type '" + name + "' is not a Spark SQL type", error).unchecked();
     }

@@ -6,8 +6,8 @@ import java.util.Objects;
 import java.util.OptionalInt;
 
 /** What may be done to the files of a table in one commit: its difference. Pure. */
-public sealed interface Change permits NewFiles, Rewrite, DropPartitions {
-  /** For messages. */
+public sealed interface Change permits NewFiles, Rewrite, DropPartitions, RollBack {
+  /** For messages, and for {@code status.snapshot.operation}. */
   String label();
 
   /** New files, which the nodes must hold before the commit. */
@@ -23,6 +23,13 @@ public sealed interface Change permits NewFiles, Rewrite, DropPartitions {
   default boolean goesOnTop() {
     return keepsFiles();
   }
+
+  /**
+   * Checks what must be true of the table until the commit.
+   *
+   * @throws WriteException.LoadConflict saying what is not
+   */
+  default void checkTable(TableState table) {}
 
   /**
    * The committed files that stay, in their order.

@@ -81,6 +81,7 @@ final class Commit {
         refuseOvertaken(table);
         prepared = prepare(table);
       }
+      change.checkTable(table);
       Optional<TableState> after = tryCommit(table, prepared.snapshot());
       if (after.isEmpty() || isListed(after.get(), prepared.snapshot())) {
         return result(prepared);
@@ -166,7 +167,7 @@ final class Commit {
     Optional<StoredManifest> parent = change.keepsFiles() ? parent(table) : Optional.empty();
     NextManifest manifest = NextManifest.of(table, parent, change);
     Publication.Published there = storage.publish(manifest);
-    ObjectNode snapshot = there.manifest().snapshot()
+    ObjectNode snapshot = there.manifest().snapshot().put("operation", change.label())
         .put("committedAt", timer.now().truncatedTo(ChronoUnit.SECONDS).toString());
     return new Prepared(Snapshot.of(snapshot), there);
   }

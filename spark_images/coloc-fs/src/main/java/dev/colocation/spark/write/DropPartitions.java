@@ -16,7 +16,7 @@ public record DropPartitions(List<Map<String, String>> partitions) implements Ch
 
   @Override
   public String label() {
-    return "drop partitions";
+    return "drop-partitions";
   }
 
   @Override

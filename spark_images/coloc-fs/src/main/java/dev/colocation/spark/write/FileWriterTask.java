@@ -25,6 +25,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * speculative attempt sent is named after that attempt, is in no manifest, and is collected as garbage.
  */
 final class FileWriterTask implements DataWriter<InternalRow> {
+  private static final int ROWS_BETWEEN_REPORTS = 1 << 14;
+
   private final FilePlan plan;
   private final long attempt;
   private final FilesOnTheirWay onTheirWay;
@@ -86,6 +88,18 @@ final class FileWriterTask implements DataWriter<InternalRow> {
     if (refusal == null) {
       open.writer().write(dataOf.apply(row));
       rows++;
+      if (rows % ROWS_BETWEEN_REPORTS == 0) {
+        report(bytes + open.writer().getDataSize());
+      }
+    }
+  }
+
+  /** What Spark shows of the task while it runs. */
+  private void report(long written) {
+    TaskContext context = TaskContext.get();
+    if (context != null) {
+      context.taskMetrics().outputMetrics().setBytesWritten(written);
+      context.taskMetrics().outputMetrics().setRecordsWritten(rows);
     }
   }
 
@@ -183,11 +197,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   public WriterCommitMessage commit() throws IOException {
     List<SentFile> sent = finish();
     abort();
-    TaskContext context = TaskContext.get();
-    if (context != null) {
-      context.taskMetrics().outputMetrics().setBytesWritten(bytes);
-      context.taskMetrics().outputMetrics().setRecordsWritten(rows);
-    }
+    report(bytes);
     return new TaskFiles(sent, refusal);
   }
 

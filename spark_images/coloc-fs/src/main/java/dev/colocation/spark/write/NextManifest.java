@@ -63,7 +63,7 @@ record NextManifest(
         + error.getMessage() + ". Nothing was changed; start it again");
   }
 
-  private static void refuseOtherLayout(TableState table, StoredManifest parent, int buckets) {
+  static void refuseOtherLayout(TableState table, StoredManifest parent, int buckets) {
     List<String> problems = new ArrayList<>();
     differ(problems, "buckets", parent.buckets(), buckets);
     differ(problems, "bucketedBy", parent.names("bucketedBy"), table.bucketedBy());

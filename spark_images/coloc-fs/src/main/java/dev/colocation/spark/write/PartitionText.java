@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.TimestampType;
 import scala.Option;
 
 /** Values of partition columns as manifests and folders have them; as {@code colocation/spark/partition_path.py}. */
-final class PartitionText {
+public final class PartitionText {
   private static final String NULL = "__HIVE_DEFAULT_PARTITION__";
   private static final String ESCAPED = "\"#%'*/:=?\\\u007f{[]^";
   private static final int FIRST_PRINTABLE = 0x20;
@@ -23,7 +23,7 @@ final class PartitionText {
    *
    * <p>A timestamp is said in UTC: Spark reads a text without a zone in the reader's own, which may not be the writer's.
    */
-  static String of(Object value, DataType type) {
+  public static String of(Object value, DataType type) {
     if (value == null) {
       return null;
     }

@@ -103,6 +103,26 @@ public final class Transaction {
     return new Publication(destination).read(manifestSha256).files();
   }
 
+  /**
+   * The change that makes an older snapshot's rows the table's again.
+   *
+   * @throws WriteException.LoadConflict when the table keeps no such snapshot, or its files are not laid out as the table is now
+   * @throws NoAgentAnswers when no agent gives one of the manifests
+   */
+  public RollBack backTo(long snapshotId) throws IOException {
+    Snapshot target = table.history().stream().filter(one -> one.id() == snapshotId).findFirst().orElseThrow(
+        () -> new WriteException.LoadConflict("table " + table.fullName() + " keeps no snapshot " + snapshotId
+            + " to go back to; it keeps: " + table.history().stream().map(one -> String.valueOf(one.id())).toList()));
+    Publication publication = new Publication(destination);
+    return RollBack.of(table, target, publication.read(target.manifestSha256()),
+        publication.read(table.snapshot().orElseThrow().manifestSha256()));
+  }
+
+  /** Files that the table's nodes have already. */
+  public List<SentFile> present(List<DataFile> files) {
+    return files.stream().map(file -> new SentFile(file, destination.buckets().get(file.bucket()))).toList();
+  }
+
   private TableState newest() {
     long started = timer.nanos();
     while (true) {

@@ -93,19 +93,28 @@ final class PatienceTest {
   }
 
   @Test
-  void aServerThatTellsNobodyWhetherItIsReadyIsBelieved() {
+  void aServerThatHasNotReadTheRoleForItsReadinessIsAskedAgain() {
+    Supplier<KubernetesApi.Answer> confirmed = confirming(
+        server("list", FORBIDDEN, FORBIDDEN, OK), server("readyz", FORBIDDEN));
+    assertEquals(OK, Patience.read(confirmed, clock).status());
+    assertEquals(List.of("list", "readyz", "list", "readyz", "list"), List.copyOf(asked));
+  }
+
+  @Test
+  void aServerThatTellsNobodyWhetherItIsReadyIsBelievedInTheEnd() {
     Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", FORBIDDEN), server("readyz", FORBIDDEN));
     assertEquals(FORBIDDEN, Patience.read(confirmed, clock).status());
+    assertTrue(clock.nanos >= Duration.ofSeconds(5).toNanos() && clock.nanos < Duration.ofSeconds(6).toNanos());
   }
 
   @Test
   void whatIsAnsweredAsksForNoReadiness() {
-    assertEquals(OK, Patience.confirmed(server("list", OK), server("readyz", OK)).status());
+    assertEquals(OK, Patience.confirmed(server("list", OK), server("readyz", OK), clock).status());
     assertEquals(List.of("list"), List.copyOf(asked));
   }
 
-  private static Supplier<KubernetesApi.Answer> confirming(
+  private Supplier<KubernetesApi.Answer> confirming(
       Supplier<KubernetesApi.Answer> server, Supplier<KubernetesApi.Answer> readiness) {
-    return () -> Patience.confirmed(server, readiness);
+    return () -> Patience.confirmed(server, readiness, clock);
   }
 }

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -16,6 +17,7 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /** The rules that readers in Python and Java share, word for word: the cases of {@code tests/unit/spark/reader_rules.json}. */
@@ -23,11 +25,29 @@ final class ReaderRulesTest {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private static JsonNode rules() throws IOException {
+    return shared("tests/unit/spark/reader_rules.json");
+  }
+
+  private static JsonNode shared(String path) throws IOException {
     Path folder = Path.of("").toAbsolutePath();
-    while (!Files.exists(folder.resolve("tests/unit/spark/reader_rules.json"))) {
+    while (!Files.exists(folder.resolve(path))) {
       folder = folder.getParent();
     }
-    return JSON.readTree(Files.readAllBytes(folder.resolve("tests/unit/spark/reader_rules.json")));
+    return JSON.readTree(Files.readAllBytes(folder.resolve(path)));
+  }
+
+  /** {@code model/spark_types.py} has the same cases. */
+  @Test
+  void namesOfTypesArePythons() throws IOException {
+    JsonNode names = shared("tests/unit/model/type_names.json");
+    assertEquals(GroupObject.texts(names.path("simple")), TypeNames.SIMPLE);
+    names.path("canonical").properties().forEach(name -> {
+      assertEquals(!name.getValue().isNull(), TypeNames.isKnown(name.getKey()), name.getKey());
+      if (!name.getValue().isNull()) {
+        assertEquals(name.getValue().asText(), TypeNames.canonical(name.getKey()));
+      }
+    });
+    names.path("tooWide").forEach(name -> assertFalse(TypeNames.isKnown(name.asText()), name.asText()));
   }
 
   @TestFactory

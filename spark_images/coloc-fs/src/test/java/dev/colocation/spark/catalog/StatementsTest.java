@@ -42,9 +42,50 @@ final class StatementsTest {
         "struct<a: int, b: string>", "map<string,int>", "variant", "binary")) {
       assertTrue(TypeNames.isAllowed(type), type);
     }
-    for (String type : List.of("interval day to second", "time(6)", "bigint(3)", "")) {
+    for (String type : List.of("interval day to second", "time(6)", "bigint(3)", "", "interval", "void")) {
       assertFalse(TypeNames.isAllowed(type), type);
     }
+  }
+
+  private static final String COLUMNS = "{'bucketedBy': ['k'], 'partitionedBy': ['dt'], 'columns': [{'name': 'k', 'type': "
+      + "'bigint', 'nullable': false}, {'name': 'v', 'type': 'int', 'storedAs': 'w'}, {'name': 'dt', 'type': 'date'}]}";
+
+  private static String names(TableChange... changes) throws JsonProcessingException {
+    return String.join(" ", TableChanges.patch(json(COLUMNS), changes).path("columns").findValuesAsText("name"));
+  }
+
+  @Test
+  void columnsComeWhereTheyAreAskedFor() throws JsonProcessingException {
+    assertEquals("v k dt",
+        names(TableChange.updateColumnPosition(new String[] {"k"}, TableChange.ColumnPosition.after("v"))));
+    String partition = "a place by FIRST or AFTER for or behind dt, a column of PARTITIONED BY; these come last, in that order: "
+        + "leave it out, or name another column";
+    assertEquals("v k dt",
+        names(TableChange.updateColumnPosition(new String[] {"v"}, TableChange.ColumnPosition.first())));
+    assertRefused(partition,
+        () -> names(TableChange.updateColumnPosition(new String[] {"v"}, TableChange.ColumnPosition.after("dt"))));
+    assertRefused(partition,
+        () -> names(TableChange.updateColumnPosition(new String[] {"dt"}, TableChange.ColumnPosition.first())));
+    assertRefused("column v AFTER itself; name another column",
+        () -> names(TableChange.updateColumnPosition(new String[] {"v"}, TableChange.ColumnPosition.after("V"))));
+  }
+
+  @Test
+  void columnsTakeCommentsAndNull() throws JsonProcessingException {
+    JsonNode changed = TableChanges.patch(json(COLUMNS), TableChange.updateColumnComment(new String[] {"K"}, "the key"),
+        TableChange.updateColumnNullability(new String[] {"k"}, true)).path("columns").get(0);
+    assertEquals(json("{'name': 'k', 'type': 'bigint', 'nullable': true, 'comment': 'the key'}"), changed);
+  }
+
+  @Test
+  void whatFilesCannotBear() {
+    String[] v = {"v"};
+    assertRefused("DROP COLUMN or REPLACE COLUMNS of v; files hold it: use CREATE OR REPLACE TABLE … AS SELECT with the columns "
+        + "that stay", () -> names(TableChange.deleteColumn(v, false)));
+    assertRefused("ALTER TABLE of field v.x; files hold v as it is: add a column, or use CREATE OR REPLACE TABLE … AS SELECT with "
+        + "the changed column", () -> names(TableChange.renameColumn(new String[] {"v", "x"}, "y")));
+    assertRefused("RENAME COLUMN k, which is in bucketedBy: files are laid out by its name; use another name in queries (AS), or "
+        + "CREATE TABLE … AS SELECT a table of another name", () -> names(TableChange.renameColumn(new String[] {"k"}, "n")));
   }
 
   @ParameterizedTest
@@ -54,7 +95,9 @@ final class StatementsTest {
       "location | /x | EXTERNAL or LOCATION; nodes keep the files, in folders of the table's name: leave both out, "
           + "and write the rows with INSERT",
       "owner.team | x | property or clause 'owner.team'; allowed: colocate_with, replication_num, sorted_by, "
-          + "recycle_after_seconds; leave it out",
+          + "recycle_after_seconds, retention_seconds, retention_snapshots, compaction_enabled, "
+          + "compaction_max_files_per_bucket; leave it out",
+      "compaction_enabled | yes | compaction_enabled='yes'; allowed is true or false",
       "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed is a whole number",
       "replication_num | many | replication_num='many'; allowed is a whole number"})
   void aClauseThatNoTableCanHave(String key, String value, String message) {
@@ -65,9 +108,12 @@ final class StatementsTest {
   void propertiesAreFieldsOfTheSpec() throws JsonProcessingException {
     ObjectNode spec = JSON.createObjectNode();
     Map.of("colocate_with", "sales", "replication_num", "2", "sorted_by", "s, k", "recycle_after_seconds", "3600",
-        "provider", "PARQUET", "hive.stored-as", "parquet")
+        "provider", "PARQUET", "hive.stored-as", "parquet", "retention_snapshots", "3", "comment", "all orders")
         .forEach((key, value) -> TableDefinition.setProperty(spec, key, value));
-    assertSpec("{'colocateWith': 'sales', 'replicas': 2, 'sortedBy': ['s', 'k'], 'recycleAfterSeconds': 3600}", spec);
+    assertSpec("{'colocateWith': 'sales', 'replicas': 2, 'sortedBy': ['s', 'k'], 'recycleAfterSeconds': 3600, "
+        + "'retention': {'snapshots': 3}, 'comment': 'all orders'}", spec);
+    assertEquals("{colocate_with=sales, comment=all orders, recycle_after_seconds=3600, replication_num=2, retention_snapshots=3, "
+        + "sorted_by=s,k}", TableProperty.saidBy(spec).toString());
   }
 
   @Test
@@ -76,7 +122,10 @@ final class StatementsTest {
         TableChanges.patch(json(BEFORE), TableChange.setProperty("recycle_after_seconds", "5")));
     assertSpec("{'colocateWith': '', 'recycleAfterSeconds': null}", TableChanges.patch(json(BEFORE),
         TableChange.removeProperty("colocate_with"), TableChange.removeProperty("recycle_after_seconds")));
-    assertRefused("UNSET of property 'x'; allowed: colocate_with, replication_num, sorted_by, recycle_after_seconds",
+    assertSpec("{'retention': {'seconds': 5}, 'comment': 'new'}", TableChanges.patch(json(BEFORE),
+        TableChange.setProperty("retention_seconds", "5"), TableChange.setProperty("comment", "new")));
+    assertRefused("ALTER TABLE of property 'x'; allowed: colocate_with, replication_num, recycle_after_seconds, "
+        + "retention_seconds, retention_snapshots, compaction_enabled, compaction_max_files_per_bucket",
         () -> TableChanges.patch(json(BEFORE), TableChange.removeProperty("x")));
     assertRefused("ALTER TABLE of property 'sorted_by', since files are sorted as they were written; use CREATE OR REPLACE "
         + "TABLE with CLUSTERED BY, SORTED BY and a query of all rows",

@@ -57,7 +57,7 @@ class CommitTest {
     CommitResult result = run(Mode.APPEND, A, C);
     JsonNode snapshot = cluster.status().path("snapshot");
     assertEquals("{\"id\":1,\"manifest\":\"sha256:" + result.manifestSha256() + "\",\"partitions\":2,\"files\":2,\"rows\":20,"
-        + "\"bytes\":200,\"committedAt\":\"2026-11-21T04:00:00Z\"}", snapshot.toString());
+        + "\"bytes\":200,\"operation\":\"append\",\"committedAt\":\"2026-11-21T04:00:00Z\"}", snapshot.toString());
     assertEquals(List.of(1L, 20L, 2L, 200L), List.of(result.snapshotId(), result.rows(), result.files(), result.bytes()));
     assertFalse(result.wasCommittedBefore());
   }
@@ -120,6 +120,57 @@ class CommitTest {
     cluster.beforeWrite = () -> run(Mode.APPEND, B);
     assertEquals(3, run(new DropPartitions(List.of(day("a"))), cluster.state()).snapshotId());
     assertEquals(Set.of(C.path()), paths());
+  }
+
+  private RollBack backTo(long id) throws IOException {
+    TableState table = cluster.state();
+    Snapshot target = table.history().stream().filter(one -> one.id() == id).findFirst().orElseThrow();
+    return RollBack.of(table, target, storage.read(target.manifestSha256()),
+        storage.read(table.snapshot().orElseThrow().manifestSha256()));
+  }
+
+  @Test
+  void aRollBackHasTheFilesOfThatTime() throws IOException {
+    run(Mode.APPEND, A);
+    run(Mode.APPEND, C);
+    run(Mode.OVERWRITE, D);
+    RollBack change = backTo(2);
+    assertEquals(List.of(A, C), change.files());
+    assertEquals(4, run(change, cluster.state()).snapshotId());
+    assertEquals(Set.of(A.path(), C.path()), paths());
+    assertEquals("roll-back", cluster.status().path("snapshot").path("operation").asText());
+    assertEquals(3, cluster.status().path("history").path(0).path("id").asInt());
+  }
+
+  @Test
+  void whatARollBackDidNotKnowOfIsNotLost() throws IOException {
+    run(Mode.APPEND, A);
+    run(Mode.APPEND, C);
+    RollBack change = backTo(1);
+    cluster.beforeWrite = () -> run(Mode.APPEND, B);
+    conflict("(roll-back) lost: it began on snapshot 2, and snapshot 3 was committed", () -> run(change, cluster.state()));
+    assertEquals(Set.of(A.path(), B.path(), C.path()), paths());
+  }
+
+  @Test
+  void noSnapshotComesBackWhoseFilesMayGo() throws IOException {
+    run(Mode.APPEND, A);
+    run(Mode.APPEND, C);
+    RollBack change = backTo(1);
+    cluster.beforeWrite = () -> {
+      cluster.status().putArray("history");
+      cluster.touch(cluster.table());
+    };
+    conflict("keeps snapshot 1 no longer", () -> run(change, cluster.state()));
+    assertEquals(Set.of(A.path(), C.path()), paths());
+  }
+
+  @Test
+  void aSnapshotOfAnotherLayoutDoesNotComeBack() throws IOException {
+    run(Mode.APPEND, A);
+    cluster.spec().putArray("sortedBy").add("day");
+    run(Mode.OVERWRITE, C);
+    conflict("its files have sortedBy", () -> backTo(1));
   }
 
   @Test

@@ -10,9 +10,11 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.BiFunction;
+import org.apache.spark.sql.catalog.Catalog;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
@@ -29,15 +31,10 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * ColocatedTables as {@code <catalog>.<namespace>.<table>} ({@code spark.sql.catalog.<catalog>=
- * dev.colocation.spark.catalog.ColocationCatalog}). Every query asks the API server, so it sees what was committed before it;
- * nothing is kept in the session, in Hive, or in the session catalog.
- *
- * <p>Options, each {@code spark.sql.catalog.<catalog>.<option>}: {@code namespace}, the one that {@code USE <catalog>} means
- * (default: {@code spark.colocation.namespace}); {@code kubeconfig} and {@code context}, outside of pods; {@code
- * acceptSeconds}, how long CREATE, ALTER TABLE and writes wait for the operator.
+ * The catalog that users name {@link dev.colocation.spark.ColocationCatalog}. Every query asks the API server, so it sees what
+ * was committed before it; nothing is kept in the session, in Hive, or in the session catalog.
  */
-public final class ColocationCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
+public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
   private static final int DEFAULT_ACCEPT_SECONDS = 60;
 
   private final FileIndexes indexes = new FileIndexes();
@@ -137,21 +134,36 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
 
   private Table load(Identifier identifier, Finder find, BiFunction<Moment, TableObject, LoadedTable> choose)
       throws NoSuchTableException {
+    Optional<Table> found = found(identifier, find, choose);
+    return (found.isPresent() ? found : found(ofCurrentNamespace(identifier), find, choose))
+        .orElseThrow(() -> new NoSuchTableException(identifier));
+  }
+
+  private Optional<Table> found(Identifier identifier, Finder find, BiFunction<Moment, TableObject, LoadedTable> choose) {
     String[] parts = Arrays.copyOf(identifier.namespace(), identifier.namespace().length + 1);
     parts[parts.length - 1] = identifier.name();
     if (parts.length != 2 && parts.length != 3) {
-      throw new NoSuchTableException(identifier);
+      return Optional.empty();
     }
     Moment moment = moment();
     Optional<LoadedTable> table = find.table(moment, Names.lowerCase(parts[0]), Names.lowerCase(parts[1]))
         .map(object -> choose.apply(moment, object));
-    Optional<? extends Table> found = parts.length == 2
-        ? table.map(loaded -> new ColocationTable(loaded, indexes, changing()))
-        : table.flatMap(loaded -> MetadataTables.find(loaded, Names.lowerCase(parts[2])));
-    if (found.isEmpty()) {
-      throw new NoSuchTableException(identifier);
+    return parts.length == 2
+        ? table.<Table>map(loaded -> new ColocationTable(loaded, indexes, changing()))
+        : table.<Table>map(loaded -> MetadataTables.find(loaded, Names.lowerCase(parts[2])));
+  }
+
+  /** {@code orders.snapshots} after {@code USE <catalog>.shop}; a name of no metadata table stays as it is. */
+  private Identifier ofCurrentNamespace(Identifier identifier) {
+    Catalog session = SparkSession.active().catalog();
+    // Kubernetes' names need quotes in SQL, and hold none.
+    String current = session.currentCatalog().equals(name) ? session.currentDatabase().replace("`", "") : "";
+    if (identifier.namespace().length != 1 || current.isEmpty()
+        || !MetadataTables.NAMES.contains(Names.lowerCase(identifier.name()))) {
+      return Identifier.of(new String[0], identifier.name());
     }
-    return found.get();
+    String[] table = {current, identifier.namespace()[0]};
+    return Identifier.of(table, identifier.name());
   }
 
   @Override
@@ -243,9 +255,17 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
   }
 
   @Override
-  public void renameTable(Identifier from, Identifier to) {
-    throw new ColocationException(Names.quoted(name, from) + " cannot be renamed: its files lie in folders of its name")
+  public boolean purgeTable(Identifier identifier) {
+    String table = Names.quoted(name, identifier);
+    throw new ColocationException("DROP TABLE … PURGE of " + table + "; dropped files wait in the recycle bin: to have them gone at "
+        + "once, ALTER TABLE " + table + " SET TBLPROPERTIES ('recycle_after_seconds' = '0'), then DROP TABLE without PURGE")
         .unchecked();
+  }
+
+  @Override
+  public void renameTable(Identifier from, Identifier to) {
+    throw new ColocationException(Names.quoted(name, from) + " cannot be renamed: its files lie in folders of its name; use CREATE "
+        + "TABLE … AS SELECT into a table of the other name, then DROP TABLE").unchecked();
   }
 
   private TableWriter writer() {
@@ -254,7 +274,11 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
 
   private ColocationTable.Changing changing() {
     return new ColocationTable.Changing(KubernetesApi.shared(access), acceptSeconds, (namespace, table, mostFiles) ->
-        new TableCompaction(name, indexes).run(newest(Identifier.of(new String[] {namespace}, table)), mostFiles, List.of()));
+        compaction().run(newest(Identifier.of(new String[] {namespace}, table)), mostFiles, List.of()));
+  }
+
+  private TableCompaction compaction() {
+    return new TableCompaction(name, indexes);
   }
 
   private ColocationTable newest(Identifier identifier) throws NoSuchTableException {
@@ -265,7 +289,7 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public UnboundProcedure loadProcedure(Identifier identifier) {
-    return new Procedures(name, defaultNamespace(), this::newest, new TableCompaction(name, indexes)).find(identifier);
+    return new Procedures(name, defaultNamespace(), this::newest, compaction()).find(identifier);
   }
 
   /** Spark 4.0 does not ask. */
@@ -292,11 +316,17 @@ public final class ColocationCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 0) {
+      throw new NoSuchNamespaceException(namespace);
+    }
     existing(namespace);
     return Map.of();
   }
 
   private String existing(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 0) {
+      throw new ColocationException("name the namespace: " + name + ".<namespace>, or " + name + ".<namespace>.<table>").unchecked();
+    }
     if (namespace.length != 1 || !cluster().hasNamespace(Names.lowerCase(namespace[0]))) {
       throw new NoSuchNamespaceException(namespace);
     }

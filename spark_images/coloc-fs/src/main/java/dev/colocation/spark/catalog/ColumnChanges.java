@@ -1,0 +1,131 @@
+package dev.colocation.spark.catalog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
+import java.util.Locale;
+import org.apache.spark.sql.connector.catalog.TableChange;
+
+/** {@code ALTER TABLE … COLUMN} on a spec's columns. Files that are there stay; what they could not bear is refused. */
+final class ColumnChanges {
+  private static final String WITH_ALL_ROWS = "use CREATE OR REPLACE TABLE … AS SELECT with ";
+
+  private final ObjectNode spec;
+  private final ArrayNode columns;
+
+  /** Changes {@code spec} itself. */
+  ColumnChanges(ObjectNode spec) {
+    this.spec = spec;
+    this.columns = (ArrayNode) spec.path("columns");
+  }
+
+  void apply(TableChange.ColumnChange change) {
+    String name = String.join(".", change.fieldNames());
+    if (change.fieldNames().length > 1) {
+      throw TableDefinition.refused("ALTER TABLE of field " + name + "; files hold " + change.fieldNames()[0]
+          + " as it is: add a column, or " + WITH_ALL_ROWS + "the changed column");
+    }
+    if (change instanceof TableChange.AddColumn add) {
+      add(name, add);
+    } else if (change instanceof TableChange.RenameColumn rename) {
+      rename(name, rename.newName());
+    } else if (change instanceof TableChange.UpdateColumnComment update) {
+      column(name).put("comment", update.newComment() == null ? "" : update.newComment());
+    } else if (change instanceof TableChange.UpdateColumnPosition move) {
+      move(name, move.position());
+    } else if (change instanceof TableChange.UpdateColumnNullability update && update.nullable()) {
+      column(name).put("nullable", true);
+    } else {
+      throw refused(name, change);
+    }
+  }
+
+  private RuntimeException refused(String name, TableChange.ColumnChange change) {
+    if (change instanceof TableChange.UpdateColumnDefaultValue) {
+      return ColumnDefinition.valueRefused(name);
+    }
+    if (change instanceof TableChange.UpdateColumnType update) {
+      return TableDefinition.refused("ALTER COLUMN " + name + " TYPE " + update.newDataType().catalogString() + "; files hold it as "
+          + column(name).path("type").asText() + ": add a column of another name, or " + WITH_ALL_ROWS + "a CAST");
+    }
+    if (change instanceof TableChange.DeleteColumn) {
+      return TableDefinition.refused("DROP COLUMN or REPLACE COLUMNS of " + name + "; files hold it: " + WITH_ALL_ROWS
+          + "the columns that stay");
+    }
+    return TableDefinition.refused("ALTER COLUMN " + name + " SET NOT NULL; files may hold NULL: " + WITH_ALL_ROWS
+        + "the rows that have it, into a column that is NOT NULL");
+  }
+
+  private void add(String name, TableChange.AddColumn add) {
+    ObjectNode column = new ColumnDefinition(
+        name, add.dataType(), add.isNullable(), add.comment(), add.defaultValue() == null).toSpec();
+    columns.insert(add.position() == null ? columns.size() : place(name, add.position()), column);
+  }
+
+  private void move(String name, TableChange.ColumnPosition position) {
+    ObjectNode column = column(name);
+    if (isIn("partitionedBy", name)) {
+      throw partitionsComeLast(name);
+    }
+    columns.remove(index(name));
+    columns.insert(place(name, position), column);
+  }
+
+  private int place(String name, TableChange.ColumnPosition position) {
+    if (!(position instanceof TableChange.After after)) {
+      return 0;
+    }
+    if (isIn("partitionedBy", after.column())) {
+      throw partitionsComeLast(after.column());
+    }
+    if (after.column().equalsIgnoreCase(name)) {
+      throw TableDefinition.refused("column " + name + " AFTER itself; name another column");
+    }
+    return index(after.column()) + 1;
+  }
+
+  private RuntimeException partitionsComeLast(String name) {
+    return TableDefinition.refused("a place by FIRST or AFTER for or behind " + name + ", a column of PARTITIONED BY; these come "
+        + "last, in that order: leave it out, or name another column");
+  }
+
+  /** Files keep the column's first name. */
+  private void rename(String name, String wanted) {
+    for (String layout : List.of("bucketedBy", "partitionedBy", "sortedBy")) {
+      if (isIn(layout, name)) {
+        throw TableDefinition.refused("RENAME COLUMN " + name + ", which is in " + layout + ": files are laid out by its name; "
+            + "use another name in queries (AS), or CREATE TABLE … AS SELECT a table of another name");
+      }
+    }
+    ObjectNode column = column(name);
+    if (column.path("storedAs").asText("").isEmpty()) {
+      column.put("storedAs", column.path("name").asText());
+    }
+    if (column.path("storedAs").asText().equals(wanted)) {
+      column.remove("storedAs");
+    }
+    column.put("name", wanted);
+  }
+
+  private boolean isIn(String layout, String name) {
+    return GroupObject.texts(spec.path(layout)).stream().anyMatch(name::equalsIgnoreCase);
+  }
+
+  private ObjectNode column(String name) {
+    return (ObjectNode) columns.get(index(name));
+  }
+
+  private int index(String name) {
+    for (int index = 0; index < columns.size(); index++) {
+      if (nameOf(columns.get(index)).equals(name.toLowerCase(Locale.ROOT))) {
+        return index;
+      }
+    }
+    throw TableDefinition.refused("there is no column " + name);
+  }
+
+  private static String nameOf(JsonNode column) {
+    return column.path("name").asText().toLowerCase(Locale.ROOT);
+  }
+}

@@ -1,0 +1,125 @@
+package dev.colocation.spark.catalog;
+
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.Unevaluable;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Conditions of partition columns in {@code DELETE}, such as {@code dt < '2026-01-01'} or {@code year(dt) = 2025}: they are computed
+ * for each partition of the snapshot, and become equalities of those that fulfil them.
+ */
+public final class PartitionConditions extends Rule<LogicalPlan> {
+  private static final Logger LOG = LoggerFactory.getLogger(PartitionConditions.class);
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    try {
+      return plan instanceof DeleteFromTable delete ? changed(delete, delete.condition()) : plan;
+    } catch (LinkageError error) {
+      LOG.warn("this Spark's plans are not understood; DELETE takes equalities of partition columns only", error);
+      return plan;
+    }
+  }
+
+  private static LogicalPlan changed(DeleteFromTable delete, Expression condition) {
+    if (delete.table() instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable table
+        && !isEqualities(condition) && condition.find(new IsUnevaluable()).isEmpty()) {
+      List<Attribute> columns = CollectionConverters.asJava(condition.references().toSeq());
+      List<String> partitionedBy = table.loaded().shape().partitionedBy().stream().map(Names::lowerCase).toList();
+      if (columns.stream().allMatch(column -> partitionedBy.contains(Names.lowerCase(column.name())))) {
+        return new DeleteFromTable(delete.table(), chosen(table.loaded(), columns, condition));
+      }
+    }
+    return delete;
+  }
+
+  /** What {@link dev.colocation.spark.write.PartitionPredicates} understands by itself. */
+  private static boolean isEqualities(Expression condition) {
+    if (condition instanceof And || condition instanceof Or) {
+      return CollectionConverters.asJava(condition.children()).stream().allMatch(PartitionConditions::isEqualities);
+    }
+    boolean isEquality = condition instanceof EqualTo || condition instanceof EqualNullSafe || condition instanceof In
+        || condition instanceof InSet || condition instanceof IsNull || condition instanceof Literal;
+    return isEquality && CollectionConverters.asJava(condition.children()).stream().allMatch(
+        part -> part instanceof Attribute || part instanceof Literal);
+  }
+
+  private static Expression chosen(LoadedTable table, List<Attribute> columns, Expression condition) {
+    Set<Expression> equalities = new LinkedHashSet<>();
+    for (TablePartitions.Found partition : TablePartitions.of(table)) {
+      Values values = new Values(partition);
+      if (Boolean.TRUE.equals(condition.transform(values).eval(InternalRow.empty()))) {
+        equalities.add(columns.stream().<Expression>map(values::equality).reduce(And::new).orElse(Literal$.MODULE$.TrueLiteral()));
+      }
+    }
+    return either(List.copyOf(equalities)).orElse(Literal$.MODULE$.FalseLiteral());
+  }
+
+  /** Halved again and again: an expression as deep as a table has partitions is too deep for Spark. */
+  private static Optional<Expression> either(List<Expression> some) {
+    if (some.size() < 2) {
+      return some.stream().findFirst();
+    }
+    int half = some.size() / 2;
+    return Optional.of(new Or(
+        either(some.subList(0, half)).orElseThrow(), either(some.subList(half, some.size())).orElseThrow()));
+  }
+
+  /** One partition's values in the place of its columns. */
+  private static final class Values extends AbstractPartialFunction<Expression, Expression> {
+    private static final long serialVersionUID = 1L;
+
+    private final transient TablePartitions.Found partition;
+
+    Values(TablePartitions.Found partition) {
+      this.partition = partition;
+    }
+
+    @Override
+    public boolean isDefinedAt(Expression part) {
+      return part instanceof Attribute;
+    }
+
+    @Override
+    public Expression apply(Expression part) {
+      Attribute column = (Attribute) part;
+      return new Literal(partition.value(column.name(), column.dataType()), column.dataType());
+    }
+
+    Expression equality(Attribute column) {
+      Literal value = (Literal) apply(column);
+      return value.value() == null ? new IsNull(column) : new EqualTo(column, value);
+    }
+  }
+
+  /** What stands for something that Spark makes of it later, such as a Python function. */
+  private static final class IsUnevaluable extends AbstractFunction1<Expression, Object> {
+    @Override
+    public Object apply(Expression part) {
+      return part instanceof Unevaluable && !(part instanceof Attribute);
+    }
+  }
+}

@@ -1,0 +1,108 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.PartitionText;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/** {@code SHOW PARTITIONS}, {@code ALTER TABLE … DROP PARTITION} and {@code TRUNCATE TABLE … PARTITION}. */
+abstract class PartitionedTable implements SupportsAtomicPartitionManagement {
+  abstract LoadedTable loaded();
+
+  /** Drops partitions, by texts of their columns, with all rows that are in them at the commit. */
+  abstract void dropAll(List<Map<String, String>> partitions);
+
+  @Override
+  public StructType partitionSchema() {
+    LoadedTable.Shape shape = loaded().shape();
+    StructType schema = new StructType();
+    for (String name : shape.partitionedBy()) {
+      Manifest.Column column = shape.columns().stream().filter(one -> one.name().equalsIgnoreCase(name)).findFirst().orElseThrow();
+      schema = schema.add(column.storedName(), Types.parse(column.type()));
+    }
+    return schema;
+  }
+
+  @Override
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow given) {
+    StructType schema = partitionSchema();
+    List<InternalRow> found = new ArrayList<>();
+    for (TablePartitions.Found partition : TablePartitions.of(loaded())) {
+      boolean fits = true;
+      for (int index = 0; index < names.length; index++) {
+        StructField field = schema.apply(names[index]);
+        String wanted = given.isNullAt(index) ? null : PartitionText.of(given.get(index, field.dataType()), field.dataType());
+        fits &= Objects.equals(wanted, partition.partition().get(field.name()));
+      }
+      if (fits) {
+        found.add(new GenericInternalRow(
+            Arrays.stream(schema.fields()).map(field -> partition.value(field.name(), field.dataType())).toArray()));
+      }
+    }
+    return found.toArray(InternalRow[]::new);
+  }
+
+  @Override
+  public boolean dropPartitions(InternalRow[] given) {
+    dropAll(Arrays.stream(given).map(this::texts).toList());
+    return true;
+  }
+
+  /** One that is not there stays so. */
+  @Override
+  public boolean truncatePartition(InternalRow given) {
+    return dropPartitions(new InternalRow[] {given});
+  }
+
+  @Override
+  public boolean truncatePartitions(InternalRow[] given) {
+    return dropPartitions(given);
+  }
+
+  private Map<String, String> texts(InternalRow given) {
+    StructField[] fields = partitionSchema().fields();
+    Map<String, String> texts = new TreeMap<>();
+    for (int index = 0; index < fields.length; index++) {
+      texts.put(fields[index].name(), given.isNullAt(index) ? null
+          : PartitionText.of(given.get(index, fields[index].dataType()), fields[index].dataType()));
+    }
+    return texts;
+  }
+
+  /** {@code SHOW TABLE EXTENDED … PARTITION}. */
+  @Override
+  public Map<String, String> loadPartitionMetadata(InternalRow given) {
+    Map<String, String> texts = texts(given);
+    return TablePartitions.of(loaded()).stream().filter(found -> found.partition().equals(texts)).findFirst()
+        .map(found -> Map.of("files", "" + found.files(), "rows", "" + found.rows(), "bytes", "" + found.bytes()))
+        .orElse(Map.of());
+  }
+
+  @Override
+  public void createPartitions(InternalRow[] given, Map<String, String>[] properties) {
+    throw refused("ADD PARTITION", "a partition is there as soon as it has rows: INSERT INTO … PARTITION (…)");
+  }
+
+  @Override
+  public void replacePartitionMetadata(InternalRow given, Map<String, String> properties) {
+    throw refused("properties of a partition", "leave them out");
+  }
+
+  @Override
+  public boolean renamePartition(InternalRow from, InternalRow to) {
+    throw refused("PARTITION … RENAME", "INSERT the rows of the partition into the other one, then drop it");
+  }
+
+  private RuntimeException refused(String statement, String otherwise) {
+    return new ColocationException(loaded().name() + " does not take " + statement + "; " + otherwise).unchecked();
+  }
+}

@@ -1,0 +1,207 @@
+"""Statements about tables of the catalog, as users of Hive, Iceberg or Delta write them: nothing that they say is lost.
+
+The operator is a thread that accepts tables; the agents and the API server are real.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.integration.control_plane import ControlPlane
+from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.conftest import MAP
+from tests.spark.judging_operator import judged_tables
+from tests.spark.loopback import LoopbackAgents
+
+pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
+
+NAMESPACE = "said"
+IN = f"{CATALOG}.{NAMESPACE}"
+SALES = "TBLPROPERTIES ('colocate_with'='sales')"
+EVERYTHING = """CREATE TABLE {t} (k BIGINT NOT NULL COMMENT 'the key', price DECIMAL(15,2) COMMENT 'it\\'s \\\\ 1',
+  name VARCHAR(10), c CHAR(3), `we ird` STRUCT<a: INT, `b c`: ARRAY<STRING>>, dt DATE COMMENT 'day', p STRING)
+PARTITIONED BY (dt, p) CLUSTERED BY (k) SORTED BY (price, k) INTO 6 BUCKETS COMMENT 'all orders'
+TBLPROPERTIES ('colocate_with'='sales', 'replication_num'='2', 'recycle_after_seconds'='60', 'retention_seconds'='7',
+  'retention_snapshots'='3', 'compaction_enabled'='true', 'compaction_max_files_per_bucket'='4')"""
+
+
+@pytest.fixture(scope="module")
+def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
+    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
+        yield made
+
+
+@pytest.fixture
+def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
+    session = tables.configure(application.newSession())
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def spec(tables: ClusterTables, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = tables.get(name)["spec"]
+    return found
+
+
+def described(session: SparkSession, table: str) -> list[tuple[Any, ...]]:
+    """(name, type, comment) of each column."""
+    rows = [tuple(row) for row in session.sql(f"DESCRIBE {table}").collect()]
+    return rows[: rows.index(("", "", ""))]
+
+
+def values(session: SparkSession, statement: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in session.sql(statement).collect()), key=repr)
+
+
+def test_show_create_table_makes_the_same_table(session: SparkSession, tables: ClusterTables) -> None:
+    """Under another name, every field of the spec is the same; and once more after changes."""
+    session.sql(EVERYTHING.format(t=f"{IN}.first"))
+    for statement in (
+        "ALTER TABLE {t} ADD COLUMNS (note STRING COMMENT 'n' FIRST, b INT AFTER price)",
+        "ALTER TABLE {t} RENAME COLUMN b TO c2",
+        "ALTER TABLE {t} UNSET TBLPROPERTIES ('retention_seconds')",
+    ):
+        [(shown,)] = values(session, f"SHOW CREATE TABLE {IN}.first")
+        session.sql(shown.replace(f"{IN}.first", f"{IN}.second"))
+        made, original = spec(tables, "second"), spec(tables, "first")
+        for column in original["columns"]:
+            column["storedAs"] = ""
+        assert made == original
+        session.sql(f"DROP TABLE {IN}.second")
+        session.sql(statement.format(t=f"{IN}.first"))
+
+
+def test_comments_and_places_of_columns(session: SparkSession, tables: ClusterTables) -> None:
+    """They change while files stay; rows are found under the right names."""
+    table = f"{IN}.told"
+    session.sql(f"CREATE TABLE {table} (k BIGINT COMMENT 'key', v INT, dt DATE) PARTITIONED BY (dt) "
+                f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+    session.sql(f"INSERT INTO {table} VALUES (1, 10, DATE '2026-01-01')")
+    session.sql(f"ALTER TABLE {table} ADD COLUMNS (a STRING COMMENT 'first' FIRST, b INT AFTER k)")
+    session.sql(f"ALTER TABLE {table} ALTER COLUMN v COMMENT 'value'")
+    session.sql(f"ALTER TABLE {table} ALTER COLUMN v FIRST")
+    session.sql(f"COMMENT ON TABLE {table} IS 'about it'")
+    assert described(session, table) == [
+        ("v", "int", "value"), ("a", "string", "first"), ("k", "bigint", "key"), ("b", "int", None),
+        ("dt", "date", None),
+    ]  # fmt: skip
+    session.sql(f"INSERT INTO {table} VALUES (20, 'x', 2, 3, DATE '2026-01-02')")
+    assert values(session, f"SELECT k, v, a, b FROM {table}") == [(1, 10, None, None), (2, 20, "x", 3)]
+    assert ("Comment", "about it", "") in values(session, f"DESCRIBE EXTENDED {table}")
+    session.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT k, v, dt FROM {table}")
+    assert spec(tables, "told")["comment"] == "about it"
+    assert [row[2] for row in described(session, table)] == ["key", "value", None]
+
+
+def test_texts_have_their_length(session: SparkSession, tables: ClusterTables) -> None:
+    """A longer text is refused, as by every table of Spark's; none is padded."""
+    table = f"{IN}.short"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, v VARCHAR(3), c CHAR(3)) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    for wrong in ("'abcd', 'x'", "'x', 'abcd'"):
+        with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+            session.sql(f"INSERT INTO {table} VALUES (1, {wrong})")
+    session.sql(f"INSERT INTO {table} VALUES (1, 'abc', 'x')")
+    session.sql(f"INSERT INTO {table} SELECT * FROM {table}")
+    assert values(session, f"SELECT * FROM {table} WHERE c = 'x'") == [(1, "abc", "x")] * 2
+
+
+def test_partitions(session: SparkSession, tables: ClusterTables) -> None:
+    """SHOW, DROP and TRUNCATE, and the table of them."""
+    table = f"{IN}.parts"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, a INT, p STRING) PARTITIONED BY (a, p) "
+                f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+    shown = f"SHOW PARTITIONS {table}"
+    assert values(session, shown) == []
+    session.sql(f"INSERT INTO {table} VALUES (1, 1, 'x/y'), (2, 1, 'z'), (3, 2, NULL), (4, NULL, 'z'), (5, 1, 'z')")
+    assert values(session, shown) == [("a=1/p=x%2Fy",), ("a=1/p=z",), ("a=2/p=null",), ("a=null/p=z",)]
+    assert values(session, f"{shown} PARTITION (a=1)") == [("a=1/p=x%2Fy",), ("a=1/p=z",)]
+    counted = f"SELECT partition['a'], partition['p'], rows FROM {table}.partitions"
+    assert values(session, counted) == [("1", "x/y", 1), ("1", "z", 2), ("2", None, 1), (None, "z", 1)]
+    session.sql(f"ALTER TABLE {table} DROP PARTITION (a=1, p='x/y')")
+    session.sql(f"ALTER TABLE {table} DROP IF EXISTS PARTITION (a=9, p='z')")
+    session.sql(f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (a=1, p='z')")
+    session.sql(f"TRUNCATE TABLE {table} PARTITION (a=2, p=NULL)")
+    assert values(session, f"SELECT k FROM {table}") == [(2,), (4,), (5,)]
+    session.sql(f"TRUNCATE TABLE {table} PARTITION (a=1)")
+    assert values(session, f"SELECT k FROM {table}") == [(4,)]
+
+
+CONDITIONS = [
+    "year(dt) = 2025", "dt < DATE '2025-06-01'", "dt BETWEEN DATE '2025-01-01' AND DATE '2025-12-31'",
+    "NOT (dt = DATE '2026-01-01')", "dt <> DATE '2026-01-01' OR p LIKE 'a%'", "upper(p) = 'B'", "dt IS NOT NULL",
+    "p IN ('a', 'b') AND dt > DATE '2024-06-01'", "month(dt) = 13",
+]  # fmt: skip
+
+
+def test_deletes_of_partitions_by_any_condition(session: SparkSession, tables: ClusterTables) -> None:
+    """What goes is what DuckDB deletes."""
+    table, columns = f"{IN}.cond", "k BIGINT, dt DATE, p VARCHAR(9)"
+    session.sql(f"CREATE TABLE {table} ({columns}) PARTITIONED BY (dt, p) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    rows = "VALUES (1, DATE '2024-02-01', 'a'), (2, DATE '2025-01-01', 'b'), (3, DATE '2025-06-01', 'ab'), " \
+        "(4, DATE '2026-01-01', NULL), (5, NULL, 'b'), (6, DATE '2026-01-01', 'a')"  # fmt: skip
+    with duckdb.connect() as database:
+        database.execute(f"CREATE TABLE cond ({columns})")
+        for condition in CONDITIONS:
+            session.sql(f"INSERT OVERWRITE {table} {rows}")
+            session.sql(f"DELETE FROM {table} WHERE {condition}")
+            database.execute(f"DELETE FROM cond; INSERT INTO cond {rows}; DELETE FROM cond WHERE {condition}")
+            expected = sorted(database.execute("SELECT * FROM cond").fetchall(), key=repr)
+            assert values(session, f"SELECT * FROM {table}") == expected, condition
+
+
+REFUSED = {
+    "ALTER TABLE {t} ADD COLUMN z INT AFTER p": "a place by FIRST or AFTER for or behind p",
+    "ALTER TABLE {t} ADD COLUMN s.z INT": r"ALTER TABLE of field s\.z; files hold s as it is",
+    "ALTER TABLE {t} ADD COLUMN z STRUCT<a: INT COMMENT 'x'>":
+        "field a of column z has a COMMENT or is NOT NULL; only whole columns can: .* CAST to STRUCT<a: INT>",
+    "ALTER TABLE {t} ADD COLUMN z STRUCT<a: INT NOT NULL>": "only whole columns can",
+    "ALTER TABLE {t} ALTER COLUMN v TYPE BIGINT": "files hold it as int: add a column .* with a CAST",
+    "ALTER TABLE {t} DROP COLUMN v": "DROP COLUMN or REPLACE COLUMNS of v; .* AS SELECT",
+    "ALTER TABLE {t} RENAME COLUMN p TO q": "RENAME COLUMN p, which is in partitionedBy",
+    "ALTER TABLE {t} UNSET TBLPROPERTIES ('x')": "allowed: colocate_with, replication_num, recycle_after_seconds",
+    "ALTER TABLE {t} SET LOCATION '/x'": "nodes keep the files",
+    "ALTER TABLE {t} RENAME TO {t}2": "cannot be renamed.* CREATE TABLE … AS SELECT",
+    "ALTER TABLE {t} ADD PARTITION (p=3)": "ADD PARTITION; a partition is there as soon as it has rows",
+    "ALTER TABLE {t} PARTITION (p=1) RENAME TO PARTITION (p=4)": "does not take PARTITION … RENAME",
+    "ALTER TABLE {t} RECOVER PARTITIONS": "RECOVER PARTITIONS; partitions are known",
+    "MSCK REPAIR TABLE {t}": "does not take REPAIR TABLE; partitions are known",
+    "ANALYZE TABLE {t} COMPUTE STATISTICS": "does not take ANALYZE TABLE; rows and bytes",
+    f"ANALYZE TABLES IN {IN} COMPUTE STATISTICS": "does not take ANALYZE TABLES",
+    "LOAD DATA INPATH '/x' INTO TABLE {t}": "LOAD DATA; use INSERT INTO",
+    "DROP TABLE {t} PURGE": "recycle_after_seconds' = '0'",
+    "DELETE FROM {t} WHERE p > 0 AND v = 1": r"conditions of its partition columns only \(p\)",
+    "INSERT INTO {t} REPLACE WHERE p > 0 SELECT * FROM {t}": r"takes equalities of its partition columns \(p\), IN",
+    "SHOW CREATE TABLE {t} AS SERDE": "leave AS SERDE out",
+    "SELECT * FROM {t}.history": "tables about .* are: snapshots, partitions, files, replicas",
+    f"SHOW TABLES IN {CATALOG}": "name the namespace: lake.<namespace>",
+    f"CREATE TABLE {IN}.n (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS": "nothing says in which group",
+    f"CREATE TABLE {IN}.n CLUSTERED BY (k) INTO 6 BUCKETS {SALES} AS SELECT 1L AS k, NULL AS n":
+        "column n has type 'void'; allowed: bigint, binary, boolean, date, decimal, double",
+}  # fmt: skip
+"""What no table takes, and words of the error."""
+
+
+@pytest.mark.parametrize(("statement", "message"), REFUSED.items())
+def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement: str, message: str) -> None:
+    """Nothing changes, and the error says what to use."""
+    table = f"{IN}.refusing"
+    if not session.catalog.tableExists(table):
+        session.sql(f"CREATE TABLE {table} (k BIGINT, v INT, s STRUCT<a: INT>, p INT) PARTITIONED BY (p) "
+                    f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+        session.sql(f"INSERT INTO {table} VALUES (1, 1, NULL, 1)")
+    before = json.dumps(spec(tables, "refusing"))
+    with pytest.raises(Exception, match=message):
+        session.sql(statement.format(t=table)).collect()
+    assert json.dumps(spec(tables, "refusing")) == before
+    assert values(session, f"SELECT k FROM {table}") == [(1,)]
+
+
+def test_create_table_like(session: SparkSession, tables: ClusterTables) -> None:
+    """Before 4.3 Spark's own is of the session catalog, and would look for the table there."""
+    session.sql(f"USE {IN}")
+    with pytest.raises(Exception, match=r"use what SHOW CREATE TABLE nowhere says|TABLE_OR_VIEW_NOT_FOUND"):
+        session.sql("CREATE TABLE another LIKE nowhere")
