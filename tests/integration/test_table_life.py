@@ -253,7 +253,7 @@ def test_spark_pods_get_their_namespaces_files(installation: Installation) -> No
         let_go(installation)
         if not is_served(installation, LAKE):
             return False
-        after = volume_of(installation, LAKE)  # nothing but this test takes a served namespace's volume away
+        after = volume_of(installation, LAKE)
         return after["metadata"]["uid"] != before["metadata"]["uid"]
 
     until(is_served_anew)
