@@ -182,8 +182,12 @@ class Runner:
     def _last_words(self) -> None:
         """All rows of all tables once more, and what is left over."""
         closing = threading.Event()
-        threading.Timer(JOIN_SECONDS, closing.set).start()
-        self._session.revive(closing)
+        timer = threading.Timer(JOIN_SECONDS, closing.set)
+        timer.start()
+        try:
+            self._session.revive(closing)
+        finally:
+            timer.cancel()  # the process would not end before it
         for table in list(self._work.tables):
             self._queries.one("content", [table])
         restored = any(event.name == "restored" for event in self.history.events)
