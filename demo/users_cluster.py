@@ -227,10 +227,10 @@ def _drop_tables(data_root: str) -> None:
     for table in kubectl_json("get", "colocatedtables", "-n", NAMESPACE)["items"]:
         at_once = json.dumps({"spec": {"recycleAfterSeconds": 0}})
         kubectl("patch", "colocatedtable", table["metadata"]["name"], "-n", NAMESPACE, "--type=merge", "-p", at_once)
-    kubectl("delete", "colocatedtables,colocationgroups", "--all", "-n", NAMESPACE)
-    wait_until(
-        "files and volumes are gone", lambda: not _volumes() and not _files(data_root), deadline_seconds=WAIT_SECONDS
-    )
+    kubectl("delete", "colocatedtables", "--all", "-n", NAMESPACE)
+    wait_until("files are gone", lambda: not _files(data_root), deadline_seconds=WAIT_SECONDS)
+    kubectl("delete", "colocationgroups", "--all", "-n", NAMESPACE)  # they remembered which tables were dropped
+    wait_until("volumes are gone", lambda: not _volumes(), deadline_seconds=WAIT_SECONDS)
 
 
 def _volumes() -> list[str]:
