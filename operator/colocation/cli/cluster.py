@@ -4,6 +4,8 @@ from typing import Any, cast
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
+from kubernetes.config import kube_config
+from yaml import YAMLError
 
 from ..model.freshness import Freshness
 from ..model.names import (
@@ -19,7 +21,6 @@ from ..sign_of_life import OperatorLife
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 
 Json = dict[str, Any]
-
 
 class Cluster:
     """One API server and the namespace that commands look at.
@@ -89,7 +90,7 @@ class Cluster:
             if error.status != HTTP_FORBIDDEN:
                 raise
             return self.groups()
-        return sorted(cast("Json", answer)["items"], key=lambda item: item["metadata"]["name"])
+        return sorted(_items(answer), key=lambda item: item["metadata"]["name"])
 
     def annotate_group(self, namespace: str, name: str, annotation: str, value: str) -> None:
         """Set an annotation of a group."""
@@ -220,28 +221,48 @@ class Cluster:
                     "charts/colocation-operator), or choose another cluster with --context"
                 ) from error
             raise
-        items: list[Json] = cast("Json", answer)["items"]
-        return sorted(items, key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
+        return sorted(_items(answer), key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))
+
+
+def _items(answer: object) -> list[Json]:
+    """The objects of a list."""
+    items = answer.get("items") if isinstance(answer, dict) else None
+    if not isinstance(items, list):
+        raise CommandFailed(
+            "the server does not answer like a Kubernetes API server: check `server` in the kubeconfig, and whether a "
+            "proxy answers in its place (HTTPS_PROXY)"
+        )
+    return items
 
 
 def connect(context: str | None) -> client.ApiClient:
     """A client from the kubeconfig (``KUBECONFIG``), or from the pod that this runs in.
 
     Raises:
-        ConfigException: neither is there.
+        ConfigException: neither is there, or the kubeconfig cannot be read.
     """
     settings = client.Configuration()
     try:
-        config.load_kube_config(context=context, client_configuration=settings)
+        _load(context, settings)
     except config.ConfigException:
         if context is not None:
             raise
         try:
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException:
-            config.load_kube_config(client_configuration=settings)
+            _load(None, settings)
     settings.retries = 1
     return client.ApiClient(settings)
+
+
+def _load(context: str | None, settings: client.Configuration) -> None:
+    """The client's library says of a missing entry which one it is; of a file that is no kubeconfig, nothing."""
+    try:
+        config.load_kube_config(context=context, client_configuration=settings)
+    except (OSError, UnicodeDecodeError, YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        files = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+        raise config.ConfigException(f"{files} cannot be read as a kubeconfig: {why}") from error
 
 
 def _context_namespace(context: str | None) -> str | None:

@@ -128,7 +128,7 @@ def _lease_renewed(connection: client.ApiClient, namespace: str) -> datetime | N
         if error.status != HTTP_NOT_FOUND:
             raise
         return None
-    renewed: datetime | None = lease.spec.renew_time
+    renewed: datetime | None = lease.spec.renew_time if lease.spec else None
     return renewed
 
 

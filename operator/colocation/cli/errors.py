@@ -14,6 +14,7 @@ from ..submit.errors import ManifestError
 from ..submit.run import RunError
 
 FAILED, WRONG_USAGE = 1, 2
+MAX_PROBLEMS = 20
 _ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 HTTP_UNAUTHORIZED, HTTP_FORBIDDEN, HTTP_NOT_FOUND, HTTP_CONFLICT = 401, 403, 404, 409
 
@@ -92,6 +93,8 @@ def _status_message(error: ApiException) -> str:
 def validation_message(error: ValidationError, what: str) -> str:
     """Every wrong field of a document by its path, with what it holds: ``groups[0].spec.buckets: … (given 0)``."""
     problems = [f"{field_path(item['loc'])}: {item['msg']} (given {item['input']!r:.80})" for item in error.errors()]
+    if len(problems) > MAX_PROBLEMS:
+        problems[MAX_PROBLEMS:] = [f"and {len(problems) - MAX_PROBLEMS} more"]
     return f"{what} is not valid:\n  " + "\n  ".join(problems)
 
 

@@ -1,6 +1,5 @@
 """``init``: a namespace in which Spark may load and join tables."""
 
-import re
 from typing import Any, cast
 
 import click
@@ -11,25 +10,18 @@ from kubernetes.client.exceptions import ApiException
 from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
 from .cluster import connect
 from .errors import HTTP_CONFLICT
-from .options import context_option, output_option
+from .options import checked_name, context_option, output_option
 from .output import Format, write
 
 APPLY = "application/apply-patch+yaml"
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 Json = dict[str, Any]
 
 
-def _checked_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not _NAME.fullmatch(value):
-        raise click.BadParameter(f"{value!r} given; allowed: at most 63 lower-case letters, digits and dashes")
-    return value
-
-
 @click.command()
-@click.option("-n", "--namespace", required=True, callback=_checked_name, help="Created if it does not exist.")
+@click.option("-n", "--namespace", required=True, callback=checked_name, help="Created if it does not exist.")
 @click.option(
-    "--service-account", default="spark", show_default=True, callback=_checked_name,
+    "--service-account", default="spark", show_default=True, callback=checked_name,
     help="ServiceAccount of Spark's drivers and executors.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the manifests; create nothing.")

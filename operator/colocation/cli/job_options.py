@@ -1,5 +1,6 @@
 """What commands take of the user for their Spark application: its pods, configuration, and credentials."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -11,10 +12,12 @@ from ..submit.jobs import empty_base
 from ..submit.kinds import APACHE, KUBEFLOW, ApplicationKind
 from ..submit.overrides import Overrides, override
 from .cluster import Cluster
-from .manifest_files import read_manifest
+from .input_files import read_manifest
 from .options import Decorator, bundle
 
 Operator = Literal["kubeflow", "apache"]
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_IMAGE = re.compile(r"\S+")
 
 
 class JobOptions(Frozen):
@@ -87,15 +90,35 @@ def parse_settings(settings: tuple[str, ...]) -> Mapping[str, str]:
     return {key: value for key, _, value in pairs}
 
 
+def _names(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+    """The name of an object in the namespace, or several."""
+    for name in value if isinstance(value, tuple) else (value,):
+        if name is not None and not _OBJECT_NAME.fullmatch(name):
+            raise click.BadParameter(f"{name!r} given; allowed: a name of lower-case letters, digits, dashes and dots")
+    return value
+
+
+def _image(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _IMAGE.fullmatch(value):
+        raise click.BadParameter(f"{value!r} given; allowed: an image, e.g. registry.example.com/data/spark:1.0")
+    return value
+
+
 OVERRIDES: tuple[Decorator, ...] = (
     click.option("--set", "settings", multiple=True, metavar="CONF=VALUE", help="Spark configuration; repeatable."),
     click.option(
-        "--secret", "secrets", multiple=True, metavar="NAME",
+        "--secret", "secrets", multiple=True, metavar="NAME", callback=_names,
         help="Secret of the namespace. Driver and executors get its keys as environment variables, e.g. "
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; repeatable.",
     ),
-    click.option("--image", default=None, help="Spark image; default: the application's, else the installation's."),
-    click.option("--service-account", default=None, help="ServiceAccount of driver and executors; default: spark."),
+    click.option(
+        "--image", default=None, callback=_image,
+        help="Spark image; default: the application's, else the installation's.",
+    ),
+    click.option(
+        "--service-account", default=None, callback=_names,
+        help="ServiceAccount of driver and executors; default: spark.",
+    ),
 )  # fmt: skip
 
 override_options = bundle("overrides", _overrides, *OVERRIDES)

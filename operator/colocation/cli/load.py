@@ -24,6 +24,9 @@ def _request(
         raise click.UsageError(NO_INPUT)
     if path is not None and not path.strip():
         raise click.UsageError(f"--from is {path!r}: name a path, e.g. s3a://lake/orders")
+    for name, given in (("--format", data_format), ("--select", select), ("--idempotency-key", key)):
+        if given is not None and not given.strip():
+            raise click.UsageError(f"{name} is {given!r}: give a value, or leave the option out")
     for option in options:
         if not option.partition("=")[0] or "=" not in option:
             raise click.UsageError(f"--option takes KEY=VALUE, given {option!r}")

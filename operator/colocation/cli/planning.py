@@ -1,9 +1,7 @@
 """``plan`` and ``snapshot``: what would move, why, and how many bytes; from the live cluster or from a file."""
 
 import json
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,10 +13,17 @@ from ..planner import preview
 from .cluster import Cluster
 from .completion import complete_group
 from .errors import CommandFailed, WrongUsage, field_path, validation_message
+from .input_files import read_text, shown
 from .operator_port import fetch_snapshot
 from .options import Target, cluster_options, context_option, operator_namespace_option, output_option
 from .output import Format, write
 from .plan_text import render_plan
+
+A_SNAPSHOT = "a file that `colocation snapshot > FILE` wrote: a JSON object with now, nodes and groups"
+REQUIRED_FIELDS = ("now", "nodes", "groups")
+MAX_FIELDS_NAMED = 8
+JSON_KINDS = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false",
+              type(None): "null"}  # fmt: skip
 
 
 @click.command()
@@ -65,23 +70,35 @@ def read_snapshot(file: str) -> Snapshot:
     Raises:
         WrongUsage: no such file, or it holds no snapshot; each wrong field is named.
     """
-    name = "on standard input" if file == "-" else file
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
-    except OSError as error:
-        raise WrongUsage(f"the snapshot {name} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise WrongUsage(f"the snapshot {name} is not JSON: {error}") from error
+    text, name = read_text(file, A_SNAPSHOT), shown(file)
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise WrongUsage(f"the snapshot {name} is not JSON: {error}; `colocation snapshot` writes one") from error
+        raise WrongUsage(f"{name} is not JSON: {error}; name {A_SNAPSHOT}") from error
+    except RecursionError as error:
+        raise WrongUsage(f"{name} is nested too deeply; name {A_SNAPSHOT}") from error
+    if problem := _no_snapshot(value):
+        raise WrongUsage(f"{name} holds no snapshot: {problem}; name {A_SNAPSHOT}")
     try:
         snapshot = Snapshot.model_validate(without_unknown_fields(value))
     except ValidationError as error:
-        raise WrongUsage(validation_message(error, f"the snapshot {name}")) from error
+        raise WrongUsage(validation_message(error, f"the snapshot in {name}")) from error
     _refuse_repeated(snapshot, name)
     return snapshot
+
+
+def _no_snapshot(value: Any) -> str:
+    """Why a JSON value is something else than a snapshot; empty when it looks like one.
+
+    The model has defaults for nodes and groups, but every file that `colocation snapshot` wrote names them.
+    """
+    if not isinstance(value, dict):
+        return f"it is {JSON_KINDS[type(value)]}"
+    missing = [field for field in REQUIRED_FIELDS if field not in value]
+    if not missing:
+        return ""
+    found = ", ".join(list(value)[:MAX_FIELDS_NAMED]) or "none"
+    return f"it lacks {', '.join(missing)} (its first fields: {found})"
 
 
 def without_unknown_fields(value: Any) -> Any:
@@ -109,7 +126,7 @@ def _refuse_repeated(snapshot: Snapshot, name: str) -> None:
     names.update(f"group {group.namespace}/{group.name}" for group in snapshot.groups)
     repeated = ", ".join(one for one, times in names.items() if times > 1)
     if repeated:
-        raise WrongUsage(f"the snapshot {name} has more than one entry of {repeated}; keep one of each")
+        raise WrongUsage(f"the snapshot in {name} has more than one entry of {repeated}; keep one of each")
 
 
 def choose_group(plan: Plan, group: str | None, namespace: str | None) -> Plan:

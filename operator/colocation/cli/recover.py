@@ -19,7 +19,7 @@ from ..model.times import parse_time
 from .cluster import Cluster
 from .completion import complete_table
 from .errors import CommandFailed
-from .options import Target, cluster_options, output_option
+from .options import Seconds, Target, cluster_options, output_option
 from .output import Format, size, write
 from .views import recycled_in
 
@@ -28,7 +28,7 @@ POLL_SECONDS = 0.5
 
 @click.command()
 @click.argument("table", shell_complete=complete_table)
-@click.option("--wait-seconds", type=click.FloatRange(min=0), default=300, show_default=True,
+@click.option("--wait-seconds", type=Seconds(), default=300, show_default=True,
               metavar="SECONDS", help="Stop waiting after SECONDS; the operator goes on.")  # fmt: skip
 @cluster_options
 @output_option

@@ -7,8 +7,8 @@ import click
 from ..submit import ManifestError, group_label
 from ..submit.overrides import Overrides, override
 from .applications import RunOptions, group_view, print_result, run, run_options
+from .input_files import read_manifest
 from .job_options import override_options
-from .manifest_files import read_manifest
 from .options import Target, cluster_options, output_option
 from .output import Format, write
 

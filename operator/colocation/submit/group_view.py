@@ -12,6 +12,7 @@ from ..model.group import ColocationGroupStatus, ExecutorAffinity, namespace_ref
 from ..model.liveness import Liveness, liveness
 from ..model.names import AGENTS_KEY, DEFAULT_DATA_ROOT, LABEL_GROUP, LABEL_GROUP_NAMESPACE
 from .errors import ManifestError
+from .merge import require_mapping
 
 CONFIGURATION_KEY = "spark-defaults.conf"
 
@@ -174,7 +175,8 @@ def group_label(application: Mapping[str, Any]) -> str:
     Raises:
         ManifestError: there is no such label.
     """
-    labels = (application.get("metadata") or {}).get("labels") or {}
+    metadata = require_mapping(application.get("metadata"), "metadata")
+    labels = require_mapping(metadata.get("labels"), "metadata.labels")
     group = labels.get(LABEL_GROUP)
     if not isinstance(group, str) or not group:
         raise ManifestError(

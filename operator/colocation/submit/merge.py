@@ -92,7 +92,7 @@ def merge_map(theirs: Mapping[str, str] | None, ours: Mapping[str, str], where: 
     Raises:
         ManifestError: it has two.
     """
-    merged = dict(theirs or {})
+    merged = dict(require_mapping(theirs, where))
     for key, value in ours.items():
         if merged.setdefault(key, value) != value:
             raise conflict(f"{where}[{key}]", merged[key], value)

@@ -14,6 +14,7 @@ from .apache import CONTAINER_NAMES
 from .errors import ManifestError
 from .kinds import kind_of
 from .merge import Json, require_mapping
+from .shape import check_shape
 from .spark_conf import DRIVER_ACCOUNT, EXECUTOR_ACCOUNT, IMAGE
 
 CONTAINERS = {"driver": DRIVER_CONTAINER, "executor": EXECUTOR_CONTAINER}
@@ -40,6 +41,7 @@ def override(application: Json, overrides: Overrides) -> None:
     """
     check_no_credentials(overrides.conf)
     flavour = kind_of(application).flavour
+    check_shape(application)
     spec = application["spec"] = require_mapping(application.get("spec"), "spec")
     if flavour == "scheduled":
         spec["template"] = spec = require_mapping(spec.get("template"), "spec.template")

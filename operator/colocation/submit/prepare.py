@@ -12,6 +12,7 @@ from .errors import ManifestError, conflict
 from .group_view import GroupView
 from .kinds import ApplicationKind, kind_of
 from .merge import Json, merge_map, require_mapping
+from .shape import check_shape
 
 PLACE = {"kubeflow": kubeflow.place_application, "scheduled": kubeflow.place_schedule,
          "apache": apache.place_application}  # fmt: skip
@@ -36,6 +37,7 @@ def prepare(application: Mapping[str, Any], group: GroupView) -> PreparedApplica
         ManifestError: no application, or it contradicts what the group needs (both values are named).
     """
     kind = kind_of(application)
+    check_shape(application)
     prepared: Json = copy.deepcopy(dict(application))
     metadata = prepared["metadata"] = require_mapping(prepared.get("metadata"), "metadata")
     if not (metadata.get("name") or metadata.get("generateName")):

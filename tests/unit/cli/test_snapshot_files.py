@@ -243,26 +243,46 @@ def test_several_groups_are_each_planned(run: Run) -> None:
     assert max(totals.values()) - min(totals.values()) <= 1
 
 
+def snapshot_text(**fields: Any) -> str:
+    return json.dumps({"now": NOW, "nodes": [], "groups": [], **fields})
+
+
+NO_SNAPSHOT = "name a file that `colocation snapshot > FILE` wrote: a JSON object with now, nodes and groups"
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "messages"),
     [
-        pytest.param("", "is not JSON", id="empty"),
-        pytest.param("[]", "is not valid", id="no-object"),
-        pytest.param("{}", "now: Field required", id="no-clock"),
-        pytest.param('{"now": "yesterday"}', "now: Input should be a valid datetime", id="no-time"),
-        pytest.param(json.dumps({"now": NOW, "groups": [group(held={"a": {"0": "half"}})]}),
-                     "groups[0].held.a.0: Input should be 'complete', 'partial' or 'corrupt'", id="unknown-state"),
-        pytest.param(json.dumps({"now": NOW, "groups": [group(spec={"buckets": 0})]}),
-                     "groups[0].spec.buckets: Input should be greater than or equal to 1 (given 0)", id="no-buckets"),
-        pytest.param(json.dumps({"now": NOW, "nodes": [node("a"), node("a")]}), "more than one entry of node a",
-                     id="a-node-twice"),
+        pytest.param("", ["standard input is not JSON", NO_SNAPSHOT], id="empty"),
+        pytest.param("groups: []", ["standard input is not JSON", NO_SNAPSHOT], id="yaml"),
+        pytest.param("[" * 100_000, ["nested too deeply", NO_SNAPSHOT], id="too-deep"),
+        pytest.param("1" * 5000, ["is not JSON: Exceeds the limit", NO_SNAPSHOT], id="a-huge-number"),
+        pytest.param("[]", ["holds no snapshot: it is a list", NO_SNAPSHOT], id="a-list"),
+        pytest.param('"x"', ["holds no snapshot: it is a text", NO_SNAPSHOT], id="a-text"),
+        pytest.param("null", ["holds no snapshot: it is null", NO_SNAPSHOT], id="null"),
+        pytest.param("NaN", ["holds no snapshot: it is a number", NO_SNAPSHOT], id="nan"),
+        pytest.param("{}", ["it lacks now, nodes, groups (its first fields: none)", NO_SNAPSHOT], id="an-empty-object"),
+        pytest.param('{"apiVersion": "v1", "kind": "Pod", "metadata": {}}',
+                     ["it lacks now, nodes, groups (its first fields: apiVersion, kind, metadata)"], id="a-pod"),
+        pytest.param(json.dumps({"now": NOW, "name": "an npm package"}),
+                     ["it lacks nodes, groups (its first fields: now, name)", NO_SNAPSHOT], id="nothing-but-a-clock"),
+        pytest.param(snapshot_text(now="yesterday"), ["now: Input should be a valid datetime"], id="no-time"),
+        pytest.param(snapshot_text(nodes="x"), ["nodes: Input should be a valid tuple (given 'x')"], id="no-nodes"),
+        pytest.param(snapshot_text(nodes=[{}] * 30), ["nodes[19].name: Field required", "and 10 more"], id="no-names"),
+        pytest.param(snapshot_text(groups=[group(held={"a": {"0": "half"}})]),
+                     ["groups[0].held.a.0: Input should be 'complete', 'partial' or 'corrupt'"], id="unknown-state"),
+        pytest.param(snapshot_text(groups=[group(spec={"buckets": 0})]),
+                     ["groups[0].spec.buckets: Input should be greater than or equal to 1 (given 0)"], id="no-buckets"),
+        pytest.param(snapshot_text(nodes=[node("a"), node("a")]), ["more than one entry of node a"], id="a-node-twice"),
     ],
 )  # fmt: skip
-def test_files_that_hold_no_snapshot_are_refused(run: Run, text: str, message: str) -> None:
-    """Wrong usage, exit code 2: the message names the field, what it holds, and what is allowed."""
+def test_files_that_hold_no_snapshot_are_refused(run: Run, text: str, messages: list[str]) -> None:
+    """Wrong usage, exit code 2: the message says what the file holds, what is expected, and what writes it."""
     done = run("plan", "--snapshot", "-", stdin=text)
     assert done.exit_code == 2
-    assert message in done.stderr
+    assert done.stdout == ""
+    for message in messages:
+        assert message in done.stderr
 
 
 def test_the_plan_for_people_shows_each_node(run: Run) -> None:
