@@ -93,9 +93,9 @@ def first_word_is_known(words: list[str], known: set[str], options_with_value: s
 
 
 def problem_of_colocation(arguments: list[str]) -> str | None:
-    """Click parses it; nothing is run."""
+    """Click parses it; nothing is run. NAMESPACE in capitals stands for a name."""
     redirection = next((place for place, word in enumerate(arguments) if word in ("<", ">", ">>")), len(arguments))
-    arguments = [word for word in arguments[:redirection] if word != "…"]
+    arguments = ["name" if word == "NAMESPACE" else word for word in arguments[:redirection] if word != "…"]
     if not arguments or arguments[0].startswith("-"):
         return None
     context = click.Context(colocation)
