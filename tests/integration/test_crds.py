@@ -59,6 +59,18 @@ REFUSED = [
         table(bucketedBy=["O_Tags"]), "a column of these has a type that cannot be hashed", id="bucketed by an array"
     ),
     pytest.param(
+        table(partitionedBy=["o_tags"]), "a column of these has a type whose values are no names of folders; not allowed",
+        id="partitioned by an array",
+    ),
+    pytest.param(
+        table(columns=[*COLUMNS, {"name": "o_raw", "type": "BINARY"}], partitionedBy=["o_raw"]),
+        "partitionedBy is [o_raw], and a column of these has a type whose values are no names", id="partitioned by bytes",
+    ),
+    pytest.param(
+        table(columns=[*COLUMNS, {"name": "o_map", "type": "map<int,int>"}], sortedBy=["o_map"]),
+        "sortedBy is [o_map], and a column of these has a type that cannot be sorted", id="sorted by a map",
+    ),
+    pytest.param(
         table(partitionedBy=["O_ORDERKEY"]), "a column may be in one of them", id="bucketed and partitioned by one"
     ),
     pytest.param(

@@ -179,6 +179,14 @@ REFUSED = {
     "SELECT * FROM {t}.history": "tables about .* are: snapshots, partitions, files, replicas",
     f"SHOW TABLES IN {CATALOG}": "name the namespace: lake.<namespace>",
     f"CREATE TABLE {IN}.n (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS": "nothing says in which group",
+    f"CREATE TABLE {IN}.n (k BIGINT) CLUSTER BY (k) {SALES}": "CLUSTER BY; give CLUSTERED BY",
+    f"CREATE TABLE {IN}.n (k BIGINT, s STRUCT<a: INT>) PARTITIONED BY (s) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}":
+        r"partitionedBy is \[s\], and a column of these has a type whose values are no names of folders",
+    "INSERT INTO {t} WITH ('idempotency_key'='day-1') VALUES (2, 2, NULL, 2)": "it is spelt 'idempotency-key'",
+    "INSERT INTO {t} WITH ('idempotency-key'='') VALUES (2, 2, NULL, 2)": "idempotency-key is empty; allowed: 1 to 128",
+    "INSERT INTO {t} WITH ('idempotency-version'='1') VALUES (2, 2, NULL, 2)": "idempotency-key is missing beside",
+    "SELECT * FROM {t} TIMESTAMP AS OF (SELECT committed_at FROM {t}.snapshots WHERE false)":
+        r"the subquery of TIMESTAMP AS OF gives no row; allowed is one time",
     f"CREATE TABLE {IN}.n CLUSTERED BY (k) INTO 6 BUCKETS {SALES} AS SELECT 1L AS k, NULL AS n":
         "column n has type 'void'; allowed: bigint, binary, boolean, date, decimal, double",
 }  # fmt: skip
@@ -198,6 +206,54 @@ def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement
         session.sql(statement.format(t=table)).collect()
     assert json.dumps(spec(tables, "refusing")) == before
     assert values(session, f"SELECT k FROM {table}") == [(1,)]
+
+
+def test_the_time_of_a_snapshot_by_a_query(session: SparkSession, tables: ClusterTables) -> None:
+    """TIMESTAMP AS OF takes a subquery on the table's snapshots, also in a query with others, and in a view."""
+    table = f"{IN}.travelled"
+    session.sql(f"CREATE TABLE {table} (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    for key in (1, 2):
+        session.sql(f"INSERT INTO {table} VALUES ({key})")
+    last = f"TIMESTAMP AS OF (SELECT max(committed_at) FROM {table}.snapshots WHERE snapshot_id <= 2)"
+    assert values(session, f"SELECT k FROM {table} {last}") == [(1,), (2,)]
+    joined = f"WITH t AS (SELECT k FROM {table} {last}) SELECT t.k FROM t JOIN {table} n ON t.k = n.k WHERE t.k = 2"
+    assert values(session, joined) == [(2,)]
+    with pytest.raises(Exception, match="travelled keeps no snapshot of .* or before"):
+        session.sql(f"SELECT * FROM {table} TIMESTAMP AS OF (SELECT min(committed_at) - INTERVAL 1 DAY "
+                    f"FROM {table}.snapshots)")  # fmt: skip
+    assert values(session, f"SELECT count_if(is_current) FROM {table}.snapshots VERSION AS OF 1") == [(1,)]
+
+
+def test_partitions_of_doubles(session: SparkSession, tables: ClusterTables) -> None:
+    """0.0 and -0.0 are equal, and two partitions; NaN equals itself."""
+    table = f"{IN}.doubles"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, f DOUBLE) PARTITIONED BY (f) "
+                f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+    session.sql(f"INSERT INTO {table} VALUES (1, 0.0D), (2, -0.0D), (3, double('nan')), (4, 0.1D), (5, NULL)")
+    session.sql(f"DELETE FROM {table} WHERE f = 0")
+    assert values(session, f"SELECT k FROM {table}") == [(3,), (4,), (5,)]
+    session.sql(f"DELETE FROM {table} WHERE f IN (double('nan'), 0.1D)")
+    assert values(session, f"SELECT k FROM {table}") == [(5,)]
+
+
+def test_a_table_that_cannot_be_read_is_shown_and_altered(session: SparkSession, tables: ClusterTables) -> None:
+    """So lists of the namespace's tables stay whole, and the table can be put right by a statement."""
+    table = f"{IN}.astray"
+    session.sql(f"CREATE TABLE {table} (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    session.sql(f"INSERT INTO {table} VALUES (1)")
+    session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('colocate_with'='nowhere')")
+    for statement in (f"SELECT * FROM {table}", f"SHOW PARTITIONS {table}", f"SELECT * FROM {table}.files"):
+        with pytest.raises(Exception, match=r"its ColocationGroup 'nowhere'.* does not exist|is not partitioned"):
+            session.sql(statement).collect()
+    assert described(session, table) == [("k", "bigint", None)]
+    assert "astray" in [found.name for found in session.catalog.listTables(IN)]
+    assert values(session, f"SELECT rows FROM {table}.snapshots") == [(1,)]
+    session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('colocate_with'='sales')")
+    assert values(session, f"SELECT * FROM {table}") == [(1,)]
+    shown = dict(values(session, f"SHOW TBLPROPERTIES {table}"))
+    assert (shown["recycle_after_seconds"], shown["compaction_enabled"]) == ("86400", "false")
+    session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('recycle_after_seconds'='0')")
+    assert ("recycle_after_seconds", "0") in values(session, f"SHOW TBLPROPERTIES {table}")
 
 
 def test_create_table_like(session: SparkSession, tables: ClusterTables) -> None:

@@ -1,4 +1,4 @@
-"""Registration in a Hive metastore, which outlives drivers and holds other people's tables."""
+"""Drivers of their own: a Hive metastore, which outlives them and holds other people's tables; one without our jar."""
 
 import json
 import os
@@ -25,6 +25,19 @@ def run(folder: Path, driver: str) -> dict[str, Any]:
     assert lines, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(lines[0].removeprefix("FOUND "))
     return found
+
+
+PLAIN = """
+from pyspark.sql import SparkSession
+from colocation.spark import explain
+explain(SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate().range(3))
+"""
+
+
+def test_explain_in_an_application_without_the_jar() -> None:
+    """The error says how to start it."""
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=False, timeout=400)
+    assert "RuntimeError: this application has no jar of the coloc:// file system: start its session" in done.stderr
 
 
 def test_a_metastore_keeps_what_is_not_ours(tmp_path: Path) -> None:

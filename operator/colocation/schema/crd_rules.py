@@ -27,6 +27,12 @@ COLUMN_TYPE_PATTERN = (
 UNHASHABLE_TYPES = ("array", "map", "struct", "variant", "void", "interval")
 """How the types begin that Spark cannot hash into buckets, or only with a collation."""
 
+UNNAMEABLE_TYPES = (*UNHASHABLE_TYPES, "binary")
+"""How the types begin whose values are no names of folders, so that partitions cannot be read again."""
+
+UNSORTABLE_TYPES = ("map", "variant", "void", "interval")
+"""How the types begin that Spark cannot sort."""
+
 ALLOWED_KEY_TYPES = (
     "boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, binary, date, timestamp, "
     "timestamp_ntz"
@@ -126,20 +132,43 @@ def _names_columns(field: str) -> Rule:
     )
 
 
+def _no_column_begins(field: str, types: tuple[str, ...]) -> str:
+    """That no column of ``field`` has a type that begins like one of these."""
+    return (
+        f"[self.{field}.map(name, name.lowerAscii())].all(names, self.columns.all(column, "
+        "!(column.name.lowerAscii() in names) || "
+        f"![column.type.lowerAscii()].exists(type, {list(types)}.exists(start, type.startsWith(start)))))"
+    )
+
+
 _KEY_COLUMN_TYPES = Rule(
     "The columns of `bucketedBy` have types that Spark can hash.",
-    "[self.bucketedBy.map(name, name.lowerAscii())].all(keys, self.columns.all(column, "
-    "!(column.name.lowerAscii() in keys) || "
-    f"![column.type.lowerAscii()].exists(type, {list(UNHASHABLE_TYPES)}.exists(start, type.startsWith(start)))))",
+    _no_column_begins("bucketedBy", UNHASHABLE_TYPES),
     "'bucketedBy is [' + self.bucketedBy.join(', ') + '], and a column of these has a type that cannot be hashed into "
     f"buckets; allowed are {ALLOWED_KEY_TYPES}; choose other columns'",
 )
+
+
+def _new_columns(field: str, types: tuple[str, ...], wanted: str, why: str) -> Rule:
+    """Of a new table, or of a changed field: tables of earlier releases stay as they are."""
+    return Rule(
+        f"The columns of `{field}` have types {wanted}.",
+        f"oldSelf.hasValue() && oldSelf.value().{field} == self.{field} || {_no_column_begins(field, types)}",
+        f"'{field} is [' + self.{field}.join(', ') + '], and a column of these has a type {why}; not allowed are "
+        f"{', '.join(types)}; choose other columns'",
+        at_creation=True,
+    )
+
 
 TABLE_SPEC_RULES = (
     _names_columns("bucketedBy"),
     _names_columns("partitionedBy"),
     _names_columns("sortedBy"),
     _KEY_COLUMN_TYPES,
+    _new_columns(
+        "partitionedBy", UNNAMEABLE_TYPES, "whose values can be names of folders", "whose values are no names of folders"
+    ),
+    _new_columns("sortedBy", UNSORTABLE_TYPES, "that Spark can sort", "that cannot be sorted"),
     Rule(
         "No column is both in `bucketedBy` and in `partitionedBy`.",
         "!self.bucketedBy.exists(key, self.partitionedBy.exists(name, name.lowerAscii() == key.lowerAscii()))",

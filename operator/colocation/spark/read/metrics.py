@@ -29,7 +29,18 @@ def read_metrics(spark: "SparkSession", since: ReadMetrics | None = None) -> Rea
     """What the application's finished tasks have read since it started, or since an earlier answer.
 
     Queries that run at the same time are counted together.
+
+    Raises:
+        RuntimeError: the application was started without the jar of the ``coloc://`` file system.
     """
+    from py4j.java_gateway import JavaPackage
+
     java: Any = spark.sparkContext._jvm
-    totals = ReadMetrics(*java.dev.colocation.spark.fs.ReadMetrics.totals())
+    counted = java.dev.colocation.spark.fs.ReadMetrics
+    if isinstance(counted, JavaPackage):
+        raise RuntimeError(
+            "this application has no jar of the coloc:// file system: start its session with "
+            "colocation.spark.configure(SparkSession.builder, …), or with the settings of colocation.spark.spark_conf(…)"
+        )
+    totals = ReadMetrics(*counted.totals())
     return totals - since if since else totals

@@ -3,6 +3,7 @@ package dev.colocation.spark;
 import dev.colocation.spark.catalog.CatalogStatements;
 import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
+import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
 import dev.colocation.spark.plan.TrustSortedFiles;
@@ -17,7 +18,7 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * CatalogStatements}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link PartitionColumnsFirst}, {@link
+ * TimeTravelSubqueries}, {@link CatalogStatements}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link PartitionColumnsFirst}, {@link
  * PartitionConditions} and {@link DistributeRows} when it is optimized, {@link TrustSortedFiles} when its plan is to be executed.
  * Where Spark is not as it was, each leaves plans as they are.
  *
@@ -27,6 +28,7 @@ import scala.runtime.BoxedUnit;
 public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
+    UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new TimeTravelSubqueries()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));

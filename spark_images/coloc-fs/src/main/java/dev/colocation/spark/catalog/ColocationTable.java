@@ -70,6 +70,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   /** The table's files, in the place of this table. */
   LogicalPlan files(DataSourceV2Relation replaced) {
+    table.requireReadable();
     return FilesRelation.plan(table, indexes, replaced);
   }
 
@@ -107,7 +108,8 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   @Override
   public Map<String, String> properties() {
     TableObject object = table.object();
-    Map<String, String> shown = new TreeMap<>(object.properties());
+    Map<String, String> shown = new TreeMap<>(TableProperty.defaults());
+    shown.putAll(object.properties());
     shown.put(TableCatalog.PROP_PROVIDER, "parquet");
     shown.put(TableCatalog.PROP_LOCATION, table.location());
     shown.put("colocate_with", object.colocateWith());

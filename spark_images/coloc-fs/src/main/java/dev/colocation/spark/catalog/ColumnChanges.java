@@ -11,6 +11,9 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 final class ColumnChanges {
   private static final String WITH_ALL_ROWS = "use CREATE OR REPLACE TABLE … AS SELECT with ";
 
+  /** The older snapshots of a table that is replaced hold the column, too. */
+  private static final String ANOTHER_TABLE = "use CREATE TABLE … AS SELECT, a table of another name, with ";
+
   private final ObjectNode spec;
   private final ArrayNode columns;
 
@@ -24,7 +27,7 @@ final class ColumnChanges {
     String name = String.join(".", change.fieldNames());
     if (change.fieldNames().length > 1) {
       throw TableDefinition.refused("ALTER TABLE of field " + name + "; files hold " + change.fieldNames()[0]
-          + " as it is: add a column, or " + WITH_ALL_ROWS + "the changed column");
+          + " as it is: add a column, or " + ANOTHER_TABLE + "the changed column");
     }
     if (change instanceof TableChange.AddColumn add) {
       add(name, add);
@@ -47,7 +50,7 @@ final class ColumnChanges {
     }
     if (change instanceof TableChange.UpdateColumnType update) {
       return TableDefinition.refused("ALTER COLUMN " + name + " TYPE " + update.newDataType().catalogString() + "; files hold it as "
-          + column(name).path("type").asText() + ": add a column of another name, or " + WITH_ALL_ROWS + "a CAST");
+          + column(name).path("type").asText() + ": add a column of another name, or " + ANOTHER_TABLE + "a CAST");
     }
     if (change instanceof TableChange.DeleteColumn) {
       return TableDefinition.refused("DROP COLUMN or REPLACE COLUMNS of " + name + "; files hold it: " + WITH_ALL_ROWS

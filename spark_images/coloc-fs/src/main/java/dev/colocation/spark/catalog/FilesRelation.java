@@ -60,6 +60,7 @@ final class FilesRelation {
 
   /** The rows of some files, columns by the names that the table has now; without its buckets, since files are read one by one. */
   static LogicalPlan some(LoadedTable table, FileIndexes indexes, Set<Path> paths) {
+    table.requireReadable();
     HadoopFsRelation all = files(table, indexes);
     HadoopFsRelation some = new HadoopFsRelation(
         new ChosenFiles(all.location(), paths), all.partitionSchema(), all.dataSchema(), Option.empty(), all.fileFormat(),

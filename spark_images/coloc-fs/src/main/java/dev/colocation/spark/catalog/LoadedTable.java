@@ -18,6 +18,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * @param snapshot empty before the first load
  * @param placing the group whose map says where rows lie; empty while nobody knows
  * @param group empty when the table is in no group
+ * @param unreadable why its rows cannot be read; such a table is as its spec says, and can be described and altered
  */
 record LoadedTable(
     String name,
@@ -27,7 +28,8 @@ record LoadedTable(
     Optional<Moment.Group> placing,
     Optional<Moment.Group> group,
     ReadDecision decision,
-    Map<String, String> fileSystem) {
+    Map<String, String> fileSystem,
+    Optional<Exception> unreadable) {
 
   /** Option of the relation: what {@code colocation.spark.explain} tells of the table, as JSON. */
   static final String NOTE = "colocation.table";
@@ -43,7 +45,18 @@ record LoadedTable(
   LoadedTable redefined(TableObject definition) {
     Shape defined = new Shape(
         definition.columns(), definition.bucketedBy(), definition.partitionedBy(), definition.sortedBy(), shape.buckets());
-    return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem);
+    return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem, unreadable);
+  }
+
+  /**
+   * Refuses what needs the rows when they cannot be read.
+   *
+   * @throws ColocationException (unchecked) or another error, as it arose when the table was loaded
+   */
+  void requireReadable() {
+    if (unreadable.isPresent()) {
+      throw ColocationException.unchecked(unreadable.get());
+    }
   }
 
   /** Whether the files are laid out as the definition says by now. */

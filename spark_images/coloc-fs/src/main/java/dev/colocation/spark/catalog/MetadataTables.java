@@ -46,7 +46,7 @@ final class MetadataTables {
         .map(snapshot -> row(
             snapshot.id(), snapshot.time(), snapshot.operation().isEmpty() ? null : snapshot.operation(), snapshot.rows(),
             snapshot.bytes(), snapshot.files(), object.commitKeys().get(snapshot.id()), snapshot.partitions(),
-            table.snapshot().equals(Optional.of(snapshot)), "sha256:" + snapshot.manifest()))
+            object.newest().equals(Optional.of(snapshot)), "sha256:" + snapshot.manifest()))
         .toList();
   }
 

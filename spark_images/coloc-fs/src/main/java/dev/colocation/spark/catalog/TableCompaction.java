@@ -64,8 +64,18 @@ final class TableCompaction {
   private Dataset<Row> rows(LoadedTable table, FilesToMerge crowded) {
     Set<Path> paths = crowded.files().stream().map(DataFile::path)
         .map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).collect(Collectors.toSet());
+    return Dataset.ofRows(session(table), FilesRelation.some(table, indexes, paths));
+  }
+
+  /** Texts that are longer than their varchar(n) by now stay as they are: they were loaded before the lengths were checked. */
+  private static SparkSession session(LoadedTable table) {
     SparkSession session = SparkSession.active();
-    return Dataset.ofRows(session, FilesRelation.some(table, indexes, paths));
+    if (table.shape().columns().stream().noneMatch(column -> Types.hasLength(column.type()))) {
+      return session;
+    }
+    SparkSession unchecked = session.cloneSession();
+    unchecked.sessionState().conf().setConfString("spark.sql.legacy.charVarcharAsString", "true");
+    return unchecked;
   }
 
   private static CompactionResult result(FilesToMerge crowded, WriteResult done) {

@@ -73,6 +73,7 @@ final class TableDefinition {
       switch (transform.name()) {
         case "identity" -> partitionedBy.add(name(transform.references()[0]));
         case "bucket", "sorted_bucket" -> setBuckets(spec, transform);
+        case "cluster_by" -> throw refused("CLUSTER BY; give CLUSTERED BY (<columns>) INTO <n> BUCKETS");
         default -> throw refused("PARTITIONED BY takes columns only, not " + transform.describe());
       }
     }

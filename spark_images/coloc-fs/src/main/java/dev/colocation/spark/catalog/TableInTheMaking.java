@@ -8,7 +8,6 @@ import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.SentFile;
 import dev.colocation.spark.write.Transaction;
-import dev.colocation.spark.write.WriteException;
 import dev.colocation.spark.write.WriteTarget;
 import java.util.List;
 import java.util.Optional;
@@ -67,26 +66,11 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
       requireUnchanged(change.before(), current);
       return change.patch();
     });
-    try {
-      // A changed definition is another layout: the change begins once more, on the rows that are to be replaced.
+    // A changed definition is another layout: the change begins once more, on the rows that are to be replaced.
+    Commits.orUndo(() -> {
       Transaction current = transaction == null || !change.patch().isEmpty() ? target().begin() : transaction;
       commit(current.startedOn(target().snapshotId()), Mode.OVERWRITE);
-    } catch (WriteException.CommitUnknown error) {
-      // The rows may be committed, and then need this definition; if they are not, the statement is started again.
-      throw error;
-    } catch (RuntimeException error) {
-      undo(change, error);
-      throw error;
-    }
-  }
-
-  private void undo(Replacement change, RuntimeException cause) {
-    TableObject object = loaded().object();
-    try {
-      writer.undo(object.namespace(), object.name(), change.before().path("spec"), change.patch());
-    } catch (RuntimeException error) {
-      cause.addSuppressed(error);
-    }
+    }, () -> writer.undo(object.namespace(), object.name(), change.before().path("spec"), change.patch()));
   }
 
   private void requireUnchanged(JsonNode before, JsonNode current) {

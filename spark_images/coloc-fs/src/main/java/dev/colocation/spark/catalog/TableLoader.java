@@ -31,6 +31,15 @@ final class TableLoader {
     return load(moment, object, object.newest(), object::shownColumns);
   }
 
+  /** The same; where that cannot be read, the table as its spec says, so that it can be shown and altered. */
+  LoadedTable newestIfReadable(Moment moment, TableObject object) {
+    try {
+      return newest(moment, object);
+    } catch (Exception unreadable) {
+      return asDefined(moment, object, "it cannot be read: " + unreadable.getMessage(), Optional.of(unreadable));
+    }
+  }
+
   /**
    * The table for a write. When what is there cannot be read, or is laid out in another way than the spec says by now, the table
    * is as its spec says: an overwrite replaces that, and the commit of anything else says what is wrong with it.
@@ -44,10 +53,14 @@ final class TableLoader {
     } catch (Exception unreadable) {
       LOG.warn("table {}: what is there cannot be read: {}", object.fullName(), unreadable.getMessage());
     }
+    return asDefined(moment, object, "its files are not as its definition says", Optional.empty());
+  }
+
+  private LoadedTable asDefined(Moment moment, TableObject object, String why, Optional<Exception> unreadable) {
     Optional<Moment.Group> placing = moment.group(object.namespace(), object.group());
     return new LoadedTable(
         catalog + "." + object.fullName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
-        ReadDecision.ordinary("its files are not as its definition says"), LoadedTable.fileSystem(object, placing, SQLConf.get()));
+        ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable);
   }
 
   /** The table as an older snapshot was, its columns too. */
@@ -85,7 +98,7 @@ final class TableLoader {
     if (!decision.bucketed()) {
       LOG.warn("table {} is read without its buckets: {}", name, decision.reason());
     }
-    return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem);
+    return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, Optional.empty());
   }
 
   private static String fewBuckets(GroupObject group, LoadedTable.Shape shape, SQLConf conf) {

@@ -53,6 +53,7 @@ final class TablePartitions {
   }
 
   static JsonNode manifest(LoadedTable table) {
+    table.requireReadable();
     try {
       return ManifestStore.text(new Path(table.location()), TableLoader.configuration(table.fileSystem()));
     } catch (IOException error) {

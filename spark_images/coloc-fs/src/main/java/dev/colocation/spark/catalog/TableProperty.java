@@ -54,6 +54,12 @@ enum TableProperty {
         .map(property -> property.key).collect(Collectors.joining(", "));
   }
 
+  /** What is so where a spec says nothing else, by names of properties. */
+  static Map<String, String> defaults() {
+    return Arrays.stream(values()).filter(property -> !property.otherwise.isEmpty())
+        .collect(Collectors.toMap(property -> property.key, property -> property.otherwise));
+  }
+
   /** What a spec says that is not so anyway, by names of properties. */
   static Map<String, String> saidBy(JsonNode spec) {
     Map<String, String> said = new TreeMap<>();

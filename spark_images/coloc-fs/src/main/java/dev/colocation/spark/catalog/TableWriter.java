@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.net.HttpURLConnection;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 
@@ -14,8 +15,12 @@ final class TableWriter {
   private static final int MOST_ATTEMPTS = 10;
   private static final ObjectMapper JSON = new ObjectMapper();
 
+  /** Which statement made or changed the object last: a request that is sent again, its answer lost, finds its own work. */
+  private static final String REQUEST = "colocation.dev/request";
+
   private final Requests api;
   private final int acceptSeconds;
+  private final String request = UUID.randomUUID().toString();
 
   /** Requests to the API server, see {@link KubernetesApi#send}; small, so that tests can replace it. */
   @FunctionalInterface
@@ -23,6 +28,7 @@ final class TableWriter {
     KubernetesApi.Answer send(String what, String method, String path, JsonNode body);
   }
 
+  /** Of one statement. */
   TableWriter(Requests api, int acceptSeconds) {
     this.api = api;
     this.acceptSeconds = acceptSeconds;
@@ -35,23 +41,30 @@ final class TableWriter {
    */
   boolean create(String namespace, String name, ObjectNode spec) {
     if (!Names.isObject(name)) {
-      throw TableDefinition.refused("its name is '" + name + "'; allowed: letters in lower case, digits, - and .");
+      throw TableDefinition.refused("its name is '" + name + "'; allowed: letters in lower case, digits, - and ., at both ends a "
+          + "letter or digit");
     }
     ObjectNode table = JSON.createObjectNode().put("apiVersion", "colocation.dev/v1alpha1").put("kind", "ColocatedTable");
-    table.putObject("metadata").put("name", name).put("namespace", namespace);
+    table.putObject("metadata").put("name", name).put("namespace", namespace).putObject("annotations").put(REQUEST, request);
     table.set("spec", spec);
     String what = what(namespace, name);
     KubernetesApi.Answer answer = api.send(what, "POST", KubernetesApi.collection(namespace, KubernetesApi.TABLES), table);
-    if (answer.status() == HttpURLConnection.HTTP_CONFLICT) {
+    Optional<JsonNode> own = answer.status() == HttpURLConnection.HTTP_CONFLICT
+        ? read(namespace, name).filter(this::isOwn) : Optional.of(KubernetesApi.checked(what, answer));
+    if (own.isEmpty()) {
       return false;
     }
-    JsonNode made = KubernetesApi.checked(what, answer);
+    JsonNode made = own.get();
     String refusal = judgement(namespace, name, made);
     if (!refusal.isEmpty()) {
       delete(namespace, name, made.path("metadata").path("uid").asText());
       throw new ColocationException(refusal).unchecked();
     }
     return true;
+  }
+
+  private boolean isOwn(JsonNode object) {
+    return object.path("metadata").path("annotations").path(REQUEST).asText().equals(request);
   }
 
   /**
@@ -62,20 +75,25 @@ final class TableWriter {
    */
   void change(String namespace, String name, Function<JsonNode, ObjectNode> change) {
     String what = what(namespace, name);
+    ObjectNode undo = JSON.createObjectNode();
     for (int attempt = 1;; attempt++) {
       JsonNode object = read(namespace, name).orElseThrow(
           () -> new ColocationException(what + " was dropped by someone else").unchecked());
+      if (isOwn(object)) {
+        settle(namespace, name, object, undo);
+        return;
+      }
       ObjectNode patch = change.apply(object);
       if (patch.isEmpty()) {
         return;
       }
-      String version = object.path("metadata").path("resourceVersion").asText();
-      KubernetesApi.Answer answer = sendPatch(namespace, name, version, patch);
+      undo = TableChanges.undo(object.path("spec"), patch);
+      KubernetesApi.Answer answer = sendPatch(namespace, name, object.path("metadata").path("resourceVersion").asText(), patch);
       if (answer.status() == HttpURLConnection.HTTP_CONFLICT && attempt < MOST_ATTEMPTS) {
         pause();
         continue;
       }
-      settle(namespace, name, KubernetesApi.checked(what, answer), TableChanges.undo(object.path("spec"), patch));
+      settle(namespace, name, KubernetesApi.checked(what, answer), undo);
       return;
     }
   }
@@ -113,7 +131,7 @@ final class TableWriter {
   private KubernetesApi.Answer sendPatch(String namespace, String name, String resourceVersion, ObjectNode spec) {
     ObjectNode body = JSON.createObjectNode();
     if (!resourceVersion.isEmpty()) {
-      body.putObject("metadata").put("resourceVersion", resourceVersion);
+      body.putObject("metadata").put("resourceVersion", resourceVersion).putObject("annotations").put(REQUEST, request);
     }
     body.set("spec", spec);
     return api.send(what(namespace, name), "PATCH", path(namespace, name), body);

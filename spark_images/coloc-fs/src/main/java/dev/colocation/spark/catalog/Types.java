@@ -15,8 +15,13 @@ public final class Types {
    * the bucket key.
    */
   public static DataType parse(String name) {
+    return hasLength(name) ? StringType$.MODULE$ : declared(name);
+  }
+
+  /** Whether it is varchar(n) or char(n). */
+  static boolean hasLength(String name) {
     DataType type = declared(name);
-    return type instanceof CharType || type instanceof VarcharType ? StringType$.MODULE$ : type;
+    return type instanceof CharType || type instanceof VarcharType;
   }
 
   /** The type as statements declare and change columns: a text has its length, but is never padded. */

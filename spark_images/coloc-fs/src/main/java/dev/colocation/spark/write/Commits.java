@@ -25,6 +25,25 @@ public final class Commits {
     return result;
   }
 
+  /**
+   * Runs a commit of rows that need another definition of the table. After a failure the definition is changed back; not when it
+   * is unknown whether the rows are committed: they may need it, and if they are not there, the statement is started again.
+   */
+  public static void orUndo(Runnable commit, Runnable undo) {
+    try {
+      commit.run();
+    } catch (WriteException.CommitUnknown doubt) {
+      throw doubt;
+    } catch (RuntimeException error) {
+      try {
+        undo.run();
+      } catch (RuntimeException another) {
+        error.addSuppressed(another);
+      }
+      throw error;
+    }
+  }
+
   /** What follows a commit; nothing of it may fail the statement, which is committed. */
   private static void afterCommit(String table, Change change, CommitResult result) {
     if (result.wasCommittedBefore()) {

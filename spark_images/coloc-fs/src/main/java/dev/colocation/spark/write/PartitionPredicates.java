@@ -14,9 +14,6 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.And;
 import org.apache.spark.sql.connector.expressions.filter.Or;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 
 /** Conditions that mean whole partitions: equalities of partition columns, IN, IS NULL, and these joined by AND and OR. */
 public final class PartitionPredicates {
@@ -67,8 +64,11 @@ public final class PartitionPredicates {
       return equal(other, one, nullIsEqual);
     }
     Optional<String> column = column(one);
-    if (column.isEmpty() || !(other instanceof Literal<?> literal) || isInexact(literal.dataType())) {
+    if (column.isEmpty() || !(other instanceof Literal<?> literal)) {
       return Optional.empty();
+    }
+    if (isZero(literal.value())) {
+      return Optional.of(List.of(value(column.get(), "0.0"), value(column.get(), "-0.0")));
     }
     String text = PartitionText.of(literal.value(), literal.dataType());
     // Nothing is equal to NULL, which empty text is in partitions.
@@ -76,8 +76,8 @@ public final class PartitionPredicates {
   }
 
   /** 0.0 and -0.0 are equal, and two partitions. */
-  private static boolean isInexact(DataType type) {
-    return type instanceof DoubleType || type instanceof FloatType;
+  private static boolean isZero(Object value) {
+    return value instanceof Double one && one == 0 || value instanceof Float other && other == 0;
   }
 
   private static Map<String, String> value(String column, String text) {

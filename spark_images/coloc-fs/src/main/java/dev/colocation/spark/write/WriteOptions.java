@@ -1,5 +1,7 @@
 package dev.colocation.spark.write;
 
+import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
@@ -24,23 +26,48 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   private static final String SESSION_FILE_SIZE = "spark.colocation.write.targetFileSize";
   private static final String DEFAULT_FILE_SIZE = "512m";
 
+  private static final List<String> NAMES = List.of(ID, MERGE, KEY, VERSION, FILE_SIZE);
+
+  /**
+   * Reads them.
+   *
+   * @throws IllegalArgumentException for what is no value of an option, or is another spelling of its name
+   */
   static WriteOptions of(CaseInsensitiveStringMap options) {
+    refuseOtherSpellings(options);
     SQLConf conf = SQLConf.get();
     String key = options.getOrDefault(KEY, conf.getConfString(SESSION_KEY, ""));
     String size = options.getOrDefault(FILE_SIZE, conf.getConfString(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
     Optional<FilesToMerge> merged = Optional.ofNullable(options.get(MERGE)).map(FilesToMerge::find);
     // A compaction repeats nothing, whatever key the session has for its statements.
     boolean hasKey = !key.isEmpty() && merged.isEmpty();
+    if (key.isEmpty() && (options.containsKey(KEY) || options.containsKey(VERSION))) {
+      throw new IllegalArgumentException(KEY + " is " + (options.containsKey(KEY) ? "empty" : "missing beside " + VERSION)
+          + "; allowed: 1 to " + CommitKey.MAX_WRITER_CHARACTERS + " characters");
+    }
     return new WriteOptions(
         hasKey ? Optional.of(new CommitKey(key, version(options))) : Optional.empty(), bytes(size),
         Optional.ofNullable(options.get(ID)), merged);
+  }
+
+  /** Spark takes any option: a key that is not known as one would let a repeated write be a second one. */
+  private static void refuseOtherSpellings(CaseInsensitiveStringMap options) {
+    for (String given : options.keySet()) {
+      NAMES.stream().filter(name -> !name.equals(given) && letters(name).equals(letters(given))).findFirst().ifPresent(name -> {
+        throw new IllegalArgumentException("option '" + given + "'; it is spelt '" + name + "'");
+      });
+    }
+  }
+
+  private static String letters(String name) {
+    return name.toLowerCase(Locale.ROOT).replaceAll("[^a-z]", "");
   }
 
   private static long version(CaseInsensitiveStringMap options) {
     try {
       return options.getLong(VERSION, 0);
     } catch (NumberFormatException error) {
-      throw new WriteException(VERSION + "='" + options.get(VERSION) + "'; allowed is a whole number from 0", error);
+      throw new IllegalArgumentException(VERSION + "='" + options.get(VERSION) + "'; allowed is a whole number from 0", error);
     }
   }
 
@@ -51,8 +78,8 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
         return bytes;
       }
     } catch (NumberFormatException error) {
-      throw new WriteException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m", error);
+      throw new IllegalArgumentException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m", error);
     }
-    throw new WriteException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m");
+    throw new IllegalArgumentException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m");
   }
 }

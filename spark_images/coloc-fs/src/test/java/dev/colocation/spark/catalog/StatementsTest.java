@@ -82,8 +82,8 @@ final class StatementsTest {
     String[] v = {"v"};
     assertRefused("DROP COLUMN or REPLACE COLUMNS of v; files hold it: use CREATE OR REPLACE TABLE … AS SELECT with the columns "
         + "that stay", () -> names(TableChange.deleteColumn(v, false)));
-    assertRefused("ALTER TABLE of field v.x; files hold v as it is: add a column, or use CREATE OR REPLACE TABLE … AS SELECT with "
-        + "the changed column", () -> names(TableChange.renameColumn(new String[] {"v", "x"}, "y")));
+    assertRefused("ALTER TABLE of field v.x; files hold v as it is: add a column, or use CREATE TABLE … AS SELECT, "
+        + "a table of another name, with the changed column", () -> names(TableChange.renameColumn(new String[] {"v", "x"}, "y")));
     assertRefused("RENAME COLUMN k, which is in bucketedBy: files are laid out by its name; use another name in queries (AS), or "
         + "CREATE TABLE … AS SELECT a table of another name", () -> names(TableChange.renameColumn(new String[] {"k"}, "n")));
   }

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -11,7 +12,7 @@ import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.junit.jupiter.api.Test;
 
-/** ALTER TABLE beside others who write the same table. */
+/** CREATE and ALTER TABLE beside others who write the same table, and where answers of the API server are lost. */
 final class TableWriterTest {
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -19,9 +20,16 @@ final class TableWriterTest {
   private int replicas = 1;
   private int writesOfOthers;
   private int patches;
+  private int lost;
+  private String request = "";
 
   /** Before each change someone else writes the table, as often as the test says; every change is accepted. */
   private KubernetesApi.Answer answer(String what, String method, String path, JsonNode body) {
+    if (method.equals("POST")) {
+      boolean isThere = !request.isEmpty();
+      request = isThere ? request : request(body);
+      return isThere || lost-- > 0 ? new KubernetesApi.Answer(409, JSON.createObjectNode(), Optional.empty()) : table();
+    }
     if (method.equals("PATCH")) {
       patches++;
       if (writesOfOthers > 0) {
@@ -34,9 +42,22 @@ final class TableWriterTest {
       }
       version++;
       replicas = body.path("spec").path("replicas").asInt();
+      request = request(body);
+      if (lost-- > 0) {
+        return answer(what, method, path, body);
+      }
     }
+    return table();
+  }
+
+  private static String request(JsonNode body) {
+    return body.path("metadata").path("annotations").path("colocation.dev/request").asText();
+  }
+
+  private KubernetesApi.Answer table() {
     ObjectNode table = JSON.createObjectNode();
-    table.putObject("metadata").put("resourceVersion", String.valueOf(version)).put("generation", 1);
+    table.putObject("metadata").put("resourceVersion", String.valueOf(version)).put("generation", 1)
+        .putObject("annotations").put("colocation.dev/request", request);
     table.putObject("spec").put("replicas", replicas);
     table.putObject("status").put("accepted", true).put("observedGeneration", 1);
     return new KubernetesApi.Answer(200, table, Optional.empty());
@@ -53,6 +74,24 @@ final class TableWriterTest {
     setReplicas("7");
     assertEquals(7, replicas);
     assertEquals(3, patches);
+  }
+
+  /** The client sends a request again whose answer was lost, and is told that there is such a table. */
+  @Test
+  void aTableIsMadeByTheRequestWhoseAnswerWasLost() {
+    lost = 1;
+    assertTrue(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
+    assertFalse(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
+  }
+
+  @Test
+  void aChangeIsNotMadeTwiceWhenItsAnswerWasLost() {
+    lost = 1;
+    new TableWriter(this::answer, 60).change("shop", "orders", object -> {
+      int before = object.path("spec").path("replicas").asInt();
+      return JSON.createObjectNode().put("replicas", before + 1);
+    });
+    assertEquals(2, replicas);
   }
 
   @Test

@@ -22,6 +22,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.Random;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -90,6 +91,26 @@ class CommitAnswersTest {
         + "shop/orders: the API server answered 504: Gateway Timeout; asked for 120 s at most, the API server said: "), text);
     assertTrue(text.contains("if " + manifest + " is there, the change is done, do not repeat it; if not, start it again"));
     assertTrue(timer.waited.compareTo(Doubt.ANSWER_DEADLINE.plusSeconds(10)) < 0);
+  }
+
+  /** REPLACE TABLE: rows that may be committed need the new definition. */
+  @Test
+  void aDefinitionIsChangedBackUnlessTheCommitIsUnknown() {
+    AtomicInteger changedBack = new AtomicInteger();
+    cluster.writes.add(DO_AND_LOSE);
+    cluster.allReads = 503;
+    assertThrows(WriteException.CommitUnknown.class,
+        () -> Commits.orUndo(() -> run(Mode.OVERWRITE, A), changedBack::incrementAndGet));
+    assertEquals(0, changedBack.get());
+    cluster.allReads = 200;
+    cluster.beforeWrite = () -> follow(1, Mode.APPEND);
+    WriteException.LoadConflict error = assertThrows(WriteException.LoadConflict.class, () -> Commits.orUndo(
+        () -> run(Mode.OVERWRITE, B), () -> {
+          changedBack.incrementAndGet();
+          throw new IllegalStateException("away");
+        }));
+    assertEquals(1, changedBack.get());
+    assertEquals("away", error.getSuppressed()[0].getMessage());
   }
 
   @Test

@@ -1,0 +1,97 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.ColocationCatalog;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.CatalystTypeConverters;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.internal.SQLConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * {@code TIMESTAMP AS OF (SELECT max(committed_at) FROM lake.shop.orders.snapshots)}: the subquery is run before the query is analyzed.
+ * Spark plans it itself, without its optimizer, and ends in an internal error as soon as it has a FROM.
+ */
+public final class TimeTravelSubqueries extends Rule<LogicalPlan> {
+  private static final Logger LOG = LoggerFactory.getLogger(TimeTravelSubqueries.class);
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    try {
+      return plan.resolveOperatorsUp(new Travelled());
+    } catch (LinkageError error) {
+      LOG.warn("this Spark's plans are not understood; TIMESTAMP AS OF takes no subquery", error);
+      return plan;
+    }
+  }
+
+  private static final class Travelled extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return node instanceof RelationTimeTravel travel && travel.timestamp().isDefined()
+          && travel.relation() instanceof UnresolvedRelation relation && isOurs(relation);
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan node) {
+      RelationTimeTravel travel = (RelationTimeTravel) node;
+      Expression time = travel.timestamp().get();
+      Expression known = time.transform(new Answers());
+      return known == time ? node : new RelationTimeTravel(travel.relation(), Option.apply(known), travel.version());
+    }
+
+    /** Whether the first part of the name, or the session's current catalog, is a catalog of ours. */
+    private static boolean isOurs(UnresolvedRelation relation) {
+      SparkSession session = SparkSession.active();
+      String first = CollectionConverters.asJava(relation.multipartIdentifier()).get(0);
+      return isOurs(session.sessionState().conf(), first)
+          || isOurs(session.sessionState().conf(), session.catalog().currentCatalog());
+    }
+
+    private static boolean isOurs(SQLConf conf, String catalog) {
+      return ColocationCatalog.class.getName().equals(conf.getConfString("spark.sql.catalog." + catalog, ""));
+    }
+  }
+
+  /** The subquery's one value in its place. */
+  private static final class Answers extends AbstractPartialFunction<Expression, Expression> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public boolean isDefinedAt(Expression part) {
+      return part instanceof ScalarSubquery;
+    }
+
+    @Override
+    public Expression apply(Expression part) {
+      Dataset<Row> answer = Dataset.ofRows(SparkSession.active(), ((ScalarSubquery) part).plan());
+      List<Row> rows = answer.limit(2).collectAsList();
+      if (rows.size() != 1 || answer.schema().size() != 1 || rows.get(0).isNullAt(0)) {
+        throw new ColocationException("the subquery of TIMESTAMP AS OF gives " + said(rows, answer.schema().size())
+            + "; allowed is one time, such as SELECT max(committed_at) FROM <table>.snapshots WHERE …").unchecked();
+      }
+      return new Literal(CatalystTypeConverters.convertToCatalyst(rows.get(0).get(0)), answer.schema().apply(0).dataType());
+    }
+
+    private static String said(List<Row> rows, int columns) {
+      if (columns != 1) {
+        return columns + " columns";
+      }
+      return rows.isEmpty() ? "no row" : rows.size() == 1 ? "NULL" : "several rows";
+    }
+  }
+}
