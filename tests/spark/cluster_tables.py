@@ -27,6 +27,13 @@ UNSTABLE = {
 WHY_UNSTABLE = "group is not stable: NodeNotReady; bucket 3 NodeNotReady: node-2 is not ready"
 
 
+def make_table(session: SparkSession, name: str, columns: str = "k BIGINT, v BIGINT", partitions: str = "") -> str:
+    """An empty table of group sales, bucketed by k; its name."""
+    session.sql(f"CREATE TABLE {name} ({columns}) {partitions} CLUSTERED BY (k) INTO 6 BUCKETS "
+                "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
+    return name
+
+
 class ClusterTables:
     """Objects of one namespace; ``rows`` are loaded by ``colocation.spark.load``."""
 

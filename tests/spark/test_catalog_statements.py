@@ -218,7 +218,7 @@ def test_the_time_of_a_snapshot_by_a_query(session: SparkSession, tables: Cluste
     assert values(session, f"SELECT k FROM {table} {last}") == [(1,), (2,)]
     joined = f"WITH t AS (SELECT k FROM {table} {last}) SELECT t.k FROM t JOIN {table} n ON t.k = n.k WHERE t.k = 2"
     assert values(session, joined) == [(2,)]
-    with pytest.raises(Exception, match="travelled keeps no snapshot of .* or before"):
+    with pytest.raises(Exception, match=r"travelled keeps no snapshot of .* or before"):
         session.sql(f"SELECT * FROM {table} TIMESTAMP AS OF (SELECT min(committed_at) - INTERVAL 1 DAY "
                     f"FROM {table}.snapshots)")  # fmt: skip
     assert values(session, f"SELECT count_if(is_current) FROM {table}.snapshots VERSION AS OF 1") == [(1,)]

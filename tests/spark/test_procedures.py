@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.integration.control_plane import ControlPlane
-from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP
 from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
@@ -34,13 +34,6 @@ def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
     return tables.configure(application.newSession())
 
 
-def make(session: SparkSession, name: str, columns: str, partitions: str = "") -> str:
-    table = f"{IN}.{name}"
-    session.sql(f"CREATE TABLE {table} ({columns}) {partitions} CLUSTERED BY (k) INTO 6 BUCKETS "
-                "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
-    return table
-
-
 def call(session: SparkSession, procedure: str, *arguments: str) -> dict[str, Any]:
     row = session.sql(f"CALL {CATALOG}.system.{procedure}({', '.join(arguments)})").first()
     assert row is not None
@@ -59,7 +52,7 @@ def status(tables: ClusterTables, name: str) -> dict[str, Any]:
 
 def test_texts_longer_than_their_column_are_compacted(session: SparkSession, tables: ClusterTables) -> None:
     """A table that was loaded before lengths were checked does not fail in a compaction."""
-    table = make(session, "lengthy", "k BIGINT, v VARCHAR(2), c CHAR(2)")
+    table = make_table(session, f"{IN}.lengthy", "k BIGINT, v VARCHAR(2), c CHAR(2)")
     session.conf.set("spark.sql.legacy.charVarcharAsString", "true")
     for _ in range(2):
         session.sql(f"INSERT INTO {table} SELECT id, 'abcdef', 'abcdef' FROM range(5)")
@@ -73,7 +66,9 @@ def test_texts_longer_than_their_column_are_compacted(session: SparkSession, tab
 @pytest.mark.every_spark
 def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables) -> None:
     """Loads become one sorted file per bucket and partition, one partition first; again finds nothing to do."""
-    table = make(session, "many", "k BIGINT, f DOUBLE, a ARRAY<BIGINT>, t TIMESTAMP, p STRING", "PARTITIONED BY (p)")
+    table = make_table(
+        session, f"{IN}.many", "k BIGINT, f DOUBLE, a ARRAY<BIGINT>, t TIMESTAMP, p STRING", "PARTITIONED BY (p)"
+    )
     rows = session.range(120).selectExpr(*ODD_ROWS)
     for start in (0, 40, 80):
         rows.where(f"k >= {start} AND k < {start + 40}").writeTo(table).append()
@@ -99,7 +94,7 @@ def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables)
 @pytest.mark.every_spark
 def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> None:
     """Some columns of a partition are enough, NULL is one; what is not there is no error, and changes nothing."""
-    table = make(session, "parts", "k BIGINT, p INT, q STRING", "PARTITIONED BY (p, q)")
+    table = make_table(session, f"{IN}.parts", "k BIGINT, p INT, q STRING", "PARTITIONED BY (p, q)")
     rows = session.range(40).selectExpr("id AS k", "CAST(IF(id % 4 = 0, NULL, id % 4) AS INT) AS p", "'x' AS q")
     rows.writeTo(table).append()
     named = f"table => '{NAMESPACE}.parts'"
@@ -116,7 +111,7 @@ def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> Non
 @pytest.mark.every_spark
 def test_rolled_back(session: SparkSession, tables: ClusterTables) -> None:
     """The rows of that time are there again, beside nothing; again, and to where it was. Only kept snapshots count."""
-    table = make(session, "back", "k BIGINT, p INT", "PARTITIONED BY (p)")
+    table = make_table(session, f"{IN}.back", "k BIGINT, p INT", "PARTITIONED BY (p)")
     first = session.range(40).selectExpr("id AS k", "CAST(id % 2 AS INT) AS p")
     first.writeTo(table).append()
     session.range(40, 60).selectExpr("id AS k", "2 AS p").writeTo(table).append()
@@ -135,7 +130,7 @@ def test_rolled_back(session: SparkSession, tables: ClusterTables) -> None:
 
 def test_a_write_that_compacts(session: SparkSession, tables: ClusterTables) -> None:
     """When the table asks for it; the writer learns of both by the write's id. A failing one fails no write."""
-    table = make(session, "busy", "k BIGINT")
+    table = make_table(session, f"{IN}.busy", "k BIGINT")
     tables.change_spec("ct", "busy", compaction={"enabled": True, "maxFilesPerBucket": 1})
     results = []
     for number in range(2):
@@ -160,7 +155,7 @@ def test_overwrites_of_what_cannot_be_read(
     """A manifest that is gone, or a status that was spoiled: reads fail, an overwrite replaces it."""
     table = f"{IN}.lost"
     if not session.catalog.tableExists(table):
-        make(session, "lost", "k BIGINT")
+        make_table(session, f"{IN}.lost", "k BIGINT")
     session.range(5).selectExpr("id AS k").writeTo(table).append()
     for root in agents.roots.values():
         for manifest in root.glob(f"{NAMESPACE}/lost-*/manifests/*"):
@@ -176,7 +171,7 @@ def test_overwrites_of_what_cannot_be_read(
 
 def test_an_overwrite_after_the_order_has_changed(session: SparkSession, tables: ClusterTables) -> None:
     """Files of another order take no new ones beside them, and are replaced as a whole."""
-    table = make(session, "changed", "k BIGINT, v INT")
+    table = make_table(session, f"{IN}.changed", "k BIGINT, v INT")
     session.sql(f"INSERT INTO {table} VALUES (1, 2)")
     tables.change_spec("ct", "changed", sortedBy=["v"])
     with pytest.raises(Exception, match=r"load all of it anew with mode overwrite|rows come in another order"):

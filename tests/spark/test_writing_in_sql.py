@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from colocation.spark import explain_json
 from tests.integration.control_plane import ControlPlane
-from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP
 from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
@@ -42,13 +42,6 @@ def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
     session = tables.configure(application.newSession())
     session.conf.set("spark.sql.session.timeZone", "UTC")
     return session
-
-
-def make(session: SparkSession, name: str, columns: str = "k BIGINT, v BIGINT", partitions: str = "") -> str:
-    """An empty table of group sales, bucketed by k."""
-    table = f"{IN}.{name}"
-    session.sql(f"CREATE TABLE {table} ({columns}) {partitions} CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
-    return table
 
 
 def pairs(session: SparkSession, table: str) -> list[tuple[Any, ...]]:
@@ -95,7 +88,7 @@ STORY = [
 @pytest.mark.every_spark
 def test_a_story_in_sql(session: SparkSession) -> None:
     """After each statement the table holds what DuckDB's does, without a refresh."""
-    table = make(session, "story", "k BIGINT, v BIGINT, note STRING, dt DATE", "PARTITIONED BY (dt)")
+    table = make_table(session, f"{IN}.story", "k BIGINT, v BIGINT, note STRING, dt DATE", "PARTITIONED BY (dt)")
     with duckdb.connect() as database:
         database.execute("CREATE TABLE story (k BIGINT, v BIGINT, note VARCHAR, dt DATE)")
         for statement, other in STORY:
@@ -237,7 +230,7 @@ def data_files(agents: LoopbackAgents, name: str) -> list[Path]:
 
 def test_joins_of_written_tables_do_not_shuffle(session: SparkSession, tables: ClusterTables) -> None:
     """Also when a partition is so large that a bucket's rows are in several files."""
-    one, two = make(session, "one"), make(session, "two")
+    one, two = make_table(session, f"{IN}.one"), make_table(session, f"{IN}.two")
     many = session.range(0, 60_000, 1, 4).selectExpr("id AS k", "id AS v")
     many.writeTo(one).option("target-file-size", "40k").append()
     rows(session, {1: 1, 59_999: 2}).writeTo(two).append()
@@ -251,7 +244,7 @@ def test_joins_of_written_tables_do_not_shuffle(session: SparkSession, tables: C
 
 def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
     """Spark's UI shows what a write has done."""
-    table = make(session, "measured")
+    table = make_table(session, f"{IN}.measured")
     rows(session, {key: key for key in range(9)}).writeTo(table).append()
     session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = session._jsparkSession.sharedState().statusStore()
@@ -267,7 +260,7 @@ def test_metrics(session: SparkSession, tables: ClusterTables) -> None:
 
 def test_caches_and_other_sessions(session: SparkSession, application: SparkSession, tables: ClusterTables) -> None:
     """A commit is seen at once, also where an older state is cached."""
-    table, other = make(session, "cached"), tables.configure(application.newSession())
+    table, other = make_table(session, f"{IN}.cached"), tables.configure(application.newSession())
     rows(session, {1: 1}).writeTo(table).append()
     session.sql(f"CACHE TABLE {table}")
     assert pairs(session, table) == [(1, 1)]
@@ -290,7 +283,7 @@ def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement
     """Nothing is changed, and the error says what to use."""
     table = f"{IN}.refusing"
     if not session.catalog.tableExists(table):
-        make(session, "refusing", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")
+        make_table(session, f"{IN}.refusing", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")
         session.sql(f"INSERT INTO {table} VALUES (1, 1, 1)")
     with pytest.raises(Exception, match=message):
         session.sql(statement.format(t=table))
@@ -300,7 +293,7 @@ def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement
 @pytest.mark.every_spark
 def test_rows_that_no_rule_has_sorted_are_refused(session: SparkSession, tables: ClusterTables) -> None:
     """Readers trust the order of rows in files: where Spark left the rule out, nothing is written."""
-    table = make(session, "unsorted")
+    table = make_table(session, f"{IN}.unsorted")
     session.conf.set("spark.sql.optimizer.excludedRules", "dev.colocation.spark.write.DistributeRows")
     one_bucket = "SELECT id AS k, id AS v FROM range(0, 100, 1, 1) WHERE pmod(hash(id), 6) = 0"
     with pytest.raises(Exception, match="rows come in another order than k, by which files are sorted"):
@@ -310,7 +303,7 @@ def test_rows_that_no_rule_has_sorted_are_refused(session: SparkSession, tables:
 
 def test_empty_text_and_null_are_one_partition(session: SparkSession, tables: ClusterTables) -> None:
     """Rows of both are sorted each by themselves, and merged when they are read: a join finds all of them."""
-    table = make(session, "texts", "k BIGINT, v BIGINT, p STRING", "PARTITIONED BY (p)")
+    table = make_table(session, f"{IN}.texts", "k BIGINT, v BIGINT, p STRING", "PARTITIONED BY (p)")
     keys = [row[0] for row in session.sql("SELECT id FROM range(0, 100, 1, 1) WHERE pmod(hash(id), 6) = 0").collect()]
     values = ", ".join(f"({key}, 0, {partition})" for key, partition in zip(keys, ["''", "NULL"] * 50, strict=False))
     session.sql(f"INSERT INTO {table} VALUES {values}")

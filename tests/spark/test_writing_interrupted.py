@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.integration.control_plane import ControlPlane
-from tests.spark.cluster_tables import CATALOG, ClusterTables
+from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP
 from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
@@ -34,13 +34,6 @@ def session(application: SparkSession, tables: ClusterTables) -> SparkSession:
     return tables.configure(application.newSession())
 
 
-def make(session: SparkSession, name: str, columns: str = "k BIGINT", partitions: str = "") -> str:
-    table = f"{IN}.{name}"
-    session.sql(f"CREATE TABLE {table} ({columns}) {partitions} CLUSTERED BY (k) INTO 6 BUCKETS "
-                "TBLPROPERTIES ('colocate_with'='sales')")  # fmt: skip
-    return table
-
-
 def keys(session: SparkSession, start: int, end: int) -> DataFrame:
     return session.range(start, end).selectExpr("id AS k")
 
@@ -51,7 +44,7 @@ def found(session: SparkSession, table: str) -> list[int]:
 
 def test_a_key_commits_once(session: SparkSession, tables: ClusterTables) -> None:
     """Given as an option, or in SQL by the session; the repetition answers well, and computes nothing."""
-    table = make(session, "keyed")
+    table = make_table(session, f"{IN}.keyed", "k BIGINT")
     keys(session, 0, 3).writeTo(table).option("idempotency-key", "day-1").append()
     keys(session, 0, 3).writeTo(table).option("idempotency-key", "day-1").append()
     keys(session, 0, 2).selectExpr("ASSERT_TRUE(k > 9) IS NULL AS no", "k").select("k").writeTo(table).option(
@@ -75,7 +68,7 @@ def test_a_stream_that_ends_between_commit_and_checkpoint(
     session: SparkSession, tables: ClusterTables, tmp_path: Path
 ) -> None:
     """The epoch is run again after the restart, and is not committed again."""
-    table = make(session, "streamed")
+    table = make_table(session, f"{IN}.streamed", "k BIGINT")
     source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
 
     def run() -> None:
@@ -99,7 +92,7 @@ def test_a_stream_that_ends_between_commit_and_checkpoint(
 
 def test_foreach_batch(session: SparkSession, tables: ClusterTables, tmp_path: Path) -> None:
     """Exactly once by a key and a version."""
-    table = make(session, "batched")
+    table = make_table(session, f"{IN}.batched", "k BIGINT")
     keys(session, 0, 4).write.parquet(str(tmp_path / "source"))
 
     def write(batch: DataFrame, epoch: int) -> None:
@@ -115,7 +108,7 @@ def test_foreach_batch(session: SparkSession, tables: ClusterTables, tmp_path: P
 
 def test_a_stream_whose_columns_do_not_fit(session: SparkSession, tables: ClusterTables, tmp_path: Path) -> None:
     """The error names them; nothing is cast without a word."""
-    table = make(session, "unfit")
+    table = make_table(session, f"{IN}.unfit", "k BIGINT")
     session.range(2).selectExpr("CAST(id AS INT) AS k", "'x' AS more").write.parquet(str(tmp_path / "source"))
     stream = session.readStream.schema("k INT, more STRING").parquet(str(tmp_path / "source")).writeStream
     ours = r"column k is int, expected bigint: cast it; column more .* is not in the table"
@@ -134,7 +127,7 @@ def test_failing_rows(session: SparkSession, tables: ClusterTables, statement: s
     """A task that fails, or a NULL where the table takes none: nothing is changed."""
     table = f"{IN}.failing"
     if not session.catalog.tableExists(table):
-        make(session, "failing", "k BIGINT NOT NULL")
+        make_table(session, f"{IN}.failing", "k BIGINT NOT NULL")
         session.sql(f"INSERT INTO {table} VALUES (1)")
     with pytest.raises(Exception, match=r"is not true|column k holds NULL .* Filter those rows"):
         session.sql(statement.format(t=table))
@@ -143,7 +136,7 @@ def test_failing_rows(session: SparkSession, tables: ClusterTables, statement: s
 
 def test_an_agent_is_away(session: SparkSession, tables: ClusterTables, agents: LoopbackAgents) -> None:
     """One: its copies lie elsewhere, the rows are all there. Two: the write says which nodes did not take the files."""
-    table = make(session, "away")
+    table = make_table(session, f"{IN}.away", "k BIGINT")
     try:
         agents.stop("node-2")
         keys(session, 0, 20).writeTo(table).append()
@@ -174,7 +167,7 @@ def test_overwrites_that_are_overtaken(
     """An overwrite replaces what its query has read; of partitions, those that its rows are in."""
     table = f"{IN}.overtaken"
     if not session.catalog.tableExists(table):
-        make(session, "overtaken", "k BIGINT, p INT", "PARTITIONED BY (p)")
+        make_table(session, f"{IN}.overtaken", "k BIGINT, p INT", "PARTITIONED BY (p)")
     session.sql(f"INSERT OVERWRITE {table} VALUES (1, 1), (2, 2)")
     begun, go_on = tmp_path / "begun", tmp_path / "go-on"
     os.mkfifo(begun)

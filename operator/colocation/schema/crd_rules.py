@@ -166,7 +166,7 @@ TABLE_SPEC_RULES = (
     _names_columns("sortedBy"),
     _KEY_COLUMN_TYPES,
     _new_columns(
-        "partitionedBy", UNNAMEABLE_TYPES, "whose values can be names of folders", "whose values are no names of folders"
+        "partitionedBy", UNNAMEABLE_TYPES, "whose values can name folders", "whose values are no names of folders"
     ),
     _new_columns("sortedBy", UNSORTABLE_TYPES, "that Spark can sort", "that cannot be sorted"),
     Rule(

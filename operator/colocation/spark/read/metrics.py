@@ -40,7 +40,7 @@ def read_metrics(spark: "SparkSession", since: ReadMetrics | None = None) -> Rea
     if isinstance(counted, JavaPackage):
         raise RuntimeError(
             "this application has no jar of the coloc:// file system: start its session with "
-            "colocation.spark.configure(SparkSession.builder, …), or with the settings of colocation.spark.spark_conf(…)"
+            "colocation.spark.configure(SparkSession.builder, …), or with what colocation.spark.spark_conf(…) says"
         )
     totals = ReadMetrics(*counted.totals())
     return totals - since if since else totals
