@@ -27,12 +27,13 @@ from colocation.agent.answers import Answers
 from colocation.agent.conversation import Conversation
 from colocation.model.agent import AskedTable, InventoryRequest, TableReference
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest, manifest_path
+from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
 from colocation.storage import upkeep
 from colocation.storage.hashing import unlimited
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
+from tests.manifests import encode_manifest
 from tests.unit.storage.tables import publish
 
 OUTPUT = Path("build/bench/agent_inventory.json")

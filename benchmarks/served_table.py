@@ -14,11 +14,12 @@ from pathlib import Path
 from benchmarks.two_nodes import running
 from colocation.model.agent import AskedTable, TableReference
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest, manifest_path
+from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
 from colocation.storage.hashing import identity_of
 from colocation.storage.ledger import LedgerEntry
 from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
+from tests.manifests import encode_manifest
 
 UID = "0a1b2c3d"
 PORT = 8440

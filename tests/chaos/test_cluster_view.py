@@ -6,8 +6,9 @@ import pytest
 
 from colocation.manifests.clone_job import clone_job
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.model.table_manifest import DataFile, TableManifest
 from devcluster import paths
+from tests.manifests import encode_manifest
 from tests.unit.manifests.test_clone_job import SETTINGS, SPEC
 
 from .cluster_view import is_over, target_of

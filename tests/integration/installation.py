@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agentclient import AgentClient, Credentials, NotFound, Timeouts
+from colocation.agentclient import Credentials, NotFound, Timeouts
 from colocation.model.names import (
     AGENT_ACCOUNT,
     AGENT_PORT,
@@ -33,9 +33,11 @@ from colocation.model.names import (
     TOKEN_AUDIENCE,
     group_key,
 )
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.model.table_manifest import DataFile, TableManifest
+from tests.agent_caller import AgentCaller
 from tests.certificate_authority import make_authority
 from tests.certificates import self_signed
+from tests.manifests import encode_manifest
 
 from .control_plane import ControlPlane, dying_with_us, free_ports, kubeconfig_of
 from .objects import JsonObject, as_json
@@ -100,9 +102,9 @@ class Installation:
         """A ServiceAccount's token, and the agents' CA."""
         return Credentials(self.folder / account / "token", self.folder / account / "ca.crt")
 
-    def agent(self, node: str, account: str = LOADER) -> AgentClient:
+    def agent(self, node: str, account: str = LOADER) -> AgentCaller:
         """A client of the node's agent."""
-        return AgentClient(f"https://{self.nodes[node]}:{AGENT_PORT}", self.credentials(account))
+        return AgentCaller(f"https://{self.nodes[node]}:{AGENT_PORT}", self.credentials(account))
 
     def agent_kubeconfig(self, node: str) -> Path:
         """A kubeconfig with the token that the kubelet puts into the agent's pod: it is bound to that pod."""
@@ -286,7 +288,7 @@ def _until_listens(installation: Installation, node: str) -> None:
     """Until the agent says that it has no such file."""
     timeouts = Timeouts(retry_deadline_seconds=90.0)
     url = f"https://{installation.nodes[node]}:{AGENT_PORT}"
-    with AgentClient(url, installation.credentials(LOADER), timeouts) as agent, pytest.raises(NotFound):
+    with AgentCaller(url, installation.credentials(LOADER), timeouts) as agent, pytest.raises(NotFound):
         agent.head_file("shop", "nothing-00000000", _data_file(0, b"").path)
 
 

@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 
 from colocation.agent.certificate import ask_for
-from colocation.agentclient import AgentClient, AgentError, NotFound, Timeouts, Unreachable
+from colocation.agentclient import AgentError, NotFound, Timeouts, Unreachable
 from colocation.model.certificates import USAGES
 from colocation.model.names import (
     AGENT_ACCOUNT,
@@ -22,6 +22,7 @@ from colocation.model.names import (
     agent_certificate_name,
 )
 from colocation.storage.agent_certificate import CERTIFICATE_FILE
+from tests.agent_caller import AgentCaller
 from tests.certificate_authority import make_authority
 
 from .control_plane import ControlPlane, kubeconfig_of, running_control_plane
@@ -80,10 +81,10 @@ def is_own(installation: Installation, node: str) -> bool:
     return True
 
 
-def client(installation: Installation, address_of: str, node: str, account: str = LOADER) -> AgentClient:
+def client(installation: Installation, address_of: str, node: str, account: str = LOADER) -> AgentCaller:
     """A client that means one node's agent, at the address of another one's; one attempt."""
     url = f"https://{installation.nodes[address_of]}:{AGENT_PORT}"
-    return AgentClient(url, installation.credentials(account), Timeouts(5, 10, 0), node=node)
+    return AgentCaller(url, installation.credentials(account), Timeouts(5, 10, 0), node=node)
 
 
 def requests_of(installation: Installation, node: str) -> list[dict[str, object]]:
@@ -220,7 +221,7 @@ def test_a_renewal_cuts_no_connection(installation: Installation) -> None:
     second.verify_directly_issued_by(x509.load_pem_x509_certificate((folder / "authority" / "tls.crt").read_bytes()))
 
 
-def has_answer(agent: AgentClient) -> bool:
+def has_answer(agent: AgentCaller) -> bool:
     """Requests go on all the time: the agent says each time that there is no such file."""
     with pytest.raises(NotFound):
         agent.head_file(*FILE)

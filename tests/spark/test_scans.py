@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from colocation.model import table_manifest
 from colocation.model.metrics import SPARK_METRICS
-from colocation.model.table_manifest import decode_manifest, encode_manifest, manifest_path
+from colocation.model.table_manifest import decode_manifest, manifest_path
 from colocation.spark import count_exchanges, read_metrics
+from tests import manifests
 from tests.integration.control_plane import ControlPlane
+from tests.manifests import encode_manifest
 from tests.spark.catalog_server import load, register
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
 from tests.spark.conftest import BUCKETS, MAP, add_table
@@ -177,7 +178,7 @@ def test_manifests_of_many_files(
     spark: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Format 2, from the first file on here: loads on top of it, agents, executors and joins are as with format 1."""
-    monkeypatch.setattr(table_manifest, "FRAMED_FROM_FILES", 1)
+    monkeypatch.setattr(manifests, "FRAMED_FROM_FILES", 1)
     for name in ("framed", "others"):
         add_table(catalog, name, rows(spark), ["k"], ("dt",))
         store_framed(catalog, agents, name)
@@ -197,7 +198,7 @@ def test_what_java_stores_python_reads(spark: SparkSession, newest_format: int) 
     files = [
         {"path": f"data/part-{number}_{number % 8:05d}.parquet", "bucket": number % 8, "rows": 1, "bytes": number,
          "sha256": "00" * 32}
-        for number in range(table_manifest.FRAMED_FROM_FILES)
+        for number in range(manifests.FRAMED_FROM_FILES)
     ]  # fmt: skip
     manifest = {"formatVersion": 1, "namespace": "shop", "table": "orders", "uid": "u", "snapshotId": 3, "buckets": 8,
                 "columns": [{"name": "k", "type": "bigint"}], "bucketedBy": ["k"], "files": files}  # fmt: skip

@@ -1,6 +1,6 @@
 """The one HTTPS client of the node agents: synchronous, pooled, safe to share between threads."""
 
-from .client import AgentClient, FileHead
+from .client import AgentClient
 from .credentials import CallerCredentials, Credentials
 from .errors import (
     AgentError,
@@ -29,7 +29,6 @@ __all__ = [
     "Conflict",
     "Credentials",
     "DigestMismatch",
-    "FileHead",
     "FileStream",
     "Forbidden",
     "InsufficientStorage",

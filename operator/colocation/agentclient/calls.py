@@ -12,7 +12,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from colocation.model.agent import (
     CollectRequest,
-    DamageRequest,
     DeletionProof,
     FilesRequest,
     InventoryRequest,
@@ -66,11 +65,6 @@ def files_call(namespace: str, directory: str, paths: tuple[str, ...]) -> Call:
 def verify_call(namespace: str, directory: str, manifest: str, deep: bool) -> Call:
     """What the agent holds of a manifest."""
     return _post(table_target(namespace, directory, "verify"), VerifyRequest(manifest=manifest, deep=deep))
-
-
-def damage_call(namespace: str, directory: str, path: str) -> Call:
-    """Let the agent look whether a file is damaged."""
-    return _post(table_target(namespace, directory, "damage"), DamageRequest(path=path))
 
 
 def drop_bucket_call(

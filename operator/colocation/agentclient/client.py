@@ -5,13 +5,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
 
 import urllib3
 
 from colocation.model.agent import (
     AgentReport,
-    DamageAnswer,
     DeletionProof,
     FilePublished,
     FolderManifests,
@@ -22,7 +20,6 @@ from colocation.model.agent import (
 )
 from colocation.model.content_digest import content_digest, sha256_of_content_digest
 from colocation.model.file_frames import FileFrame, file_frames
-from colocation.model.table_manifest import manifest_path
 
 from . import calls
 from .calls import Answer
@@ -33,13 +30,6 @@ from .transport import Request, Timeouts, Transport, Urls
 
 HASHING_SECONDS = 3600.0
 """How long an agent may hash before it answers."""
-
-
-class FileHead(NamedTuple):
-    """``sha256`` is 64 hex digits."""
-
-    bytes: int
-    sha256: str | None
 
 
 class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
@@ -115,12 +105,6 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
                 response.close()  # what is left of the answer must not be taken for the next one
             response.release_conn()
 
-    def head_file(self, namespace: str, directory: str, path: str) -> FileHead:
-        """Size and digest of a file; NotFound when the agent does not hold it."""
-        request = Request("HEAD", calls.file_target(namespace, directory, path), {})
-        _, headers, _ = self._transport.send_for_body(request, {200})
-        return FileHead(int(headers["Content-Length"]), _sha256_of(headers.get("Content-Digest")))
-
     def put_file(
         self, namespace: str, directory: str, path: str, content: bytes | Path, sha256: str | None = None
     ) -> FilePublished:
@@ -148,10 +132,6 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
         _, _, body = self._transport.send_for_body(request, {200, 201})
         return calls.parsed(FilePublished, body)
 
-    def put_manifest(self, namespace: str, directory: str, stored: bytes, sha256: str) -> FilePublished:
-        """Publish a manifest as ``encode_manifest`` gave it."""
-        return self.put_file(namespace, directory, manifest_path(sha256), stored, sha256)
-
     def verify(self, namespace: str, directory: str, manifest: str, deep: bool = False) -> TableReport:
         """What the agent holds of the manifest (64 hex digits). ``deep`` hashes every file again: minutes.
 
@@ -159,10 +139,6 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
             NotFound: the agent does not hold the manifest.
         """
         return self._call(calls.verify_call(namespace, directory, manifest, deep), TableReport, HASHING_SECONDS)
-
-    def report_damage(self, namespace: str, directory: str, path: str) -> bool:
-        """Say that a file was met damaged; whether the agent finds so too, and has moved it out of the readers' way."""
-        return self._call(calls.damage_call(namespace, directory, path), DamageAnswer, HASHING_SECONDS).damaged
 
     def inventory(self, request: InventoryRequest, revision: str | None = None) -> AgentReport | None:
         """What the agent holds of the tables that the question names; None when nothing changed since ``revision``.

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import zstandard
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from .base import Observed
 
@@ -26,7 +26,6 @@ _PREFIX = struct.Struct("<4sII32s")
 """Magic number and length of a skippable frame, then its content."""
 _CONTENT_BYTES = 36
 _PIECE_BYTES = 1 << 20
-_LEVEL = 9
 _LEAST_WINDOW_BYTES = 1 << 10
 
 
@@ -58,27 +57,6 @@ class ManifestParts:
 def is_framed(stored: bytes) -> bool:
     """Whether this begins as a manifest of format 2 does."""
     return stored[:4] == _MAGIC
-
-
-def compressed(text: bytes) -> bytes:
-    """A text as one zstd frame."""
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(text)
-
-
-def join_frames(header: dict[str, object], buckets: Sequence[tuple[int, int, bytes]]) -> bytes:
-    """A manifest of format 2: its header without ``frames``, and each bucket's number, number of files and JSON."""
-    stored = [compressed(text) for _, _, text in buckets]
-    frames = tuple(
-        Frame(bucket=bucket, files=files, bytes=len(frame), sha256=hashlib.sha256(frame).hexdigest())
-        for (bucket, files, _), frame in zip(buckets, stored, strict=True)
-    )
-    text = _JSON.dump_json({**header, **_Header(frames=frames).to_json_dict()})
-    head = compressed(text)
-    prefix = _PREFIX.pack(_MAGIC, _CONTENT_BYTES, len(head), hashlib.sha256(head).digest())
-    return b"".join([prefix, head, *stored])
-
-
-_JSON: TypeAdapter[dict[str, object]] = TypeAdapter(dict[str, object])
 
 
 def split_frames(stored: bytes, sha256: str, max_bytes: int) -> ManifestParts:

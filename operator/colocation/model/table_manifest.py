@@ -13,16 +13,13 @@ from typing import Any, Protocol, TypeVar
 from pydantic import TypeAdapter, field_serializer
 
 from .base import Observed
-from .manifest_frames import ManifestParts, compressed, decompressed, is_framed, join_frames, split_frames
+from .manifest_frames import ManifestParts, decompressed, is_framed, split_frames
 from .table import Column
 
 PLAIN_FORMAT = 1
 FRAMED_FORMAT = 2
 FORMAT_VERSION = 2
 """The newest format that is read."""
-FRAMED_FROM_FILES = 10_000
-"""Format 2 is written from so many files on. Below, the whole manifest is read in some hundredths of a second, and all
-releases of readers know format 1."""
 MANIFEST_DIRECTORY = "manifests"
 DATA_DIRECTORY = "data"
 MAX_MANIFEST_BYTES = 256 << 20
@@ -94,34 +91,6 @@ class BucketFile(Protocol):
 
 File = TypeVar("File", bound=BucketFile)
 _FILES: TypeAdapter[list[DataFile]] = TypeAdapter(list[DataFile])
-
-
-def encode_manifest(manifest: TableManifest, newest_format: int = FORMAT_VERSION) -> tuple[str, bytes]:
-    """(sha256 hex, stored bytes) of a manifest, in the format that pays for so many files.
-
-    Args:
-        manifest: what to store; its own ``format_version`` does not matter.
-        newest_format: that all readers know; an agent of an older release leaves newer ones alone.
-    """
-    if newest_format >= FRAMED_FORMAT and len(manifest.files) >= FRAMED_FROM_FILES:
-        stored = _framed(manifest)
-    else:
-        plain = manifest.model_copy(update={"format_version": PLAIN_FORMAT})
-        stored = compressed(plain.model_dump_json(by_alias=True).encode())
-    return hashlib.sha256(stored).hexdigest(), stored
-
-
-def _framed(manifest: TableManifest) -> bytes:
-    by_bucket: dict[int, list[DataFile]] = {}
-    for file in manifest.files:
-        by_bucket.setdefault(file.bucket, []).append(file)
-    header = manifest.model_copy(update={"format_version": FRAMED_FORMAT, "files": ()}).to_json_dict()
-    del header["files"]
-    buckets = [
-        (bucket, len(files), _FILES.dump_json(sorted(files, key=lambda file: file.path), by_alias=True))
-        for bucket, files in sorted(by_bucket.items())
-    ]
-    return join_frames(header, buckets)
 
 
 def decode_manifest(stored: bytes, sha256: str) -> TableManifest:

@@ -23,10 +23,11 @@ from cryptography.x509.oid import NameOID
 from colocation.agent.authorizer import Access, AuthenticationUnavailable, Identity
 from colocation.agent.server import RunningAgent, running_agent
 from colocation.agent.settings import Settings
-from colocation.agentclient import AgentClient, Credentials, Timeouts
+from colocation.agentclient import Credentials, Timeouts
 from colocation.model.agent import AgentReport, AskedTable, DeletionProof, InventoryRequest
 from colocation.model.names import AGENT_TLS_SERVER_NAME
 from colocation.review_bounds import TooManyReviews
+from tests.agent_caller import AgentCaller
 from tests.certificates import NODE_NAMES
 
 ADMIN_TOKEN = "token-of-admin"
@@ -199,12 +200,12 @@ class AgentThread:
         assert self.running is not None
         return self.running.node.metrics.registry.get_sample_value(name) or 0.0
 
-    def client(self, token: str = ADMIN_TOKEN, ca: Path | None = None) -> AgentClient:
+    def client(self, token: str = ADMIN_TOKEN, ca: Path | None = None) -> AgentCaller:
         """A client with this token; one attempt per call."""
         token_path = self.pki.ca.parent / f"{token}.token"
         if not token_path.exists():  # another client may be reading it
             token_path.write_text(token)
-        return AgentClient(self.url, Credentials(token_path, ca or self.pki.ca), Timeouts(10.0, 60.0, 0.0))
+        return AgentCaller(self.url, Credentials(token_path, ca or self.pki.ca), Timeouts(10.0, 60.0, 0.0))
 
     def raw_request(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
@@ -247,7 +248,7 @@ async def _end_other_tasks() -> None:
 class Operator:
     """The operator's side of a conversation with one agent: asks, and remembers what was answered."""
 
-    def __init__(self, client: AgentClient, session: str = "first", term: int = 1) -> None:
+    def __init__(self, client: AgentCaller, session: str = "first", term: int = 1) -> None:
         self.client = client
         self.session = session
         self.term = term

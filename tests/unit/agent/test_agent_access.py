@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from colocation.agent.authorizer import Access, Identity
-from colocation.agentclient import AgentClient, AgentError, Forbidden, Unauthorized
+from colocation.agentclient import AgentError, Forbidden, Unauthorized
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
+from tests.agent_caller import AgentCaller
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import ADMIN, ADMIN_TOKEN, SHOP_READER_TOKEN, AgentThread, FakeAuthorizer, Pki
@@ -16,7 +17,7 @@ TABLE = make_table({data_path(0): b"content"})
 PROOF = DeletionProof(instance="", not_after_seconds=0, term=0, table_uid="")
 OTHER = make_table({data_path(0): b"content"}, namespace="bank")
 
-Call = Callable[[AgentClient], object]
+Call = Callable[[AgentCaller], object]
 
 CALLS: dict[str, Call] = {
     "get": lambda client: client.get_file(*TABLE.path, data_path(0)),

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agentclient import AgentClient, AgentError, Credentials, NotFound, Timeouts, Unauthorized, Unreachable
+from colocation.agentclient import AgentError, Credentials, NotFound, Timeouts, Unauthorized, Unreachable
 from colocation.agentclient.transport import Request, Transport
+from tests.agent_caller import AgentCaller
 from tests.unit.storage.tables import data_path, make_table
 
 from .cutting_proxy import CuttingProxy
@@ -37,7 +38,7 @@ def test_reads_a_renewed_token_and_ca_again(agent: AgentThread, tmp_path: Path, 
     token, ca = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("expired")
     ca.write_bytes(pki.ca.read_bytes())
-    with AgentClient(agent.url, Credentials(token, ca), Timeouts(10.0, 60.0, 0.0)) as client:
+    with AgentCaller(agent.url, Credentials(token, ca), Timeouts(10.0, 60.0, 0.0)) as client:
         with pytest.raises(Unauthorized):
             client.status()
         replace(token, ADMIN_TOKEN.encode())
@@ -58,7 +59,7 @@ def replace(path: Path, content: bytes) -> None:
 
 def test_missing_credentials_are_said_so(agent: AgentThread, tmp_path: Path) -> None:
     """A forgotten mount is no network error."""
-    client = AgentClient(agent.url, Credentials(tmp_path / "token", tmp_path / "ca.crt"))
+    client = AgentCaller(agent.url, Credentials(tmp_path / "token", tmp_path / "ca.crt"))
     with client, pytest.raises(Unauthorized, match="mount them"):
         client.status()
 
@@ -67,7 +68,7 @@ def test_missing_credentials_are_said_so(agent: AgentThread, tmp_path: Path) -> 
 def test_refuses_urls_that_are_no_agents(url: str) -> None:
     """Tokens never go over plain HTTP."""
     with pytest.raises(ValueError, match="must be https"):
-        AgentClient(url, Credentials())
+        AgentCaller(url, Credentials())
 
 
 def test_repeats_what_may_pass(agent: AgentThread) -> None:
@@ -133,7 +134,7 @@ def test_a_call_without_retries_leaves_the_next_one_the_next_address(agent: Agen
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
     agent.client().close()
     urls = ["https://127.0.0.1:1", agent.url]
-    with AgentClient(lambda: urls, credentials, Timeouts(1.0, 10.0, 0.0), node="node-1") as client:
+    with AgentCaller(lambda: urls, credentials, Timeouts(1.0, 10.0, 0.0), node="node-1") as client:
         with pytest.raises(Unreachable):
             client.status()
         assert client.status().node == "node-1"
@@ -144,7 +145,7 @@ def test_another_nodes_agent_refuses(agent: AgentThread) -> None:
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
     agent.client().close()
     with (
-        AgentClient(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node="node-2") as client,
+        AgentCaller(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node="node-2") as client,
         pytest.raises(AgentError, match="421 WrongNode"),
     ):
         client.put_file(*TABLE.path, data_path(0), b"content")
@@ -159,12 +160,12 @@ def test_another_nodes_certificate_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(ADMIN_TOKEN)
     credentials = Credentials(tmp_path / "token", pki.ca)
     try:
-        with AgentClient(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node="node-77") as client:
+        with AgentCaller(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node="node-77") as client:
             assert client.status().node == "node-77"
         asked = agent.authorizer.asked
         for node in ("node-78", ""):
             with (
-                AgentClient(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node=node) as client,
+                AgentCaller(agent.url, credentials, Timeouts(10.0, 60.0, 0.0), node=node) as client,
                 pytest.raises(Unreachable, match="ostname"),
             ):
                 client.status()
@@ -193,7 +194,7 @@ def test_a_cut_answer_is_no_short_file(agent: AgentThread) -> None:
     credentials = Credentials(agent.pki.ca.parent / f"{ADMIN_TOKEN}.token", agent.pki.ca)
     with (
         CuttingProxy(agent.running.port, cut_after_bytes=1_000_000, cuts=1) as proxy,
-        AgentClient(proxy.url, credentials) as client,
+        AgentCaller(proxy.url, credentials) as client,
     ):
         with pytest.raises(Unreachable, match="cut off after"), client.get_file(*TABLE.path, data_path(0)) as stream:
             for chunk in stream.chunks(1000):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from colocation.agentclient import AgentClient, NotFound, StaleOrder, StaleTerm
+from colocation.agentclient import NotFound, StaleOrder, StaleTerm
 from colocation.model.agent import DeletionProof, Removed
 from colocation.storage import removal
 from colocation.storage.inventory import TableInventory
+from tests.agent_caller import AgentCaller
 from tests.unit.storage.tables import data_path, make_table, on_disk
 
 from .harness import AgentThread, Operator, until
@@ -20,7 +21,7 @@ GRACE_SECONDS = 60
 
 
 @pytest.fixture
-def client(agent: AgentThread) -> Iterator[AgentClient]:
+def client(agent: AgentThread) -> Iterator[AgentCaller]:
     """A client of an agent that holds ``TABLE``."""
     with agent.client() as opened:
         for path, content in TABLE.contents.items():
@@ -30,14 +31,14 @@ def client(agent: AgentThread) -> Iterator[AgentClient]:
 
 
 @pytest.fixture
-def operator(client: AgentClient) -> Operator:
+def operator(client: AgentCaller) -> Operator:
     """An operator that asked about ``TABLE``."""
     operator = Operator(client)
     operator.ask(TABLE.asked)
     return operator
 
 
-Delete = Callable[[AgentClient, DeletionProof], object]
+Delete = Callable[[AgentCaller, DeletionProof], object]
 DELETIONS = {
     "drop": lambda client, proof: client.drop_bucket(*TABLE.path, 0, LIVE, GRACE_SECONDS, proof),
     "collect": lambda client, proof: client.collect(*TABLE.path, LIVE, GRACE_SECONDS, proof),
@@ -45,7 +46,7 @@ DELETIONS = {
 }
 
 
-def test_deletions_on_proof(client: AgentClient, operator: Operator) -> None:
+def test_deletions_on_proof(client: AgentCaller, operator: Operator) -> None:
     """A bucket, garbage, the table: each says what it freed, and nothing the second time."""
     proof = operator.proof(TABLE.asked)
     assert client.drop_bucket(*TABLE.path, 0, LIVE, GRACE_SECONDS, proof) == Removed(files=1, bytes=7)
@@ -162,7 +163,7 @@ def test_a_question_of_a_newer_epoch_is_answered_from_after_the_deletion(
 
 
 def test_a_verified_manifest_is_in_use(
-    agent: AgentThread, client: AgentClient, monkeypatch: pytest.MonkeyPatch
+    agent: AgentThread, client: AgentCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A load commits what it has just verified: no collection takes its files, from before the look at them on."""
     root, steps = agent.running.node.root, []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from colocation.agent import answers
-from colocation.agentclient import AgentClient, StaleTerm, UnknownQuestion, calls
+from colocation.agentclient import StaleTerm, UnknownQuestion, calls
 from colocation.model.agent import (
     AgentReport,
     AskedTable,
@@ -23,6 +23,7 @@ from colocation.model.agent import (
 )
 from colocation.storage.clone_progress import write_progress
 from colocation.storage.root import DataRoot, Disk
+from tests.agent_caller import AgentCaller
 from tests.unit.storage.tables import UID, Table, damage, data_path, make_table, on_disk
 
 from .harness import AgentThread, FakeAuthorizer, Operator, until
@@ -34,7 +35,7 @@ LONG_SECONDS = 60.0
 """No test waits so long: what it waits for wakes the request."""
 
 
-def put(client: AgentClient, table: Table) -> None:
+def put(client: AgentCaller, table: Table) -> None:
     """Publish a table as a load does."""
     for path, content in table.contents.items():
         client.put_file(*table.path, path, content)
@@ -42,7 +43,7 @@ def put(client: AgentClient, table: Table) -> None:
 
 
 @pytest.fixture
-def client(agent: AgentThread) -> Iterator[AgentClient]:
+def client(agent: AgentThread) -> Iterator[AgentCaller]:
     """A client of an agent that holds ``TABLE``."""
     with agent.client() as opened:
         put(opened, TABLE)
@@ -50,7 +51,7 @@ def client(agent: AgentThread) -> Iterator[AgentClient]:
 
 
 @pytest.fixture
-def operator(client: AgentClient) -> Operator:
+def operator(client: AgentCaller) -> Operator:
     """An operator that asked that agent about ``TABLE``, and has nothing to wait for."""
     operator = Operator(client)
     operator.ask(TABLE.asked)
@@ -94,7 +95,7 @@ def states(report: AgentReport | None) -> dict[str, dict[int, str | None]]:
 WHOLE = {TABLE.path.directory: {0: "complete", 1: "complete"}}
 
 
-def test_the_first_question_is_answered_in_full(client: AgentClient) -> None:
+def test_the_first_question_is_answered_in_full(client: AgentCaller) -> None:
     """With the agent's process, its uptime and the operator's term."""
     operator = Operator(client, term=3)
     report = operator.ask(TABLE.asked)
@@ -111,7 +112,7 @@ def test_nothing_new_is_304(operator: Operator) -> None:
     assert time.monotonic() - started >= 0.2
 
 
-def test_later_answers_hold_what_changed(client: AgentClient, operator: Operator) -> None:
+def test_later_answers_hold_what_changed(client: AgentCaller, operator: Operator) -> None:
     """A table that is new in the question, a table that changed; not the quiet one; what is unknown is always whole."""
     put(client, OTHER)
     report = operator.change(OTHER.asked)
@@ -175,23 +176,23 @@ def test_an_operator_that_was_replaced_is_told(operator: Operator) -> None:
     assert newer.wait(0) is None
 
 
-Act = Callable[[AgentThread, AgentClient], object]
+Act = Callable[[AgentThread, AgentCaller], object]
 
 
-def touch_free_space(agent: AgentThread, _client: AgentClient) -> None:
+def touch_free_space(agent: AgentThread, _client: AgentCaller) -> None:
     """Two percent of the disk were taken by somebody else."""
     disk = agent.running.node.root.disk()
     taken = Disk(disk.capacity_bytes, disk.free_bytes - disk.capacity_bytes // 50)
     agent.running.node.root.disk = lambda: taken
 
 
-def advance_clone(agent: AgentThread, _client: AgentClient) -> None:
+def advance_clone(agent: AgentThread, _client: AgentCaller) -> None:
     """A clone Job begins."""
     progress = CloneProgress(namespace="shop", group="sales", bucket=1, bytes_done=0, bytes_total=9, updated_at="")
     write_progress(agent.running.node.root, progress)
 
 
-def publish_as_a_clone(agent: AgentThread, _client: AgentClient) -> None:
+def publish_as_a_clone(agent: AgentThread, _client: AgentCaller) -> None:
     """Another process puts a file in the place of a damaged one."""
     program = """
 import sys
@@ -225,7 +226,7 @@ with IncomingFile(root, UPLOADS, "new") as incoming:
         pytest.param(lambda agent, _client: agent.running.node.stop_holding(), id="the agent stops"),
     ],
 )
-def test_what_wakes_a_held_question(agent: AgentThread, client: AgentClient, operator: Operator, act: Act) -> None:
+def test_what_wakes_a_held_question(agent: AgentThread, client: AgentCaller, operator: Operator, act: Act) -> None:
     """Everything that a report is made of, within seconds."""
     with held(operator) as outcome, agent.client() as other:
         act(agent, other)
@@ -234,7 +235,7 @@ def test_what_wakes_a_held_question(agent: AgentThread, client: AgentClient, ope
 
 
 def test_damage_that_a_reader_finds_wakes_a_held_question(
-    agent: AgentThread, client: AgentClient, operator: Operator
+    agent: AgentThread, client: AgentCaller, operator: Operator
 ) -> None:
     """The replica is reported corrupt as soon as anybody read it."""
     damage(on_disk(agent.settings.data_root, TABLE.path, data_path(0)))
@@ -372,7 +373,7 @@ BAD_DIGEST = TABLE.reference.model_copy(update={"manifest": "x", "retained_manif
 )  # fmt: skip
 @pytest.mark.parametrize("old", [True, False], ids=["old form", "conversation"])
 def test_one_bad_reference_harms_itself_alone(
-    agent: AgentThread, client: AgentClient, bad: TableReference, old: bool
+    agent: AgentThread, client: AgentCaller, bad: TableReference, old: bool
 ) -> None:
     """A tenant's status reached the question unchecked (C1): nothing of that table is here; the rest is answered."""
     tables = (AskedTable(reference=bad, uid="x"), TABLE.asked)

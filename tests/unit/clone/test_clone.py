@@ -11,10 +11,11 @@ from colocation.agent.read_requests import ReadRequests
 from colocation.model.agent import InventoryRequest
 from colocation.model.clone import CloneSource
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, encode_manifest
+from colocation.model.table_manifest import DataFile, TableManifest
 from colocation.storage.announcements import take_announced
 from colocation.storage.paths import table_path
 from colocation.storage.root import DataRoot
+from tests.manifests import encode_manifest
 from tests.unit.agent.cutting_proxy import CuttingProxy
 from tests.unit.agent.harness import AgentThread, Pki, until
 from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, sha256_hex

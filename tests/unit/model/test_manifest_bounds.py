@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from colocation.model import table_manifest
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, encode_manifest, manifest_parts
+from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
+from tests.manifests import encode_manifest
 
 MANIFEST = TableManifest(
     namespace="shop",

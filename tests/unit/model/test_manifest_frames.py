@@ -10,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colocation.model import table_manifest
-from colocation.model.manifest_frames import compressed, join_frames
-from colocation.model.table_manifest import (
-    FRAMED_FROM_FILES,
-    DataFile,
-    TableManifest,
-    decode_manifest,
-    encode_manifest,
-    manifest_parts,
-)
+from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
+from tests import manifests
+from tests.manifests import FRAMED_FROM_FILES, compressed, encode_manifest, join_frames
 from tests.unit.model.test_manifest_bounds import MANIFEST, decoded
 
 BUCKETS = 4
@@ -29,7 +23,7 @@ FRAMED_HEADER_AT = 44
 @pytest.fixture(autouse=True)
 def from_one_file_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Format 2 for small manifests too."""
-    monkeypatch.setattr(table_manifest, "FRAMED_FROM_FILES", 1)
+    monkeypatch.setattr(manifests, "FRAMED_FROM_FILES", 1)
 
 
 def file(bucket: int, name: str = "part-1", partition: str | None = None) -> DataFile:
@@ -82,7 +76,7 @@ def test_few_files_stay_in_the_format_that_all_readers_know(monkeypatch: pytest.
     """The same where somebody reads format 1 only, however many files there are."""
     assert encode_manifest(MANIFEST, newest_format=1)[1][:4] == zstandard.FRAME_HEADER
     assert encode_manifest(MANIFEST)[1][:4] != zstandard.FRAME_HEADER
-    monkeypatch.setattr(table_manifest, "FRAMED_FROM_FILES", FRAMED_FROM_FILES)
+    monkeypatch.setattr(manifests, "FRAMED_FROM_FILES", FRAMED_FROM_FILES)
     assert encode_manifest(MANIFEST)[1][:4] == zstandard.FRAME_HEADER
 
 

@@ -6,17 +6,12 @@ from pathlib import Path
 
 from colocation.model.agent import AskedTable, TableReference
 from colocation.model.table import Column
-from colocation.model.table_manifest import (
-    DataFile,
-    TableManifest,
-    bucket_of_file_name,
-    encode_manifest,
-    manifest_path,
-)
+from colocation.model.table_manifest import DataFile, TableManifest, bucket_of_file_name, manifest_path
 from colocation.storage.incoming import IncomingFile
 from colocation.storage.paths import TablePath
 from colocation.storage.publish import publish_once
 from colocation.storage.root import UPLOADS, DataRoot
+from tests.manifests import encode_manifest
 
 UID = "0a1b2c3d"
 BUCKETS = 4
