@@ -29,7 +29,7 @@ def test_names_are_different() -> None:
     ("text", "name"),
     [
         ("ReplicasMissing: bucket 3: 1 of 2 nodes took its files", "ReplicasMissing"),
-        ("LoadConflict: table demo.t: overwrite lost: …. Nothing was changed; start it again", "LoadConflict"),
+        ("LoadConflict: table demo.t: overwrite was overtaken: …. Nothing was changed; start it again", "LoadConflict"),
         ("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] the table", "TableNotFound"),
         ("Unable to connect to the server: dial tcp 172.30.0.1:6443: connect: connection refused", "ApiUnavailable"),
         ("ColocatedTable shop/t: the API server answered 429: storage is (re)initializing", "ApiUnavailable"),

@@ -156,7 +156,7 @@ def test_columns_that_files_do_not_fit_are_refused(installation: Installation) -
     installation.wait("ct", "customers", SHOP, "condition=Accepted=false")
     accepted = accepted_condition(installation, "customers")
     assert accepted["reason"] == "InvalidSpec"
-    assert "column o_tags (array<string>) is there and is no longer wanted" in accepted["message"]
+    assert "column o_tags (array<string>) exists and is no longer in the spec" in accepted["message"]
     edit(installation, "customers", columns=columns)
     installation.wait("ct", "customers", SHOP, "condition=Accepted")
 

@@ -176,7 +176,7 @@ def test_metadata_tables(session: SparkSession) -> None:
     assert [(row["bucket"], row["node"]) for row in rows] == expected
     assert {row["state"] for row in rows} == {"complete"}
     assert value(session, f"SELECT count(*) FROM {SHOP}.`line-items`.files") == 0
-    with pytest.raises(AnalysisException, match=r"tables about lake\.my-shop\.orders are: snapshots"):
+    with pytest.raises(AnalysisException, match=r"metadata tables of lake\.my-shop\.orders: snapshots"):
         session.table(f"{SHOP}.orders.nothing")
 
 

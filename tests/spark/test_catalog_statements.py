@@ -176,9 +176,9 @@ REFUSED = {
     "DELETE FROM {t} WHERE p > 0 AND v = 1": r"conditions of its partition columns only \(p\)",
     "INSERT INTO {t} REPLACE WHERE p > 0 SELECT * FROM {t}": r"takes equalities of its partition columns \(p\), IN",
     "SHOW CREATE TABLE {t} AS SERDE": "leave AS SERDE out",
-    "SELECT * FROM {t}.history": "tables about .* are: snapshots, partitions, files, replicas",
+    "SELECT * FROM {t}.history": "metadata tables of .*: snapshots, partitions, files, replicas",
     f"SHOW TABLES IN {CATALOG}": "name the namespace: lake.<namespace>",
-    f"CREATE TABLE {IN}.n (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS": "nothing says in which group",
+    f"CREATE TABLE {IN}.n (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS": "it names neither a group nor a number",
     f"CREATE TABLE {IN}.n (k BIGINT) CLUSTER BY (k) {SALES}": "CLUSTER BY; give CLUSTERED BY",
     f"CREATE TABLE {IN}.n (k BIGINT, s STRUCT<a: INT>) PARTITIONED BY (s) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}":
         r"partitionedBy is \[s\], and a column of these has a type whose values are no names of folders",
@@ -186,7 +186,7 @@ REFUSED = {
     "INSERT INTO {t} WITH ('idempotency-key'='') VALUES (2, 2, NULL, 2)": "idempotency-key is empty; allowed: 1 to 128",
     "INSERT INTO {t} WITH ('idempotency-version'='1') VALUES (2, 2, NULL, 2)": "idempotency-key is missing beside",
     "SELECT * FROM {t} TIMESTAMP AS OF (SELECT committed_at FROM {t}.snapshots WHERE false)":
-        r"the subquery of TIMESTAMP AS OF gives no row; allowed is one time",
+        r"the subquery of TIMESTAMP AS OF gives no row; allowed: one time",
     f"CREATE TABLE {IN}.n CLUSTERED BY (k) INTO 6 BUCKETS {SALES} AS SELECT 1L AS k, NULL AS n":
         "column n has type 'void'; allowed: bigint, binary, boolean, date, decimal, double",
 }  # fmt: skip

@@ -79,7 +79,7 @@ def test_an_append_during_a_compaction_stays(spark: SparkSession, catalog: FakeC
     compact(spark, "busy", catalog=catalog)
     assert len(stored(spark, catalog, "busy")) == 70
     catalog.before_commit = lambda: load(rows, "busy", mode="overwrite", catalog=catalog)
-    with pytest.raises(Py4JJavaError, match=r"LoadConflict: .*compact lost: .* no longer committed"):
+    with pytest.raises(Py4JJavaError, match=r"LoadConflict: .*compact was overtaken: .* no longer committed"):
         compact(spark, "busy", catalog=catalog)
     assert stored(spark, catalog, "busy") == in_order(rows)
 
@@ -131,7 +131,7 @@ def test_columns_that_files_cannot_have_are_refused(spark: SparkSession, catalog
     add_table(catalog, "fixed", spark.range(5).selectExpr("id AS k", "1 AS v"), ["k"])
     for columns, rows, words in (
         ([Column(name="v", type="bigint")], ["CAST(1 AS BIGINT) AS v"], "column v has type int and should be bigint"),
-        ([], [], "column v .int. is there and is no longer wanted"),
+        ([], [], "column v .int. exists and is no longer in the spec"),
         (
             [Column(name="v", type="int"), Column(name="w", type="int", nullable=False)], ["1 AS v", "2 AS w"],
             "column w .int. is new and would have to be nullable",

@@ -98,7 +98,7 @@ def test_an_overwrite_that_is_overtaken_says_so(spark: SparkSession, catalog: Fa
     """It never removes rows that it has not seen."""
     add_table(catalog, "raced", keys(spark, 0, 10), ["k"])
     catalog.before_commit = lambda: load(keys(spark, 10, 30), "raced", catalog=catalog)
-    with pytest.raises(Py4JJavaError, match=r"LoadConflict: .*this load \(overwrite\) lost: it began on snapshot 1"):
+    with pytest.raises(Py4JJavaError, match=r"LoadConflict: .*this load \(overwrite\) was overtaken: it began"):
         load(keys(spark, 500, 600), "raced", mode="overwrite", catalog=catalog)
     assert count(spark, catalog, "raced") == 30
 

@@ -271,7 +271,7 @@ def test_caches_and_other_sessions(session: SparkSession, application: SparkSess
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE {t} SET v = 1", r"does not take UPDATE: write the changed rows anew with INSERT OVERWRITE"),
+        ("UPDATE {t} SET v = 1", r"does not take UPDATE: rewrite the changed rows with INSERT OVERWRITE"),
         ("DELETE FROM {t} WHERE v = 1", r"does not take DELETE of single rows, only of whole partitions: .*\(p\)"),
         ("DELETE FROM {t} WHERE p > 1 OR v = 1", r"does not take DELETE of single rows"),
         ("MERGE INTO {t} USING (SELECT 1 AS k) s ON s.k = {t}.k WHEN MATCHED THEN DELETE", r"does not take MERGE"),

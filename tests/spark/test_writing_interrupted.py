@@ -59,7 +59,7 @@ def test_a_key_commits_once(session: SparkSession, tables: ClusterTables) -> Non
         options = {"idempotency-key": "feed", "idempotency-version": version}
         keys(session, 8, 9).writeTo(table).options(**options).append()
     assert found(session, table) == [0, 1, 2, 7, 8, 8]
-    with pytest.raises(Exception, match="idempotency-version='x'; allowed is a whole number"):
+    with pytest.raises(Exception, match="idempotency-version='x'; allowed: a whole number"):
         keys(session, 0, 1).writeTo(table).options(**{"idempotency-key": "a", "idempotency-version": "x"}).append()
 
 
@@ -187,7 +187,7 @@ def test_overwrites_that_are_overtaken(
         tables.configure(application.newSession()).sql(f"INSERT INTO {table} VALUES (3, {partition})")
         go_on.write_text("now")
         if expected is None:
-            with pytest.raises(Exception, match=r"LoadConflict: table interrupted\.overtaken: .* lost: "):
+            with pytest.raises(Exception, match=r"LoadConflict: table interrupted\.overtaken: .* was overtaken: "):
                 slow.result(120)
         else:
             slow.result(120)

@@ -91,7 +91,7 @@ class AdminApi:
         methods = self._handlers.get(request.path)
         if methods is None:
             paths = ", ".join(self._handlers)
-            raise Refusal(404, "NoSuchRequest", f"{request.path} is no path of this API; there are: {paths}")
+            raise Refusal(404, "NoSuchRequest", f"{request.path} is not a path of this API; its paths: {paths}")
         handler = methods.get(request.method)
         if handler is None:
             allowed = ", ".join(methods)

@@ -83,7 +83,7 @@ def column_type(name: str) -> Json:
     """A canonical Spark type in Doris' and StarRocks' fields; precision and scale are of decimals."""
     match = _TYPE.fullmatch(name)
     if match is None:
-        raise ValueError(f"{name!r} is no canonical type of a bucket key")
+        raise ValueError(f"{name!r} is not a canonical type of a bucket key")
     return {
         "type": match["name"].upper(),
         "len": -1,

@@ -24,7 +24,7 @@ def parsed_sequence(body: bytes) -> BucketSequence:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, "InvalidBody", f"the body is no JSON ({error}); {EXPECTED}") from error
+        raise Refusal(400, "InvalidBody", f"the body is not JSON ({error}); {EXPECTED}") from error
     if not isinstance(value, list):
         raise _wrong_shape(f"it is {_kind(value)}")
     for bucket, nodes in enumerate(value):

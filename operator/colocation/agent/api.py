@@ -151,5 +151,5 @@ def _on(table: TablePath, verb: str) -> Access:
 
 
 def _no_such_request(request: web.Request) -> Refusal:
-    message = f"{request.method} {request.path} is no request of this API; see docs/reference/agent-api.md"
+    message = f"{request.method} {request.path} is not a request of this API; see docs/reference/agent-api.md"
     return Refusal(404, "NoSuchRequest", message)

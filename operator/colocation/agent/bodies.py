@@ -50,7 +50,7 @@ def validated(kind: type[Body], content: bytes) -> Body:
         return kind.model_validate_json(content)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise Refusal(400, "InvalidBody", f"the body is no {kind.__name__}: {problems}") from error
+        raise Refusal(400, "InvalidBody", f"the body is not a {kind.__name__}: {problems}") from error
 
 
 async def parsed_body(request: web.Request, kind: type[Body]) -> Body:

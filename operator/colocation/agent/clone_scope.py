@@ -65,7 +65,7 @@ def check_clone_read(
     if scope is None:
         raise Refusal(403, "Forbidden", f"{identity.user} reads by tokens that are bound to a clone Job's pod only")
     if question is None:
-        message = "the operator has not asked this agent yet, so whose tables lie here is not known; ask again"
+        message = "the operator has not asked this agent yet, so it is not known whose tables are here; ask again"
         raise Refusal(503, "NotAskedYet", message, {"Retry-After": str(RETRY_AFTER_SECONDS)})
     asked = question.tables.get(str(table))
     if asked is None or not scope.has(asked) or not all(map(scope.reads, paths)):

@@ -40,7 +40,7 @@ class Health:
         if ended:
             return web.Response(status=503, text=f"threads that ended: {', '.join(ended)}; restart the agent\n")
         if self._node.health.needs_restart:
-            return web.Response(status=503, text="another file system lies at the data root; restart the agent\n")
+            return web.Response(status=503, text="another file system is mounted at the data root; restart the agent\n")
         return web.Response(text="ok\n")
 
     async def _readyz(self, _request: web.Request) -> web.Response:

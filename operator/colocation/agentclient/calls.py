@@ -123,7 +123,7 @@ def parsed(kind: type[Answer], body: bytes) -> Answer:
     try:
         return TypeAdapter(kind).validate_json(body)
     except ValidationError as error:
-        raise AgentError(200, "UnexpectedAnswer", f"the agent's answer is no {kind.__name__}: {error}") from error
+        raise AgentError(200, "UnexpectedAnswer", f"the agent's answer is not a {kind.__name__}: {error}") from error
 
 
 def _inventory(content: BaseModel, revision: str | None) -> Call:

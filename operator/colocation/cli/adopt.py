@@ -125,7 +125,7 @@ def _plan(folder: OrphanFolder, group: str | None, recycled: bool) -> Adopted:
     newer = [one for one in folder.snapshots if chosen is None or one.snapshot.id > chosen.snapshot.id]
     passed_over = [f"snapshot {one.snapshot.id}: {_why_not(one)}" for one in newer if one is not chosen]
     if chosen is None:
-        problem = folder.problem or "no snapshot is whole; nodes that are away may have the rest"
+        problem = folder.problem or "no snapshot is complete; nodes that are away may have the rest"
         return Adopted(folder, None, refusal=problem, passed_over=passed_over)
     return Adopted(folder, chosen, group or group_name(chosen.table_schema), passed_over=passed_over)
 
@@ -134,7 +134,7 @@ def _plan_of_recycled(folder: OrphanFolder, newest: OrphanSnapshot, group: str |
     """Nobody can say what of it is whole before it is back in its place."""
     listed = ", ".join(folder.recycled_nodes)
     if not recycled:
-        refusal = f"it lies in the recycle bin of {listed}; unless somebody dropped it for good: --recycled"
+        refusal = f"it is in the recycle bin of {listed}; to adopt it, unless it was dropped on purpose: --recycled"
         return Adopted(folder, None, refusal=refusal, is_recycled=True)
     note = f"snapshot {newest.snapshot.id} comes from the recycle bin of {listed}; its files are not verified yet"
     return Adopted(folder, newest, group or group_name(newest.table_schema), passed_over=[note], is_recycled=True)
@@ -142,9 +142,9 @@ def _plan_of_recycled(folder: OrphanFolder, newest: OrphanSnapshot, group: str |
 
 def _why_not(snapshot: OrphanSnapshot) -> str:
     if snapshot.missing_buckets is None:
-        return "not looked at; it lies in a recycle bin, or newer ones are whole"
+        return "not checked; it is in a recycle bin, or a newer one is complete"
     listed = ", ".join(map(str, snapshot.missing_buckets[:10]))
-    return f"no node has buckets {listed} whole"
+    return f"no node has complete buckets {listed}"
 
 
 def group_name(schema: RecycledSchema) -> str:

@@ -109,7 +109,7 @@ def check_operator(facts: Facts) -> Iterator[Verdict]:
     where = f"kubectl get pods -n {facts.operator_namespace}"
     pods = facts.operators or ()
     if not any(pod.ready for pod in pods):
-        troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "there is no pod of it"
+        troubles = "; ".join(f"{pod.name}: {pod.trouble or 'not ready'}" for pod in pods) or "it has no pod"
         advice = f"{where}; if it runs in another namespace: --operator-namespace"
         yield "error", f"no operator is ready in {facts.operator_namespace}: {troubles}", advice
     if facts.lease_renewed is None:

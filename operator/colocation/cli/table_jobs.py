@@ -94,5 +94,5 @@ def with_missing(text: str, result: Mapping[str, Any]) -> str:
     elsewhere = sorted({f"bucket {one['bucket']}: {one['node']} for {one['away']}" for one in substitutes})
     if len(elsewhere) > MAX_SUBSTITUTES_TOLD:
         elsewhere[MAX_SUBSTITUTES_TOLD:] = [f"and {len(elsewhere) - MAX_SUBSTITUTES_TOLD} more"]
-    where = f" (they lie on other nodes meanwhile: {', '.join(elsewhere)})" if elsewhere else ""
+    where = f" (meanwhile they are on other nodes: {', '.join(elsewhere)})" if elsewhere else ""
     return f"{text}; the operator repairs {missing} missing copies of files{where}" if missing else text

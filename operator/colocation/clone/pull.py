@@ -88,7 +88,7 @@ class Puller:
                 break
         reasons = "; ".join(f"{node}: {failure}" for node, failure in sorted(failures.items()))
         raise CloneFailed(
-            Reason.CLONE_FAILED, f"no source gave {file.path} of {file.table} whole: {reasons}; repair a replica"
+            Reason.CLONE_FAILED, f"no source gave {file.path} of {file.table} completely: {reasons}; repair a replica"
         )
 
     def received_bytes(self, file: PulledFile) -> int:

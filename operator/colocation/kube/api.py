@@ -152,7 +152,7 @@ class Api:
                 objects = list(answer["items"] or [])
                 version, more = int(answer["metadata"]["resourceVersion"]), answer["metadata"].get("continue")
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise ApiError(0, f"GET {resource.path(namespace)}: the answer is no list: {error!r}") from error
+                raise ApiError(0, f"GET {resource.path(namespace)}: the answer is not a list: {error!r}") from error
             del answer
             for body in objects:
                 listing.take(body)
@@ -247,7 +247,7 @@ class Api:
             try:
                 return json.loads(content)
             except ValueError as error:
-                raise self._failed(method, 0, f"{method} {path}: the answer is no JSON: {error}") from error
+                raise self._failed(method, 0, f"{method} {path}: the answer is not JSON: {error}") from error
         raise self._failed(method, response.status, f"{method} {path}: {_message(content)}")
 
     def _failed(self, verb: str, status: int, message: str) -> ApiError:
@@ -274,7 +274,7 @@ def _event(path: str, line: bytes) -> JsonObject:
         kind, body = event["type"], event["object"]
         status = int(body["code"]) if kind == "ERROR" else 0
     except (ValueError, KeyError, TypeError) as error:
-        raise ApiError(0, f"watch {path}: the answer is no event: {error!r}") from error
+        raise ApiError(0, f"watch {path}: the answer is not an event: {error!r}") from error
     if kind == "ERROR":
         raise _error(status, f"watch {path}: {body.get('message')}")
     return event

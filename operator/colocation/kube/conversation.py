@@ -259,7 +259,7 @@ class Conversation:
             raise AgentError(200, "UnexpectedAnswer", message)
         known = self.view.report
         if not report.is_full and (self._revision is None or known is None or known.instance != report.instance):
-            raise AgentError(200, "UnexpectedAnswer", "it told what has changed since an answer that it has not given")
+            raise AgentError(200, "UnexpectedAnswer", "it reported changes since an answer that it has not given")
         return report
 
     def _tell(self, view: AgentView, news: bool) -> None:

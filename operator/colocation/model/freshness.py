@@ -79,7 +79,8 @@ def judge_freshness(renew_time: str, valid_seconds: float, now: datetime, witnes
     """
     renewed_at = parse_time(renew_time)
     if renewed_at is None:
-        return Freshness(message=f"{witness} does not say when the operator was last alive: {renew_time!r} is no time")
+        message = f"{witness} does not say when the operator was last alive: {renew_time!r} is not a time"
+        return Freshness(message=message)
     ahead_seconds = (renewed_at - now).total_seconds()
     if ahead_seconds > ALLOWED_SKEW_SECONDS:
         return Freshness(
@@ -88,7 +89,7 @@ def judge_freshness(renew_time: str, valid_seconds: float, now: datetime, witnes
         )
     if now - renewed_at > timedelta(seconds=valid_seconds + ALLOWED_SKEW_SECONDS):
         return Freshness(
-            message=f"the operator has given no sign of life since {renew_time} ({witness}); what it said of the group "
-            "may no longer be true"
+            message=f"the operator has given no sign of life since {renew_time} ({witness}); what it reported on "
+            "the group may be out of date"
         )
     return CURRENT

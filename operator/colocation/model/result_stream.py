@@ -103,7 +103,7 @@ class ResultParser:
         try:
             value = json.loads(line)
         except ValueError as error:
-            raise BadResult(f"a line of the result is no JSON: {line[:80]!r}") from error
+            raise BadResult(f"a line of the result is not JSON: {line[:80]!r}") from error
         if self.summary is None and self.columns is not None and isinstance(value, list):
             if len(value) != len(self.columns):
                 raise BadResult(f"a row has {len(value)} values, and the result has {len(self.columns)} columns")

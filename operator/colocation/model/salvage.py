@@ -33,7 +33,7 @@ def salvage(kind: type[Status], given: object) -> tuple[Status, str]:
         return kind.model_validate(given), ""
     except ValidationError as error:
         if not isinstance(given, dict):
-            return kind(), f"status is {shown(given)}; allowed is an object"
+            return kind(), f"status is {shown(given)}; allowed: an object"
         message = problems_of(error, "status", FIELDS_OF_LOADERS.get(kind))[:MAX_MESSAGE_CHARACTERS]
     return kind.model_validate(_valid_fields(kind, given)), message
 

@@ -21,7 +21,7 @@ def refused_change(stored: Sequence[Column], wanted: Sequence[Column]) -> str | 
     for column in stored:
         successor = by_name.pop(column.stored_name.lower(), None)
         if successor is None:
-            problems.append(f"column {column.name} ({column.type}) is there and is no longer wanted")
+            problems.append(f"column {column.name} ({column.type}) exists and is no longer in the spec")
         elif _simple(successor.type) != _simple(column.type):
             problems.append(f"column {successor.name} has type {column.type} and should be {successor.type}")
         elif column.nullable and not successor.nullable:

@@ -122,7 +122,7 @@ def _drop_violations(view: GroupView, plan: GroupPlan) -> Iterator[Finding]:
         if (drop.bucket, drop.node) in arriving:
             yield (
                 drop.bucket,
-                f"bucket {drop.bucket} would be deleted from node {drop.node}, to which it is to be moved",
+                f"bucket {drop.bucket} would be deleted from node {drop.node}, to which it is being moved",
             )
         complete = sum(view.is_complete(drop.bucket, node) for node in nodes)
         if complete < len(nodes) or complete < view.spec.replicas:

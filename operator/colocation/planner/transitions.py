@@ -20,7 +20,7 @@ from .cluster import Standing
 from .status import check_replica_whole, count_of, is_balancing, listed
 from .view import GroupView, Placement
 
-CORDONED = "cordoned or tainted, or its disk or agent takes no more"
+CORDONED = "cordoned or tainted, or its disk or agent accepts no new data"
 
 LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 

@@ -206,7 +206,7 @@ def _fallbacks(group: ObservedGroup, status: ColocationGroupStatus) -> Iterator[
         type=ConditionType.STALLED,
         status="True",
         reason=Reason.STATUS_NOT_WRITTEN,
-        message="the API server refuses the group's whole status: it may be too large; see the operator's log",
+        message="the API server refuses the group's status: it may be too large; see the operator's log",
         last_transition_time=next((one.last_transition_time for one in status.conditions), None),
         observed_generation=group.identity.generation,
     )

@@ -71,7 +71,7 @@ def disk_fault(known: KnownDisks, node: ObservedNode, view: AgentView, now: date
     expected = _other_disk(known, node, disk.id)
     if expected is not None:
         message = (
-            f"disk {disk.id} lies at the data root instead of {expected}; mount that disk and restart the agent, or, "
+            f"disk {disk.id} is at the data root instead of {expected}; mount that disk and restart the agent, or, "
             f"if the new disk is to stay: colocation accept-disk {node.name} {disk.id}"
         )
         return DiskFault(Reason.DISK_MISSING, message, _moment(view, view.report.uptime_seconds, now))

@@ -148,7 +148,7 @@ class DiskHealth:
             raise _Missing(f"{path} is gone") from error
         self._replaced = (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)
         if self._replaced:
-            raise _Missing(f"another file system lies at {path} than when the agent began; the agent is restarted")
+            raise _Missing(f"another file system is mounted at {path} than at the start; the agent is restarted")
 
     def _set(self, reason: Reason, message: str) -> None:
         now = self._root.monotonic()

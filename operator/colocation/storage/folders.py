@@ -100,7 +100,7 @@ def open_regular_file(folder: int, name: str) -> int:
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InvalidPath(f"{name} is no regular file; only regular files are allowed")
+        raise InvalidPath(f"{name} is not a regular file; only regular files are allowed")
     return descriptor
 
 

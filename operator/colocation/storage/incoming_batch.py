@@ -110,7 +110,7 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
         os.fsync(received.descriptor)
         identity, sha256 = hash_descriptor(received.descriptor, past_cache=True)
         if sha256 != received.sha256:
-            raise DigestDiffers(f"the disk gives {sha256} back instead of {received.sha256}; look at the node's disk")
+            raise DigestDiffers(f"the disk returns {sha256} instead of {received.sha256}; check the node's disk")
         return received.path, LedgerEntry(identity, received.sha256, self._root.clock())
 
     def _place(self, segments: tuple[str, ...], files: Sequence[_Received]) -> None:

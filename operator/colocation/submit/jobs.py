@@ -119,7 +119,7 @@ def split_expressions(text: str) -> list[str]:
         parts[-1] += character
     expressions = [part.strip() for part in parts]
     if depth or quote or not all(expressions):
-        raise ManifestError(f"--select {text!r} is no list of expressions: one is empty, or a bracket or quote is open")
+        raise ManifestError(f"--select {text!r} is not a list of expressions: one is empty, or a bracket or quote open")
     return expressions
 
 

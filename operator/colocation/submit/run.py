@@ -237,7 +237,7 @@ def find_result(log: str) -> dict[str, Any] | None:
     try:
         result = json.loads(text)
     except ValueError as error:
-        raise RunError(f"the driver's result is no JSON: {text[:200]!r}") from error
+        raise RunError(f"the driver's result is not JSON: {text[:200]!r}") from error
     if not isinstance(result, dict):
-        raise RunError(f"the driver's result is no JSON object: {text[:200]!r}")
+        raise RunError(f"the driver's result is not a JSON object: {text[:200]!r}")
     return result

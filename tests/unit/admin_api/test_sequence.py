@@ -16,9 +16,9 @@ def test_names_are_taken_as_they_are_and_numbers_for_names() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        pytest.param(b"", "no JSON", id="nothing"),
-        pytest.param(b"\xff[[", "no JSON", id="no text"),
-        pytest.param(b"[" * 100_000, "no JSON", id="deep"),
+        pytest.param(b"", "not JSON", id="nothing"),
+        pytest.param(b"\xff[[", "not JSON", id="no text"),
+        pytest.param(b"[" * 100_000, "not JSON", id="deep"),
         pytest.param(b"{}", "it is an object", id="object"),
         pytest.param(b"null", "it is null", id="null"),
         pytest.param(b'["node-1"]', "bucket 0 is a string", id="flat"),

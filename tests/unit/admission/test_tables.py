@@ -100,7 +100,7 @@ def test_a_table_may_not_turn_to_a_group_with_another_schema() -> None:
 @pytest.mark.parametrize(
     ("status", "columns", "message"),
     [
-        pytest.param(LOADED, COLUMNS[:1], "column day (date) is there and is no longer", id="gone"),
+        pytest.param(LOADED, COLUMNS[:1], "column day (date) exists and is no longer", id="gone"),
         pytest.param(LOADED, [*COLUMNS, {"name": "n", "type": "int", "nullable": False}],
                      "column n (int) is new and would have to be nullable", id="new, not nullable"),
         pytest.param({"columns": COLUMNS}, COLUMNS[:1], "", id="no files yet"),

@@ -92,8 +92,8 @@ def test_what_is_passed_over_is_said(run: Run, made: list[dict[str, Any]], monke
     found(monkeypatch, folder("orders", snapshot(3, missing=(4,)), snapshot(2)), folder("bare", snapshot(1, (0,))))
     done = run("adopt")
     assert done.exit_code == 0
-    assert "shop/orders: snapshot 3: no node has buckets 4 whole" in done.stdout
-    assert "no snapshot is whole" in done.stdout
+    assert "shop/orders: snapshot 3: no node has complete buckets 4" in done.stdout
+    assert "no snapshot is complete" in done.stdout
     assert [body["metadata"]["name"] for body in made if body["kind"] == "ColocatedTable"] == ["orders"]
 
 
@@ -145,7 +145,7 @@ def test_folders_in_the_recycle_bins_are_listed_and_left_alone(
     found(monkeypatch, binned("orders", snapshot(3, missing=None)))
     done = run("adopt")
     assert done.exit_code == 0 and made == []
-    assert "it lies in the recycle bin of node-1, node-2; unless somebody dropped it for good" in done.stdout
+    assert "it is in the recycle bin of node-1, node-2; to adopt it, unless it was dropped on purpose" in done.stdout
 
 
 def test_a_folder_in_the_recycle_bins_is_adopted_when_that_is_asked_for(

@@ -223,7 +223,7 @@ def test_load_says_where_copies_lie_meanwhile(run: Run, cluster: FakeCluster, ku
                    for bucket in range(7)]  # fmt: skip
     kubeflow(result={**LOADED, "replicas_missing": 7, "substitutes": substitutes})
     text = run("load", "orders", "--from", "x").stdout
-    assert "7 missing copies of files (they lie on other nodes meanwhile: bucket 0: node-3 for node-2, " in text
+    assert "7 missing copies of files (meanwhile they are on other nodes: bucket 0: node-3 for node-2, " in text
     assert "bucket 4: node-3 for node-2, and 2 more)" in text
 
 

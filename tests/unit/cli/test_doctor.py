@@ -60,7 +60,7 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
         pytest.param({"rights": (FORBIDDEN,)}, "rights", "warning",
                      "you may not patch nodes, which `colocation drain` needs", "role colocation-admin", id="no right"),
         pytest.param({"operators": ()}, "operator", "error",
-                     "there is no pod of it", "--operator-namespace", id="no operator"),
+                     "it has no pod", "--operator-namespace", id="no operator"),
         pytest.param({"operators": (pod("operator-1", ready=False, trouble="ImagePullBackOff"),)}, "operator", "error",
                      "operator-1: ImagePullBackOff", "kubectl get pods", id="its image cannot be had"),
         pytest.param({"lease_renewed": NOW - timedelta(seconds=90)}, "operator", "error",

@@ -55,7 +55,7 @@ async def test_answer_that_is_no_list_is_an_error_of_the_cluster(
 
     api = PagedApi(0)
     monkeypatch.setattr(api, "_request", request)
-    with pytest.raises(ApiError, match="is no list"):
+    with pytest.raises(ApiError, match="is not a list"):
         await api.list_all(TABLES)
 
 

@@ -41,8 +41,8 @@ def test_the_message_says_since_when() -> None:
     later = [judge_freshness(RENEWED_AT, 40, TIME + timedelta(hours=hours), "Lease x") for hours in (1, 2)]
     assert later[0] == later[1]
     assert later[0].explanation == (
-        "OperatorSilent: the operator has given no sign of life since 2026-11-21T04:00:00Z (Lease x); what it said of "
-        "the group may no longer be true"
+        "OperatorSilent: the operator has given no sign of life since 2026-11-21T04:00:00Z (Lease x); what it reported "
+        "on the group may be out of date"
     )
     assert CURRENT.explanation == ""
 

@@ -23,7 +23,7 @@ STORED = (KEY, PRICE)
             (KEY, Column(name="price", type="decimal(12,2)")),
             "column price has type decimal(10,2) and should be decimal(12,2)", id="widened",
         ),
-        pytest.param((KEY,), "column price (decimal(10,2)) is there and is no longer wanted", id="removed"),
+        pytest.param((KEY,), "column price (decimal(10,2)) exists and is no longer in the spec", id="removed"),
         pytest.param(
             (KEY, Column(name="price", type="decimal(10,2)", nullable=False)),
             "column price may hold NULL and should not", id="null-is-forbidden-now",

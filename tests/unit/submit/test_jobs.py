@@ -171,5 +171,5 @@ def test_a_select_list_is_split_at_its_commas(text: str, expressions: list[str])
 @pytest.mark.parametrize("text", ["", "a,", ",a", "f(a", "a)", "'a"])
 def test_a_broken_select_list_is_refused(text: str) -> None:
     """Before an application is started for it."""
-    with pytest.raises(ManifestError, match="is no list of expressions"):
+    with pytest.raises(ManifestError, match="is not a list of expressions"):
         split_expressions(text)

@@ -187,7 +187,7 @@ def test_the_end_of_a_failures_log_has_no_progress_in_it() -> None:
 @pytest.mark.parametrize("text", ["{", "[1]", "nonsense"])
 def test_a_result_that_is_no_object_is_refused(text: str) -> None:
     """A driver of another version is not taken for one without a result."""
-    with pytest.raises(RunError, match="the driver's result is no JSON"):
+    with pytest.raises(RunError, match=r"the driver's result is not (a )?JSON"):
         find_result(f"COLOCATION_RESULT {text}")
 
 

@@ -61,7 +61,7 @@ class Collector:
             groups = cluster.all_groups() if self._everywhere else cluster.groups()
             freshness = verdict_freshness(cluster, groups)
         except (ApiException, HTTPError) as error:
-            raise CommandFailed(f"the API server does not tell the groups: {_cause(error)}") from error
+            raise CommandFailed(f"the API server does not list the groups: {_cause(error)}") from error
         everywhere = self._everywhere
         tables = _tried("tables", problems, cluster.all_tables if everywhere else cluster.tables) or []
         ask_events = cluster.all_events_of_groups if everywhere else cluster.events_of_groups

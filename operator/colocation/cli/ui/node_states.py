@@ -27,7 +27,7 @@ def node_state(node: Node) -> NodeState:
     if node.drain:
         return NodeState("draining", str(Reason.NODE_DRAINING))
     if not node.schedulable:
-        return NodeState("takes no more", "cordoned or tainted, or its disk or agent takes no more")
+        return NodeState("takes no new data", "cordoned or tainted, or its disk or agent accepts no new data")
     return NodeState(WELL)
 
 

@@ -99,7 +99,7 @@ def printing_progress(spark: "SparkSession", interval_seconds: float = INTERVAL_
         try:
             follow()
         except Exception:
-            LOG.warning("the progress of the write is not told any further", exc_info=True)
+            LOG.warning("the progress of the write is no longer reported", exc_info=True)
 
     thread = threading.Thread(target=follow_quietly, name="progress", daemon=True)
     thread.start()

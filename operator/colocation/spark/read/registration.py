@@ -232,7 +232,7 @@ class _Registration:
         source = qualified(self._request.catalog, self._namespace, table)
         properties = {row["key"]: row["value"] for row in self._spark.sql(f"SHOW TBLPROPERTIES {source}").collect()}
         if "colocate" not in properties:
-            raise ValueError(f"{source} is no ColocatedTable: {self._request.catalog} is not a ColocationCatalog")
+            raise ValueError(f"{source} is not a ColocatedTable: {self._request.catalog} is not a ColocationCatalog")
         snapshot = self._request.snapshots.get(table)
         self._views.put_view(spark_name(table), table, _query(source, snapshot))
         return RegisteredTable(

@@ -95,5 +95,5 @@ def test_many_questions_of_the_page_are_one_round(asking: Collector, api: ApiSer
 def test_without_the_groups_there_is_nothing_to_show(asking: Collector, api: ApiServer) -> None:
     """The page says why."""
     del api.lists["colocationgroups"]
-    with pytest.raises(CommandFailed, match="the API server does not tell the groups: you have no right to read them"):
+    with pytest.raises(CommandFailed, match="the API server does not list the groups: you have no right to read them"):
         asking.findings()

@@ -130,9 +130,9 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
 
   private static void refuse(String statement, ColocationTable table) {
     if (table != null) {
-      throw new ColocationException(table.name() + " does not take " + statement + ": write the changed rows anew with INSERT "
-          + "OVERWRITE, of the partitions that hold them (SET spark.sql.sources.partitionOverwriteMode=dynamic) or of all of "
-          + "the table").unchecked();
+      throw new ColocationException(table.name() + " does not take " + statement + ": rewrite the changed rows with INSERT "
+          + "OVERWRITE, in the partitions that hold them (SET spark.sql.sources.partitionOverwriteMode=dynamic) or in the whole "
+          + "table").unchecked();
     }
   }
 }

@@ -232,7 +232,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
           : stageCreate(identifier, columns, partitions, properties);
     } catch (NoSuchTableException | TableAlreadyExistsException error) {
       throw new ColocationException(
-          Names.quoted(name, identifier) + " was made or dropped by someone else meanwhile; start again", error).unchecked();
+          Names.quoted(name, identifier) + " was created or dropped by someone else meanwhile; start again", error).unchecked();
     }
   }
 
@@ -353,7 +353,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   }
 
   private RuntimeException clustersOwn() {
-    return new ColocationException("namespaces of catalog " + name + " are Kubernetes namespaces: make, change and delete "
+    return new ColocationException("namespaces of catalog " + name + " are Kubernetes namespaces: create, change and delete "
         + "them with kubectl").unchecked();
   }
 }

@@ -54,7 +54,7 @@ record ColumnDefinition(String name, DataType type, boolean nullable, String com
     if (!(part instanceof ArrayType || part instanceof MapType || part instanceof StructType)
         && !TypeNames.isAllowed(part.catalogString())) {
       throw TableDefinition.refused("column " + name + " has type '" + type.catalogString() + "'; allowed: "
-          + TypeNames.ALLOWED + "; give it one of these");
+          + TypeNames.ALLOWED + "; use one of these");
     }
     parts(part).forEach(this::requireFileTypes);
   }

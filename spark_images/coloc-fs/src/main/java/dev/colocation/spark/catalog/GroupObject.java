@@ -11,7 +11,7 @@ import java.util.TreeMap;
  * A ColocationGroup as it was read, as far as readers need it.
  *
  * @param bucketKey canonical types, in order
- * @param stable empty when the operator has not judged it yet
+ * @param stable empty when the operator has not reported on it yet
  * @param reason empty when there is none
  * @param buckets the map: the nodes of each bucket; index = bucket; empty when there is none yet
  */

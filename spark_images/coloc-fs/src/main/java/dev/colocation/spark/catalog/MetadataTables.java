@@ -35,7 +35,7 @@ final class MetadataTables {
       case "files" -> new MetadataTable(fullName, FILES, () -> files(table));
       case "replicas" -> new MetadataTable(fullName, REPLICAS, () -> replicas(table));
       default -> throw new ColocationException(
-          "there is no table " + fullName + "; tables about " + table.name() + " are: " + String.join(", ", NAMES))
+          "there is no table " + fullName + "; metadata tables of " + table.name() + ": " + String.join(", ", NAMES))
           .unchecked();
     };
   }

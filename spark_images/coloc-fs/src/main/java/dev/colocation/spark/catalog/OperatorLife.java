@@ -106,7 +106,7 @@ final class OperatorLife {
   static String judge(String renewTime, double validSeconds, Instant now, String witness) {
     Optional<Instant> renewedAt = time(renewTime);
     if (renewedAt.isEmpty()) {
-      return witness + " does not say when the operator was last alive: '" + renewTime + "' is no time";
+      return witness + " does not say when the operator was last alive: '" + renewTime + "' is not a time";
     }
     if (renewedAt.get().isAfter(now.plus(ALLOWED_SKEW))) {
       return witness + " was renewed at " + renewTime + ", which is in the future by more than the allowed "
@@ -115,7 +115,7 @@ final class OperatorLife {
     Duration valid = Duration.ofMillis((long) (validSeconds * 1000)).plus(ALLOWED_SKEW);
     if (Duration.between(renewedAt.get(), now).compareTo(valid) > 0) {
       return "the operator has given no sign of life since " + renewTime + " (" + witness
-          + "); what it said of the group may no longer be true";
+          + "); what it reported on the group may be out of date";
     }
     return "";
   }

@@ -108,7 +108,7 @@ public record ReadDecision(boolean bucketed, String reason, String note) {
   /** Why the group is not stable, with its first buckets; empty when it is. */
   private static String instability(GroupObject group) {
     if (group.stable().isEmpty()) {
-      return "the operator has not judged it yet";
+      return "the operator has not reported on it yet";
     }
     if (group.stable().get()) {
       return "";

@@ -36,7 +36,7 @@ final class TableDefinition {
       throw withoutBuckets();
     }
     if (spec.path("colocateWith").asText("").isEmpty() && !spec.has("replicas")) {
-      throw refused("nothing says in which group it is, nor how many copies there are of each bucket: give TBLPROPERTIES "
+      throw refused("it names neither a group nor a number of replicas: add TBLPROPERTIES "
           + "('colocate_with' = '<group>'), or ('replication_num' = '2') for a table in no group");
     }
     return spec;
@@ -133,10 +133,10 @@ final class TableDefinition {
   }
 
   private static RuntimeException withoutBuckets() {
-    return refused("say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+    return refused("CLUSTERED BY is missing; CLUSTERED BY is missing; say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
   }
 
   static RuntimeException refused(String what) {
-    return new ColocationException("a ColocatedTable cannot be so: " + what).unchecked();
+    return new ColocationException("not possible for a ColocatedTable: " + what).unchecked();
   }
 }

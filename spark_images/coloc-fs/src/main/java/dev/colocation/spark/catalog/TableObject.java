@@ -185,7 +185,7 @@ public record TableObject(
   private static void require(boolean isTrue, String table, String field, JsonNode given) throws ColocationException {
     if (!isTrue) {
       throw new ColocationException("InvalidStatus: the status of table " + table + " cannot be understood: " + field
-          + " is " + given + "; restore it, or load all of the table anew with mode overwrite");
+          + " is " + given + "; restore it, or reload the whole table with mode overwrite");
     }
   }
 
@@ -254,7 +254,7 @@ public record TableObject(
   private RuntimeException notKept(String what) {
     String kept = snapshots.stream().map(Snapshot::toString).collect(Collectors.joining(", "));
     return new ColocationException("table " + fullName() + " keeps no " + what + "; it keeps: "
-        + (kept.isEmpty() ? "none, nothing was loaded yet" : kept) + ". How long is said by spec.retention").unchecked();
+        + (kept.isEmpty() ? "none, nothing was loaded yet" : kept) + ". spec.retention sets how long snapshots are kept").unchecked();
   }
 
   /** How the stored files may be shown: the spec's columns when files with the manifest's fit them, else the manifest's. */

@@ -114,14 +114,14 @@ enum TableProperty {
 
   private long wholeNumber(String value) {
     if (!value.matches("[0-9]{1," + MOST_DIGITS + "}")) {
-      throw TableDefinition.refused(key + "='" + value + "'; allowed is a whole number");
+      throw TableDefinition.refused(key + "='" + value + "'; allowed: a whole number");
     }
     return Long.parseLong(value);
   }
 
   private boolean isOn(String value) {
     if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
-      throw TableDefinition.refused(key + "='" + value + "'; allowed is true or false");
+      throw TableDefinition.refused(key + "='" + value + "'; allowed: true or false");
     }
     return Boolean.parseBoolean(value);
   }

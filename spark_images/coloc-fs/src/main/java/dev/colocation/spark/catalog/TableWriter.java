@@ -41,7 +41,7 @@ final class TableWriter {
    */
   boolean create(String namespace, String name, ObjectNode spec) {
     if (!Names.isObject(name)) {
-      throw TableDefinition.refused("its name is '" + name + "'; allowed: letters in lower case, digits, - and ., at both ends a "
+      throw TableDefinition.refused("its name is '" + name + "'; allowed: lower-case letters, digits, - and ., at both ends a "
           + "letter or digit");
     }
     ObjectNode table = JSON.createObjectNode().put("apiVersion", "colocation.dev/v1alpha1").put("kind", "ColocatedTable");
@@ -174,7 +174,7 @@ final class TableWriter {
       }
       pause();
     }
-    throw new ColocationException(what(namespace, name) + " is written, but the operator has not judged it within "
+    throw new ColocationException(what(namespace, name) + " is stored, but the operator has neither accepted nor refused it within "
         + acceptSeconds + " s; see `colocation tables`, or whether the operator runs").unchecked();
   }
 

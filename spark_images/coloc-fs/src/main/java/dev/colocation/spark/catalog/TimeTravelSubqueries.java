@@ -82,7 +82,7 @@ public final class TimeTravelSubqueries extends Rule<LogicalPlan> {
       List<Row> rows = answer.limit(2).collectAsList();
       if (rows.size() != 1 || answer.schema().size() != 1 || rows.get(0).isNullAt(0)) {
         throw new ColocationException("the subquery of TIMESTAMP AS OF gives " + said(rows, answer.schema().size())
-            + "; allowed is one time, such as SELECT max(committed_at) FROM <table>.snapshots WHERE …").unchecked();
+            + "; allowed: one time, such as SELECT max(committed_at) FROM <table>.snapshots WHERE …").unchecked();
       }
       return new Literal(CatalystTypeConverters.convertToCatalyst(rows.get(0).get(0)), answer.schema().apply(0).dataType());
     }

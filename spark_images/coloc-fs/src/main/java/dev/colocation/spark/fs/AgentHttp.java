@@ -91,7 +91,7 @@ public final class AgentHttp {
     try {
       parameters.setServerNames(List.of(new SNIHostName(AgentTrust.serverName(node))));
     } catch (IllegalArgumentException error) {
-      throw new IOException("node " + node + " has a name that no certificate can have", error);
+      throw new IOException("node " + node + " has a name that a certificate cannot contain", error);
     }
     return HttpClient.newBuilder()
         .version(HttpClient.Version.HTTP_1_1)
@@ -241,7 +241,7 @@ public final class AgentHttp {
       return answer.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {
       answer.cancel(true);
-      throw new IOException("no whole answer within " + timeout.toSeconds() + " s", error);
+      throw new IOException("no complete answer within " + timeout.toSeconds() + " s", error);
     } catch (InterruptedException error) {
       answer.cancel(true);
       throw interrupted(error);

@@ -141,7 +141,7 @@ public final class Manifest {
     BucketFiles.Builders builders = new BucketFiles.Builders();
     try (JsonParser json = JSON.createParser(text)) {
       if (json.nextToken() != JsonToken.START_OBJECT) {
-        throw new IOException("manifest " + sha256 + " is no JSON object");
+        throw new IOException("manifest " + sha256 + " is not a JSON object");
       }
       while (json.nextToken() == JsonToken.FIELD_NAME) {
         String name = json.currentName();

@@ -96,7 +96,7 @@ final class ManifestFrames {
       if (Manifest.JSON.readTree(text(frame)) instanceof ObjectNode header) {
         return header;
       }
-      throw new IOException("the header of manifest " + sha256 + " is no JSON object");
+      throw new IOException("the header of manifest " + sha256 + " is not a JSON object");
     }
   }
 

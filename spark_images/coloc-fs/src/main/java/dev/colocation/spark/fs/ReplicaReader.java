@@ -78,7 +78,7 @@ public final class ReplicaReader implements Closeable {
         }
       }
       if (absence.isCertain()) {
-        throw new FileNotFoundException("no node has " + file + " any more. " + Absence.CAUSE + ". Asked: " + told(failures));
+        throw new FileNotFoundException("no node has " + file + " any longer. " + Absence.CAUSE + ". Asked: " + told(failures));
       }
       if (!worthRetrying || !rounds.waitForAnother()) {
         throw new IOException(message(position, failures, rounds));

@@ -130,7 +130,7 @@ final class Commit {
     }
     if (!change.goesOnTop()) {
       throw new WriteException.LoadConflict("table " + table.fullName() + ": this load (" + change.label()
-          + ") lost: it began on snapshot " + began.snapshotId() + ", and snapshot " + table.snapshotId()
+          + ") was overtaken: it began on snapshot " + began.snapshotId() + ", and snapshot " + table.snapshotId()
           + " was committed meanwhile. Nothing was changed; load again if it should replace that one");
     }
     if (change instanceof NewFiles load && load.mode() != Mode.APPEND) {
@@ -147,8 +147,8 @@ final class Commit {
       return parent(began);
     } catch (IOException error) {
       throw new WriteException.LoadConflict("table " + began.fullName() + ": " + change.label()
-          + " lost: other changes were committed meanwhile, and snapshot " + began.snapshotId()
-          + ", on which it began, cannot be read any more: " + error.getMessage() + ". Nothing was changed; start it again");
+          + " was overtaken: other changes were committed meanwhile, and snapshot " + began.snapshotId()
+          + ", on which it began, can no longer be read: " + error.getMessage() + ". Nothing was changed; start it again");
     }
   }
 
@@ -238,7 +238,7 @@ final class Commit {
   static void refuseAnew(TableState began, TableState current) {
     if (!current.uid().equals(began.uid())) {
       throw new WriteException.LoadConflict(
-          "table " + current.fullName() + " was deleted and made anew during the load; load it again");
+          "table " + current.fullName() + " was dropped and recreated during the load; load it again");
     }
   }
 

@@ -19,7 +19,7 @@ record CommitRecord(String writer, long version, long snapshotId, ObjectNode jso
   /** What is wrong with an object; empty when it is a record. */
   static Optional<String> problem(JsonNode node, String where) {
     if (!node.isObject()) {
-      return Optional.of(where + " is " + Snapshot.shown(node) + "; allowed is an object");
+      return Optional.of(where + " is " + Snapshot.shown(node) + "; allowed: an object");
     }
     String writer = node.path("writer").isTextual() ? node.path("writer").asText() : "";
     if (writer.isEmpty() || writer.codePointCount(0, writer.length()) > CommitKey.MAX_WRITER_CHARACTERS) {

@@ -77,7 +77,7 @@ record LoadTarget(TableState table, GroupObject group, Map<String, String> agent
     for (int bucket = 0; bucket < buckets().size(); bucket++) {
       List<String> nodes = buckets().get(bucket);
       int wanted = Copies.majority(nodes.size());
-      require(ready >= wanted, "bucket " + bucket + " lies on nodes " + String.join(", ", nodes)
+      require(ready >= wanted, "bucket " + bucket + " is on nodes " + String.join(", ", nodes)
           + "; of the group's nodes " + ready + " have a ready agent; at least " + wanted + " must");
     }
   }

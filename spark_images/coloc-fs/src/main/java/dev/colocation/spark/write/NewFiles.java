@@ -32,7 +32,7 @@ public record NewFiles(Mode mode, List<DataFile> files, int buckets, Optional<Li
     for (DataFile file : files) {
       if (replaced.isPresent() && !Change.isIn(file, replaced.get())) {
         throw new IllegalArgumentException("file " + file.path() + " is in partition " + file.partition()
-            + ", which is none of those that are replaced: " + replaced.get());
+            + ", which is not one of those that are replaced: " + replaced.get());
       }
     }
   }

@@ -59,7 +59,7 @@ record NextManifest(
   }
 
   static WriteException.LoadConflict lost(TableState table, Change change, Overtaken error) {
-    return new WriteException.LoadConflict("table " + table.fullName() + ": " + change.label() + " lost: "
+    return new WriteException.LoadConflict("table " + table.fullName() + ": " + change.label() + " was overtaken: "
         + error.getMessage() + ". Nothing was changed; start it again");
   }
 
@@ -75,7 +75,7 @@ record NextManifest(
     }
     if (!problems.isEmpty()) {
       throw new WriteException.LoadConflict("table " + table.fullName() + ": " + String.join("; ", problems)
-          + ". Change the table back, or load all of it anew with mode overwrite");
+          + ". Change the table back, or reload all of it with mode overwrite");
     }
   }
 
@@ -93,7 +93,7 @@ record NextManifest(
     for (DataFile file : change.files()) {
       if (!paths.add(file.path())) {
         throw new WriteException.LoadConflict("table " + table.fullName() + ": file " + file.path() + " is committed already; "
-            + "its rows would be there twice. Nothing was changed");
+            + "its rows would be duplicated. Nothing was changed");
       }
       if (!file.partition().keySet().equals(partitionColumns)) {
         throw new IllegalArgumentException("file " + file.path() + " is in partition " + file.partition() + "; the table is "

@@ -63,8 +63,8 @@ public record RollBack(Snapshot target, Set<String> paths, List<DataFile> files,
   @Override
   public void checkTable(TableState table) {
     if (table.history().stream().noneMatch(target::isSameAs)) {
-      throw new WriteException.LoadConflict("table " + table.fullName() + " keeps snapshot " + target.id()
-          + " no longer; nothing was changed");
+      throw new WriteException.LoadConflict("table " + table.fullName() + " no longer keeps snapshot " + target.id()
+          + "; nothing was changed");
     }
   }
 

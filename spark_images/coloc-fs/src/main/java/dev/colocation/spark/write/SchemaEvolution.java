@@ -26,7 +26,7 @@ final class SchemaEvolution {
     for (Column column : stored) {
       Column successor = left.remove(key(column));
       if (successor == null) {
-        problems.add("column " + column.name() + " (" + column.type() + ") is there and is no longer wanted");
+        problems.add("column " + column.name() + " (" + column.type() + ") exists and is no longer in the spec");
       } else if (!TypeNames.areEqual(successor.type(), column.type())) {
         problems.add("column " + successor.name() + " has type " + column.type() + " and should be " + successor.type());
       } else if (column.nullable() && !successor.nullable()) {

@@ -26,18 +26,18 @@ public record Snapshot(long id, String manifestSha256, Instant committedAt, Obje
   /** What is wrong with an object; empty when it is a snapshot. */
   static Optional<String> problem(JsonNode node, String where) {
     if (!node.isObject()) {
-      return Optional.of(where + " is " + shown(node) + "; allowed is an object");
+      return Optional.of(where + " is " + shown(node) + "; allowed: an object");
     }
     if (!isCount(node.path("id"))) {
       return Optional.of(where + ".id is " + shown(node.path("id")) + "; allowed: 0 to " + CommitKey.MAX_VERSION);
     }
     if (!node.path("manifest").isTextual() || !MANIFEST.matcher(node.path("manifest").asText()).matches()) {
       return Optional.of(where + ".manifest is " + shown(node.path("manifest"))
-          + "; allowed is sha256: followed by 64 hexadecimal digits in lower case");
+          + "; allowed: sha256: followed by 64 hexadecimal digits in lower case");
     }
     if (time(node.path("committedAt")).isEmpty()) {
       return Optional.of(where + ".committedAt is " + shown(node.path("committedAt"))
-          + "; allowed is a time of RFC 3339 with a time zone, e.g. 2026-11-21T00:00:00Z");
+          + "; allowed: a time of RFC 3339 with a time zone, e.g. 2026-11-21T00:00:00Z");
     }
     return COUNTS.stream().filter(name -> node.has(name) && !isCount(node.path(name))).findFirst()
         .map(name -> where + "." + name + " is " + shown(node.path(name)) + "; allowed: 0 to " + CommitKey.MAX_VERSION);

@@ -46,12 +46,12 @@ final class StoredManifest {
     this.text = text;
     header = JSON.createObjectNode();
     try (JsonParser parser = JSON.createParser(text)) {
-      require(parser.nextToken() == JsonToken.START_OBJECT, "it is no object");
+      require(parser.nextToken() == JsonToken.START_OBJECT, "it is not an object");
       while (parser.nextToken() == JsonToken.FIELD_NAME) {
         String name = parser.currentName();
         JsonToken value = parser.nextToken();
         if (name.equals("files")) {
-          require(value == JsonToken.START_ARRAY, "its files are no list");
+          require(value == JsonToken.START_ARRAY, "its files are not a list");
           readFiles(parser);
         } else {
           header.set(name, parser.readValueAsTree());
@@ -101,7 +101,7 @@ final class StoredManifest {
 
   private void readFiles(JsonParser parser) throws IOException {
     while (parser.nextToken() != JsonToken.END_ARRAY) {
-      require(parser.currentToken() == JsonToken.START_OBJECT, "a file of it is no object");
+      require(parser.currentToken() == JsonToken.START_OBJECT, "one of its files is not an object");
       int start = (int) parser.currentTokenLocation().getByteOffset();
       files.add(readFile(parser));
       places.add(new int[] {start, (int) parser.currentLocation().getByteOffset()});
@@ -128,16 +128,16 @@ final class StoredManifest {
         default -> parser.skipChildren();
       }
     }
-    require(!path.isEmpty() && !sha256.isEmpty() && rows >= 0 && bytes >= 0, "file '" + path + "' says too little");
+    require(!path.isEmpty() && !sha256.isEmpty() && rows >= 0 && bytes >= 0, "file '" + path + "' lacks its path, digest, rows or bytes");
     return new DataFile(path, bucket, partition, rows, bytes, sha256);
   }
 
   private static void readPartition(JsonParser parser, Map<String, String> partition) throws IOException {
-    require(parser.currentToken() == JsonToken.START_OBJECT, "a partition of it is no object");
+    require(parser.currentToken() == JsonToken.START_OBJECT, "one of its partitions is not an object");
     while (parser.nextToken() != JsonToken.END_OBJECT) {
       String name = parser.currentName();
       boolean isNull = parser.nextToken() == JsonToken.VALUE_NULL;
-      require(isNull || parser.currentToken() == JsonToken.VALUE_STRING, "a value of partition column " + name + " is no text");
+      require(isNull || parser.currentToken() == JsonToken.VALUE_STRING, "a value of partition column " + name + " is not a text");
       partition.put(name, isNull ? null : parser.getText());
     }
   }

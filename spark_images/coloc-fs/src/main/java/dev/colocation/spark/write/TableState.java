@@ -81,7 +81,7 @@ public record TableState(
       return List.of();
     }
     if (!given.isArray()) {
-      problems.add(where + " is " + Snapshot.shown(given) + "; allowed is a list");
+      problems.add(where + " is " + Snapshot.shown(given) + "; allowed: a list");
       return List.of();
     }
     if (given.size() > most) {
@@ -189,7 +189,7 @@ public record TableState(
   void checkStatus() {
     if (!statusError.isEmpty()) {
       throw new WriteException.InvalidTable("InvalidStatus: the status of table " + fullName() + " cannot be understood: "
-          + statusError + "; restore it, or load all of the table anew with mode overwrite");
+          + statusError + "; restore it, or reload the whole table with mode overwrite");
     }
   }
 }

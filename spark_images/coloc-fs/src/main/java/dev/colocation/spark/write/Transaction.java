@@ -64,7 +64,7 @@ public final class Transaction {
     Optional<Snapshot> read = table.history().stream().filter(one -> one.id() == snapshotId).findFirst();
     if (snapshotId != 0 && read.isEmpty()) {
       throw new WriteException.LoadConflict("table " + table.fullName() + ": the change began on snapshot " + snapshotId
-          + ", which the table does not keep any more; snapshot " + table.snapshotId()
+          + ", which the table no longer keeps; snapshot " + table.snapshotId()
           + " was committed meanwhile. Nothing was changed; start it again");
     }
     return new Transaction(cluster, table.withSnapshot(read), destination, wait, timer);

@@ -67,7 +67,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
     try {
       return options.getLong(VERSION, 0);
     } catch (NumberFormatException error) {
-      throw new IllegalArgumentException(VERSION + "='" + options.get(VERSION) + "'; allowed is a whole number from 0", error);
+      throw new IllegalArgumentException(VERSION + "='" + options.get(VERSION) + "'; allowed: a whole number from 0", error);
     }
   }
 

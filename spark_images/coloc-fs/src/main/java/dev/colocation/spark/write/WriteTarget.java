@@ -45,7 +45,7 @@ public record WriteTarget(
     Transaction transaction = Transaction.begin(api, namespace, table, patience, AgentAccess.of(fileSystem));
     if (!transaction.table().uid().equals(uid)) {
       throw new WriteException.LoadConflict(
-          "table " + namespace + "." + table + " was deleted and made anew meanwhile; start again");
+          "table " + namespace + "." + table + " was dropped and recreated meanwhile; start again");
     }
     return transaction;
   }

@@ -45,7 +45,7 @@ final class ObjectsTest {
     assertEquals(3, table.ofTime(Instant.parse("2026-11-21T03:00:00Z")).id());
     Exception missing = assertThrows(ColocationException.class, () -> table.ofVersion("7"));
     assertEquals("table shop.orders keeps no snapshot 7; it keeps: 3 (2026-11-21T03:00:00Z), 2 (2026-11-21T02:00:00Z). "
-        + "How long is said by spec.retention", missing.getMessage());
+        + "spec.retention sets how long snapshots are kept", missing.getMessage());
     assertThrows(ColocationException.class, () -> table.ofTime(Instant.parse("2026-11-21T01:00:00Z")));
   }
 

@@ -33,7 +33,7 @@ final class StatementsTest {
 
   private static void assertRefused(String message, Executable statement) {
     Exception error = assertThrows(ColocationException.class, statement);
-    assertEquals("a ColocatedTable cannot be so: " + message, error.getMessage());
+    assertEquals("not possible for a ColocatedTable: " + message, error.getMessage());
   }
 
   @Test
@@ -97,9 +97,9 @@ final class StatementsTest {
       "owner.team | x | property or clause 'owner.team'; allowed: colocate_with, replication_num, sorted_by, "
           + "recycle_after_seconds, retention_seconds, retention_snapshots, compaction_enabled, "
           + "compaction_max_files_per_bucket; leave it out",
-      "compaction_enabled | yes | compaction_enabled='yes'; allowed is true or false",
-      "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed is a whole number",
-      "replication_num | many | replication_num='many'; allowed is a whole number"})
+      "compaction_enabled | yes | compaction_enabled='yes'; allowed: true or false",
+      "recycle_after_seconds | -1 | recycle_after_seconds='-1'; allowed: a whole number",
+      "replication_num | many | replication_num='many'; allowed: a whole number"})
   void aClauseThatNoTableCanHave(String key, String value, String message) {
     assertRefused(message, () -> TableDefinition.setProperty(JSON.createObjectNode(), key, value));
   }

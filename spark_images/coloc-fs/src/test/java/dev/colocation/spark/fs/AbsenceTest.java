@@ -53,7 +53,7 @@ final class AbsenceTest {
   void aFileThatNobodyHasIsGone() {
     IOException error = read(Duration.ofHours(1), new Failing(LOCALLY_ABSENT, true), new Failing(ABSENT, false));
     assertEquals(FileNotFoundException.class, error.getClass());
-    assertTrue(error.getMessage().startsWith("no node has bucket 3 of table shop.orders any more. Its table was dropped while "
+    assertTrue(error.getMessage().startsWith("no node has bucket 3 of table shop.orders any longer. Its table was dropped while "
         + "the query ran (`colocation recover` brings it back)"), error.getMessage());
   }
 

@@ -181,7 +181,7 @@ class CommitAnswersTest {
   void anOverwriteThatWasOvertakenLost() {
     cluster.writes.add(LOSE);
     cluster.beforeRead = () -> follow(1, Mode.APPEND);
-    conflict("lost: it began on snapshot 0, and snapshot 1 was committed", () -> run(Mode.OVERWRITE, B));
+    conflict("was overtaken: it began on snapshot 0, and snapshot 1 was committed", () -> run(Mode.OVERWRITE, B));
   }
 
   @Test

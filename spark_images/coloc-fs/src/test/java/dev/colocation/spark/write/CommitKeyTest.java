@@ -142,7 +142,7 @@ class CommitKeyTest {
   @Test
   void anOvertakenOverwriteWithAKeyHasLost() {
     cluster.beforeWrite = () -> run(Mode.APPEND, "other", 0, C);
-    conflict("lost: it began on snapshot 0", () -> run(Mode.OVERWRITE, "nightly", 0, A));
+    conflict("was overtaken: it began on snapshot 0", () -> run(Mode.OVERWRITE, "nightly", 0, A));
     assertEquals(List.of("other 0 1"), cluster.commits());
   }
 }

@@ -148,7 +148,7 @@ class CommitTest {
     run(Mode.APPEND, C);
     RollBack change = backTo(1);
     cluster.beforeWrite = () -> run(Mode.APPEND, B);
-    conflict("(roll-back) lost: it began on snapshot 2, and snapshot 3 was committed", () -> run(change, cluster.state()));
+    conflict("(roll-back) was overtaken: it began on snapshot 2, and snapshot 3 was committed", () -> run(change, cluster.state()));
     assertEquals(Set.of(A.path(), B.path(), C.path()), paths());
   }
 
@@ -161,7 +161,7 @@ class CommitTest {
       cluster.status().putArray("history");
       cluster.touch(cluster.table());
     };
-    conflict("keeps snapshot 1 no longer", () -> run(change, cluster.state()));
+    conflict("no longer keeps snapshot 1", () -> run(change, cluster.state()));
     assertEquals(Set.of(A.path(), C.path()), paths());
   }
 
@@ -178,7 +178,7 @@ class CommitTest {
     run(Mode.APPEND, A);
     cluster.beforeWrite = () -> run(Mode.OVERWRITE, B);
     Rewrite rewrite = new Rewrite(Set.of(A.path()), List.of(C), 2);
-    conflict("compact lost: 1 of the 1 files", () -> run(rewrite, cluster.state()));
+    conflict("compact was overtaken: 1 of the 1 files", () -> run(rewrite, cluster.state()));
     assertEquals(Set.of(B.path()), paths());
   }
 
@@ -192,8 +192,8 @@ class CommitTest {
 
   @ParameterizedTest
   @CsvSource({
-      "OVERWRITE, 'lost: it began on snapshot 0, and snapshot 1'",
-      "OVERWRITE_PARTITIONS, 'lost: 1 of the partitions that it replaces were changed meanwhile, e.g. day=a'"})
+      "OVERWRITE, 'was overtaken: it began on snapshot 0, and snapshot 1'",
+      "OVERWRITE_PARTITIONS, 'was overtaken: 1 of the partitions that it replaces were changed meanwhile, e.g. day=a'"})
   void anOvertakenOverwriteSaysItLost(Mode mode, String message) throws IOException {
     cluster.beforeWrite = () -> run(Mode.APPEND, A);
     conflict(message, () -> run(mode, B));
@@ -211,15 +211,15 @@ class CommitTest {
       run(Mode.OVERWRITE_PARTITIONS, B);
       assertEquals(Set.of(B.path(), other.path()), paths());
     } else {
-      conflict("overwrite-partitions lost: 1 of the partitions", () -> run(Mode.OVERWRITE_PARTITIONS, B));
+      conflict("overwrite-partitions was overtaken: 1 of the partitions", () -> run(Mode.OVERWRITE_PARTITIONS, B));
     }
   }
 
   @Test
-  void anOverwriteOvertakenBeforeItsCommitLostToo() {
+  void anOverwriteOvertakenBeforeItsCommitFailsToo() {
     TableState began = cluster.state();
     run(Mode.APPEND, A);
-    conflict("lost", () -> run(load(Mode.OVERWRITE, B), began));
+    conflict("was overtaken", () -> run(load(Mode.OVERWRITE, B), began));
   }
 
   @Test
@@ -228,7 +228,7 @@ class CommitTest {
     TableState began = cluster.state();
     storage.stored.clear();
     run(Mode.OVERWRITE, C);
-    conflict("snapshot 1, on which it began, cannot be read any more", () -> run(load(Mode.OVERWRITE_PARTITIONS, B), began));
+    conflict("snapshot 1, on which it began, can no longer be read", () -> run(load(Mode.OVERWRITE_PARTITIONS, B), began));
   }
 
   @Test
@@ -254,7 +254,7 @@ class CommitTest {
   @Test
   void aTableMadeAnewIsNotLoaded() {
     cluster.beforeWrite = cluster::makeAnew;
-    conflict("made anew", () -> run(Mode.APPEND, A));
+    conflict("dropped and recreated", () -> run(Mode.APPEND, A));
     assertTrue(cluster.state().snapshot().isEmpty());
   }
 
@@ -300,7 +300,7 @@ class CommitTest {
     added.put("type", "int").put("nullable", false);
     conflict("column x may hold NULL and should not", () -> run(Mode.APPEND, C));
     added.put("name", "y");
-    conflict("column x (integer) is there and is no longer wanted; column y (int) is new and would have to be nullable",
+    conflict("column x (integer) exists and is no longer in the spec; column y (int) is new and would have to be nullable",
         () -> run(Mode.APPEND, C));
     added.put("storedAs", "x").put("nullable", true);
     run(Mode.APPEND, C);
@@ -320,7 +320,7 @@ class CommitTest {
     ((ObjectNode) cluster.status().path("snapshot")).put("id", 7).put("manifest", "x");
     WriteException.InvalidTable error = assertThrows(WriteException.InvalidTable.class, () -> run(Mode.APPEND, B));
     assertTrue(error.getMessage().startsWith("InvalidStatus: the status of table shop.orders cannot be understood: "
-        + "status.snapshot.manifest is \"x\"; allowed is sha256: followed by"), error.getMessage());
+        + "status.snapshot.manifest is \"x\"; allowed: sha256: followed by"), error.getMessage());
     assertEquals(8, run(Mode.OVERWRITE, B).snapshotId());
     assertEquals(Set.of(B.path()), paths());
   }

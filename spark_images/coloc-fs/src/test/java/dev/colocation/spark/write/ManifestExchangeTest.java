@@ -91,8 +91,8 @@ class ManifestExchangeTest {
       "bucket":1             | "bucket":0           | is listed in bucket 0 but its name says otherwise
       "buckets":2            | "buckets":1          | is in bucket 1; allowed: 0 to 0
       "rows":3               | "rows":"x"           | VALUE_STRING
-      "partition":{"day":"   | "partition":{"day":7,"x":" | a value of partition column day is no text
-      "files":[              | "files":[7,          | a file of it is no object""")
+      "partition":{"day":"   | "partition":{"day":7,"x":" | a value of partition column day is not a text
+      "files":[              | "files":[7,          | one of its files is not an object""")
   void whatIsNoManifestIsRefused(String given, String spoiled, String words) throws IOException {
     byte[] stored = Zstd.compress(
         text(fixture("by-python.json.zst")).replace(given, spoiled).getBytes(StandardCharsets.UTF_8));

@@ -323,7 +323,7 @@ class TransactionTest {
         () -> stale.commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()));
     CommitTest.conflict("1 of the partitions that it replaces were changed",
         () -> stale.commit(load(Mode.OVERWRITE_PARTITIONS, sent), List.of(sent), Optional.empty()));
-    CommitTest.conflict("began on snapshot 9, which the table does not keep any more", () -> begin().startedOn(9));
+    CommitTest.conflict("began on snapshot 9, which the table no longer keeps", () -> begin().startedOn(9));
     CommitTest.conflict("it began on snapshot 0, and snapshot 2",
         () -> begin().startedOn(0).commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()));
     assertEquals(3, begin().startedOn(2).commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()).snapshotId());
@@ -354,7 +354,7 @@ class TransactionTest {
       short map        | group sales has 2 buckets, but its map has 1
       accepted         | the operator has not accepted it yet
       foreign          | NamespaceNotAllowed: group accounts/ledger allows namespaces [], and this is namespace shop
-      agents           | bucket 0 lies on nodes node-1, node-2; of the group's nodes 1 have a ready agent; at least 2 must
+      agents           | bucket 0 is on nodes node-1, node-2; of the group's nodes 1 have a ready agent; at least 2 must
       silence          | ColocatedTable shop/orders: the API server answered 503: as told""")
   void whatIsMissingIsSaid(String what, String words) {
     switch (what) {
