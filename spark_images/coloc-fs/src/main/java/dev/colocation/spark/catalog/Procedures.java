@@ -135,8 +135,7 @@ final class Procedures {
     }
     long wanted = input.getLong(1);
     StructType answer = counts("rows", "snapshot_id");
-    List<TableObject.Snapshot> snapshots = table.loaded().object().snapshots();
-    long rows = snapshots.stream().filter(one -> one.id() == wanted).mapToLong(TableObject.Snapshot::rows).sum();
+    long rows = table.loaded().object().ofVersion(String.valueOf(wanted)).rows();
     if (table.loaded().snapshot().filter(present -> present.id() == wanted).isPresent()) {
       return new TableProcedure.Answer(answer, rows, wanted);
     }
