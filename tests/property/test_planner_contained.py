@@ -80,7 +80,7 @@ def test_groups_that_fail_only_together(monkeypatch: pytest.MonkeyPatch) -> None
         if {("shop", "b"), ("shop", "d")} <= cluster.groups.keys():
             raise KeyError("both")
 
-    monkeypatch.setattr(planning, "_balance_across_groups", wrong_stage)
+    monkeypatch.setattr(planning, "_balance_in_turn", wrong_stage)
     decided, failures = plan_contained(snapshot_of(["a", "b", "c", "d", "e"]))
     assert failures.keys() == {("shop", "b"), ("shop", "d")}
     assert [group.stalled is None for group in decided.groups] == [True, False, True, False, True]
@@ -105,6 +105,6 @@ def test_a_planner_that_fails_without_groups_says_so(monkeypatch: pytest.MonkeyP
     def no_stage(cluster: planning.Cluster, candidates: object) -> None:
         raise KeyError("nodes")
 
-    monkeypatch.setattr(planning, "_balance_across_groups", no_stage)
+    monkeypatch.setattr(planning, "_balance_in_turn", no_stage)
     with pytest.raises(KeyError, match="nodes"):
         plan_contained(snapshot_of(["a", "b"]))

@@ -14,6 +14,7 @@ from itertools import chain
 from colocation.model.conditions import Reason
 from colocation.model.plan import Move
 from colocation.model.proposal import MAX_PROPOSED_MOVES, Proposal, ProposedMove, make_proposal
+from colocation.model.snapshot import GroupState
 
 from .balance import check_room, is_balanced
 from .cluster import Standing
@@ -69,8 +70,20 @@ def standing_proposal(view: GroupView) -> Proposal | None:
     return proposal.model_copy(update={"approved": view.group.approved_proposal == proposal.id})
 
 
+def needs_approval(group: GroupState) -> bool:
+    """Whether the group's spec asks for approval of its balance moves."""
+    return group.spec.balancing.approval == "manual"
+
+
+def waits_for_approval(view: GroupView) -> bool:
+    """Whether balance moves of the group would be held: it has no approved proposal with moves to make."""
+    proposal = standing_proposal(view)
+    is_approved = proposal is not None and proposal.approved and bool(_open_moves(view, proposal)[1])
+    return _needs_approval(view) and not is_approved
+
+
 def _needs_approval(view: GroupView) -> bool:
-    return view.spec.balancing.approval == "manual" and view.may_balance
+    return needs_approval(view.group) and view.may_balance
 
 
 def _stands(view: GroupView, proposal: Proposal, fresh: list[Move]) -> bool:

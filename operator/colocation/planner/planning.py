@@ -10,7 +10,7 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem, Evenness, GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Snapshot
 
-from .approval import approved_plan, hold_for_approval, target_if_approved
+from .approval import approved_plan, hold_for_approval, needs_approval, target_if_approved, waits_for_approval
 from .balance import CrossGroupBalance, balance, is_balanced
 from .cluster import Cluster, GroupKey, Pool
 from .evenness.shares import least_of
@@ -36,9 +36,7 @@ def _plan(cluster: Cluster) -> Plan:
         if not needs_nothing(cluster, group):
             view = GroupView(cluster, group)
             candidates[key] = Candidate(view, _move_plan(view), [])
-    for candidate in candidates.values():
-        _go_on_to_balance(candidate)
-    _balance_across_groups(cluster, candidates)
+    _balance_in_turn(cluster, candidates)
     for candidate in candidates.values():
         hold_for_approval(candidate.view, candidate.move_plan)
         sort_moves(candidate.view, candidate.move_plan)
@@ -164,19 +162,42 @@ def _move_plan(view: GroupView) -> MovePlan:
     return place(view) if view.group.map is None else repair(view)
 
 
+def _balance_in_turn(cluster: Cluster, candidates: dict[GroupKey, Candidate]) -> None:
+    """Balance the groups that may move now, then those whose moves will wait for approval.
+
+    So what waits is no load and takes no room for the others: they are planned against what is there and what is being
+    made. Those that wait are planned as if all of them were approved.
+    """
+    first_to_last = (False, True) if any(map(needs_approval, cluster.groups.values())) else (False,)
+    waiting = {key: waits_for_approval(candidate.view) for key, candidate in candidates.items()}
+    for waits in first_to_last:
+        for key, candidate in list(candidates.items()):
+            if waiting.get(key, False) == waits:
+                _go_on_to_balance(candidate)
+        _balance_across_groups(cluster, candidates, waits=waits)
+
+
 def _go_on_to_balance(candidate: Candidate) -> None:
     """Balance the groups that have nothing to repair. A map set by hand is the wanted one and is not balanced."""
     view = candidate.view
     if not candidate.move_plan.pending and view.spec.bucket_sequence is None:
         candidate.move_plan = approved_plan(view) or balance(view)
-        for move in candidate.move_plan.moves:
-            view.cluster.loads.add(move.to, 1, move.bytes)
-            if move.source in view.cluster.nodes:
-                view.cluster.loads.add(move.source, -1, -move.bytes)
+        _count(view.cluster, candidate.move_plan)
 
 
-def _balance_across_groups(cluster: Cluster, candidates: dict[GroupKey, Candidate]) -> None:
-    """Let groups that need nothing for themselves move a replica for the evenness of all."""
+def _count(cluster: Cluster, move_plan: MovePlan) -> None:
+    """Let what moves count as the load of where it goes."""
+    for move in move_plan.moves:
+        cluster.loads.add(move.to, 1, move.bytes)
+        if move.source in cluster.nodes:
+            cluster.loads.add(move.source, -1, -move.bytes)
+
+
+def _balance_across_groups(cluster: Cluster, candidates: dict[GroupKey, Candidate], *, waits: bool) -> None:
+    """Let groups that need nothing for themselves move a replica for the evenness of all.
+
+    ``waits``: those whose moves will wait for approval, else the others.
+    """
     if cluster.limits.disable_colocate_balance or not cluster.has_several:
         return
     across_groups = CrossGroupBalance(cluster)
@@ -187,9 +208,12 @@ def _balance_across_groups(cluster: Cluster, candidates: dict[GroupKey, Candidat
         candidate = candidates.get(key)
         busy = candidate is not None and (candidate.move_plan.pending or candidate.move_plan.moves)
         if not busy and group.map is not None and group.spec.balancing.enabled and group.spec.bucket_sequence is None:
-            views[key] = candidate.view if candidate else GroupView(cluster, group)
+            view = candidate.view if candidate else GroupView(cluster, group)
+            if waits_for_approval(view) == waits:
+                views[key] = view
     for key, move_plan in across_groups.even_out(list(views.values())).items():
         candidates[key] = Candidate(views[key], move_plan, [])
+        _count(cluster, move_plan)
 
 
 def _unchanged_plan(cluster: Cluster, group: GroupState) -> GroupPlan:

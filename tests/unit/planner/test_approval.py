@@ -247,3 +247,42 @@ def test_ids_differ_by_group_time_and_moves() -> None:
         for chosen in (moves, moves[1:])
     }
     assert len(ids) == 8
+
+
+THREE_OF_FIVE = (("node-1",), ("node-2",), ("node-3",)) * 40
+"""Of one replica each: none on the node that joins."""
+SMALL = [make_group(2, 1, (("node-1",), ("node-2",)), name=f"small-{number:02}") for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "others"),
+    [
+        pytest.param(FOUR, SMALL, id="groups that only all together fill a node"),
+        pytest.param(FOUR, [make_group(6, 2, SIX, name="stock")], id="a group that is uneven by itself"),
+        pytest.param(
+            [*nodes_of(1, 2, 3), *nodes_of(4, capacity_bytes=100 * GIB, free_bytes=42 * GIB)],
+            [make_group(6, 2, SIX, name="stock")],
+            id="a node with room for few",
+        ),
+    ],
+)
+def test_others_are_planned_against_what_is_really_there(nodes: list[Node], others: list[GroupState]) -> None:
+    """A group that waits for approval is to them like one that does not move; it counts neither as load nor as room."""
+
+    def plans_of_others(**spec: object) -> list[GroupPlan]:
+        waiting = make_group(120, 1, THREE_OF_FIVE, spec={"balancing": spec})
+        first, *rest = plan(make_snapshot(nodes, waiting, *others)).groups
+        assert not first.moves
+        return list(rest)
+
+    assert plans_of_others(approval="manual") == plans_of_others(enabled=False)
+
+
+def test_an_approved_move_counts_for_the_others() -> None:
+    """It is being made: the others need not fill the node in its stead."""
+    waiting = make_group(120, 1, THREE_OF_FIVE, spec=MANUAL)
+    proposal = plan(make_snapshot(FOUR, waiting, *SMALL)).groups[0].proposal
+    assert proposal is not None
+    approved = waiting.model_copy(update={"proposal": proposal, "approved_proposal": proposal.id})
+    before, after = (plan(make_snapshot(FOUR, group, *SMALL)).groups[1:] for group in (waiting, approved))
+    assert sum(len(one.moves) for one in after) < sum(len(one.moves) for one in before)
