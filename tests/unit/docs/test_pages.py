@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -62,3 +63,11 @@ def test_programs_parse(one: Page) -> None:
 def test_lists_hold_their_paragraphs(one: Page) -> None:
     """The site's Markdown wants four spaces for what belongs to a list's item; with fewer the numbers begin again."""
     assert re.findall(r"(?<=\n\n) {1,3}\S.*", one.prose) == []
+
+
+@pytest.mark.parametrize("lock", sorted(REPOSITORY.glob("locks/s3-jars-*.txt")), ids=lambda lock: lock.stem)
+def test_the_image_has_the_credential_providers_that_the_page_names(lock: Path) -> None:
+    """Workload identity takes AWS' auth for the provider, and sts, which the provider looks up, for the exchange."""
+    assert "WebIdentityTokenFileCredentialsProvider" in page("how-to/load-tables.md").text
+    jars = {re.sub(r"-[\d.]+\.jar$", "", line.split()[-1]) for line in lock.read_text().splitlines()}
+    assert {"hadoop-aws", "auth", "sts"} <= jars

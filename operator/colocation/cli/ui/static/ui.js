@@ -91,7 +91,7 @@ function showMoves(group) {
   say("moves-summary", count ? `${count} replica${count === 1 ? "" : "s"} to make, ${size(group.moveBytes)}.${shown}` : nothing);
   document.getElementById("moves").parentElement.hidden = count === 0;
   table("moves", ["Bucket", "From", "To", "Kind", "Size", "Start", "Reason"], group.moves.map((move) => [
-    { text: move.bucket, number: true }, move.from ?? "–", move.to, move.kind, { text: size(move.bytes), number: true },
+    { text: move.bucket, number: true }, move.from === move.to ? "other replicas" : move.from ?? "–", move.to, move.kind, { text: size(move.bytes), number: true },
     { text: move.start, tone: move.start === "once approved" ? "wait" : "" }, move.reason,
   ]), "");
 }
