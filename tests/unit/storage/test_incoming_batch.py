@@ -73,7 +73,7 @@ def test_what_the_disk_gives_back_otherwise_is_not_published(
     """Read from the disk itself, not from memory; nothing of the batch is trusted then."""
     read = Mock(return_value=(FileIdentity(4, 1, 1), sha256_hex(b"other")))
     monkeypatch.setattr("colocation.storage.incoming_batch.hash_descriptor", read)
-    with pytest.raises(DigestDiffers, match="the disk gives"):
+    with pytest.raises(DigestDiffers, match="the disk returns"):
         publish_all(root, syncs)
     assert all(call.kwargs == {"past_cache": True} for call in read.call_args_list)
     assert (visible(root), root.ledger.entries(TABLE), left_over(root)) == (set(), {}, [])
