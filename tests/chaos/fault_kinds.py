@@ -42,6 +42,9 @@ ERRORS = {
         _error("SessionLost", r"SessionLost|Py4JNetwork|SparkContext was shut down|stopped SparkContext|"
                r"Answer from Java side is empty",
                "the Spark driver is gone, and what ran in it"),
+        _error("TokenRefused", r"does not accept this application's token",
+               "the driver's pod is younger than the copy from which etcd was restored, so its token is refused; start "
+               "the application again"),
         _error("JobAborted", r"(?i)job aborted|ExecutorLost|executor lost|FetchFailed|SparkException: Job|"
                r"job cancelled|stage cancelled|heartbeat",
                "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times"),
@@ -198,8 +201,9 @@ KINDS: tuple[FaultKind, ...] = (
         "Commits since the copy are gone, also ones that were acknowledged; tables and groups are as they were "
         "then. Nothing "
         "that the copy names is lost.", "For good",
-        "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks.",
-        (*API, "JobAborted", "SessionLost", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240, unstable=True,
+        "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks. Start "
+        "applications again that were started since the copy.",
+        (*API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240, unstable=True,
         rolls_back=True, share=0.5, one_of=CONTROL_PLANE,
     ),
     FaultKind(

@@ -33,6 +33,7 @@ def test_names_are_different() -> None:
         ("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] the table", "TableNotFound"),
         ("Unable to connect to the server: dial tcp 172.30.0.1:6443: connect: connection refused", "ApiUnavailable"),
         ("ColocatedTable shop/t: the API server answered 429: storage is (re)initializing", "ApiUnavailable"),
+        ("ColocatedTable shop/t: the API server does not accept this application's token (401): it …", "TokenRefused"),
         ("KeyError: 'x'", None),
     ],
 )

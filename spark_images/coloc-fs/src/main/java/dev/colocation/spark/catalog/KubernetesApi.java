@@ -116,6 +116,10 @@ public final class KubernetesApi implements ClusterApi {
     if (answer.status() == HttpURLConnection.HTTP_FORBIDDEN) {
       throw forbidden(what);
     }
+    if (answer.status() == HttpURLConnection.HTTP_UNAUTHORIZED) {
+      throw new ColocationException(what + ": the API server does not accept this application's token (401): it has expired, or the "
+          + "pod it was made for is not known, as after a restore of etcd; start the application again").unchecked();
+    }
     String said = answer.body().path("message").asText();
     throw new ColocationException(what + ": the API server answered " + answer.status() + ": " + said).unchecked();
   }

@@ -35,6 +35,14 @@ final class ObjectsTest {
     return "{'id': " + id + ", 'manifest': 'sha256:" + DIGEST + "', 'committedAt': '" + time + "', 'rows': 5}";
   }
 
+  @ParameterizedTest
+  @CsvSource({"401, start the application again", "403, ask for ClusterRole colocation-user", "410, the API server answered 410: gone"})
+  void refusalsSayWhatToDo(int status, String words) throws JsonProcessingException {
+    KubernetesApi.Answer answer = new KubernetesApi.Answer(status, json("{'message': 'gone'}"), Optional.empty());
+    Exception refusal = assertThrows(Exception.class, () -> KubernetesApi.checked("ColocatedTable shop/orders", answer));
+    assertTrue(refusal.getMessage().contains("ColocatedTable shop/orders") && refusal.getMessage().contains(words), refusal.getMessage());
+  }
+
   @Test
   void snapshotsAreFoundByNumberAndByTime() throws JsonProcessingException {
     TableObject table = table("", "'snapshot': " + snapshot(3, "2026-11-21T03:00:00Z") + ", 'history': ["
