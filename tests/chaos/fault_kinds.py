@@ -203,8 +203,8 @@ KINDS: tuple[FaultKind, ...] = (
         "that the copy names is lost.", "For good",
         "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks. Start "
         "applications again that were started since the copy.",
-        (*API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240, unstable=True,
-        rolls_back=True, share=0.5, one_of=CONTROL_PLANE,
+        (*API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240,
+        unstable=True, rolls_back=True, share=0.5, one_of=CONTROL_PLANE,
     ),
     FaultKind(
         "disk-gone", "all that is in the node's data root is moved away, as if another disk were mounted there; "
