@@ -175,7 +175,7 @@ def test_an_overwrite_after_the_order_has_changed(session: SparkSession, tables:
     table = make_table(session, f"{IN}.changed", "k BIGINT, v INT")
     session.sql(f"INSERT INTO {table} VALUES (1, 2)")
     tables.change_spec("ct", "changed", sortedBy=["v"])
-    with pytest.raises(Exception, match=r"load all of it anew with mode overwrite|rows come in another order"):
+    with pytest.raises(Exception, match=r"reload all of it with mode overwrite|rows come in another order"):
         session.sql(f"INSERT INTO {table} VALUES (3, 4), (9, 1), (3, 2)")
     session.sql(f"INSERT OVERWRITE {table} SELECT id AS k, CAST(100 - id AS INT) AS v FROM range(50)")
     assert session.table(table).count() == 50

@@ -234,7 +234,10 @@ class _Registration:
         if "colocate" not in properties:
             raise ValueError(f"{source} is not a ColocatedTable: {self._request.catalog} is not a ColocationCatalog")
         snapshot = self._request.snapshots.get(table)
-        self._views.put_view(spark_name(table), table, _query(source, snapshot))
+        query = _query(source, snapshot)
+        if properties.get("readable") == "false":
+            _ = self._spark.sql(query).schema  # raises the error that every query of it ends in
+        self._views.put_view(spark_name(table), table, query)
         return RegisteredTable(
             name=self._name(table),
             namespace=self._namespace,

@@ -123,6 +123,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
       shown.put("stable", found.stable().map(String::valueOf).orElse("unknown"));
       shown.put("stable_reason", found.reason());
     });
+    table.unreadable().ifPresent(error -> shown.put("readable", "false"));
     String reason = table.decision().reason() + table.decision().note();
     if (!reason.isEmpty()) {
       shown.put("reason", reason);
