@@ -202,7 +202,9 @@ def test_runs_of_a_schedule_are_placed(installation: Installation) -> None:
     assert found["spec"]["template"]["executor"]["template"]["spec"]["affinity"]
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
+@pytest.mark.parametrize(
+    "version", ["v1", *(pytest.param(one, marks=pytest.mark.deep) for one in ("v1beta1", "v1alpha1"))]
+)
 def test_apaches_applications_are_placed(installation: Installation, version: str) -> None:
     """In their own fields."""
     body = apache_application(version)

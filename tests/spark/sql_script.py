@@ -116,7 +116,7 @@ SCRIPT = [
     Step("CALL {c}.system.vacuum(table => '{n}.orders')", error=r"there is no procedure \S+system.vacuum; allowed: "),
     Step("SELECT l.*, o.dt FROM lines l FULL OUTER JOIN orders o ON l.k = o.k"),
     # Failures
-    Step("UPDATE orders SET total = 1", error="orders does not take UPDATE: rewrite the changed rows with INSERT OVERWRITE"),
+    Step("UPDATE orders SET total = 1", error="orders does not take UPDATE: rewrite the changed rows with INSERT"),
     Step("MERGE INTO lines USING orders ON lines.k = orders.k WHEN MATCHED THEN DELETE",
          error="lines does not take MERGE"),
     Step("DELETE FROM orders WHERE k = 1", error="does not take DELETE of single rows, only of whole partitions"),

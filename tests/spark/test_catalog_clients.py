@@ -73,7 +73,7 @@ def connect_in_java(port: int, statement: str) -> str:
     return found[0].removeprefix("FOUND ")
 
 
-@pytest.mark.parametrize("way", ["thrift", "connect"])
+@pytest.mark.parametrize("way", [pytest.param("thrift", marks=pytest.mark.deep), "connect"])
 def test_one_script(way: str, servers: Servers, plane: ControlPlane, agents: LoopbackAgents) -> None:
     """Each statement's rows are DuckDB's, each error has its words; Hive's tables of the same names are untouched."""
     texts = Texts(way)
@@ -88,6 +88,7 @@ def test_one_script(way: str, servers: Servers, plane: ControlPlane, agents: Loo
     check(made, before, answers, after)
 
 
+@pytest.mark.deep
 @pytest.mark.every_spark
 def test_one_script_in_the_shell(plane: ControlPlane, agents: LoopbackAgents, tmp_path: Path) -> None:
     """The same by spark-sql."""

@@ -78,6 +78,7 @@ def test_appends_go_beside_each_other(jdbc: Client, connect: Client) -> None:
         assert client.run(f"SELECT k FROM {table} ORDER BY k") == [(str(key),) for key in keys]
 
 
+@pytest.mark.deep
 def test_overwrites_of_partitions(jdbc: Client, connect: Client) -> None:
     """Of different ones: both stand. Of one: one stands, and the other is told of it when it was overtaken."""
     table = make(jdbc, "overwritten", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")

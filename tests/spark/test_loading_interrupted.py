@@ -170,6 +170,7 @@ def test_a_killed_driver_leaves_garbage(
     assert data_files(agents, directory)  # garbage: it goes after the first commit, or with the table
 
 
+@pytest.mark.deep
 def test_a_killed_executor_is_replaced(
     agents: LoopbackAgents, program: Callable[[str], tuple[subprocess.Popen[str], str]]
 ) -> None:
