@@ -1,6 +1,7 @@
 """Group-bys over sorted files: no hash table and one phase where groups lie together, and always Spark's answers."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -38,10 +39,27 @@ def tables(application: SparkSession, agents: LoopbackAgents) -> FakeCatalog:
 
 
 @pytest.fixture(
-    params=[pytest.param("true", id="adaptive"), pytest.param("false", id="static", marks=pytest.mark.deep)]
+    scope="module",
+    params=[pytest.param("true", id="adaptive"), pytest.param("false", id="static", marks=pytest.mark.deep)],
 )
-def session(spark: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest) -> SparkSession:
-    return registered(spark, tables, request.param)
+def shared(
+    application: SparkSession, tables: FakeCatalog, request: pytest.FixtureRequest
+) -> Iterator[SparkSession]:
+    """One session for all tests."""
+    yield registered(application.newSession(), tables, request.param)
+    application.sql("DROP DATABASE shop CASCADE")
+
+
+@pytest.fixture
+def session(shared: SparkSession) -> Iterator[SparkSession]:
+    """What a test sets is taken back."""
+    before = shared.conf.getAll
+    yield shared
+    for name, value in shared.conf.getAll.items():
+        if name not in before:
+            shared.conf.unset(name)
+        elif value != before[name]:
+            shared.conf.set(name, before[name])
 
 
 def aggregates(plan: str) -> list[str]:
