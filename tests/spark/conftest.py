@@ -15,7 +15,8 @@ from colocation.spark import LoadResult, configure
 from tests.integration.control_plane import ControlPlane
 from tests.spark import catalog_server
 from tests.spark.catalog_server import load
-from tests.spark.cluster_tables import running_plane
+from tests.spark.cluster_tables import ClusterTables, running_plane
+from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 from tests.spark.sql_clients import Servers, client_conf, running_servers
 from tests.spark.standalone import NODE_VARIABLE, QUICK_JAVA, standalone_cluster
@@ -93,6 +94,13 @@ def spark(application: SparkSession) -> Iterator[SparkSession]:
     session = application.newSession()
     yield session
     session.sql(f"DROP DATABASE IF EXISTS {NAMESPACE} CASCADE")
+
+
+@pytest.fixture(scope="module")
+def tables(agents: LoopbackAgents, plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[ClusterTables]:
+    """The tables of the module's NAMESPACE, which an operator judges."""
+    with judged_tables(plane, agents, request.module.NAMESPACE, MAP) as made:
+        yield made
 
 
 def stable_group(agents: LoopbackAgents) -> FakeCatalog:

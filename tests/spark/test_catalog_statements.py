@@ -4,18 +4,13 @@ The operator is a thread that accepts tables; the agents and the API server are 
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables
-from tests.spark.conftest import MAP
-from tests.spark.judging_operator import judged_tables
-from tests.spark.loopback import LoopbackAgents
 
 pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
 
@@ -27,12 +22,6 @@ EVERYTHING = """CREATE TABLE {t} (k BIGINT NOT NULL COMMENT 'the key', price DEC
 PARTITIONED BY (dt, p) CLUSTERED BY (k) SORTED BY (price, k) INTO 6 BUCKETS COMMENT 'all orders'
 TBLPROPERTIES ('colocate_with'='sales', 'replication_num'='2', 'recycle_after_seconds'='60', 'retention_seconds'='7',
   'retention_snapshots'='3', 'compaction_enabled'='true', 'compaction_max_files_per_bucket'='4')"""
-
-
-@pytest.fixture(scope="module")
-def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
-    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
-        yield made
 
 
 @pytest.fixture

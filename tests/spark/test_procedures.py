@@ -1,17 +1,13 @@
 """Procedures of the catalog, compaction after writes, overwrites of what cannot be read."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
-from tests.spark.conftest import MAP
-from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -22,12 +18,6 @@ ODD_ROWS = (
     "id AS k", "CAST(IF(id % 5 = 0, NULL, IF(id % 5 = 1, 'NaN', '-0.0')) AS DOUBLE) AS f", "ARRAY(id, NULL) AS a",
     "TIMESTAMP '1583-01-01 00:00:00.000001' AS t", "ELT(CAST(id % 4 AS INT) + 1, 'a=b/c', '01', 'ü %', NULL) AS p",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
-    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
-        yield made
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ The operator is a thread that accepts tables; the agents and the API server are 
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from colocation.spark import explain_json
-from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP
-from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -29,12 +26,6 @@ NAMESPACE = "written"
 IN = f"{CATALOG}.{NAMESPACE}"
 DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 SALES = "TBLPROPERTIES ('colocate_with'='sales')"
-
-
-@pytest.fixture(scope="module")
-def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
-    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
-        yield made
 
 
 @pytest.fixture

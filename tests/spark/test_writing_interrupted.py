@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,10 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tests.integration.control_plane import ControlPlane
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
-from tests.spark.conftest import MAP
-from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents
 
 pytestmark = pytest.mark.spark
@@ -21,12 +17,6 @@ pytestmark = pytest.mark.spark
 NAMESPACE = "interrupted"
 IN = f"{CATALOG}.{NAMESPACE}"
 KEY = "spark.colocation.write.idempotencyKey"
-
-
-@pytest.fixture(scope="module")
-def tables(agents: LoopbackAgents, plane: ControlPlane) -> Iterator[ClusterTables]:
-    with judged_tables(plane, agents, NAMESPACE, MAP) as made:
-        yield made
 
 
 @pytest.fixture
