@@ -2,10 +2,8 @@
 
 from typing import Any, cast
 
-from kubernetes import client, config
+from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config import kube_config
-from yaml import YAMLError
 
 from ..model.freshness import Freshness
 from ..model.names import (
@@ -19,6 +17,7 @@ from ..model.names import (
 )
 from ..sign_of_life import OperatorLife
 from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
+from .kubeconfig import connect, namespace_of
 
 Json = dict[str, Any]
 
@@ -31,10 +30,11 @@ class Cluster:
 
     def __init__(self, context: str | None, namespace: str | None) -> None:
         self.connection = connect(context)
-        self.namespace = namespace or _context_namespace(context) or "default"
+        self.namespace = namespace or namespace_of(context) or "default"
         self._objects = client.CustomObjectsApi(self.connection)
         self._core = client.CoreV1Api(self.connection)
-        self._operator_life = OperatorLife(self._objects)
+        # Most users may not read its Lease, and need not: its refusal is not worth a second question.
+        self._operator_life = OperatorLife(client.CustomObjectsApi(client.ApiClient(self.connection.configuration)))
 
     def groups(self) -> list[Json]:
         """The ColocationGroups of the namespace, by name."""
@@ -233,42 +233,3 @@ def _items(answer: object) -> list[Json]:
             "proxy answers in its place (HTTPS_PROXY)"
         )
     return items
-
-
-def connect(context: str | None) -> client.ApiClient:
-    """A client from the kubeconfig (``KUBECONFIG``), or from the pod that this runs in.
-
-    Raises:
-        ConfigException: neither is there, or the kubeconfig cannot be read.
-    """
-    settings = client.Configuration()
-    try:
-        _load(context, settings)
-    except config.ConfigException:
-        if context is not None:
-            raise
-        try:
-            config.load_incluster_config(client_configuration=settings)
-        except config.ConfigException:
-            _load(None, settings)
-    settings.retries = 1
-    return client.ApiClient(settings)
-
-
-def _load(context: str | None, settings: client.Configuration) -> None:
-    """The client's library says of a missing entry which one it is; of a file that is no kubeconfig, nothing."""
-    try:
-        config.load_kube_config(context=context, client_configuration=settings)
-    except (OSError, UnicodeDecodeError, YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        files = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
-        raise config.ConfigException(f"{files} cannot be read as a kubeconfig: {why}") from error
-
-
-def _context_namespace(context: str | None) -> str | None:
-    try:
-        contexts, active = config.list_kube_config_contexts()
-    except config.ConfigException:
-        return None
-    chosen = next((item for item in contexts if item["name"] == context), active) if context else active
-    return cast("str | None", chosen["context"].get("namespace"))

@@ -10,6 +10,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ..model.names import API_GROUP, APP_NAME, GROUP_PLURAL, LABEL_COMPONENT, LABEL_NAME, LEASE_NAME, TABLE_PLURAL
 from ..schema.crds import group_crd, table_crd
+from .connection import Connection
 from .doctor_checks import Facts, Pod, Right, Webhook
 from .errors import HTTP_NOT_FOUND, CommandFailed, api_message
 from .operator_port import fetch_snapshot
@@ -18,7 +19,7 @@ LABEL_VERSION = "app.kubernetes.io/version"
 OURS = f"{LABEL_NAME}={APP_NAME}"
 
 
-def gather(connection: client.ApiClient, namespace: str, operator_namespace: str) -> Facts:
+def gather(connection: Connection, namespace: str, operator_namespace: str) -> Facts:
     """Everything that the checks look at. What cannot be asked is ``unknown``, by the checks that need it.
 
     Raises:
@@ -43,7 +44,7 @@ def gather(connection: client.ApiClient, namespace: str, operator_namespace: str
         cli_version=version("colocation"),
         operator_namespace=operator_namespace,
         now=datetime.now(UTC),
-        rights=_rights(connection, namespace, operator_namespace),
+        rights=gather_rights(connection, namespace, operator_namespace),
         missing_fields=ask("kinds", lambda: _missing_fields(connection)),
         operators=ask("operator", lambda: _pods(core, operator_namespace, "operator")),
         agents=ask("agents", lambda: _pods(core, operator_namespace, "agent")),
@@ -77,14 +78,22 @@ def _fields(definition: dict[str, Any]) -> set[str]:
     return {f"{part}.{name}" for part in ("spec", "status") for name in schema[part]["properties"]}
 
 
-def _rights(connection: client.ApiClient, namespace: str, operator_namespace: str) -> tuple[Right, ...]:
+def gather_rights(connection: Connection, namespace: str, operator_namespace: str) -> tuple[Right, ...]:
+    """The rights that the commands need, and whether the caller has them."""
     reviews = client.AuthorizationV1Api(connection)
+
+    def is_allowed(body: dict[str, Any]) -> bool:
+        answer: Any = reviews.create_self_subject_access_review(body)  # type: ignore[arg-type]
+        return bool(answer.status.allowed)
+
+    def is_allowed_once_ready(body: dict[str, Any]) -> bool:
+        connection.wait_until_ready()  # before, a no may mean that the server has not read the role
+        return is_allowed(body)
 
     def right(what: str, attributes: dict[str, str], used_by: str, role: str) -> Right:
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                 "spec": {"resourceAttributes": attributes}}  # fmt: skip
-        answer: Any = reviews.create_self_subject_access_review(body)  # type: ignore[arg-type]
-        return Right(what=what, allowed=bool(answer.status.allowed), used_by=used_by, role=role)
+        return Right(what=what, allowed=is_allowed(body) or is_allowed_once_ready(body), used_by=used_by, role=role)
 
     def of_kind(plural: str) -> dict[str, str]:
         return {"verb": "list", "group": API_GROUP, "resource": plural, "namespace": namespace}

@@ -76,7 +76,10 @@ def api_message(error: ApiException) -> str:
     """What the API server said, in a line, and what to do about it."""
     said = _status_message(error) or error.reason or str(error)
     if error.status == HTTP_UNAUTHORIZED:
-        return f"the cluster does not accept your credentials: {said}; log in again, or choose another --context"
+        return (
+            f"the cluster does not accept your credentials: {said}; they may have expired: log in again, choose "
+            "another --context, or ask the cluster's administrator for access"
+        )
     if error.status == HTTP_FORBIDDEN:
         return f"you may not do this: {said}; `colocation doctor` lists the rights that you lack, and their roles"
     return f"the cluster answered {error.status}: {said}"

@@ -8,8 +8,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
-from .cluster import connect
 from .errors import HTTP_CONFLICT
+from .kubeconfig import connect
 from .options import checked_name, context_option, output_option
 from .output import Format, write
 

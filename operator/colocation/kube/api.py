@@ -160,6 +160,14 @@ class Api:
                 return version
             page = [*query, ("continue", more)]
 
+    async def check_ready(self) -> None:
+        """Whether the API server is ready. Before that it has not read all roles, and refuses what is allowed.
+
+        Raises:
+            ApiError: it is not, or has not yet read the role that lets us ask.
+        """
+        await self._content("GET", "/readyz")
+
     async def get(self, resource: Resource, namespace: str, name: str) -> JsonObject:
         """One object, as it stands in etcd now."""
         return await self._request("GET", resource.path(namespace, name))
@@ -233,6 +241,20 @@ class Api:
         content_type: str = "application/json",
         query: list[tuple[str, str]] | None = None,
     ) -> JsonObject:
+        content = await self._content(method, path, body, content_type, query)
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise self._failed(method, 0, f"{method} {path}: the answer is not JSON: {error}") from error
+
+    async def _content(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        content_type: str = "application/json",
+        query: list[tuple[str, str]] | None = None,
+    ) -> bytes:
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         try:
             request = await self._client.param_serialize(
@@ -243,12 +265,9 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             message = f"{method} {path}: no answer from the API server: {error!r}"
             raise self._failed(method, 0, message) from error
-        if response.status < 300:
-            try:
-                return json.loads(content)
-            except ValueError as error:
-                raise self._failed(method, 0, f"{method} {path}: the answer is not JSON: {error}") from error
-        raise self._failed(method, response.status, f"{method} {path}: {_message(content)}")
+        if response.status >= 300:
+            raise self._failed(method, response.status, f"{method} {path}: {_message(content)}")
+        return bytes(content)
 
     def _failed(self, verb: str, status: int, message: str) -> ApiError:
         self.failures[verb, status] += 1

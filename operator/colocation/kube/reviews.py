@@ -49,10 +49,11 @@ async def identify(api: Api, token: str) -> Caller | None:
 
 
 async def may(api: Api, caller: Caller, right: Right) -> bool:
-    """Whether the caller has the right.
+    """Whether the caller has the right. A no counts when it was asked for after the API server had said that it is
+    ready: before, it has not read all roles yet, and knows less rights than there are.
 
     Raises:
-        ApiError: the question could not be asked.
+        ApiError: the question could not be asked, or the API server is not ready.
     """
     attributes = {
         "group": API_GROUP, "resource": right.resource, "subresource": right.subresource, "verb": right.verb,
@@ -62,6 +63,13 @@ async def may(api: Api, caller: Caller, right: Right) -> bool:
         "user": caller.user, "uid": caller.uid, "groups": list(caller.groups), "extra": caller.extra,
         "resourceAttributes": attributes,
     }  # fmt: skip
+    if await _is_allowed(api, spec):
+        return True
+    await api.check_ready()
+    return await _is_allowed(api, spec)
+
+
+async def _is_allowed(api: Api, spec: dict[str, Any]) -> bool:
     status = await _review(api, ACCESS_REVIEWS, "SubjectAccessReview", spec)
     return bool(status.get("allowed"))
 

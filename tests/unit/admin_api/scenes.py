@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from colocation.admin_api.last_pass import LastPass
-from colocation.kube.api import Conflict, NotFound, Resource
+from colocation.kube.api import ApiError, Conflict, NotFound, Resource
 from colocation.kube.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from colocation.model.plan import GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Node, Snapshot
@@ -54,12 +54,15 @@ def _state(group: ObservedGroup) -> GroupState:
 
 
 class FakeApi:
-    """Everyone is an admin; ``conflicts``: how many patches are refused because somebody else wrote first."""
+    """Everyone is an admin. ``conflicts``: how many patches are refused because somebody else wrote first;
+    ``starting``: it has not read the roles yet, and is ready when it was asked so often whether it is.
+    """
 
     def __init__(self, body: Json | None = None) -> None:
         self.body = body
         self.conflicts = 0
         self.refuses_tokens = False
+        self.starting = 0
         self.token_reviews = 0
         self.patches: list[Json] = []
 
@@ -72,7 +75,13 @@ class FakeApi:
             audiences = body["spec"]["audiences"]
             return {"status": {"authenticated": True, "audiences": audiences, "user": {"username": "alice"}}}
         assert resource == ACCESS_REVIEWS
-        return {"status": {"allowed": True}}
+        return {"status": {"allowed": not self.starting}}
+
+    async def check_ready(self) -> None:
+        """``/readyz``."""
+        self.starting = max(0, self.starting - 1)
+        if self.starting:
+            raise ApiError(500, "[-]informer-sync failed")
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Json:
         """The group."""

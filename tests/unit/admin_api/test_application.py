@@ -81,6 +81,14 @@ async def test_forged_tokens_cost_a_bounded_number_of_questions(scene: Scene) ->
     assert (await scene.ask("GET", "/api/colocate"))[1]["error"] == "TooManyReviews"
 
 
+async def test_a_refusal_counts_once_the_api_server_has_read_the_roles(scene: Scene) -> None:
+    """Right after its start it knows no rights: callers are told to try again, not that they may not."""
+    scene.api.starting = 3
+    answers = [await scene.ask("GET", "/api/colocate") for _ in range(3)]
+    assert [status for status, _ in answers] == [503, 503, 200]
+    assert answers[0][1]["error"] == "ApiServerUnavailable"
+
+
 async def test_mark_is_taken_back_once(scene: Scene) -> None:
     """POST on a group that nobody marked writes nothing and is fine."""
     assert (await scene.ask("POST", f"/api/colocate/group_stable?{ID}"))[0] == 200

@@ -154,7 +154,9 @@ def test_user_roles_can_be_left_out(render: Render) -> None:
 
 def test_the_admin_api_has_rights_of_its_own(render: Render) -> None:
     """Where it is not wanted, the operator may change no group's spec and asks nobody who a caller is."""
-    assert rights(one(render(), "ClusterRole", "colocation-admin-api")) == {
+    role = one(render(), "ClusterRole", "colocation-admin-api")
+    assert [rule["nonResourceURLs"] for rule in role["rules"] if "nonResourceURLs" in rule] == [["/readyz"]]
+    assert rights(role) == {
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
         ("colocation.dev", "colocationgroups", "patch"),

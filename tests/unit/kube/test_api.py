@@ -1,5 +1,6 @@
 """Lists in pages: whole, in order, and begun anew when the API server forgets their beginning."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -57,6 +58,22 @@ async def test_answer_that_is_no_list_is_an_error_of_the_cluster(
     monkeypatch.setattr(api, "_request", request)
     with pytest.raises(ApiError, match="is not a list"):
         await api.list_all(TABLES)
+
+
+@pytest.mark.parametrize(("status", "is_ready"), [(200, True), (403, False), (500, False)])
+async def test_an_api_server_says_whether_it_is_ready(status: int, is_ready: bool) -> None:
+    """In plain text. It refuses to say so as long as it has not read the role for it."""
+
+    async def readyz(_: web.Request) -> web.Response:
+        return web.Response(text="ok", status=status)
+
+    application = web.Application()
+    application.router.add_get("/readyz", readyz)
+    async with TestServer(application) as server:
+        api = Api(client.ApiClient(client.Configuration(host=str(server.make_url("")).rstrip("/"))))
+        with contextlib.nullcontext() if is_ready else pytest.raises(ApiError, match=f"{status} GET /readyz"):
+            await api.check_ready()
+        await api.close()
 
 
 async def test_failed_requests_are_counted_by_verb_and_status() -> None:

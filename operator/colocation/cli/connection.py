@@ -1,0 +1,65 @@
+"""The commands' connection to the API server, which does not believe a refusal of a server that has just begun."""
+
+import time
+from http import HTTPStatus
+from typing import Any
+
+from kubernetes import client
+
+from .errors import CommandFailed
+
+REQUEST_SECONDS = 10.0
+PAUSE_SECONDS = 0.5
+STARTING_SECONDS = 25.0
+"""An API server is ready a few seconds after its start."""
+READING_ROLES_SECONDS = 5.0
+"""So long a server that refuses to say whether it is ready is taken for one that has not read the roles yet."""
+_PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+class Connection(client.ApiClient):
+    """A client whose refusals (403) can be believed.
+
+    An API server that has just begun has not read all roles, and refuses what is allowed (docs/decisions/0065). So a
+    refusal counts when it was given after the server had said that it is ready. It says that nothing was done, so
+    writes may be repeated, too.
+    """
+
+    def __init__(self, configuration: client.Configuration) -> None:
+        super().__init__(configuration)
+        self._tells_readiness = True
+
+    def call_api(self, *request: Any, **options: Any) -> Any:  # the client is untyped
+        """One request; what was refused is asked once more when the server is ready."""
+        answer = super().call_api(*request, **options)
+        if answer.status != HTTPStatus.FORBIDDEN:
+            return answer
+        answer.read()  # makes the connection free again
+        self.wait_until_ready()
+        return super().call_api(*request, **options)
+
+    def wait_until_ready(self) -> None:
+        """Until the server says that it is ready, or has refused so long to say it that it tells nobody.
+
+        Raises:
+            CommandFailed: it does not become ready.
+        """
+        began = time.monotonic()
+        while self._tells_readiness:
+            status, waited = self._readiness(), time.monotonic() - began
+            if status == HTTPStatus.FORBIDDEN:
+                self._tells_readiness = waited < READING_ROLES_SECONDS
+            elif status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
+                return
+            elif waited >= STARTING_SECONDS:
+                raise CommandFailed(
+                    f"the API server refused the request, and is not ready: it answers {status} to /readyz since "
+                    f"{STARTING_SECONDS:.0f} s; it may not have read all roles yet, so run the command again later"
+                )
+            time.sleep(PAUSE_SECONDS)
+
+    def _readiness(self) -> int:
+        request = self.param_serialize("GET", "/readyz", auth_settings=["BearerToken"])
+        answer = super().call_api(*request, _request_timeout=REQUEST_SECONDS)
+        answer.read()
+        return int(answer.status)
