@@ -2,10 +2,11 @@
 
 import pytest
 
-from colocation.kube.api import GROUPS, TABLES
+from colocation.kube.api import GROUPS, NODES, TABLES
 from colocation.manifests.recovered_table import adopted_table, adopting_group
 from colocation.model.adoption import OrphanFolder, OrphanSnapshot
 from colocation.model.agent import RecycledSchema
+from colocation.model.names import ANNOTATION_DISCARDED_FOLDERS
 from colocation.model.table import Column, TableSnapshot
 
 from .loads import OVERWRITE
@@ -75,6 +76,27 @@ def test_a_folder_in_the_recycle_bins_is_adopted() -> None:
         await scene.until(scene.is_loaded, 5 * MINUTE)
         assert {file.load for file in scene.world.committed(scene.table())} == {file.load for file in files}
         await scene.until_well()
+
+    play(story)
+
+
+def test_the_files_of_a_namespace_that_was_deleted_stay_until_somebody_discards_them() -> None:
+    """With the group goes what it remembers. `colocation discard` names the folders, which go to the bins."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        path, disks = f"{SHOP}/{directory_of(scene.table())}", [one.disk for one in scene.world.machines.values()]
+        scene.operator.kill()  # nobody sees the table go before its group
+        scene.world.api.remove(TABLES, SHOP, "orders")
+        scene.world.api.remove(GROUPS, SHOP, "sales")
+        scene.operator.start()
+        await scene.sleep(2 * 60 * MINUTE)
+        assert any(disk.folders for disk in disks)
+        for node in scene.world.machines:
+            patch = {"metadata": {"annotations": {ANNOTATION_DISCARDED_FOLDERS: path}}}
+            scene.world.api.merge(NODES, "", node, patch)
+        await scene.until(lambda: not any(disk.folders for disk in disks), MINUTE)
+        assert any(disk.bin for disk in disks)
 
     play(story)
 

@@ -7,6 +7,7 @@ from .advise import advise
 from .approve import approve
 from .compact import compact
 from .completion import completion
+from .discard import discard
 from .doctor import doctor
 from .drop_partitions import drop_partitions
 from .errors import Commands
@@ -32,6 +33,6 @@ def main() -> None:
 for command in (
     groups, tables, nodes, show, events, plan, snapshot, drain, undrain, accept_disk,
     doctor, report, advise, completion, init, submit, load, compact, drop_partitions, roll_back, recover, adopt,
-    approve, sql, ui,
+    discard, approve, sql, ui,
 ):  # fmt: skip
     main.add_command(command)

@@ -3,11 +3,12 @@
 A folder is explained when a group remembers its table as dropped: a user wanted that. Any other folder without a table
 may be the sign of something worse: objects that an etcd restore or CRDs applied anew took away. Such folders wait for a
 while; and when they are more than a small share of all, or hold more than a small share of all bytes, none goes until
-somebody says that they may (the brake). A few may always go, unless they are most of what there is: a small cluster
-that lost its objects is small, too.
+somebody says that they may (the brake): of all, by a number, or of one by its name, which holds the table's uid. A few
+may always go, unless they are most of what there is: a small cluster that lost its objects is small, too. What was
+discarded by name counts as any other: what was lost together with it must not become few by that.
 
 Safety invariant: within ``BRAKE_WINDOW`` no more unexplained folders go than the brake lets through, and no more bytes
-as far as agents tell them.
+as far as agents tell them, but for those that an admin has named.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -100,8 +101,8 @@ class Withheld:
         return (
             f"{brake.folders} of {brake.known} table folders on the nodes{share} belong to no table, and no group "
             f"remembers that they were dropped ({len(self.tables)} tables: {listed}); at most {allowed} go at once, "
-            "so none does. If the objects were lost, `colocation adopt` makes them again; to let the files go, set "
-            f"limits.maxUnexplainedFolders of the chart to {self.folders} or more"
+            "so none does. If the objects were lost, `colocation adopt` makes them again; if they were deleted on "
+            "purpose, for example with their namespace, `colocation discard` lets the files go"
         )
 
 
@@ -121,20 +122,29 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
     just now stay.
     """
     records = {f"{record.namespace}/{folder}": record for record in recycled for folder in record.directories}
-    explained: list[RecycleTable] = []
+    dropped: list[RecycleTable] = []
     unexplained: list[RecycleTable] = []
     for action in _unknown_folders(index, records):
-        (explained if action.is_explained else unexplained).append(action)
-    brake = _brake(index, unexplained, evidence)
+        (dropped if action.is_explained else unexplained).append(action)
+    brake, withheld = _brake(index, unexplained, evidence), None
     if brake.holds(policy):
-        paths = sorted({f"{action.namespace}/{action.directory}" for action in unexplained})
-        by_number = policy.max_unexplained_folders
-        allowed = brake.allowed if by_number is None else by_number
-        withheld = Withheld(brake, allowed, tuple(paths), by_number is None and brake.holds_by_bytes)
-        return Recycling(tuple(explained), withheld if paths else None)
+        named = {(node.name, path) for node in index.observation.nodes for path in node.discarded_folders}
+        withheld = _withheld(brake, policy, {_path(one) for one in unexplained if (one.node, _path(one)) not in named})
+        unexplained = [one for one in unexplained if (one.node, _path(one)) in named]
     now = index.observation.now
     due = [one for one in unexplained if evidence.is_unknown_for(one, now, policy.unknown_folder_seconds)]
-    return Recycling((*explained, *due), None, len(due) < len(unexplained))
+    return Recycling((*dropped, *due), withheld, len(due) < len(unexplained))
+
+
+def _withheld(brake: Brake, policy: Policy, paths: Collection[str]) -> Withheld | None:
+    by_number = policy.max_unexplained_folders
+    allowed = brake.allowed if by_number is None else by_number
+    is_by_bytes = by_number is None and brake.holds_by_bytes
+    return Withheld(brake, allowed, tuple(sorted(paths)), is_by_bytes) if paths else None
+
+
+def _path(action: RecycleTable) -> str:
+    return f"{action.namespace}/{action.directory}"
 
 
 def _brake(index: TableIndex, unexplained: Collection[RecycleTable], evidence: Evidence) -> Brake:

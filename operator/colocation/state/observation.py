@@ -129,7 +129,8 @@ class ObservedNode:
     """A Node. ``ready_changed_at`` is when its Ready condition last changed.
 
     ``schedulable``: whether it takes new replicas, i.e. it is not cordoned and has no taint that is not tolerated.
-    ``accepted_disk``: the disk that an admin has said may lie there from now on.
+    ``accepted_disk``: the disk that an admin has said may lie there from now on. ``discarded_folders``: those of which
+    an admin has said that they may go, '<namespace>/<directory>'.
     ``group_labels``: those by which Spark's executors find a group's nodes; ``labels`` holds all others.
     """
 
@@ -142,6 +143,7 @@ class ObservedNode:
     schedulable: bool = True
     uid: str = ""
     accepted_disk: str = ""
+    discarded_folders: frozenset[str] = frozenset()
     group_labels: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -27,6 +27,7 @@ from ..model.names import (
     ANNOTATION_ACCEPTED_DISK,
     ANNOTATION_ADOPTS,
     ANNOTATION_APPROVED_PROPOSAL,
+    ANNOTATION_DISCARDED_FOLDERS,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
     DATA_CLAIM,
@@ -152,7 +153,7 @@ def parse_node(body: JsonObject, tolerated_taints: Collection[str] = ()) -> Obse
     metadata, spec = _object(body, "metadata"), _object(body, "spec")
     conditions = _objects(_object(body, "status"), "conditions")
     ready = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
-    labels = _texts(metadata, "labels")
+    labels, annotations = _texts(metadata, "labels"), _texts(metadata, "annotations")
     return ObservedNode(
         name=_text(metadata.get("name")),
         labels={key: value for key, value in labels.items() if not key.startswith(NODE_LABEL_PREFIX)},
@@ -163,7 +164,8 @@ def parse_node(body: JsonObject, tolerated_taints: Collection[str] = ()) -> Obse
         schedulable=spec.get("unschedulable") is not True
         and not any(_repels(taint, tolerated_taints) for taint in _objects(spec, "taints")),
         uid=_text(metadata.get("uid")),
-        accepted_disk=_texts(metadata, "annotations").get(ANNOTATION_ACCEPTED_DISK, ""),
+        accepted_disk=annotations.get(ANNOTATION_ACCEPTED_DISK, ""),
+        discarded_folders=frozenset(annotations.get(ANNOTATION_DISCARDED_FOLDERS, "").split()),
         group_labels={key: value for key, value in labels.items() if key.startswith(NODE_LABEL_PREFIX)},
     )
 

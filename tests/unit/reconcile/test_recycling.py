@@ -98,7 +98,7 @@ def test_more_than_a_small_share_does_not_go(tables: int) -> None:
     reason, message = stalled(decision)
     assert reason == "TooManyDeletions"
     assert f"12 of {12 + 3 * tables} table folders" in message
-    assert "colocation adopt" in message and "maxUnexplainedFolders" in message and "lost0" in message
+    assert "colocation adopt" in message and "colocation discard" in message and "lost0" in message
     assert decision.withheld is not None and decision.withheld.folders == 12
     assert "Stalled" in [one.reason for one in actions_of(decision, PostEvent)]
 
@@ -113,6 +113,42 @@ def test_brake_can_be_released() -> None:
     """By the number of folders that the message tells."""
     observation = lying(4)
     assert len(recycled(observation, seen(observation), replace(POLICY, max_unexplained_folders=12))) == 12
+
+
+def discarding(observation: Observation, *folders: str) -> Observation:
+    """`colocation discard`: the nodes say of these folders that they may go."""
+    nodes = tuple(replace(node, discarded_folders=frozenset(folders)) for node in observation.nodes)
+    return replace(observation, nodes=nodes)
+
+
+def test_folders_that_an_admin_discards_go_and_no_others() -> None:
+    """By name, after the wait of all unexplained folders. Those that are left do not become few by it."""
+    observation = discarding(lying(5), "shop/lost0-00000000", "shop/table0-00000000")
+    assert not recycled(observation, Evidence())
+    decision = decide(observation, seen(observation), POLICY, False)
+    found = actions_of(decision, RecycleTable)
+    assert [(one.node, one.directory) for one in found] == [(name, "lost0-00000000") for name in NODES]
+    assert decision.withheld is not None and "lost0-" not in decision.withheld.message
+    later = replace(lying(4, first=1), now=NOW + seconds(60))
+    evidence = seen(observation).after(observation, found)
+    assert recycled(later, evidence) == []
+    assert decision.withheld.tables == decide(later, evidence, POLICY, False).withheld.tables  # type: ignore[union-attr]
+
+
+def test_nothing_is_withheld_any_more_once_all_is_discarded() -> None:
+    """The condition, the metric and the alert go at once."""
+    observation = lying(5)
+    observation = discarding(observation, *(f"shop/lost{number}-{number:08x}" for number in range(5)))
+    decision = decide(observation, seen(observation), POLICY, False)
+    assert (len(actions_of(decision, RecycleTable)), decision.withheld) == (15, None)
+
+
+def test_a_discarded_folder_of_a_table_that_is_there_stays() -> None:
+    """As after a restore of the objects: what the annotation names is no longer unknown."""
+    observation = lying(0)
+    [table] = observation.tables
+    discarded = discarding(observation, f"shop/{table.directory}")
+    assert not recycled(discarded, seen(discarded), replace(POLICY, max_unexplained_folders=99))
 
 
 GIB = 1 << 30
