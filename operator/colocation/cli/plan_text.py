@@ -32,7 +32,7 @@ def _group(group: GroupPlan) -> str:
 
 def _moves(group: GroupPlan) -> list[str]:
     if group.proposal and not group.proposal.approved:
-        awaiting = f"{Reason.AWAITING_APPROVAL}: {awaiting_message(group.name, group.proposal)}"
+        awaiting = f"{Reason.AWAITING_APPROVAL}: {awaiting_message((group.namespace, group.name), group.proposal)}"
         return [*_moves_now(group, nothing=[]), awaiting, render_moves(group.proposal)]
     return _moves_now(group, nothing=["nothing would move"])
 

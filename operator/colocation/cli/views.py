@@ -74,7 +74,8 @@ def _awaiting(item: Json) -> str:
     proposal = _group_status(item)[0].proposal
     if proposal is None or proposal.approved:
         return ""
-    return f"{Reason.AWAITING_APPROVAL}: {awaiting_message(item['metadata']['name'], proposal)}"
+    group = item["metadata"]["namespace"], item["metadata"]["name"]
+    return f"{Reason.AWAITING_APPROVAL}: {awaiting_message(group, proposal)}"
 
 
 def verdict_freshness(cluster: Cluster, groups: Sequence[Json]) -> Freshness:

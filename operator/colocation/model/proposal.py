@@ -68,12 +68,15 @@ def _digest(group: tuple[str, str], made_at: str, moves: tuple[ProposedMove, ...
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:ID_DIGITS]
 
 
-def awaiting_message(group: str, proposal: Proposal) -> str:
-    """What to say of a proposal that is not approved; the same in conditions, events and commands."""
+def awaiting_message(group: tuple[str, str], proposal: Proposal) -> str:
+    """What to say of a proposal of the group (namespace, name) that is not approved; the same in conditions, events
+    and commands.
+    """
+    namespace, name = group
     replicas = f"{proposal.replicas} replica{'' if proposal.replicas == 1 else 's'}"
     return (
         f"proposal {proposal.id} moves {replicas}, {proposal.bytes} bytes; nothing moves until it is approved: "
-        f"colocation approve {group} --proposal {proposal.id}"
+        f"colocation approve {name} -n {namespace} --proposal {proposal.id}"
     )
 
 

@@ -262,7 +262,7 @@ def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:
     if facts.group.status.backends_per_bucket_seq is None:
         return Verdict(ConditionType.RECONCILING, True, Reason.PLACING, "the group gets its first map")
     if plan.proposal and not plan.proposal.approved:
-        message = awaiting_message(plan.name, plan.proposal)
+        message = awaiting_message((plan.namespace, plan.name), plan.proposal)
         return Verdict(ConditionType.RECONCILING, False, Reason.AWAITING_APPROVAL, message)
     if plan.moves or plan.next_map:
         return Verdict(ConditionType.RECONCILING, True, Reason.WAITING, "the next pass continues")
@@ -313,7 +313,7 @@ def _proposal_events(
     if proposal.approved:
         yield _event(group, "Normal", "ProposalApproved", approved_message(proposal))
     else:
-        message = awaiting_message(group.identity.name, proposal)
+        message = awaiting_message(group.key, proposal)
         yield _event(group, "Normal", Reason.AWAITING_APPROVAL, message)
 
 

@@ -58,7 +58,8 @@ def test_without_a_proposal_there_is_nothing_to_approve(run: Run, cluster: FakeC
 
 def test_groups_and_show_say_what_waits(run: Run, waiting: FakeCluster) -> None:
     """In the words of condition and event; `show` with the moves."""
-    assert run("groups").stdout.splitlines()[-1] == f"sales: AwaitingApproval: {awaiting_message('sales', PROPOSAL)}"
+    awaiting = awaiting_message(("shop", "sales"), PROPOSAL)
+    assert run("groups").stdout.splitlines()[-1] == f"sales: AwaitingApproval: {awaiting}"
     shown = run("show", "sales").stdout
     assert f"proposal {PROPOSAL.id} of 2026-11-21T00:00:00Z, awaits approval:" in shown
     assert shown.splitlines()[-1].split() == ["1", "node-1", "node-3", "2.0", "KiB"]
@@ -71,5 +72,5 @@ def test_plan_shows_what_an_approval_would_move() -> None:
     proposal = planned.groups[0].proposal
     assert proposal is not None
     text = render_plan(planned)
-    assert f"AwaitingApproval: {awaiting_message('sales', proposal)}" in text
+    assert f"AwaitingApproval: {awaiting_message(('shop', 'sales'), proposal)}" in text
     assert "nothing would move" not in text

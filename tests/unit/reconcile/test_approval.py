@@ -51,7 +51,8 @@ def test_a_proposal_stands_in_status_condition_and_event_in_the_same_words() -> 
     first = decided(uneven())
     status = written(first)
     assert status.proposal is not None
-    message = awaiting_message("sales", status.proposal)
+    message = awaiting_message(("shop", "sales"), status.proposal)
+    assert f"colocation approve sales -n shop --proposal {status.proposal.id}" in message
     said = reconciling(status)
     assert (said.status, said.reason, said.message) == ("False", "AwaitingApproval", message)
     assert events(first)["AwaitingApproval"] == message

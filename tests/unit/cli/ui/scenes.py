@@ -61,7 +61,7 @@ def _conditions(planned: GroupPlan) -> tuple[Condition, ...]:
     moves = len(planned.moves)
     doing = ("Cloning", f"{moves} replicas to make") if moves else ("Reconciled", "nothing is left to do")
     if planned.proposal:
-        doing = ("AwaitingApproval", awaiting_message(planned.name, planned.proposal))
+        doing = ("AwaitingApproval", awaiting_message((planned.namespace, planned.name), planned.proposal))
     verdicts = [
         Verdict(ConditionType.STABLE, planned.stable, planned.reason, planned.message),
         Verdict(ConditionType.RECONCILING, bool(moves), *doing),

@@ -77,6 +77,15 @@ def test_what_is_seen(served: Served, findings: Callable[[], Findings], verdict:
     assert set(tab.run(script)) == marks
 
 
+def test_moves_that_await_approval_are_explained_once(served: Served) -> None:
+    """What would move and why, that nothing moves meanwhile, and the command, which works as it stands."""
+    tab = served.show(scenes.proposing())
+    for part in ("proposes to move 8 replicas, 8.0 GiB (Balancing)", "none of them until somebody approves"):
+        assert part in text(tab, "#proposal-text")
+    assert text(tab, "#proposal-command").startswith("colocation approve sales -n shop --proposal ")
+    assert "AwaitingApproval" not in text(tab, "#group-facts")
+
+
 def test_the_page_follows_what_happens_and_says_it_once(served: Served) -> None:
     """A polite live region tells the change of verdict; the matrix shows it without a reload."""
     tab = served.show(scenes.stable())

@@ -36,7 +36,7 @@ function showGroups(groups, current) {
   fill(document.getElementById("groups"), items, ({ group, current: isCurrent }) => {
     const [word, tone] = verdict(group);
     const link = element("a", "", nameOf(group), element("span", `why ${tone}`, group.stable ? word : `${word}: ${group.reason ?? ""}`));
-    if (group.proposal && !group.proposal.approved) link.append(element("span", "why wait", "AwaitingApproval"));
+    if (waitsForApproval(group)) link.append(element("span", "why wait", "AwaitingApproval"));
     link.href = linkOf(group);
     if (isCurrent) link.setAttribute("aria-current", "page");
     return element("li", "", link);
@@ -58,10 +58,11 @@ function showGroup(group) {
   badge.className = `badge ${tone}`;
   say("group-verdict", group.reason ? `${word}: ${group.reason}` : word);
   say("group-message", group.message);
+  const doing = waitsForApproval(group) && group.doing.startsWith("AwaitingApproval") ? "" : group.doing; // the notice below says it
   const facts = [
     ["Schema", `${group.buckets} buckets × ${group.replicas} replicas by (${group.bucketKey}), map version ${group.mapVersion ?? "none"}`],
     ["In this state", group.since ? `for ${age(group.since, group.now)}, since ${group.since}` : ""],
-    ["Tables", group.tableNames.join(", ")], ["Doing", group.doing], ["In the way", group.stalled],
+    ["Tables", group.tableNames.join(", ")], ["Doing", doing], ["In the way", group.stalled],
   ].filter(([, text]) => text);
   fill(document.getElementById("group-facts"), facts.flatMap(([name, text]) => [["dt", name], ["dd", text]]), ([tag, text]) => element(tag, "", text));
   showProposal(group);
@@ -70,12 +71,16 @@ function showGroup(group) {
   showCopies(group);
 }
 
+function waitsForApproval(group) {
+  return Boolean(group.proposal) && !group.proposal.approved;
+}
+
 function showProposal(group) {
-  const waits = group.proposal && !group.proposal.approved;
-  document.getElementById("proposal").hidden = !waits;
-  if (!waits) return;
-  const { id, replicas, bytes } = group.proposal;
-  say("proposal-text", `Proposal ${id} would move ${replicas} replica${replicas === 1 ? "" : "s"}, ${size(bytes)}. Nothing moves until it is approved.`);
+  document.getElementById("proposal").hidden = !waitsForApproval(group);
+  if (!waitsForApproval(group)) return;
+  const { id, replicas, bytes, reason, madeAt } = group.proposal;
+  const what = `${replicas} replica${replicas === 1 ? "" : "s"}, ${size(bytes)}`;
+  say("proposal-text", `The operator proposes to move ${what} (${reason}), since ${madeAt}. It moves none of them until somebody approves: queries run as before. The moves are listed below; ? marks their targets.`);
   say("proposal-command", `colocation approve ${group.name} -n ${group.namespace} --proposal ${id}`);
 }
 
