@@ -3,6 +3,7 @@
 No controllers run: what a test reads is what the API server itself decided.
 """
 
+import json
 import os
 import shutil
 import socket
@@ -13,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import urllib3
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -23,6 +26,7 @@ CRDS = Path(__file__).parents[2] / "crds"
 START_DEADLINE_SECONDS = 60.0
 KUBECTL_DEADLINE_SECONDS = 120
 TOKEN = "integration-tests-administrator"
+MERGE_PATCH = "application/merge-patch+json"
 AUDIT_LOG = "audit.log"
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -37,8 +41,23 @@ rules:
 """
 
 
+_POOL = urllib3.PoolManager(cert_reqs="CERT_NONE", maxsize=4)
+_OURS = "/apis/colocation.dev/v1alpha1"
+API_PATHS = {
+    "cg": (_OURS, "colocationgroups"), "ct": (_OURS, "colocatedtables"), "jobs": ("/apis/batch/v1", "jobs"),
+    "configmaps": ("/api/v1", "configmaps"), "nodes": ("/api/v1", "nodes"), "pv": ("/api/v1", "persistentvolumes"),
+    "pvc": ("/api/v1", "persistentvolumeclaims"),
+    "csr": ("/apis/certificates.k8s.io/v1", "certificatesigningrequests"),
+}  # fmt: skip
+"""Kinds that tests read again and again: the API and the name in its paths."""
+
+
 class ControlPlaneError(Exception):
     """A program of the control plane died or did not get ready; the message holds the end of its log."""
+
+
+class NoSuchObject(Exception):
+    """The API server has nothing at a path."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +80,43 @@ class ControlPlane:
             command, input=stdin, capture_output=True, text=True, check=False, timeout=KUBECTL_DEADLINE_SECONDS
         )
 
+    def get(self, path: str) -> dict[str, Any]:
+        """What the API server shows its administrator at a path; for tests that ask often: a kubectl costs far more.
+
+        Raises:
+            NoSuchObject: there is none.
+        """
+        return self._request("GET", path)
+
+    def patch_status(self, path: str, status: dict[str, Any]) -> None:
+        """Merge it into the status of the object at a path.
+
+        Raises:
+            NoSuchObject: there is none.
+        """
+        self._request("PATCH", f"{path}/status", json.dumps({"status": status}).encode())
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json", "Content-Type": MERGE_PATCH}
+        url = f"{self.url}{path}"
+        answer = _POOL.request(method, url, body=body, headers=headers, timeout=KUBECTL_DEADLINE_SECONDS)
+        if answer.status == 404:
+            raise NoSuchObject(path)
+        assert answer.status == 200, f"{method} {path}: {answer.status} {answer.data.decode()}"
+        found: dict[str, Any] = json.loads(answer.data)
+        return found
+
     def serve_crds(self) -> None:
         """Install our kinds; they are served when this returns."""
         for command in (("apply", "--server-side"), ("wait", "--for=condition=Established", "--timeout=90s")):
             done = self.kubectl(*command, "-f", str(CRDS))
             assert done.returncode == 0, done.stderr
+
+
+def path_of(kind: str, name: str = "", namespace: str = "") -> str:
+    """Of an object, or of a list when it has no name; no namespace: of the cluster."""
+    api, plural = API_PATHS[kind]
+    return "/".join(filter(None, [f"{api}/namespaces/{namespace}" if namespace else api, plural, name]))
 
 
 @contextmanager

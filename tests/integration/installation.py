@@ -39,7 +39,7 @@ from tests.certificate_authority import make_authority
 from tests.certificates import self_signed
 from tests.manifests import encode_manifest
 
-from .control_plane import ControlPlane, dying_with_us, free_ports, kubeconfig_of
+from .control_plane import ControlPlane, dying_with_us, free_ports, kubeconfig_of, path_of
 from .objects import JsonObject, as_json
 from .rights import chart_rights
 
@@ -76,6 +76,10 @@ class Installation:
     def get(self, *arguments: str) -> JsonObject:
         """An object, or a list of them."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def read(self, kind: str, name: str = "", namespace: str = "") -> JsonObject:
+        """An object, or a list of them, without a kubectl: for what is asked again and again."""
+        return self.plane.get(path_of(kind, name, namespace))
 
     def wait(self, kind: str, name: str, namespace: str, condition: str, seconds: int = 90) -> None:
         """Until the condition (``jsonpath=…`` or ``condition=…``) holds."""
@@ -160,9 +164,9 @@ class Installation:
 
     def load(self, namespace: str, table: str) -> None:
         """What a loader does: files to every replica's agent, the manifest to all, then the commit."""
-        body = self.get("ct", table, "--namespace", namespace)
+        body = self.read("ct", table, namespace)
         group_namespace, group_name = group_key(namespace, body["status"]["group"])
-        group = self.get("cg", group_name, "--namespace", group_namespace)
+        group = self.read("cg", group_name, group_namespace)
         rows, uid = group["status"]["backendsPerBucketSeq"], body["metadata"]["uid"]
         directory = f"{table}-{uid[:8]}"
         contents = {bucket: f"bucket {bucket} of {table}".encode() for bucket in range(len(rows))}
@@ -189,7 +193,7 @@ class Installation:
 
     def run_clone(self, name: str) -> None:
         """Run a clone Job's container to its end, and write the Job's status, as kubelet and Job controller would."""
-        job = self.get("job", name, "--namespace", SYSTEM)
+        job = self.read("jobs", name, SYSTEM)
         [container] = job["spec"]["template"]["spec"]["containers"]
         environment = {entry["name"]: entry["value"] for entry in container["env"]}
         node = json.loads(environment["CLONE_SPEC"])["target"]

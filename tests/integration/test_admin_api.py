@@ -62,7 +62,7 @@ class AdminApi:
 
     def group_id(self, namespace: str = NAMESPACE) -> dict[str, Any]:
         """The id of the group ``sales`` as Doris writes it."""
-        text = self.installation.get("cg", "sales", "-n", namespace)["status"]["groupId"]
+        text = self.installation.read("cg", "sales", namespace)["status"]["groupId"]
         db, _, number = text.partition(".")
         return {"dbId": db, "grpId": int(number)}
 
@@ -146,7 +146,7 @@ def test_view_is_that_of_the_seeds(api: AdminApi) -> None:
         "bucketsNum": 3,
         "replicationNum": 2,
     }
-    rows = api.installation.get("cg", "sales", "-n", NAMESPACE)["status"]["backendsPerBucketSeq"]
+    rows = api.installation.read("cg", "sales", NAMESPACE)["status"]["backendsPerBucketSeq"]
     assert meta["group2BackendsPerBucketSeq"][ids[0]] == rows
 
 
@@ -205,7 +205,7 @@ def test_wrong_sequences_are_refused_in_the_seeds_words(api: AdminApi, rows: lis
     """400, and the group's spec is as before."""
     status, answer = api.ask("POST", api.path("bucketseq"), body=json.dumps(rows).encode())
     assert (status, answer) == (400, {"status": "FAILED", "error": "InvalidBucketSequence", "message": message})
-    assert "bucketSequence" not in api.installation.get("cg", "sales", "-n", NAMESPACE)["spec"]
+    assert "bucketSequence" not in api.installation.read("cg", "sales", NAMESPACE)["spec"]
 
 
 @pytest.mark.parametrize(
@@ -278,13 +278,13 @@ def test_examples_of_the_documentation_work_as_they_stand(api: AdminApi, tmp_pat
     [rows] = re.findall(r"--data '(.*)'", "".join(blocks))
     follow_map(installation, json.loads(rows))
     bash(last)
-    assert "bucketSequence" not in installation.get("cg", "sales", "-n", NAMESPACE)["spec"]
+    assert "bucketSequence" not in installation.read("cg", "sales", NAMESPACE)["spec"]
 
 
 def follow_map(installation: Installation, rows: list[list[str]]) -> None:
     """Play the Job controller until the group's map is the one that was set, for a minute or more."""
     for _ in range(30):
-        found = installation.get("cg", "sales", "-n", NAMESPACE)["status"]
+        found = installation.read("cg", "sales", NAMESPACE)["status"]
         assert found["stable"]
         if [set(row) for row in found["backendsPerBucketSeq"]] == [set(row) for row in rows]:
             return
@@ -292,7 +292,7 @@ def follow_map(installation: Installation, rows: list[list[str]]) -> None:
             installation.plane.kubectl(
                 "wait", "cg", "sales", "-n", NAMESPACE, "--timeout=2s", "--for=jsonpath={.status.clones.running}=1"
             )
-        for job in installation.get("jobs", "-n", SYSTEM)["items"]:
+        for job in installation.read("jobs", namespace=SYSTEM)["items"]:
             if not job.get("status", {}).get("succeeded"):
                 installation.run_clone(job["metadata"]["name"])
     pytest.fail(f"the map is {found['backendsPerBucketSeq']}, not {rows}")

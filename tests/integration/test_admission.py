@@ -267,5 +267,5 @@ def test_without_the_operator_everything_goes_on(installation: Installation) -> 
     finally:
         installation.start_operator()
     installation.wait("ct", "late", GUARDED, "condition=Accepted=False")
-    said = installation.get("ct", "late", "-n", GUARDED)["status"]["conditions"]
+    said = installation.read("ct", "late", GUARDED)["status"]["conditions"]
     assert "16 should be 2" in json.dumps(said)

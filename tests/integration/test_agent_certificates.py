@@ -31,7 +31,6 @@ from .objects import as_json
 from .rights import refused, unused
 from .test_node_tokens import thief
 
-REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 FILE = ("shop", "nothing-00000000", "data/part-1_00000.c000.zstd.parquet")
 
 
@@ -90,7 +89,7 @@ def client(installation: Installation, address_of: str, node: str, account: str 
 def requests_of(installation: Installation, node: str) -> list[dict[str, object]]:
     """The node's requests so far."""
     key = "authentication.kubernetes.io/pod-name"
-    items = installation.get(REQUESTS)["items"]
+    items = installation.read("csr")["items"]
     return [one for one in items if one["spec"].get("extra", {}).get(key) == [f"agent-{node}"]]
 
 
@@ -158,7 +157,7 @@ def ask_as(installation: Installation, token: str, asked_node: str, signer: str 
 
 
 def conditions(installation: Installation, name: str) -> list[tuple[str, str]]:
-    found = installation.get(REQUESTS, name).get("status", {}).get("conditions", [])
+    found = installation.read("csr", name).get("status", {}).get("conditions", [])
     return [(one["type"], one["reason"]) for one in found]
 
 

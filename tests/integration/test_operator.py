@@ -48,16 +48,16 @@ def installation(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def status_of(installation: Installation) -> dict[str, object]:
-    return installation.get("cg", "sales", "-n", NAMESPACE)["status"]
+    return installation.read("cg", "sales", NAMESPACE)["status"]
 
 
 def running_jobs(installation: Installation) -> list[str]:
-    return [job["metadata"]["name"] for job in installation.get("jobs", "-n", SYSTEM)["items"]]
+    return [job["metadata"]["name"] for job in installation.read("jobs", namespace=SYSTEM)["items"]]
 
 
 def test_operator_writes_and_agents_are_asked(installation: Installation) -> None:
     """The group is stable, its ConfigMap names the agents, its snapshot what they hold, its events what happened."""
-    data = installation.get("configmap", "sales-spark", "-n", NAMESPACE)["data"]
+    data = installation.read("configmaps", "sales-spark", NAMESPACE)["data"]
     assert json.loads(data["agents.json"]) == {
         node: f"https://{address}:8440" for node, address in installation.nodes.items()
     }
@@ -71,20 +71,14 @@ def test_nodes_of_a_group_have_its_label(installation: Installation) -> None:
     label, leftover = node_label(NAMESPACE, "sales"), node_label(NAMESPACE, "gone")
 
     def labelled(name: str) -> list[str]:
-        return [node["metadata"]["name"] for node in installation.get("nodes", "-l", f"{name}=true")["items"]]
+        nodes = [node["metadata"] for node in installation.read("nodes")["items"]]
+        return [node["name"] for node in nodes if node.get("labels", {}).get(name) == "true"]
 
     nodes = sorted({node for row in status_of(installation)["backendsPerBucketSeq"] for node in row})
-    wait(lambda: labelled(label) == nodes)
+    until(lambda: labelled(label) == nodes)
     done = installation.plane.kubectl("label", "node", nodes[0], f"{label}-", f"{leftover}=true")
     assert done.returncode == 0, done.stderr
-    wait(lambda: labelled(label) == nodes and labelled(leftover) == [])
-
-
-def wait(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    until(lambda: labelled(label) == nodes and labelled(leftover) == [])
 
 
 def test_snapshot_health_and_metrics_are_served(installation: Installation) -> None:

@@ -74,7 +74,7 @@ def edit(installation: Installation, name: str, **spec: object) -> None:
 
 
 def status_of(installation: Installation, kind: str, name: str) -> JsonObject:
-    return installation.get(kind, name, "-n", SHOP).get("status", {})
+    return installation.read(kind, name, SHOP).get("status", {})
 
 
 def accepted_condition(installation: Installation, name: str) -> JsonObject:
@@ -91,7 +91,7 @@ def colocation(installation: Installation, *arguments: str) -> subprocess.Comple
 
 def files_of(installation: Installation, name: str) -> dict[str, dict[str, str]]:
     """Node -> path -> digest of the live table's data files."""
-    uid = installation.get("ct", name, "-n", SHOP)["metadata"]["uid"]
+    uid = installation.read("ct", name, SHOP)["metadata"]["uid"]
     found = {}
     for node in installation.nodes:
         folder = installation.data_root(node) / SHOP / table_directory(name, uid)
@@ -106,7 +106,7 @@ def files_of(installation: Installation, name: str) -> dict[str, dict[str, str]]
 
 def run_clones(installation: Installation) -> None:
     """What Job controller and kubelets do with every clone Job that has not ended."""
-    for job in installation.get("jobs", "-n", SYSTEM)["items"]:
+    for job in installation.read("jobs", namespace=SYSTEM)["items"]:
         if not job.get("status", {}).get("conditions"):
             installation.run_clone(job["metadata"]["name"])
 
@@ -117,7 +117,7 @@ def test_table_moves_once_all_its_files_are_there(installation: Installation) ->
     assert set(before) == {"node-1", "node-2"}
     edit(installation, "orders", colocateWith="stock")
     installation.wait("ct", "orders", SHOP, "condition=Reconciling")
-    until(lambda: bool(installation.get("jobs", "-n", SYSTEM)["items"]))
+    until(lambda: bool(installation.read("jobs", namespace=SYSTEM)["items"]))
     assert status_of(installation, "ct", "orders")["group"] == "sales"
     installation.stop_operator()
     run_clones(installation)
@@ -151,7 +151,7 @@ def test_change_that_does_not_fit_is_refused_with_both_values(installation: Inst
 
 def test_columns_that_files_do_not_fit_are_refused(installation: Installation) -> None:
     """By the operator, as there is no webhook here; what was accepted before is remembered over its restart."""
-    columns = installation.get("ct", "customers", "-n", SHOP)["spec"]["columns"]
+    columns = installation.read("ct", "customers", SHOP)["spec"]["columns"]
     edit(installation, "customers", columns=[one for one in columns if one["name"] != "o_tags"])
     installation.wait("ct", "customers", SHOP, "condition=Accepted=false")
     accepted = accepted_condition(installation, "customers")
@@ -229,14 +229,14 @@ def test_group_of_another_namespace(installation: Installation) -> None:
     """Refused until it allows the namespace; then the table is in, with a ConfigMap where its pods run."""
     create(installation, table("clicks", colocateWith="shop/sales"), LAKE)
     installation.wait("ct", "clicks", LAKE, "condition=Accepted=false")
-    conditions = installation.get("ct", "clicks", "-n", LAKE)["status"]["conditions"]
+    conditions = installation.read("ct", "clicks", LAKE)["status"]["conditions"]
     assert {one["reason"] for one in conditions} == {"NamespaceNotAllowed"}
     patch = as_json({"spec": {"allowedNamespaces": [LAKE]}})
     installation.kubectl("patch", "cg", "sales", "-n", SHOP, "--type=merge", "-p", patch)
     installation.wait("ct", "clicks", LAKE, "condition=Ready")
     until(lambda: "lake/clicks" in status_of(installation, "cg", "sales")["tables"])
     installation.load(LAKE, "clicks")
-    data = installation.get("configmap", "sales.shop-spark-shared", "-n", LAKE)["data"]
+    data = installation.read("configmaps", "sales.shop-spark-shared", LAKE)["data"]
     template = data["executor-pod-template.yaml"]
     assert "name: sales.shop-spark-shared" in template
     installation.wait("cg", "sales", SHOP, "condition=Stable")
@@ -286,27 +286,27 @@ def test_what_has_our_name_is_left_alone(installation: Installation) -> None:
 
     def is_gone() -> bool:
         let_go(installation)
-        left = installation.kubectl("get", "pv,pvc", "-n", ELSEWHERE, "-o", "name").split()
-        return not any(name.endswith((data_volume_name(ELSEWHERE), DATA_CLAIM)) for name in left)
+        claims = {one["metadata"]["name"] for one in installation.read("pvc", namespace=ELSEWHERE)["items"]}
+        return not volume_of(installation, ELSEWHERE) and DATA_CLAIM not in claims
 
     until(is_gone)
 
 
 def stalled_message(installation: Installation) -> str:
     """What is in the way of the group elsewhere."""
-    conditions = installation.get("cg", "parts", "-n", ELSEWHERE).get("status", {}).get("conditions", [])
+    conditions = installation.read("cg", "parts", ELSEWHERE).get("status", {}).get("conditions", [])
     return next((one["message"] for one in conditions if one["type"] == "Stalled"), "")
 
 
 def volume_of(installation: Installation, namespace: str) -> JsonObject:
     """The namespace's volume; empty while there is none."""
-    found = installation.get("pv")["items"]
+    found = installation.read("pv")["items"]
     return next((one for one in found if one["metadata"]["name"] == data_volume_name(namespace)), {})
 
 
 def is_served(installation: Installation, namespace: str) -> bool:
     """Whether the namespace has a claim, and a volume for just that one; none of them is on its way out."""
-    volume, claims = volume_of(installation, namespace), installation.get("pvc", "-n", namespace)["items"]
+    volume, claims = volume_of(installation, namespace), installation.read("pvc", namespace=namespace)["items"]
     ours = [one["metadata"] for one in claims if "deletionTimestamp" not in one["metadata"]]
     return (
         bool(volume) and "deletionTimestamp" not in volume["metadata"]
@@ -316,12 +316,13 @@ def is_served(installation: Installation, namespace: str) -> bool:
 
 def let_go(installation: Installation) -> None:
     """What Kubernetes' controllers do with deleted claims that no pod uses, and volumes that no claim has."""
-    for one in installation.get("pv,pvc", "-A")["items"]:
+    volumes = [(kind, one) for kind in ("pv", "pvc") for one in installation.read(kind)["items"]]
+    for kind, one in volumes:
         metadata = one["metadata"]
         if "deletionTimestamp" in metadata and metadata.get("finalizers"):
             where = ["-n", metadata["namespace"]] if "namespace" in metadata else []
             patch = ["--type=merge", "-p", as_json({"metadata": {"finalizers": None}})]
-            installation.kubectl("patch", one["kind"].lower(), metadata["name"], *where, *patch)
+            installation.kubectl("patch", kind, metadata["name"], *where, *patch)
 
 
 def test_replaced_snapshots_go_when_their_time_is_over(installation: Installation) -> None:
@@ -332,7 +333,7 @@ def test_replaced_snapshots_go_when_their_time_is_over(installation: Installatio
     new = {**now, "id": 2, "committedAt": "2999-01-01T00:00:00Z"}
     patch = as_json({"status": {"snapshot": new, "history": [old]}})
     installation.kubectl("patch", "ct", "customers", "-n", SHOP, "--subresource=status", "--type=merge", "-p", patch)
-    generation = installation.get("ct", "customers", "-n", SHOP)["metadata"]["generation"]
+    generation = installation.read("ct", "customers", SHOP)["metadata"]["generation"]
     until(lambda: status_of(installation, "ct", "customers")["observedGeneration"] == generation)
     assert [one["id"] for one in status_of(installation, "ct", "customers")["history"]] == [0]
     patch = as_json({"status": {"snapshot": {**new, "committedAt": now["committedAt"]}}})

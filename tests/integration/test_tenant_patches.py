@@ -81,7 +81,7 @@ def test_patches_of_one_tables_status_change_nothing_else(installation: Installa
     chance = random.Random(SEED)
     after_passes(installation, 3)
     before, files = others(installation), files_of(installation, "orders")
-    good = installation.get("ct", "orders", "-n", SHOP)["status"]
+    good = installation.read("ct", "orders", SHOP)["status"]
     assert installation.operator is not None
     for _ in range(ROUNDS):
         fields = chance.sample(sorted(VALUES), chance.randint(1, 4))
@@ -103,15 +103,15 @@ def write_status(installation: Installation, status: JsonObject) -> None:
 
 def others(installation: Installation) -> JsonObject:
     """All that the patched table's status may not change."""
-    sales = installation.get("cg", "sales", "-n", SHOP)["status"]
+    sales = installation.read("cg", "sales", SHOP)["status"]
     return {
         "sales": {key: sales.get(key) for key in VERDICT},
-        "lines": installation.get("ct", "lines", "-n", SHOP)["status"],
-        "vault": installation.get("cg", "vault", "-n", BANK)["status"],
-        "coins": installation.get("ct", "coins", "-n", BANK)["status"],
-        "agents": installation.get("configmap", "sales-spark", "-n", SHOP)["data"]["agents.json"],
-        "groups": [one["metadata"]["name"] for one in installation.get("cg", "-A")["items"]],
-        "jobs": installation.get("jobs", "-A")["items"],
+        "lines": installation.read("ct", "lines", SHOP)["status"],
+        "vault": installation.read("cg", "vault", BANK)["status"],
+        "coins": installation.read("ct", "coins", BANK)["status"],
+        "agents": installation.read("configmaps", "sales-spark", SHOP)["data"]["agents.json"],
+        "groups": [one["metadata"]["name"] for one in installation.read("cg")["items"]],
+        "jobs": installation.read("jobs")["items"],
         "files": files_of(installation, "lines") | files_of(installation, "coins"),
     }
 

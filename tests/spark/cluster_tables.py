@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from colocation.model.agent import TableReference
 from colocation.model.names import config_map_of, table_directory
 from colocation.spark import load
-from tests.integration.control_plane import ControlPlane, running_control_plane
+from tests.integration.control_plane import ControlPlane, path_of, running_control_plane
 from tests.integration.objects import as_json
 from tests.spark.loopback import LoopbackAgents
 
@@ -69,8 +69,7 @@ class ClusterTables:
 
     def get(self, name: str) -> dict[str, Any]:
         """A table's object."""
-        found: dict[str, Any] = json.loads(self._kubectl("get", "ct", name, "-o", "json"))
-        return found
+        return self.plane.get(path_of("ct", name, self.namespace))
 
     def ask_agents_about(self, name: str) -> None:
         """The operator's question of a table."""
@@ -83,7 +82,7 @@ class ClusterTables:
 
     def change(self, kind: str, name: str, **status: Any) -> None:
         """Change an object's status, as its writers do."""
-        self._kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", as_json({"status": status}))
+        self.plane.patch_status(path_of(kind, name, self.namespace), status)
 
     def change_spec(self, kind: str, name: str, **spec: Any) -> None:
         """Change an object's spec, as users do."""

@@ -1,14 +1,15 @@
 """An operator that only judges tables, as a test says; its real judgement of a spec is tested with the operator."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from tests.integration.control_plane import ControlPlane
+from tests.integration.control_plane import ControlPlane, NoSuchObject, path_of
 from tests.spark.cluster_tables import ClusterTables
 from tests.spark.loopback import LoopbackAgents
+
+LOOKS_SECONDS = 0.05
 
 
 class Operator:
@@ -16,32 +17,30 @@ class Operator:
 
     def __init__(self, tables: ClusterTables) -> None:
         self._tables = tables
+        self._path = path_of("ct", namespace=tables.namespace)
         self.refuse: Callable[[dict[str, Any]], str] = lambda spec: ""
 
     def run(self, ended: threading.Event) -> None:
         """Judge until the end."""
-        while not ended.wait(0.1):
+        while not ended.wait(LOOKS_SECONDS):
             for item in self.objects():
                 if item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]:
                     self._judge(item)
 
     def objects(self) -> list[dict[str, Any]]:
         """The namespace's tables."""
-        listed = self._tables.plane.kubectl("get", "ct", "-n", self._tables.namespace, "-o", "json")
-        found: list[dict[str, Any]] = json.loads(listed.stdout)["items"]
+        found: list[dict[str, Any]] = self._tables.plane.get(self._path)["items"]
         return found
 
     def _judge(self, item: dict[str, Any]) -> None:
         message = self.refuse(item["spec"])
         condition = {"type": "Accepted", "status": "False", "reason": "SchemaMismatch", "message": message}
-        patch = json.dumps({"status": {
+        status = {
             "observedGeneration": item["metadata"]["generation"], "accepted": not message,
             "conditions": [condition] if message else [],
-        }})  # fmt: skip
-        name = item["metadata"]["name"]
-        self._tables.plane.kubectl(
-            "patch", "ct", name, "-n", self._tables.namespace, "--subresource=status", "--type=merge", "-p", patch
-        )
+        }  # fmt: skip
+        with suppress(NoSuchObject):  # a table may be dropped before it is judged
+            self._tables.plane.patch_status(path_of("ct", item["metadata"]["name"], self._tables.namespace), status)
 
 
 @contextmanager

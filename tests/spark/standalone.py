@@ -15,7 +15,7 @@ from tests.integration.control_plane import dying_with_us
 
 SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_HOST = "127.0.0.1"
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Tests are short: optimising their code costs more than it gains."""
 NODE_VARIABLE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME"
 

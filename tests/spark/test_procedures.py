@@ -36,8 +36,7 @@ def sorted_rows(rows: DataFrame) -> list[str]:
 
 
 def status(tables: ClusterTables, name: str) -> dict[str, Any]:
-    listed = tables.plane.kubectl("get", "ct", name, "-n", NAMESPACE, "-o", "json")
-    found: dict[str, Any] = json.loads(listed.stdout)["status"]
+    found: dict[str, Any] = tables.get(name)["status"]
     return found
 
 

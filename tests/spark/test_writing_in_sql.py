@@ -3,7 +3,6 @@
 The operator is a thread that accepts tables; the agents and the API server are real.
 """
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,7 @@ def rows(session: SparkSession, values: dict[int, int]) -> DataFrame:
 
 
 def status(tables: ClusterTables, name: str) -> dict[str, Any]:
-    listed = tables.plane.kubectl("get", "ct", name, "-n", NAMESPACE, "-o", "json")
-    found: dict[str, Any] = json.loads(listed.stdout)["status"]
+    found: dict[str, Any] = tables.get(name)["status"]
     return found
 
 

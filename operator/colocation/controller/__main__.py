@@ -40,9 +40,10 @@ async def _run() -> int:
     sslproto.SSLProtocol.max_size = MAX_TLS_READ_BYTES
     from . import handlers  # noqa: F401, registers itself with kopf, which needs a process of its own
 
-    died = asyncio.Event()
-    await kopf.operator(standalone=True, clusterwide=True, stop_flag=died, memo=kopf.Memo(stop=died))
-    return int(died.is_set())
+    stop = asyncio.Event()
+    memo = kopf.Memo(stop=stop, has_died=False)
+    await kopf.operator(standalone=True, clusterwide=True, stop_flag=stop, memo=memo)
+    return int(memo.has_died)
 
 
 if __name__ == "__main__":

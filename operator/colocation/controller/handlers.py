@@ -6,6 +6,7 @@ whether the operator runs or not. Tables are watched beside kopf (``kube.own_wat
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import kopf
@@ -40,7 +41,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
     ours = settings_from(os.environ)
-    memo.operator = Operator(await connect(), ours, failed=memo.stop.set)
+    memo.operator = Operator(await connect(), ours, failed=partial(_die, memo))
     memo.servers = HttpServers(memo.operator, ours)
     await memo.servers.start()
     memo.operator.start()
@@ -52,6 +53,12 @@ async def stop(memo: kopf.Memo, **_: Any) -> None:
     if "servers" in memo:
         await memo.servers.stop()
         await memo.operator.stop()
+    memo.stop.set()  # a task of kopf's own waits for it, and kopf would wait 5 s for that task
+
+
+def _die(memo: kopf.Memo) -> None:
+    memo.has_died = True
+    memo.stop.set()
 
 
 def _handler(resource: Resource) -> Callable[..., Awaitable[None]]:
