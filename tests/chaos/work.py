@@ -4,6 +4,7 @@ Each step ends within its bound, and its outcome is in the history: done, refuse
 ``fail`` only where it is certain that nothing will come of it.
 """
 
+import contextlib
 import json
 import subprocess
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 
 from demo.shell import COLOCATION, CommandFailed, kubectl, run
 
-from . import scene
+from . import cluster_view, scene
 from .history import FAIL, INFO, OK, History, Kind
 from .plan import Step
 from .rows import CONTENT, PARTS, select_rows
@@ -193,9 +194,12 @@ class Work:
         """More replicas only while there are nodes for them."""
         group, wanted = random.choice(self.groups), random.choice([2, 3])
         if wanted <= len(scene.running()) - bool(self.drained):
-            self.replicas[group] = wanted
-            change = {"replicas": wanted}
-            self._command("replicas", lambda: scene.patch("cg", group, change), group=group, replicas=wanted)
+            self._set_replicas(group, wanted)
+
+    def _set_replicas(self, group: str, wanted: int) -> None:
+        self.replicas[group] = wanted
+        change = {"replicas": wanted}
+        self._command("replicas", lambda: scene.patch("cg", group, change), group=group, replicas=wanted)
 
     # Nodes and applications
 
@@ -229,10 +233,13 @@ class Work:
         self.history.note("queries", OK, "query", number, rows=rows_of(output), manifests={})
 
     def undo(self) -> None:
-        """What must not stay when all is to be well: a drained node, more replicas than nodes."""
+        """What must not stay when all is to be well: a drained node, replicas for which a group refuses a table."""
         if self.drained:
             self._on_node("undrain", self.drained)
             self.drained = ""
+        with contextlib.suppress(cluster_view.ApiAway):
+            for group in refusing(*cluster_view.groups_and_tables()):
+                self._set_replicas(group, scene.REPLICAS)
 
     def _command(self, name: str, action: Callable[[], object], **detail: Any) -> bool:
         """Run a command of a user; whether it was done."""
@@ -250,7 +257,17 @@ class Work:
         return False
 
 
+def refusing(groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
+    """The groups that a table names and cannot join any more: their replicas were changed before it was accepted."""
+    named = {table["spec"].get("colocateWith") for table in tables if not table.get("status", {}).get("accepted")}
+    return [
+        group["metadata"]["name"]
+        for group in groups
+        if group["metadata"]["name"] in named and group["spec"]["replicas"] != scene.REPLICAS
+    ]
+
+
 def rows_of(output: str) -> list[list[Any]]:
     """The rows of ``colocation sql -o json``."""
-    rows: list[list[Any]] = json.loads(output[output.index("{"):])["rows"]
+    rows: list[list[Any]] = json.loads(output[output.index("{") :])["rows"]
     return rows
