@@ -80,7 +80,7 @@ function showProposal(group) {
   if (!waitsForApproval(group)) return;
   const { id, replicas, bytes, reason, madeAt } = group.proposal;
   const what = `${replicas} replica${replicas === 1 ? "" : "s"}, ${size(bytes)}`;
-  say("proposal-text", `The operator proposes to move ${what} (${reason}), since ${madeAt}. It moves none of them until somebody approves: queries run as before. The moves are listed below; ? marks their targets.`);
+  say("proposal-text", `The operator proposes to move ${what} (${reason}), since ${madeAt}. It moves none of them until somebody approves. Queries run as before. The moves are listed below; ? marks their targets.`);
   say("proposal-command", `colocation approve ${group.name} -n ${group.namespace} --proposal ${id}`);
 }
 
