@@ -1,10 +1,11 @@
 """The catalog in Java, as users meet it in SQL: what it lists and reads, older snapshots, and what it tells."""
 
+import re
 import threading
 from collections.abc import Iterator
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from colocation.spark import explain, explain_json
@@ -218,3 +219,30 @@ def test_a_spoilt_status_is_told(session: SparkSession, tables: ClusterTables) -
         session.table(f"{SHOP}.`line-items`")
     tables.change("ct", "line-items", snapshot=None)
     assert value(session, f"SELECT count(*) FROM {SHOP}.`line-items`") == 0
+
+
+def test_what_is_wrong_with_one_table_stays_there(
+    session: SparkSession, tables: ClusterTables, application: SparkSession
+) -> None:
+    """It is listed and described, its rows are refused in words; an overwrite makes it whole, and it can be dropped."""
+    tables.add_table("spoilt", application.sql(keys(0, 10)), ["k"], ("v",))
+    newest = tables.get("spoilt")["status"]["snapshot"]
+    tables.change("ct", "spoilt", snapshot={**newest, "committedAt": "2026-11-21T04:00:00+19:00"})
+    names = {"line-items", "lines", "orders", "spoilt"}
+    assert names <= {row["tableName"] for row in session.sql(f"SHOW TABLE EXTENDED IN {SHOP} LIKE '*'").collect()}
+    assert names <= {table.name for table in session.catalog.listTables(SHOP)}
+    assert value(session, f"SELECT count(*) FROM {SHOP}.orders a JOIN {SHOP}.lines b ON a.k = b.k") == 120
+    shown = {row[0]: row[1] for row in session.sql(f"SHOW TBLPROPERTIES {SHOP}.spoilt").collect()}
+    message = r"InvalidStatus: the status of table my-shop\.spoilt cannot be understood: status\.snapshot\.committedAt"
+    assert shown["readable"] == "false" and re.search(message, shown["reason"])
+    for statement in (
+        "SELECT * FROM {t}", "SELECT * FROM {t} VERSION AS OF 1", "SELECT * FROM {t}.snapshots", "SHOW PARTITIONS {t}",
+        "INSERT INTO {t} VALUES (1, 1)", "DELETE FROM {t} WHERE v = 0", "SELECT * FROM {t}.files",
+    ):  # fmt: skip
+        with pytest.raises((AnalysisException, SparkRuntimeException), match=message):
+            session.sql(statement.format(t=f"{SHOP}.spoilt")).collect()
+    session.sql(f"INSERT OVERWRITE {SHOP}.spoilt VALUES (7, 7)")
+    assert value(session, f"SELECT sum(v) FROM {SHOP}.spoilt") == 7
+    tables.change("ct", "spoilt", history=[{**newest, "committedAt": "2026-11-21T04:00:00+19:00"}])
+    session.sql(f"DROP TABLE {SHOP}.spoilt")
+    assert not session.catalog.tableExists(f"{SHOP}.spoilt")

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.functions import bucket
 
@@ -28,7 +29,7 @@ from tests.spark.sql_clients import (
     client_conf,
     run_shell,
 )
-from tests.spark.sql_script import FOREIGN, FOREIGN_STATE, SCRIPT, Step
+from tests.spark.sql_script import FOREIGN, FOREIGN_STATE, LAYOUT, SCRIPT, Step
 from tests.spark.standalone import SPARK_HOME
 
 pytestmark = pytest.mark.spark
@@ -98,6 +99,15 @@ def test_one_script_in_the_shell(plane: ControlPlane, agents: LoopbackAgents, tm
         answers = iter(run_shell(tmp_path, client_conf(agents, plane), statements))
     parts = [list(islice(answers, len(part))) for part in (texts.foreign, texts.state, texts.script, texts.state)]
     check(*parts)
+
+
+def test_a_failed_write_in_spark_connect(joined: ClusterTables, servers: Servers) -> None:
+    """It is PySpark's exception, with the reason first and as its condition."""
+    with closing(servers.connect()) as client:
+        client.run(f"CREATE TABLE {IN}.strict (k BIGINT NOT NULL) {LAYOUT}")
+        with pytest.raises(SparkRuntimeException, match=r"^SchemaMismatch: column k holds NULL") as refused:
+            client.session.sql(f"INSERT INTO {IN}.strict SELECT NULLIF(id, 3) FROM range(9)").collect()
+        assert refused.value.getCondition() == "SchemaMismatch"
 
 
 class Texts:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from colocation.model.group import ColocationGroupSpec
@@ -139,8 +138,9 @@ def test_null_where_none_is_allowed_is_refused(spark: SparkSession, catalog: Fak
         "strict", ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",)), str(uuid.uuid4())
     )
     rows = spark.range(9).selectExpr("id AS k", "IF(id = 4, NULL, 1) AS v")
-    with pytest.raises(Py4JJavaError, match="SchemaMismatch: column v holds NULL"):
+    with pytest.raises(SparkRuntimeException, match=r"^SchemaMismatch: column v holds NULL") as refused:
         load(rows, "strict", catalog=catalog)
+    assert refused.value.getCondition() == "SchemaMismatch" and "\n" not in str(refused.value)
     assert catalog.tables["strict"].status.snapshot is None
 
 
@@ -152,7 +152,7 @@ def test_without_a_majority_nothing_is_committed(
     committed = catalog.tables["kept"].status.snapshot
     all_agents.stop("node-2")
     all_agents.stop("node-3")
-    with pytest.raises(Py4JJavaError, match=r"ReplicasMissing: .*at least 2 must, .*; node-[23]: "):
+    with pytest.raises(SparkRuntimeException, match=r"^ReplicasMissing: .*at least 2 must, .*; node-[23]: "):
         load(spark.range(60, 90).selectExpr("id AS k"), "kept", catalog=catalog)
     all_agents.start_again("node-3")
     assert catalog.tables["kept"].status.snapshot == committed

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.agent.authorizer import Access
@@ -98,7 +98,7 @@ def test_an_overwrite_that_is_overtaken_says_so(spark: SparkSession, catalog: Fa
     """It never removes rows that it has not seen."""
     add_table(catalog, "raced", keys(spark, 0, 10), ["k"])
     catalog.before_commit = lambda: load(keys(spark, 10, 30), "raced", catalog=catalog)
-    with pytest.raises(Py4JJavaError, match=r"LoadConflict: .*this load \(overwrite\) was overtaken: it began"):
+    with pytest.raises(SparkRuntimeException, match=r"^LoadConflict: .*this load \(overwrite\) was overtaken: it"):
         load(keys(spark, 500, 600), "raced", mode="overwrite", catalog=catalog)
     assert count(spark, catalog, "raced") == 30
 

@@ -10,11 +10,11 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from colocation.spark import explain_json
+from colocation.spark import drop_partitions, explain_json
 from tests.spark.cluster_tables import CATALOG, ClusterTables, make_table
 from tests.spark.conftest import MAP
 from tests.spark.loopback import LoopbackAgents
@@ -298,3 +298,39 @@ def test_empty_text_and_null_are_one_partition(session: SparkSession, tables: Cl
     session.sql(f"INSERT INTO {table} VALUES {values}")
     assert pairs(session, table) == [(key, 0) for key in keys]
     assert session.sql(f"SELECT /*+ MERGE(b) */ a.k FROM {table} a JOIN {table} b ON a.k = b.k").count() == len(keys)
+
+
+TEXTS = [
+    "a/b", "a=b", "100%", "%2F", " leads", "trails ", "Ünï 雪", "back\\slash", "q\"uote's", "NULL", "007", "x" * 253,
+]  # fmt: skip
+
+
+def test_texts_of_partitions(session: SparkSession, tables: ClusterTables) -> None:
+    """Each is the value that was written, to every statement that names it; one that cannot be is refused."""
+    table = make_table(session, f"{IN}.named", "k BIGINT, v BIGINT, p STRING", "PARTITIONED BY (p)")
+    written = {(number, 0, text) for number, text in enumerate(TEXTS)}
+    session.createDataFrame(sorted(written), "k BIGINT, v BIGINT, p STRING").writeTo(table).append()
+
+    def found(source: str) -> set[tuple[Any, ...]]:
+        return {tuple(row) for row in session.sql(f"SELECT k, v, p FROM {source}").collect()}
+
+    assert found(table) == written
+    join = f"SELECT a.k FROM {table} a JOIN {table} b ON a.k = b.k AND a.p = b.p"
+    assert session.sql(join).count() == len(TEXTS)
+    session.conf.set(DYNAMIC, "dynamic")
+    session.sql(f"INSERT OVERWRITE {table} SELECT k, 1, p FROM {table} WHERE k % 2 = 0")
+    changed = {(number, 1 - number % 2, text) for number, text in enumerate(TEXTS)}
+    assert found(table) == changed and found(f"{table} VERSION AS OF 1") == written
+    for number, text in enumerate(TEXTS):
+        same = F.col("p") == F.lit(text)
+        assert [row["k"] for row in session.table(table).where(same).collect()] == [number]
+    session.sql(f"DELETE FROM {table} WHERE p IN ('a/b', '100%', ' leads', 'NULL')")
+    dropped = drop_partitions(session, "named", [{"p": "%2F"}, {"p": "trails "}, {"p": "7"}], NAMESPACE, CATALOG)
+    gone = {"a/b", "100%", " leads", "NULL", "%2F", "trails "}
+    assert dropped.partitions == 2 and found(table) == {row for row in changed if row[2] not in gone}
+    for text, message in {
+        "__HIVE_DEFAULT_PARTITION__": "by which folders mean NULL; allowed: any other",
+        "x" * 254: r"has a name of 256 bytes \(p=x+…\); allowed: 255",
+    }.items():
+        with pytest.raises(SparkRuntimeException, match=f"^SchemaMismatch: partition column p holds .* ?{message}"):
+            session.sql(f"INSERT INTO {table} VALUES (1, 1, '{text}')")

@@ -86,9 +86,11 @@ def load(
 
     Raises:
         ValueError: an unknown mode, or ``overwrite-partitions`` on a table without partitions.
-        PySparkException, Py4JJavaError: Spark's, as of any write: the table does not exist or is refused, the columns
-            do not fit (``SchemaMismatch``), another load was first (``LoadConflict``), too few nodes took the files
-            (``ReplicasMissing``), the API server did not say whether it was committed (``CommitUnknown``).
+        PySparkException: the table does not exist or is refused. A load that failed in the end has its reason as
+            ``getCondition()`` and as the message's first word: rows do not fit (``SchemaMismatch``), another load was
+            first (``LoadConflict``), too few nodes took the files (``ReplicasMissing``), the table cannot be loaded yet
+            (``NotReady``), the API server did not say whether it was committed (``CommitUnknown``).
+        Py4JJavaError: a task failed otherwise.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

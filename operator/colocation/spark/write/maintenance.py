@@ -87,7 +87,7 @@ def compact(
         catalog: the session's ColocationCatalog.
 
     Raises:
-        PySparkException, Py4JJavaError: as for ``load``; a column that is no partition column; files that hold other
+        PySparkException: as for ``load``; a column that is no partition column; files that hold other
             rows than the manifest says (``RowsDiffer``): nothing was changed.
     """
     return CompactionResult(**_call(spark, catalog, "compact", table, namespace, _partitions(partitions)))
@@ -115,7 +115,7 @@ def drop_partitions(
 
     Raises:
         ValueError: no partition is given.
-        PySparkException, Py4JJavaError: as for ``load``; a column that is no partition column.
+        PySparkException: as for ``load``; a column that is no partition column.
     """
     if not partitions:
         raise ValueError("no partition is given; to drop all rows, load none with mode overwrite")
@@ -138,7 +138,7 @@ def roll_back(
         catalog: the session's ColocationCatalog.
 
     Raises:
-        PySparkException, Py4JJavaError: the table keeps no such snapshot, its files are not laid out as the table is,
+        PySparkException: the table keeps no such snapshot, its files are not laid out as the table is,
             or something was committed meanwhile (``LoadConflict``): nothing was changed.
     """
     return RollBackResult(**_call(spark, catalog, "roll_back", table, namespace, f"snapshot_id => {int(snapshot_id)}L"))

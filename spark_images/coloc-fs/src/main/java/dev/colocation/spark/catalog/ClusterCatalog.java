@@ -92,8 +92,12 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public boolean tableExists(Identifier identifier) {
-    return identifier.namespace().length == 1 && moment().table(
-        Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name())).isPresent();
+    return object(identifier).isPresent();
+  }
+
+  private Optional<TableObject> object(Identifier identifier) {
+    return identifier.namespace().length == 1
+        ? moment().table(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name())) : Optional.empty();
   }
 
   @Override
@@ -250,12 +254,9 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   /** Its files wait in the recycle bin. */
   @Override
   public boolean dropTable(Identifier identifier) {
-    if (!tableExists(identifier)) {
-      return false;
-    }
-    writer().delete(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name()), "");
-    // One that is gone by now may have gone by this very request, whose first answer was lost.
-    return true;
+    Optional<TableObject> table = object(identifier);
+    table.ifPresent(found -> writer().delete(found.namespace(), found.name(), found.uid()));
+    return table.isPresent();
   }
 
   @Override

@@ -208,6 +208,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   @Override
   final void dropAll(List<Map<String, String>> partitions) {
+    table.requireReadable();
     if (!partitions.isEmpty()) {
       Transaction transaction = target().begin();
       if (transaction.table().snapshotId() > 0) {

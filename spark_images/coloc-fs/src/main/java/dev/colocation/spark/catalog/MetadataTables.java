@@ -42,6 +42,7 @@ final class MetadataTables {
 
   private static List<Row> snapshots(LoadedTable table) {
     TableObject object = table.object();
+    object.requireStatus();
     return object.snapshots().stream()
         .map(snapshot -> row(
             snapshot.id(), snapshot.time(), snapshot.operation().isEmpty() ? null : snapshot.operation(), snapshot.rows(),

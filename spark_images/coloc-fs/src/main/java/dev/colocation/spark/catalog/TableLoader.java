@@ -28,6 +28,7 @@ final class TableLoader {
   /** The table as its newest snapshot is, with the columns that its spec says by now. */
   LoadedTable newest(Moment moment, TableObject object) {
     object.requireRecovered();
+    object.requireStatus();
     return load(moment, object, object.newest(), object::shownColumns);
   }
 
@@ -45,6 +46,7 @@ final class TableLoader {
    * is as its spec says: an overwrite replaces that, and the commit of anything else says what is wrong with it.
    */
   LoadedTable written(Moment moment, TableObject object) {
+    object.requireStatus();
     try {
       LoadedTable newest = newest(moment, object);
       if (newest.isAsDefined()) {
@@ -57,10 +59,20 @@ final class TableLoader {
   }
 
   private LoadedTable asDefined(Moment moment, TableObject object, String why, Optional<Exception> unreadable) {
-    Optional<Moment.Group> placing = moment.group(object.namespace(), object.group());
+    Optional<Moment.Group> placing = unreadable.isPresent()
+        ? groupIfReadable(moment, object) : moment.group(object.namespace(), object.group());
     return new LoadedTable(
         catalog + "." + object.fullName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
         ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable);
+  }
+
+  private static Optional<Moment.Group> groupIfReadable(Moment moment, TableObject object) {
+    try {
+      return moment.group(object.namespace(), object.group());
+    } catch (Exception unreadable) {
+      LOG.warn("table {}: its group cannot be read: {}", object.fullName(), unreadable.getMessage());
+      return Optional.empty();
+    }
   }
 
   /** The table as an older snapshot was, its columns too. */

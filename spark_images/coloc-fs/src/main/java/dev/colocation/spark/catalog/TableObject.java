@@ -26,6 +26,7 @@ import org.slf4j.LoggerFactory;
  * @param properties what the spec says beside columns and layout, by names of {@link TableProperty}
  * @param comments of columns, by their names in lower case
  * @param snapshots those that can be read, the newest first; empty before the first load
+ * @param statusError why they are not all that the status names; empty = they are
  * @param commitKeys by snapshot id, the key that its commit carried, as far as the status still has it
  */
 public record TableObject(
@@ -46,6 +47,7 @@ public record TableObject(
     Map<String, String> properties,
     Map<String, String> comments,
     List<Snapshot> snapshots,
+    String statusError,
     Map<Long, String> commitKeys) {
 
   /** An annotation: the uid of the dropped table that this one brings back. */
@@ -74,24 +76,32 @@ public record TableObject(
   }
 
   /**
-   * Reads an object of the API server.
+   * Reads an object of the API server. What loads write into its status may be spoilt: that is said when its rows are wanted, so
+   * that the table can be listed, described and dropped all the same.
    *
-   * @throws ColocationException (unchecked) when its spec, or what loads write into its status, cannot be understood
+   * @throws ColocationException (unchecked) when its spec cannot be understood
    */
   static TableObject parse(JsonNode object) {
-    return parse(object, snapshots(fullName(object), object.path("status")));
+    List<Snapshot> found = new ArrayList<>();
+    String statusError = "";
+    try {
+      readSnapshots(fullName(object), object.path("status"), found);
+    } catch (ColocationException spoilt) {
+      statusError = spoilt.getMessage();
+    }
+    return parse(object, List.copyOf(found), statusError);
   }
 
   /** The same for a write that replaces all rows: of its status only the newest snapshot counts, if that can be understood. */
   static TableObject parseReplaced(JsonNode object) {
-    return parse(object, newestIfKnown(fullName(object), object.path("status").path("snapshot")));
+    return parse(object, newestIfKnown(fullName(object), object.path("status").path("snapshot")), "");
   }
 
   private static String fullName(JsonNode object) {
     return object.path("metadata").path("namespace").asText() + "." + object.path("metadata").path("name").asText();
   }
 
-  private static TableObject parse(JsonNode object, List<Snapshot> snapshots) {
+  private static TableObject parse(JsonNode object, List<Snapshot> snapshots, String statusError) {
     JsonNode metadata = object.path("metadata");
     JsonNode spec = object.path("spec");
     JsonNode status = object.path("status");
@@ -118,6 +128,7 @@ public record TableObject(
         TableProperty.saidBy(spec),
         comments(spec.path("columns")),
         snapshots,
+        statusError,
         commitKeys(status.path("commits")));
   }
 
@@ -142,20 +153,14 @@ public record TableObject(
     return node.isTextual() ? node.asText() : "";
   }
 
-  private static List<Snapshot> snapshots(String table, JsonNode status) {
-    List<Snapshot> found = new ArrayList<>();
-    try {
-      if (!GroupObject.isAbsent(status.path("snapshot"))) {
-        found.add(snapshot(table, "status.snapshot", status.path("snapshot")));
-      }
-      int index = 0;
-      for (JsonNode replaced : status.path("history")) {
-        found.add(snapshot(table, "status.history[" + index++ + "]", replaced));
-      }
-    } catch (ColocationException spoiled) {
-      throw spoiled.unchecked();
+  private static void readSnapshots(String table, JsonNode status, List<Snapshot> found) throws ColocationException {
+    if (!GroupObject.isAbsent(status.path("snapshot"))) {
+      found.add(snapshot(table, "status.snapshot", status.path("snapshot")));
     }
-    return List.copyOf(found);
+    int index = 0;
+    for (JsonNode replaced : status.path("history")) {
+      found.add(snapshot(table, "status.history[" + index++ + "]", replaced));
+    }
   }
 
   private static List<Snapshot> newestIfKnown(String table, JsonNode newest) {
@@ -216,6 +221,17 @@ public record TableObject(
     }
   }
 
+  /**
+   * Refuses to rely on a status that somebody spoilt.
+   *
+   * @throws ColocationException (unchecked)
+   */
+  void requireStatus() {
+    if (!statusError.isEmpty()) {
+      throw new ColocationException(statusError).unchecked();
+    }
+  }
+
   /** {@code <namespace>.<table>}. */
   String fullName() {
     return namespace + "." + name;
@@ -237,6 +253,7 @@ public record TableObject(
 
   /** The snapshot of {@code VERSION AS OF}. */
   Snapshot ofVersion(String version) {
+    requireStatus();
     return snapshots.stream()
         .filter(snapshot -> String.valueOf(snapshot.id()).equals(version.trim()))
         .findFirst()
@@ -245,6 +262,7 @@ public record TableObject(
 
   /** The snapshot of {@code TIMESTAMP AS OF}: what a query at that time would have read. */
   Snapshot ofTime(Instant time) {
+    requireStatus();
     return snapshots.stream()
         .filter(snapshot -> !snapshot.time().isAfter(time))
         .findFirst()

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.net.HttpURLConnection;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -13,6 +14,8 @@ import java.util.function.Function;
 final class TableWriter {
   private static final long POLL_MILLISECONDS = 300;
   private static final int MOST_ATTEMPTS = 10;
+  /** There is no such table, or by now another one has its name. */
+  private static final Set<Integer> GONE = Set.of(HttpURLConnection.HTTP_NOT_FOUND, HttpURLConnection.HTTP_CONFLICT);
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** Which statement made or changed the object last: a request that is sent again, its answer lost, finds its own work. */
@@ -138,19 +141,25 @@ final class TableWriter {
   }
 
   /**
-   * Drops a table: its files wait in the recycle bin.
+   * Drops a table: its files wait in the recycle bin. One that is gone is no error: it may have gone by this very request, whose
+   * first answer was lost. Whether an answer that says nothing was the last of it is found out by looking.
    *
-   * @param uid of the table that is meant; empty = whichever has the name
-   * @return false when there is none
+   * @param uid of the table that is meant; another one of the name stays
    */
-  boolean delete(String namespace, String name, String uid) {
+  void delete(String namespace, String name, String uid) {
     ObjectNode options = JSON.createObjectNode().put("apiVersion", "v1").put("kind", "DeleteOptions");
-    if (!uid.isEmpty()) {
-      options.putObject("preconditions").put("uid", uid);
-    }
+    options.putObject("preconditions").put("uid", uid);
     String what = what(namespace, name);
-    KubernetesApi.Answer answer = api.send(what, "DELETE", path(namespace, name), options);
-    return answer.status() != HttpURLConnection.HTTP_NOT_FOUND && !KubernetesApi.checked(what, answer).isMissingNode();
+    try {
+      KubernetesApi.Answer answer = api.send(what, "DELETE", path(namespace, name), options);
+      if (!GONE.contains(answer.status())) {
+        KubernetesApi.checked(what, answer);
+      }
+    } catch (Exception unanswered) {
+      if (read(namespace, name).filter(object -> object.path("metadata").path("uid").asText().equals(uid)).isPresent()) {
+        throw unanswered;
+      }
+    }
   }
 
   Optional<JsonNode> read(String namespace, String name) {

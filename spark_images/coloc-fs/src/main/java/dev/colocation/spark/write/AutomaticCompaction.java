@@ -34,9 +34,10 @@ final class AutomaticCompaction {
     }
   }
 
-  /** The error's type and the beginning of its message, in one line. */
+  /** The error's type, unless its message begins with one, and the beginning of that, in one line. */
   private static String said(Throwable error) {
     String text = String.valueOf(error.getMessage()).replaceAll("\\s+", " ");
-    return error.getClass().getSimpleName() + ": " + text.substring(0, Math.min(text.length(), MAX_FAILURE_CHARACTERS));
+    String type = error instanceof WriteException ? "" : error.getClass().getSimpleName() + ": ";
+    return type + text.substring(0, Math.min(text.length(), MAX_FAILURE_CHARACTERS));
   }
 }

@@ -145,7 +145,7 @@ final class Commit {
   private Optional<StoredManifest> beganOn() {
     try {
       return parent(began);
-    } catch (IOException error) {
+    } catch (IOException | NoAgentAnswers error) {
       throw new WriteException.LoadConflict("table " + began.fullName() + ": " + change.label()
           + " was overtaken: other changes were committed meanwhile, and snapshot " + began.snapshotId()
           + ", on which it began, can no longer be read: " + error.getMessage() + ". Nothing was changed; start it again");
@@ -289,7 +289,7 @@ final class Commit {
     StoredManifest manifest;
     try {
       manifest = parent(current).orElseThrow();
-    } catch (IOException error) {
+    } catch (IOException | NoAgentAnswers error) {
       throw unknown(ours.snapshot(), error.getMessage(), error);
     }
     if (manifest.snapshotId() == number + 1) {

@@ -40,7 +40,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   private int files;
   private long rows;
   private long bytes;
-  private Exception refusal;
+  private WriteException refusal;
 
   FileWriterTask(FilePlan plan, long attempt) {
     this.plan = plan;
@@ -122,6 +122,10 @@ final class FileWriterTask implements DataWriter<InternalRow> {
       String value = PartitionText.of(newKey.get(place++, field.type()), field.type());
       if (value == null && !field.nullable()) {
         refuseNull(field.name());
+      }
+      String refused = PartitionText.refusal(field.storedName(), value);
+      if (!refused.isEmpty()) {
+        refusal = new SchemaMismatch(refused);
       }
       partition.put(field.storedName(), value);
     }

@@ -38,7 +38,7 @@ final class FilesOnTheirWay implements Closeable {
    *
    * @throws ReplicasMissing when an earlier file could not be sent
    */
-  void add(DataFile file, LocalFile content) throws ReplicasMissing {
+  void add(DataFile file, LocalFile content) {
     sending.add(threads.submit(() -> send(file, content)));
     while (sending.size() > AT_ONCE) {
       note(ended(sending.remove()));
@@ -60,7 +60,7 @@ final class FilesOnTheirWay implements Closeable {
    *
    * @throws ReplicasMissing when one could not be sent
    */
-  List<SentFile> finish() throws ReplicasMissing {
+  List<SentFile> finish() {
     while (!sending.isEmpty()) {
       note(ended(sending.remove()));
     }
@@ -72,7 +72,7 @@ final class FilesOnTheirWay implements Closeable {
     missingCopies += map.get(file.file().bucket()).stream().filter(node -> !file.nodes().contains(node)).count();
   }
 
-  private static SentFile ended(Future<SentFile> future) throws ReplicasMissing {
+  private static SentFile ended(Future<SentFile> future) {
     try {
       return future.get();
     } catch (InterruptedException error) {

@@ -1,12 +1,10 @@
 package dev.colocation.spark.write;
 
-import java.io.IOException;
-
 /** None of the agents gave what was asked for; the message says what each one said. */
-public final class NoAgentAnswers extends IOException {
+public final class NoAgentAnswers extends WriteException {
   private static final long serialVersionUID = 1L;
 
   NoAgentAnswers(String message) {
-    super(message);
+    super("NoAgentAnswers", message, null);
   }
 }

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -15,6 +16,10 @@ public final class PartitionText {
   private static final String NULL = "__HIVE_DEFAULT_PARTITION__";
   private static final String ESCAPED = "\"#%'*/:=?\\\u007f{[]^";
   private static final int FIRST_PRINTABLE = 0x20;
+  /** Of a file's name, on every file system of Linux. */
+  private static final int MAX_NAME_BYTES = 255;
+
+  private static final int SHOWN_CHARACTERS = 60;
 
   private PartitionText() {}
 
@@ -36,9 +41,25 @@ public final class PartitionText {
 
   /** {@code a=1/b=__HIVE_DEFAULT_PARTITION__}; empty without partition columns. */
   static String folder(Map<String, String> partition) {
-    return partition.entrySet().stream()
-        .map(value -> escape(value.getKey()) + "=" + (value.getValue() == null ? NULL : escape(value.getValue())))
-        .collect(Collectors.joining("/"));
+    return partition.entrySet().stream().map(value -> folder(value.getKey(), value.getValue())).collect(Collectors.joining("/"));
+  }
+
+  private static String folder(String column, String value) {
+    return escape(column) + "=" + (value == null ? NULL : escape(value));
+  }
+
+  /** Why no folder can be named for a value: it would be NULL's, or its name too long; empty when it can. */
+  static String refusal(String column, String value) {
+    if (NULL.equals(value)) {
+      return "partition column " + column + " holds the text " + NULL + ", by which folders mean NULL; allowed: any other. "
+          + "Replace it, e.g. by NULL: NULLIF(" + column + ", '" + NULL + "')";
+    }
+    String name = folder(column, value);
+    int bytes = name.getBytes(StandardCharsets.UTF_8).length;
+    String shown = name.substring(0, Math.min(name.length(), SHOWN_CHARACTERS));
+    return bytes <= MAX_NAME_BYTES ? "" : "partition column " + column + " holds a text whose folder has a name of " + bytes
+        + " bytes (" + shown + "…); allowed: " + MAX_NAME_BYTES
+        + ". Partition by a shorter text";
   }
 
   /** Percent-escapes what Spark escapes in a folder's name. */

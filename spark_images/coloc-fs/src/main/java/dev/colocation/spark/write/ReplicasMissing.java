@@ -1,12 +1,10 @@
 package dev.colocation.spark.write;
 
-import java.io.IOException;
-
 /** Fewer nodes than a majority of a bucket's replicas took a file; the message says why, node by node. */
-public final class ReplicasMissing extends IOException {
+public final class ReplicasMissing extends WriteException {
   private static final long serialVersionUID = 1L;
 
   ReplicasMissing(String message) {
-    super(message);
+    super("ReplicasMissing", message, null);
   }
 }

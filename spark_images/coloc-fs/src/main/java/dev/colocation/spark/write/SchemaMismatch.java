@@ -5,6 +5,6 @@ public final class SchemaMismatch extends WriteException {
   private static final long serialVersionUID = 1L;
 
   SchemaMismatch(String message) {
-    super(message);
+    super("SchemaMismatch", message, null);
   }
 }

@@ -50,7 +50,7 @@ public record TableState(
     String name = metadata.path("name").asText();
     String uid = metadata.path("uid").asText();
     if (!spec.path("columns").isArray() || spec.path("columns").isEmpty() || spec.path("bucketedBy").isEmpty()) {
-      throw new WriteException.InvalidTable("InvalidSpec: the spec of table " + namespace + "." + name
+      throw new WriteException.InvalidTable("InvalidSpec", "the spec of table " + namespace + "." + name
           + " cannot be understood: it names no columns or no bucketedBy; correct it");
     }
     List<String> bucketedBy = GroupObject.texts(spec.path("bucketedBy"));
@@ -188,7 +188,7 @@ public record TableState(
    */
   void checkStatus() {
     if (!statusError.isEmpty()) {
-      throw new WriteException.InvalidTable("InvalidStatus: the status of table " + fullName() + " cannot be understood: "
+      throw new WriteException.InvalidTable("InvalidStatus", "the status of table " + fullName() + " cannot be understood: "
           + statusError + "; restore it, or reload the whole table with mode overwrite");
     }
   }

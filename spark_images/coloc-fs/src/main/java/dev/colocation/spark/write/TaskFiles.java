@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
  *
  * @param refusal null when there is none
  */
-record TaskFiles(List<SentFile> sent, Exception refusal) implements WriterCommitMessage {
+record TaskFiles(List<SentFile> sent, WriteException refusal) implements WriterCommitMessage {
   TaskFiles {
     sent = List.copyOf(sent);
   }
@@ -19,14 +19,14 @@ record TaskFiles(List<SentFile> sent, Exception refusal) implements WriterCommit
    * The files of all tasks.
    *
    * @throws SchemaMismatch when the rows do not fit the table
-   * @throws ReplicasMissing (unchecked) when a majority of a bucket's nodes did not take a file
+   * @throws ReplicasMissing when a majority of a bucket's nodes did not take a file
    */
   static List<SentFile> sent(WriterCommitMessage[] messages) {
     List<SentFile> sent = new ArrayList<>();
     for (WriterCommitMessage message : messages) {
       TaskFiles task = (TaskFiles) message;
       if (task.refusal != null) {
-        throw Commits.<RuntimeException>thrown(task.refusal);
+        throw task.refusal;
       }
       sent.addAll(task.sent);
     }

@@ -1,15 +1,54 @@
 package dev.colocation.spark.write;
 
-/** Why a change of a table was not committed, or may not have been: what is wrong, and what to do. */
-public class WriteException extends RuntimeException {
+import java.util.Map;
+import org.apache.spark.QueryContext;
+import org.apache.spark.SparkRuntimeException;
+import scala.collection.immutable.Map.Map1;
+
+/**
+ * Why a change of a table was not committed, or may not have been: what is wrong, and what to do.
+ *
+ * <p>Spark's own type, since PySpark, also over Spark Connect, knows only those: others are a {@code Py4JJavaError} with all of
+ * Java's stack. The condition, which programs may ask for, is the word with which the message begins.
+ */
+public class WriteException extends SparkRuntimeException {
   private static final long serialVersionUID = 1L;
 
+  /** A condition that every Spark knows; Spark's type asks for one. */
+  private static final String OF_SPARK = "INTERNAL_ERROR";
+
+  private final String reason;
+  private final String message;
+
   WriteException(String message) {
-    super(message);
+    this("", message, null);
   }
 
   WriteException(String message, Throwable cause) {
-    super(message, cause);
+    this("", message, cause);
+  }
+
+  /** {@code reason}: the message begins with it; empty = none. */
+  WriteException(String reason, String message, Throwable cause) {
+    super(OF_SPARK, new Map1<>("message", message), cause, new QueryContext[0], "");
+    this.reason = reason;
+    this.message = reason.isEmpty() ? message : reason + ": " + message;
+  }
+
+  @Override
+  public String getMessage() {
+    return message;
+  }
+
+  /** Null when there is none. */
+  @Override
+  public String getCondition() {
+    return reason.isEmpty() ? null : reason;
+  }
+
+  @Override
+  public Map<String, String> getMessageParameters() {
+    return Map.of();
   }
 
   /** Another change was first, and this one may not go on top of it. Nothing was changed. */
@@ -17,7 +56,7 @@ public class WriteException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
     LoadConflict(String message) {
-      super(message);
+      super("LoadConflict", message, null);
     }
   }
 
@@ -26,7 +65,7 @@ public class WriteException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
     CommitUnknown(String message, Throwable cause) {
-      super(message, cause);
+      super("CommitUnknown", message, cause);
     }
   }
 
@@ -35,7 +74,7 @@ public class WriteException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
     RowsDiffer(String message) {
-      super(message);
+      super("RowsDiffer", message, null);
     }
   }
 
@@ -44,16 +83,16 @@ public class WriteException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
     NotReady(String message) {
-      super(message);
+      super("NotReady", message, null);
     }
   }
 
-  /** The table's spec or status cannot be understood; the message begins with the reason. */
+  /** The table's spec or status cannot be understood; {@code reason}: which. */
   public static final class InvalidTable extends WriteException {
     private static final long serialVersionUID = 1L;
 
-    InvalidTable(String message) {
-      super(message);
+    InvalidTable(String reason, String message) {
+      super(reason, message, null);
     }
   }
 }

@@ -13,6 +13,7 @@ import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -58,15 +59,19 @@ final class ObjectsTest {
   }
 
   @Test
-  void aSpoiltStatusIsRefusedInWords() {
+  void aSpoiltStatusIsRefusedInWordsWhenRowsAreWanted() throws JsonProcessingException {
     for (String spoilt : List.of(
         "'snapshot': {'id': 1, 'manifest': 'x', 'committedAt': '2026-11-21T03:00:00Z'}",
         "'snapshot': {'id': 'one', 'manifest': 'sha256:" + DIGEST + "', 'committedAt': '2026-11-21T03:00:00Z'}",
         "'snapshot': " + snapshot(1, "soon"),
         "'history': [" + snapshot(1, "2026-11-21T03:00:00") + "]",
         "'snapshot': 5")) {
-      Exception error = assertThrows(ColocationException.class, () -> table("", spoilt));
-      assertTrue(error.getMessage().startsWith("InvalidStatus: the status of table shop.orders cannot be understood: "));
+      TableObject table = table("", spoilt);
+      assertEquals("shop.orders", table.fullName());
+      for (Executable wanted : List.<Executable>of(table::requireStatus, () -> table.ofVersion("1"), () -> table.ofTime(Instant.now()))) {
+        Exception error = assertThrows(ColocationException.class, wanted);
+        assertTrue(error.getMessage().startsWith("InvalidStatus: the status of table shop.orders cannot be understood: "));
+      }
     }
   }
 

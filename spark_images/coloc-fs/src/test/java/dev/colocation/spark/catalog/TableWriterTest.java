@@ -11,6 +11,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** CREATE and ALTER TABLE beside others who write the same table, and where answers of the API server are lost. */
 final class TableWriterTest {
@@ -22,9 +24,18 @@ final class TableWriterTest {
   private int patches;
   private int lost;
   private String request = "";
+  private String uid = "0123";
+  private String successor = "";
+  private int failure = 500;
 
   /** Before each change someone else writes the table, as often as the test says; every change is accepted. */
   private KubernetesApi.Answer answer(String what, String method, String path, JsonNode body) {
+    if (method.equals("DELETE")) {
+      return deleted(body.path("preconditions").path("uid").asText());
+    }
+    if (method.equals("GET") && uid.isEmpty()) {
+      return status(404);
+    }
     if (method.equals("POST")) {
       boolean isThere = !request.isEmpty();
       request = isThere ? request : request(body);
@@ -50,13 +61,32 @@ final class TableWriterTest {
     return table();
   }
 
+  /** With an answer that is lost, or none at all, if the test says so; somebody may make another table right after. */
+  private KubernetesApi.Answer deleted(String wanted) {
+    if (!wanted.equals(uid)) {
+      return status(uid.isEmpty() ? 404 : 409);
+    }
+    if (failure == 503) {
+      return status(503);
+    }
+    uid = successor;
+    if (failure == KubernetesApi.NO_ANSWER) {
+      throw new IllegalStateException("no answer");
+    }
+    return status(failure);
+  }
+
+  private static KubernetesApi.Answer status(int status) {
+    return new KubernetesApi.Answer(status, JSON.createObjectNode().put("message", "as told"), Optional.empty());
+  }
+
   private static String request(JsonNode body) {
     return body.path("metadata").path("annotations").path("colocation.dev/request").asText();
   }
 
   private KubernetesApi.Answer table() {
     ObjectNode table = JSON.createObjectNode();
-    table.putObject("metadata").put("resourceVersion", String.valueOf(version)).put("generation", 1)
+    table.putObject("metadata").put("resourceVersion", String.valueOf(version)).put("generation", 1).put("uid", uid)
         .putObject("annotations").put("colocation.dev/request", request);
     table.putObject("spec").put("replicas", replicas);
     table.putObject("status").put("accepted", true).put("observedGeneration", 1);
@@ -92,6 +122,26 @@ final class TableWriterTest {
       return JSON.createObjectNode().put("replicas", before + 1);
     });
     assertEquals(2, replicas);
+  }
+
+  /** The request is carried out, and its answer says nothing of it. */
+  @ParameterizedTest
+  @CsvSource({"500,", "0,", "500,4567", "0,4567", "200,"})
+  void aTableThatIsDroppedIsGoneWhateverTheAnswerWas(int answer, String another) {
+    failure = answer;
+    successor = another == null ? "" : another;
+    new TableWriter(this::answer, 60).delete("shop", "orders", "0123");
+    assertEquals(successor, uid);
+    new TableWriter(this::answer, 60).delete("shop", "orders", "0123");
+    assertEquals(successor, uid, "another table of the name stays");
+  }
+
+  @Test
+  void aTableThatIsStillThereWasNotDropped() {
+    failure = 503;
+    Exception error = assertThrows(
+        ColocationException.class, () -> new TableWriter(this::answer, 60).delete("shop", "orders", "0123"));
+    assertTrue(error.getMessage().endsWith("the API server answered 503: as told"), error.getMessage());
   }
 
   @Test

@@ -262,7 +262,7 @@ class CommitTest {
   void aFailedPublicationCommitsNothing() throws IOException {
     run(Mode.APPEND, A);
     storage.failure = new ReplicasMissing("killed");
-    assertThrows(IllegalStateException.class, () -> run(Mode.APPEND, B));
+    assertThrows(ReplicasMissing.class, () -> run(Mode.APPEND, B));
     assertEquals(Set.of(A.path()), paths());
   }
 
@@ -345,7 +345,8 @@ class CommitTest {
     cluster.status().put("accepted", false);
     WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> LoadTarget.await(
         new Cluster(cluster), "shop", "orders", Duration.ofSeconds(5), timer));
-    assertEquals("table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
+    assertEquals("NotReady: table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
+    assertEquals("NotReady", error.getCondition());
     assertEquals(5, timer.waited.toSeconds());
   }
 

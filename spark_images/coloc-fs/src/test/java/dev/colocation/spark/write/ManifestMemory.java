@@ -8,7 +8,7 @@ import java.util.Map;
 /** Manifests by digest, as the agents keep them. */
 final class ManifestMemory implements Commit.Storage {
   final Map<String, byte[]> stored = new HashMap<>();
-  IOException failure;
+  WriteException failure;
 
   @Override
   public StoredManifest read(String sha256) throws IOException {

@@ -189,10 +189,10 @@ class TransactionTest {
     agents.get("node-2").close();
     agents.get("node-3").close();
     ReplicasMissing sending = assertThrows(ReplicasMissing.class, () -> send(transaction, "0000000b", 0));
-    assertTrue(sending.getMessage().matches("bucket 0 of shop/orders-12345678: 1 of 2 nodes took data/.*, at least 2 must, "
+    assertTrue(sending.getMessage().matches("ReplicasMissing: bucket 0 of shop/orders-12345678: 1 of 2 nodes took data/.*, at least 2 must, "
         + "and no other node of the group did instead; node-2: Unreachable: .*; node-3: .*"), sending.getMessage());
     ReplicasMissing committing = assertThrows(ReplicasMissing.class, () -> append(transaction, sent));
-    assertTrue(committing.getMessage().startsWith("bucket 0 of shop/orders-12345678: 1 of its 2 nodes hold the manifest and "
+    assertTrue(committing.getMessage().startsWith("ReplicasMissing: bucket 0 of shop/orders-12345678: 1 of its 2 nodes hold the manifest and "
         + "the new files, at least 2 must, and no other node of the group does instead; node-1: "), committing.getMessage());
     assertTrue(cluster.state().snapshot().isEmpty());
   }
@@ -378,7 +378,7 @@ class TransactionTest {
       default -> cluster.remove(what);
     }
     WriteException.NotReady error = assertThrows(WriteException.NotReady.class, this::begin);
-    assertTrue(error.getMessage().startsWith("table shop.orders cannot be loaded after 5 s: " + words), error.getMessage());
+    assertTrue(error.getMessage().startsWith("NotReady: table shop.orders cannot be loaded after 5 s: " + words), error.getMessage());
   }
 
   @Test
