@@ -14,7 +14,7 @@ from tests.spark.cluster_tables import CATALOG, CATALOG_KEY, STABLE, UNSTABLE, W
 from tests.spark.conftest import MAP
 from tests.spark.loopback import LoopbackAgents
 
-pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
+pytestmark = pytest.mark.spark
 
 NAMESPACE = "my-shop"
 SHOP = f"{CATALOG}.`{NAMESPACE}`"

@@ -90,7 +90,6 @@ def test_one_script(way: str, servers: Servers, plane: ControlPlane, agents: Loo
 
 
 @pytest.mark.deep
-@pytest.mark.every_spark
 def test_one_script_in_the_shell(plane: ControlPlane, agents: LoopbackAgents, tmp_path: Path) -> None:
     """The same by spark-sql."""
     texts = Texts("shell")

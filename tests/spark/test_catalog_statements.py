@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.cluster_tables import CATALOG, ClusterTables
 
-pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
+pytestmark = pytest.mark.spark
 
 NAMESPACE = "said"
 IN = f"{CATALOG}.{NAMESPACE}"

@@ -15,7 +15,7 @@ from tests.spark.conftest import MAP
 from tests.spark.judging_operator import Operator, running
 from tests.spark.loopback import LoopbackAgents
 
-pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
+pytestmark = pytest.mark.spark
 
 NAMESPACE = "made"
 ORDERS = f"{CATALOG}.{NAMESPACE}.orders"

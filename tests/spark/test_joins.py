@@ -14,7 +14,7 @@ from tests.spark.conftest import add_table, stable_group
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import FakeCatalog
 
-pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
+pytestmark = pytest.mark.spark
 
 ORDERS = """
 SELECT if(i % 17 = 0, NULL, CAST(i AS BIGINT)) AS o_key, CAST(i % 5 AS INT) AS o_code,

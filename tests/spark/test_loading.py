@@ -47,7 +47,6 @@ def stored_files(agents: LoopbackAgents) -> set[Path]:
     return {path for root in agents.roots.values() for path in root.glob("*/*/data/**/*.parquet")}
 
 
-@pytest.mark.every_spark
 def test_keys_of_every_type(spark: SparkSession, catalog: FakeCatalog) -> None:
     """Rows lie in the bucket that Spark's own hash gives, and come back as they were: NULL, -0.0, NaN, old dates."""
     spec = ColocationGroupSpec(bucket_key=tuple(KEYS), buckets=BUCKETS, replicas=2)
@@ -83,7 +82,6 @@ def test_composite_keys_with_nulls(spark: SparkSession, catalog: FakeCatalog) ->
     assert explain_json(query)["exchanges"] == 0
 
 
-@pytest.mark.every_spark
 def test_nested_columns_and_partitions(spark: SparkSession, catalog: FakeCatalog) -> None:
     """Arrays, maps and structs come back; odd partition values too, '01' as text and '' as NULL, as Spark does."""
     rows = spark.sql(

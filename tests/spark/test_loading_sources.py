@@ -47,7 +47,6 @@ def test_options_of_csv(
     assert (rows.dtypes, rows.count()) == (columns, count)
 
 
-@pytest.mark.every_spark
 def test_a_load_tells_how_far_it_is(
     spark: SparkSession, catalog: FakeCatalog, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,7 +53,6 @@ def test_texts_longer_than_their_column_are_compacted(session: SparkSession, tab
         session.sql(f"INSERT INTO {table} VALUES (1, 'abc', 'a')")
 
 
-@pytest.mark.every_spark
 def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables) -> None:
     """Loads become one sorted file per bucket and partition, one partition first; again finds nothing to do."""
     table = make_table(
@@ -81,7 +80,6 @@ def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables)
         call(session, "compact", named, "partitions => array(map('day', '1'))")
 
 
-@pytest.mark.every_spark
 def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> None:
     """Some columns of a partition are enough, NULL is one; what is not there is no error, and changes nothing."""
     table = make_table(session, f"{IN}.parts", "k BIGINT, p INT, q STRING", "PARTITIONED BY (p, q)")
@@ -98,7 +96,6 @@ def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> Non
         call(session, "drop_partitions", named, "partitions => array()")
 
 
-@pytest.mark.every_spark
 def test_rolled_back(session: SparkSession, tables: ClusterTables) -> None:
     """The rows of that time are there again, beside nothing; again, and to where it was. Only kept snapshots count."""
     table = make_table(session, f"{IN}.back", "k BIGINT, p INT", "PARTITIONED BY (p)")

@@ -94,7 +94,6 @@ def test_sessions_of_one_application_do_not_deceive_each_other(
     assert count(session, "orders") == 150
 
 
-@pytest.mark.every_spark
 def test_older_snapshots(session: SparkSession, catalog: FakeCatalog) -> None:
     """An older snapshot is read beside the present one, and joined with it without a shuffle."""
     old = read_snapshot(session, "orders", 1, catalog=catalog)
@@ -170,7 +169,6 @@ def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeC
     assert f"Tables are not in the same group: {apart}" in explain(query)
 
 
-@pytest.mark.every_spark
 def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: FakeCatalog) -> None:
     """Files keep their names; queries see the table's present columns, NULL where there was none, and its buckets."""
     table = catalog.tables["orders"]
@@ -185,7 +183,6 @@ def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: Fak
     assert session.table("shop.orders").columns == ["k", "v"]
 
 
-@pytest.mark.every_spark
 def test_files_of_other_buckets_than_the_group(session: SparkSession, catalog: FakeCatalog) -> None:
     """A group that was made anew with other buckets: rows are read, but not bucket by bucket with the others."""
     group = catalog.groups["sales"]
@@ -197,7 +194,6 @@ def test_files_of_other_buckets_than_the_group(session: SparkSession, catalog: F
     assert f"the files have {BUCKETS} buckets, the group has {2 * BUCKETS}" in explain(query)
 
 
-@pytest.mark.every_spark
 def test_statements_are_explained_without_running(session: SparkSession) -> None:
     """SQL text is only planned: a query is not run, and a command does nothing."""
     statement = "SELECT k, count(*) FROM shop.orders GROUP BY k"
@@ -209,7 +205,6 @@ def test_statements_are_explained_without_running(session: SparkSession) -> None
     assert count(session, "copy") == 0
 
 
-@pytest.mark.every_spark
 def test_cached_rows(session: SparkSession) -> None:
     """What is cached joins as its plan says; cached rows that were read without buckets are no colocated join."""
     joined = session.sql("SELECT a.k, a.v FROM shop.orders a JOIN shop.lines b ON a.k = b.k").cache()
@@ -220,7 +215,6 @@ def test_cached_rows(session: SparkSession) -> None:
     joined.unpersist()
 
 
-@pytest.mark.every_spark
 def test_broadcast_names_both_sizes(session: SparkSession, catalog: FakeCatalog) -> None:
     """A table below the threshold is broadcast; the reason says how large it is taken to be, and what is allowed."""
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "1g")
@@ -231,7 +225,6 @@ def test_broadcast_names_both_sizes(session: SparkSession, catalog: FakeCatalog)
     assert join["reason"].endswith("the threshold is 1073741824 bytes")
 
 
-@pytest.mark.every_spark
 def test_data_that_changed_on_disk_fails_the_query(
     fragile: SparkSession, catalog: FakeCatalog, agents: LoopbackAgents
 ) -> None:

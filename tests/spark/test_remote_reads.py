@@ -18,7 +18,7 @@ from tests.spark.loopback import LoopbackAgents
 from tests.spark.standalone import NODE_VARIABLE
 from tests.unit.spark.fake_catalog import FakeCatalog
 
-pytestmark = [pytest.mark.spark, pytest.mark.every_spark]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture

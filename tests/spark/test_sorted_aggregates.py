@@ -72,7 +72,6 @@ FUNCTIONS = ("count(*) AS c, sum(n) AS s, avg(n) AS a, round(stddev(n), 6) AS d,
 IN_GROUPS = "(SELECT k FROM single GROUP BY k HAVING sum(n) > 1500)"
 
 
-@pytest.mark.every_spark
 @pytest.mark.parametrize("statement", [
     pytest.param(f"SELECT k, {FUNCTIONS} FROM single GROUP BY k", id="functions"),
     pytest.param("SELECT k, sum(n) FILTER (WHERE n % 2 = 0) AS even, count(n) FILTER (WHERE word > 'é3') AS many, "
@@ -110,7 +109,6 @@ def test_groups_that_lie_together_need_no_hash_table(session: SparkSession, stat
     assert IN_ORDER in plan and MERGED not in plan and "Sort [" not in plan
 
 
-@pytest.mark.every_spark
 @pytest.mark.parametrize("statement", [
     pytest.param("SELECT k, sum(n) AS s, max(day) AS m FROM appended GROUP BY k", id="several loads"),
     pytest.param("SELECT k, count(*) AS c, sum(n) AS s FROM daily GROUP BY k", id="several partitions"),
@@ -123,7 +121,6 @@ def test_a_few_files_are_merged(session: SparkSession, statement: str) -> None:
     assert f"*{SORTED}" in aggregates(plan) and MERGED in plan
 
 
-@pytest.mark.every_spark
 @pytest.mark.parametrize("statement", [
     pytest.param("SELECT k, sort_array(collect_list(n)) AS l, count(*) AS c FROM single GROUP BY k", id="collect_list"),
     pytest.param("SELECT k, max(word) AS w, min(word) FILTER (WHERE n > 99) AS v, sum(n) AS s FROM single GROUP BY k",
@@ -189,7 +186,6 @@ def test_however_rows_are_read_and_code_is_made(session: SparkSession, conf: str
         assert found == expected and SORTED in plan
 
 
-@pytest.mark.every_spark
 def test_overflow_is_what_it_is_without_the_order(session: SparkSession) -> None:
     """An error with ANSI mode, without it the number that wraps around, and NULL for decimals."""
     statement = "SELECT k, sum(n + 9223372036854775000) AS s FROM single GROUP BY k"
@@ -203,7 +199,6 @@ def test_overflow_is_what_it_is_without_the_order(session: SparkSession) -> None
             session.sql(statement).collect()
 
 
-@pytest.mark.every_spark
 def test_verdicts_see_the_aggregate(session: SparkSession) -> None:
     """A group-by in one phase is reported once, colocated, under the name of Spark's operator."""
     rows = session.sql(f"SELECT word, sum(n) AS s FROM single WHERE k IN {IN_GROUPS} GROUP BY word")
@@ -217,7 +212,6 @@ def test_verdicts_see_the_aggregate(session: SparkSession) -> None:
     assert join["colocate"] and found["exchanges"] == 0
 
 
-@pytest.mark.every_spark
 def test_coalesced_buckets_are_not_trusted(session: SparkSession) -> None:
     """Spark may read two buckets as one for a join with a table of fewer; their rows are not in order then."""
     session.conf.set("spark.sql.bucketing.coalesceBucketsInJoin.enabled", "true")

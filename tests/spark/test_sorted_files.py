@@ -41,8 +41,7 @@ def session(
     pytest.param("both", "appended", "l.k = r.k", MERGED, id="many files"),
 ])
 @pytest.mark.parametrize("join", [
-    pytest.param("JOIN", marks=pytest.mark.every_spark), "LEFT JOIN", "FULL JOIN",
-    pytest.param("LEFT SEMI JOIN", marks=pytest.mark.every_spark), "LEFT ANTI JOIN",
+    "JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN",
 ])
 def test_joins_need_no_sort(session: SparkSession, left: str, right: str, on: str, how: str, join: str) -> None:
     """However a bucket's rows are spread over files, merge joins find them in order, NULL keys included."""
@@ -54,7 +53,6 @@ def test_joins_need_no_sort(session: SparkSession, left: str, right: str, on: st
     assert "Sort [" not in plan
 
 
-@pytest.mark.every_spark
 def test_three_tables_are_joined_in_one_order(session: SparkSession) -> None:
     """Keys in different orders in each condition: all files are read by day, none is sorted or merged."""
     plan, found, expected = both_answers(
@@ -65,7 +63,6 @@ def test_three_tables_are_joined_in_one_order(session: SparkSession) -> None:
     assert plan.count(IN_ORDER) == 3 and "Sort [" not in plan
 
 
-@pytest.mark.every_spark
 def test_a_window_by_the_sort_columns_needs_no_sort(session: SparkSession) -> None:
     """Rows of a key come together: sums per key over merged files are right."""
     plan, found, expected = both_answers(session, "SELECT k, n, sum(n) OVER (PARTITION BY k) AS total FROM both")
@@ -73,7 +70,6 @@ def test_a_window_by_the_sort_columns_needs_no_sort(session: SparkSession) -> No
     assert MERGED in plan and "Sort [" not in plan
 
 
-@pytest.mark.every_spark
 @pytest.mark.parametrize("statement", [
     pytest.param("SELECT k, first(n) OVER (PARTITION BY k ORDER BY n DESC) FROM appended", id="another column"),
     pytest.param("SELECT l.n, r.n FROM single l JOIN single r ON l.k = r.k AND l.real = r.real", id="fractions"),
@@ -89,7 +85,6 @@ def test_what_files_do_not_give_is_sorted(session: SparkSession, statement: str)
     assert "Sort [" in plan
 
 
-@pytest.mark.every_spark
 def test_only_what_is_written_in_the_manifest_is_trusted(session: SparkSession, tables: FakeCatalog) -> None:
     """A table that someone declares SORTED BY another column over the same files is sorted by Spark."""
     table = tables.tables["appended"]
@@ -109,7 +104,6 @@ def test_only_what_is_written_in_the_manifest_is_trusted(session: SparkSession, 
     assert found == expected and "SortedBucketScan" not in plan
 
 
-@pytest.mark.every_spark
 def test_rows_come_in_order_whatever_the_batches(session: SparkSession) -> None:
     """Row by row and in batches of seven, a merged bucket is in order."""
     for conf, value in (("spark.sql.parquet.columnarReaderBatchSize", "7"),
@@ -122,7 +116,6 @@ def test_rows_come_in_order_whatever_the_batches(session: SparkSession) -> None:
         session.conf.unset(conf)
 
 
-@pytest.mark.every_spark
 def test_big_tables_are_not_broadcast_for_their_small_files(session: SparkSession, tables: FakeCatalog) -> None:
     """Spark knows a table's rows: what compresses well is not taken for small."""
     rows = session.table("single")

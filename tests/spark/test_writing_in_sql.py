@@ -74,7 +74,6 @@ STORY = [
 """Statements for Spark, and for DuckDB where it says the same in other words."""
 
 
-@pytest.mark.every_spark
 def test_a_story_in_sql(session: SparkSession) -> None:
     """After each statement the table holds what DuckDB's does, without a refresh."""
     table = make_table(session, f"{IN}.story", "k BIGINT, v BIGINT, note STRING, dt DATE", "PARTITIONED BY (dt)")
@@ -89,7 +88,6 @@ def test_a_story_in_sql(session: SparkSession) -> None:
             assert sorted(found, key=repr) == sorted(expected, key=repr), statement
 
 
-@pytest.mark.every_spark
 def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
     """writeTo, insertInto and saveAsTable: by name or by position as Spark says."""
     table = f"{IN}.frames"
@@ -112,7 +110,6 @@ def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
         rows(session, {3: 3}).write.bucketBy(6, "k").sortBy("v").saveAsTable(table)
 
 
-@pytest.mark.every_spark
 def test_tables_made_of_queries(session: SparkSession, tables: ClusterTables) -> None:
     """A failed query leaves no table, and no change of one."""
     made, clustered = f"{IN}.made", f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}"
@@ -279,7 +276,6 @@ def test_what_is_refused(session: SparkSession, tables: ClusterTables, statement
     assert pairs(session, table) == [(1, 1)]
 
 
-@pytest.mark.every_spark
 def test_rows_that_no_rule_has_sorted_are_refused(session: SparkSession, tables: ClusterTables) -> None:
     """Readers trust the order of rows in files: where Spark left the rule out, nothing is written."""
     table = make_table(session, f"{IN}.unsorted")

@@ -53,7 +53,6 @@ def test_a_key_commits_once(session: SparkSession, tables: ClusterTables) -> Non
         keys(session, 0, 1).writeTo(table).options(**{"idempotency-key": "a", "idempotency-version": "x"}).append()
 
 
-@pytest.mark.every_spark
 def test_a_stream_that_ends_between_commit_and_checkpoint(
     session: SparkSession, tables: ClusterTables, tmp_path: Path
 ) -> None:
