@@ -152,6 +152,7 @@ PARAMETERS = [
     pytest.param(case, id=case.name, marks=() if case.name in CHOSEN else pytest.mark.deep)
     for case in CASES
 ]
-"""All cases; `make test` takes the chosen ones with registered tables, and all by the catalog. Those that it takes on other
-Spark versions are in every_spark.txt.
+"""All cases; `make test` takes the chosen ones with registered tables, and all by the catalog.
+
+Those that it takes on other Spark versions are in every_spark.txt.
 """
