@@ -56,7 +56,7 @@ ERRORS = {
                "another commit was first; the load changed nothing"),
         _error("SnapshotNotKept", r"keeps no snapshot",
                "an older snapshot that a query names is not kept any more"),
-        _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|"
+        _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|does not exist|"
                r"TableNotRegistered",
                "there is no such table at this moment"),
         _error("NothingDropped", r"no dropped table|there is nothing to recover",
@@ -214,7 +214,7 @@ KINDS: tuple[FaultKind, ...] = (
         ("JobAborted", "NoReplica", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
     ),
     FaultKind(
-        "disk-read-only", "the data root is mounted read-only for the node's agent",
+        "disk-read-only", "the node's agent dies, and starts again with its data root mounted read-only",
         "Nothing, or loads that put the node's copies elsewhere; the node says `DiskReadOnly`.",
         f"Until it is writable, else {TOLERANCE}", "Look at the kernel's log; mend or replace the disk.",
         ("JobAborted", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,

@@ -3,7 +3,9 @@
 A fault that cannot be made now (no clone runs, no file has another copy) is left out, and the history says so.
 """
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +33,9 @@ from .violations import HEAL
 HEAL_SECONDS = 240
 MOST_NODES = 4
 SLOW = "8mbit"
-READ_ONLY_SECONDS = 20.0
+AGENT = "colocation.agent"
+READ_ONLY_SECONDS = 60.0
+"""Until the kubelet has started a container again that died."""
 CLONE_PODS = "batch.kubernetes.io/job-name"
 CLONE_SECONDS = 45.0
 """So long a clone is waited for."""
@@ -267,23 +271,22 @@ class Faults:
         return member.name, heal
 
     def _disk_read_only(self, random: Random) -> tuple[str, Heal]:
-        agents = cluster_view.processes_of("colocation.agent")
+        """The agent dies of it, as with its node: while it runs it has a file open for writing, which no mount takes."""
+        agents = cluster_view.processes_of(AGENT)
         if not agents:
             raise CannotNow("no agent runs")
         node = random.choice(sorted(agents))
-        pid = agents[node][0]
+        os.kill(agents[node][0], signal.SIGKILL)
         deadline = time.monotonic() + READ_ONLY_SECONDS
-        while True:
-            try:
-                set_read_only(pid, True)
-                break
-            except DevclusterError:  # busy, as long as a file is open for writing
-                if time.monotonic() > deadline:
-                    raise
+        while not (new := set(cluster_view.processes_of(AGENT).get(node, ())) - set(agents[node])):
+            if time.monotonic() > deadline:
+                raise CannotNow(f"no agent was started again on {node}")
             time.sleep(0.05)
+        pid = min(new)
+        set_read_only(pid, True)  # before it has read all of its program
 
         def heal() -> None:
-            if "colocation.agent" in cluster_view.command_line(pid):
+            if AGENT in cluster_view.command_line(pid):
                 set_read_only(pid, False)
 
         return node, heal
