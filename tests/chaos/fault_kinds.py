@@ -56,8 +56,8 @@ ERRORS = {
                "another commit was first; the load changed nothing"),
         _error("SnapshotNotKept", r"keeps no snapshot",
                "an older snapshot that a query names is not kept any more"),
-        _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|does not exist|"
-               r"TableNotRegistered",
+        _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|"
+               r"does not exist|TableNotRegistered",
                "there is no such table at this moment"),
         _error("NothingDropped", r"no dropped table|there is nothing to recover",
                "there is nothing to recover: the table is there, was never loaded, or is younger than the copy from "

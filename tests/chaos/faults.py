@@ -271,7 +271,7 @@ class Faults:
         return member.name, heal
 
     def _disk_read_only(self, random: Random) -> tuple[str, Heal]:
-        """The agent dies of it, as with its node: while it runs it has a file open for writing, which no mount takes."""
+        """The agent dies first: while it runs it has a file open for writing, which no mount takes."""
         agents = cluster_view.processes_of(AGENT)
         if not agents:
             raise CannotNow("no agent runs")

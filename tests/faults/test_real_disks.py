@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = """
-import contextlib, json, os, subprocess, sys
+import contextlib, json, os, shutil, subprocess, sys
 from pathlib import Path
 from colocation.storage.disk_health import DiskHealth
+from colocation.storage.hashing import FileIdentity
 from colocation.storage.incoming import IncomingFile
+from colocation.storage.ledger import LedgerEntry
 from colocation.storage.marker import WrongDisk, check_disk
+from colocation.storage.paths import TablePath
 from colocation.storage.root import UPLOADS, DataRoot
 
+table, entry = TablePath("shop", "orders-0a1b2c3d"), LedgerEntry(FileIdentity(1, 2, 3), "aa", 1.0)
 folder = Path(sys.argv[1])
 told = {}
 
@@ -44,10 +48,16 @@ told["full"] = [health.disk_id, health.fault.reason]
 (folder / ".incoming/uploads/big").unlink()
 health.probe()
 told["with room again"] = [health.disk_id, health.fault and health.fault.reason]
+root.ledger.record(table, "data/before", entry)
+killed = folder.with_name("killed")
+shutil.copytree(folder / ".ledger", killed)
 root.close()
+shutil.copytree(killed, folder / ".ledger", dirs_exist_ok=True)
 sh("mount", "-o", "remount,ro", str(folder))
 root, health = look("begun on a read-only disk")
 told["it can be read"] = [str(one) for one in root.tables()]
+root.ledger.record(table, "data/meanwhile", entry)
+told["what was hashed meanwhile is known"] = sorted(root.ledger.entries(table))
 root.close()
 sh("mount", "-o", "remount,rw", str(folder))
 root, health = look("writable again")
@@ -88,6 +98,7 @@ def test_what_happens_to_real_disks(tmp_path: Path) -> None:
         "with room again": [disk, None],
         "begun on a read-only disk": [disk, "DiskReadOnly"],
         "it can be read": [],
+        "what was hashed meanwhile is known": ["data/before", "data/meanwhile"],
         "writable again": [disk, None],
         "another one mounted over it": [disk, "DiskMissing", True],
         "a clone says": told["a clone says"],

@@ -4,15 +4,15 @@ It makes a restart or a returned node quick (a stat per file, not a hash) and ho
 hashed again). It is a cache: losing it costs hashing and nothing else. SQLite, because it survives being killed.
 
 The agent owns the file and alone writes it; clone Jobs read it, keep what they find to themselves, and tell the agent
-by announcements. The file goes only when it is damaged itself, and then it is set aside. While it cannot be opened (a
-read-only or full disk, a lock) the agent goes on with a copy in memory.
+by announcements. The file goes only when it is damaged itself, and then it is set aside. When it cannot be opened or
+written (a read-only or full disk) the agent goes on with a copy in memory.
 """
 
 import contextlib
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -105,21 +105,16 @@ class Ledger:
         """Remember the outcomes of several hashes, by path."""
         rows = [(*table, path, entry.sha256, *entry.identity, entry.verified_at) for path, entry in entries]
         if rows:
-            with self._transaction() as connection:
-                connection.executemany("INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            self._write(_INSERT, rows)
 
     def forget(self, table: TablePath, paths: Iterable[str]) -> None:
         """Drop what is known of files that are gone."""
-        with self._transaction() as connection:
-            connection.executemany(
-                "DELETE FROM verified WHERE namespace = ? AND directory = ? AND path = ?",
-                [(*table, path) for path in paths],
-            )
+        condition = "namespace = ? AND directory = ? AND path = ?"
+        self._write(f"DELETE FROM verified WHERE {condition}", [(*table, path) for path in paths])
 
     def forget_table(self, table: TablePath) -> None:
         """Drop what is known of a table that is gone."""
-        with self._transaction() as connection:
-            connection.execute("DELETE FROM verified WHERE namespace = ? AND directory = ?", tuple(table))
+        self._write("DELETE FROM verified WHERE namespace = ? AND directory = ?", [tuple(table)])
 
     def _opened(self) -> sqlite3.Connection:
         """The file, a new one in the place of a damaged one, or a copy in memory."""
@@ -147,15 +142,30 @@ class Ledger:
                     self._connection = self._opened()
         return list(map(_row, rows))
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write that may be lost (a full disk, a damaged ledger): what is not recorded is hashed again."""
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """A write that a lock refuses is lost: its files are hashed again. Where the file takes none, memory does."""
         with self._lock:
             try:
-                with self._connection:
-                    yield self._connection
+                _executed(self._connection, statement, rows)
             except sqlite3.DatabaseError as error:
-                _log.warning("the ledger cannot be written, files will be hashed again: %s", error)
+                if _code(error) in _PASSING:
+                    _log.warning("the ledger cannot be written, files will be hashed again: %s", error)
+                    return
+                self._replace_connection(error)
+                _executed(self._connection, statement, rows)
+
+    def _replace_connection(self, error: sqlite3.DatabaseError) -> None:
+        """A new file in the place of one that is damaged; else what is known goes on in memory."""
+        failed = self._connection
+        if _code(error) in _DAMAGE:
+            failed.close()
+            self._connection = self._opened()
+            return
+        _log.warning("the ledger cannot be written, it is kept in memory until the agent's next start: %s", error)
+        self._connection = _in_memory()
+        with contextlib.suppress(sqlite3.DatabaseError), self._connection:
+            self._connection.executemany(_INSERT, failed.execute(f"SELECT {_COLUMNS} FROM verified"))
+        failed.close()
 
 
 class BorrowedLedger(Ledger):
@@ -201,7 +211,14 @@ class BorrowedLedger(Ledger):
 
 
 _IS_DUE = "(verified_at < ? OR verified_at > ?)"
+_INSERT = "INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _COLUMNS = "namespace, directory, path, sha256, bytes, modified_nanoseconds, inode, verified_at"
+
+
+def _executed(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """All of it, or nothing."""
+    with connection:
+        connection.executemany(statement, rows)
 
 
 def _row(row: tuple[Any, ...]) -> LedgerRow:
@@ -226,6 +243,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.executescript(_SCHEMA)
         if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("the ledger is damaged")
+        connection.execute("BEGIN IMMEDIATE")  # SQLite opens a file that takes no writes, and says so at the first one
+        connection.rollback()
     except sqlite3.DatabaseError:
         connection.close()
         raise
@@ -246,7 +265,7 @@ def _copy_in_memory(path: Path, error: Exception) -> sqlite3.Connection:
         with contextlib.closing(sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True)) as file:
             rows = file.execute(f"SELECT {_COLUMNS} FROM verified").fetchall()
         with connection:
-            connection.executemany("INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany(_INSERT, rows)
     return connection
 
 

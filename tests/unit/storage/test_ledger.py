@@ -162,10 +162,27 @@ def test_a_damaged_ledger_is_begun_anew(tmp_path: Path, content: bytes | None) -
     assert again.entry(TABLE, "data/a") == entry(1.0)
 
 
-def test_a_ledger_that_cannot_be_written_fails_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """On a full disk files are served and published all the same; they are hashed again later."""
+def test_a_ledger_that_takes_no_writes_any_more_goes_on_in_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Files on a full or read-only disk must not be hashed at each look; it is said once."""
     ledger = Ledger(tmp_path / "ledger")
-    ledger._connection.execute("PRAGMA query_only = ON")
     ledger.record(TABLE, "data/a", entry(1.0))
-    assert ledger.entry(TABLE, "data/a") is None
+    ledger._connection.execute("PRAGMA query_only = ON")
+    for number in range(3):
+        ledger.record(TABLE, f"data/{number}", entry(2.0))
+    assert sorted(ledger.entries(TABLE)) == ["data/0", "data/1", "data/2", "data/a"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "kept in memory" in caplog.text
+
+
+def test_a_write_that_a_lock_refuses_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It passes, so the file stays the ledger."""
+    ledger, other = Ledger(tmp_path / "ledger"), Ledger(tmp_path / "ledger")
+    ledger._connection.execute("PRAGMA busy_timeout = 1")
+    other._connection.execute("BEGIN IMMEDIATE")
+    ledger.record(TABLE, "data/a", entry(1.0))
+    other._connection.rollback()
+    ledger.record(TABLE, "data/b", entry(1.0))
+    assert list(other.entries(TABLE)) == ["data/b"]
     assert "will be hashed again" in caplog.text

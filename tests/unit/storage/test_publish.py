@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom
+from colocation.storage.folders import names_in
 from colocation.storage.incoming import IncomingFile, received_bytes, remove_stale
 from colocation.storage.publish import publish_once
 from colocation.storage.root import UPLOADS, DataRoot
@@ -220,6 +221,18 @@ def test_only_stale_incoming_files_are_removed(root: DataRoot, clock: Clock) -> 
     assert remove_stale(root) == 2
     assert uploads(root) == []
     assert list((root.path / ".incoming" / "clones").iterdir()) == []
+
+
+def test_uploads_that_end_meanwhile_keep_no_others(
+    root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (UPLOADS, (".incoming", "clones")):
+        with IncomingFile(root, folder, "old") as incoming:
+            incoming.write(b"content")
+    clock.advance(87000)
+    monkeypatch.setattr("colocation.storage.incoming.names_in", lambda folder: ["gone", *names_in(folder)])
+    assert remove_stale(root) == 1
+    assert uploads(root) == []
 
 
 def test_a_clone_that_writes_is_not_stale(root: DataRoot, clock: Clock) -> None:
