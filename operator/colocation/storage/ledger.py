@@ -145,27 +145,30 @@ class Ledger:
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """A write that a lock refuses is lost: its files are hashed again. Where the file takes none, memory does."""
         with self._lock:
-            try:
-                _executed(self._connection, statement, rows)
-            except sqlite3.DatabaseError as error:
-                if _code(error) in _PASSING:
-                    _log.warning("the ledger cannot be written, files will be hashed again: %s", error)
-                    return
+            error = self._failure(statement, rows)
+            if error is not None and _code(error) not in _PASSING:
                 self._replace_connection(error)
-                _executed(self._connection, statement, rows)
+                error = self._failure(statement, rows)
+            if error is not None:
+                _log.warning("the ledger cannot be written, files will be hashed again: %s", error)
+
+    def _failure(self, statement: str, rows: Sequence[tuple[object, ...]]) -> sqlite3.DatabaseError | None:
+        """Of a write, which is done whole or not at all; None = it is done."""
+        try:
+            with self._connection:
+                self._connection.executemany(statement, rows)
+        except sqlite3.DatabaseError as error:
+            return error
+        return None
 
     def _replace_connection(self, error: sqlite3.DatabaseError) -> None:
         """A new file in the place of one that is damaged; else what is known goes on in memory."""
-        failed = self._connection
-        if _code(error) in _DAMAGE:
-            failed.close()
-            self._connection = self._opened()
-            return
-        _log.warning("the ledger cannot be written, it is kept in memory until the agent's next start: %s", error)
-        self._connection = _in_memory()
-        with contextlib.suppress(sqlite3.DatabaseError), self._connection:
-            self._connection.executemany(_INSERT, failed.execute(f"SELECT {_COLUMNS} FROM verified"))
-        failed.close()
+        with contextlib.closing(self._connection) as failed:
+            if _code(error) not in _DAMAGE:
+                _log.warning("the ledger takes no writes, it is kept in memory until the agent's next start: %s", error)
+                self._connection = _copy_of(failed)
+                return
+        self._connection = self._opened()
 
 
 class BorrowedLedger(Ledger):
@@ -215,12 +218,6 @@ _INSERT = "INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _COLUMNS = "namespace, directory, path, sha256, bytes, modified_nanoseconds, inode, verified_at"
 
 
-def _executed(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """All of it, or nothing."""
-    with connection:
-        connection.executemany(statement, rows)
-
-
 def _row(row: tuple[Any, ...]) -> LedgerRow:
     return LedgerRow(TablePath(row[0], row[1]), row[2], LedgerEntry(FileIdentity(*row[4:7]), row[3], row[7]))
 
@@ -260,10 +257,19 @@ def _in_memory() -> sqlite3.Connection:
 def _copy_in_memory(path: Path, error: Exception) -> sqlite3.Connection:
     """What can be read of the file without writing anything; the file stays as it is."""
     _log.warning("the ledger cannot be opened, it is kept in memory until the agent's next start: %s", error)
+    with (
+        contextlib.suppress(sqlite3.DatabaseError),
+        contextlib.closing(sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True)) as file,
+    ):
+        return _copy_of(file)
+    return _in_memory()
+
+
+def _copy_of(file: sqlite3.Connection) -> sqlite3.Connection:
+    """In memory; empty when the file cannot be read."""
     connection = _in_memory()
     with contextlib.suppress(sqlite3.DatabaseError):
-        with contextlib.closing(sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True)) as file:
-            rows = file.execute(f"SELECT {_COLUMNS} FROM verified").fetchall()
+        rows = file.execute(f"SELECT {_COLUMNS} FROM verified").fetchall()
         with connection:
             connection.executemany(_INSERT, rows)
     return connection

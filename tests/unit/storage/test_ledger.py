@@ -186,3 +186,14 @@ def test_a_write_that_a_lock_refuses_is_lost(tmp_path: Path, caplog: pytest.LogC
     ledger.record(TABLE, "data/b", entry(1.0))
     assert list(other.entries(TABLE)) == ["data/b"]
     assert "will be hashed again" in caplog.text
+
+
+def test_a_write_that_memory_refuses_too_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are served and published all the same."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger._connection.execute("PRAGMA query_only = ON")
+    refusing = sqlite3.connect(":memory:")
+    refusing.execute("PRAGMA query_only = ON")
+    monkeypatch.setattr("colocation.storage.ledger._copy_of", lambda _: refusing)
+    ledger.record(TABLE, "data/a", entry(1.0))
+    assert ledger._connection is refusing
