@@ -1,13 +1,16 @@
 """``build/chaos/report.json``, and what a failed run says."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from demo.shell import REPOSITORY
 
 from .checker import Verdict, timeline
-from .history import INVOKE, Event
+from .fault_kinds import BY_NAME
+from .history import FAIL, INVOKE, OK, Event
 from .plan import Plan
 
 FOLDER = REPOSITORY / "build" / "chaos"
@@ -20,17 +23,37 @@ def history_path(plan: Plan) -> Path:
     return FOLDER / f"history-{plan.seed}.jsonl"
 
 
+def faults_not_made(events: list[Event]) -> dict[str, list[str]]:
+    """Why a fault could not be made, each time: ``{name: [why]}``. One that never is would prove nothing."""
+    whys: dict[str, list[str]] = {}
+    for event in _of_faults(events, FAIL):
+        whys.setdefault(event.name, []).append(str(event.detail["why"]))
+    return whys
+
+
+def _made(events: list[Event]) -> dict[str, int]:
+    return dict(Counter(event.name for event in _of_faults(events, OK)))
+
+
+def _of_faults(events: list[Event], kind: str) -> Iterator[Event]:
+    return (event for event in events if event.process == "faults" and event.kind == kind and event.name in BY_NAME)
+
+
+def summary(events: list[Event]) -> str:
+    """Which faults a run made how often, and which it could not make, and why."""
+    made = ", ".join(f"{name} {times}" for name, times in sorted(_made(events).items())) or "none"
+    not_made = [f"not made: {name} ({why[:200]})" for name, whys in faults_not_made(events).items() for why in whys]
+    return "\n".join([f"faults made: {made}", *not_made])
+
+
 def figures(plan: Plan, events: list[Event], verdict: Verdict) -> dict[str, Any]:
     """The report's fields."""
-    made: dict[str, int] = {}
-    for event in events:
-        if event.process == "faults" and event.kind == "ok" and event.name not in ("heal", "save-etcd"):
-            made[event.name] = made.get(event.name, 0) + 1
     return {
         "seed": plan.seed,
         "minutes": plan.minutes,
         "steps": sum(event.process == "work" and event.kind == INVOKE for event in events),
-        "faults": made,
+        "faults": _made(events),
+        "faults_not_made": faults_not_made(events),
         "queries": verdict.queries,
         "wrong_answers": verdict.count("WrongAnswer", "RowsFromNowhere", "FailedWriteHappened", "ForeignFiles"),
         "lost_rows": verdict.count("RowsLost"),

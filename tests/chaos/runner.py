@@ -78,6 +78,7 @@ class Runner:
             self.history.close()
         verdict = judge(self.history.events)
         report.write(self._plan, self.history.events, verdict)
+        say(report.summary(self.history.events))
         problem = report.failure(self._plan, self.history.events, verdict, logs) if verdict.violations else ""
         problem += "\n".join(self._crashes)
         with contextlib.suppress(CommandFailed):

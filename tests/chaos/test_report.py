@@ -7,6 +7,7 @@ import pytest
 
 from . import report
 from .checker import judge
+from .history import FAIL
 from .plan import Plan, Step
 from .runner import COPY_BEFORE_SECONDS, Runner
 from .test_checker import ONE, TWO, Script, begun
@@ -14,8 +15,8 @@ from .test_checker import ONE, TWO, Script, begun
 PLAN = Plan(17, 5, (), (Step(1, 20, -1, "partition", 0.5, 30), Step(2, 40, -1, "agent-killed", 0.5),
                         Step(3, 100, -1, "etcd-restored", 0.5)))  # fmt: skip
 FIELDS = {
-    "seed", "minutes", "steps", "faults", "queries", "wrong_answers", "lost_rows", "false_stable_seconds",
-    "errors_allowed", "errors_not_allowed", "leftovers",
+    "seed", "minutes", "steps", "faults", "faults_not_made", "queries", "wrong_answers", "lost_rows",
+    "false_stable_seconds", "errors_allowed", "errors_not_allowed", "leftovers",
 }  # fmt: skip
 
 
@@ -41,6 +42,19 @@ def test_the_report_has_the_promised_fields() -> None:
     assert set(told) >= FIELDS
     assert (told["seed"], told["steps"], told["faults"], told["queries"]) == (17, 3, {"partition": 1}, 1)
     assert (told["lost_rows"], told["wrong_answers"], told["errors_not_allowed"]) == (1, 0, 0)
+
+
+def test_a_fault_that_could_not_be_made_is_told_and_not_counted() -> None:
+    """What was never done proves nothing."""
+    script = lossy()
+    number = script.history.invoke("faults", "disk-read-only", plan=7)
+    script.history.note("faults", FAIL, "disk-read-only", number, why="the mount is busy")
+    events = script.history.events
+    told = report.figures(PLAN, events, judge(events))
+    assert (told["faults"], told["faults_not_made"]) == ({"partition": 1}, {"disk-read-only": ["the mount is busy"]})
+    assert report.summary(events).splitlines() == [
+        "faults made: partition 1", "not made: disk-read-only (the mount is busy)"
+    ]  # fmt: skip
 
 
 def test_a_failure_says_how_it_came_and_what_runs_it_again() -> None:
