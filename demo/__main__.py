@@ -12,7 +12,7 @@ from devcluster import cluster as devcluster
 from devcluster import kept
 from devcluster.errors import DevclusterError
 
-from . import cluster, data, report, story, users_cluster
+from . import cluster, data, report, story, users_cluster, workload
 from .shell import CommandFailed
 from .story import say, show
 from .waiting import DeadlinePassed
@@ -20,6 +20,8 @@ from .waiting import DeadlinePassed
 USAGE = """usage: python -m demo run|images|sbom
 environment: SF=1, KEEP=0; on a cluster of yours KUBECONFIG, IMAGE_REGISTRY, IMAGE_TAG=0.1.0, LOSE_NODE, DATA_ROOT"""
 NODES = 3
+SMALL = 1.0
+"""At smaller scale factors applications end before optimised code would pay: compiling it is most of their work."""
 
 
 def main(arguments: list[str]) -> int:
@@ -97,6 +99,8 @@ def run(factor: float) -> int:
 def tell(factor: float) -> dict[str, object]:
     """Every step; returns the report."""
     say(f"TPC-H at scale factor {factor:g}")
+    if factor < SMALL:
+        workload.JAVA_OPTIONS.append(workload.QUICK_JAVA)
     folder = data.generate(factor)
     oracle = data.Oracle(folder)
     say("images, and a Kubernetes of three nodes on this machine")

@@ -19,7 +19,9 @@ SELECT = {"orders": "*, year(o_orderdate) as o_year", "lineitem": "*, year(l_shi
 DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
 RESULT_MARK = "COLOCATION_RESULT "
 JAVA_OPTIONS: list[str] = []
-"""Of all drivers and executors. Tests add some: their applications end before optimised code would pay."""
+"""Of all drivers and executors. Tests and small demos add ``QUICK_JAVA``."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""For applications that end before optimised code would pay: a small join takes 18 seconds of a processor, not 28."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,6 @@ pytestmark = pytest.mark.e2e
 SCALE_FACTOR = 0.01
 VALUES = {"agent.sweepIntervalSeconds": "5", "operator.inventorySeconds": "2", "limits.maxUnexplainedFolders": "1000"}
 """The last test drops all tables and their group behind the operator's back, on purpose."""
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"
-"""Applications end before optimised code would pay: a small join takes 18 seconds of a processor instead of 28."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ def loaded() -> Iterator[Loaded]:
     if theirs := devcluster.users_kubeconfig():
         pytest.fail(f"KUBECONFIG names a cluster of yours ({theirs}); these tests make their own, so unset it")
     kept_logs.begin()
-    workload.JAVA_OPTIONS.append(QUICK_JAVA)
+    workload.JAVA_OPTIONS.append(workload.QUICK_JAVA)
     folder = data.generate(SCALE_FACTOR)
     oracle = data.Oracle(folder)
     try:
