@@ -145,16 +145,17 @@ class Runner:
         """Everything that the faults' thread does, in the order of time."""
         entries: list[tuple[float, Callable[[], None]]] = []
         for step in self._plan.faults:
-            entries.append((step.at_seconds, lambda step=step: self._make(step)))  # type: ignore[misc]
-            if step.hold_seconds:
-                entries.append((step.at_seconds + step.hold_seconds, lambda step=step: self._faults.heal(step.number)))  # type: ignore[misc]
+            entries.append((step.at_seconds, lambda step=step: self._hold(step)))  # type: ignore[misc]
             if step.name == "etcd-restored":
                 entries.append((max(1.0, step.at_seconds - COPY_BEFORE_SECONDS), self._faults.save_etcd))
         return sorted(entries, key=lambda entry: entry[0])
 
-    def _make(self, step: Step) -> None:
+    def _hold(self, step: Step) -> None:
+        """Make a fault, and heal it so long after it was made: that may wait for another one's end."""
         say(str(step))
         self._faults.make(step)
+        self._stop.wait(step.hold_seconds)
+        self._faults.heal(step.number)
 
     def _wait_until(self, at_seconds: float) -> bool:
         """Wait until the plan's time; True: the run ends."""

@@ -1,12 +1,14 @@
 """What a run leaves, what a failed one says, and when its faults are made and healed."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from . import report
 from .checker import judge
+from .faults import Faults
 from .history import FAIL
 from .plan import Plan, Step
 from .runner import COPY_BEFORE_SECONDS, Runner
@@ -66,7 +68,21 @@ def test_a_failure_says_how_it_came_and_what_runs_it_again() -> None:
         assert words in text
 
 
-def test_faults_are_made_and_healed_in_the_order_of_time() -> None:
+def test_faults_are_made_in_the_order_of_time() -> None:
     """The copy of etcd is taken before it is restored."""
     entries = Runner(PLAN)._timetable()
-    assert [at_seconds for at_seconds, _ in entries] == sorted([20, 50, 40, 100 - COPY_BEFORE_SECONDS, 100])
+    assert [at_seconds for at_seconds, _ in entries] == sorted([20, 40, 100 - COPY_BEFORE_SECONDS, 100])
+
+
+def test_a_fault_that_took_longer_to_make_than_it_was_to_last_is_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that had to wait for another node's start once stayed until the end of the run."""
+    done: list[str] = []
+
+    def make(_: Faults, step: Step) -> None:
+        time.sleep(0.2)
+        done.append(f"made {step.number}")
+
+    monkeypatch.setattr(Faults, "make", make)
+    monkeypatch.setattr(Faults, "heal", lambda _, number: done.append(f"healed {number}"))
+    Runner(Plan(17, 0, (), (Step(1, 0, -1, "partition", 0.5, 0.01),)))._play_faults()
+    assert done == ["made 1", "healed 1"]
