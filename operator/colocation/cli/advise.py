@@ -6,7 +6,7 @@ import click
 
 from ..model.names import group_key
 from .cluster import Cluster
-from .completion import complete_table
+from .completed_names import complete_table
 from .options import Target, cluster_options, output_option
 from .output import Format, size, write
 from .sizing import Advice, Workload

@@ -11,7 +11,7 @@ from ..model.names import ANNOTATION_APPROVED_PROPOSAL
 from ..model.proposal import Proposal
 from ..model.salvage import salvage
 from .cluster import Cluster
-from .completion import complete_group
+from .completed_names import complete_group
 from .errors import CommandFailed
 from .options import Target, cluster_options, output_option
 from .output import Format, columns, size, write

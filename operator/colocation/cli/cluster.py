@@ -1,5 +1,6 @@
 """The commands' view of a cluster: groups, tables, nodes, events as the API server has them."""
 
+from functools import cached_property
 from typing import Any, cast
 
 from kubernetes import client
@@ -32,9 +33,12 @@ class Cluster:
         self.connection = connect(context)
         self.namespace = namespace or namespace_of(context) or "default"
         self._objects = client.CustomObjectsApi(self.connection)
-        self._core = client.CoreV1Api(self.connection)
         # Most users may not read its Lease, and need not: its refusal is not worth a second question.
         self._operator_life = OperatorLife(client.CustomObjectsApi(client.ApiClient(self.connection.configuration)))
+
+    @cached_property
+    def _core(self) -> "client.CoreV1Api":
+        return client.CoreV1Api(self.connection)  # made when asked for, since it loads hundreds of models
 
     def groups(self) -> list[Json]:
         """The ColocationGroups of the namespace, by name."""

@@ -1,15 +1,7 @@
 """``completion``: what a shell needs to complete commands, options, and names of groups, tables and nodes."""
 
-from collections.abc import Callable
-
 import click
-from click.shell_completion import CompletionItem, get_completion_class
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
-from urllib3.exceptions import HTTPError
-
-from .cluster import Cluster, Json
-from .errors import CommandFailed
+from click.shell_completion import get_completion_class
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_COLOCATION_COMPLETE"
@@ -18,8 +10,6 @@ INSTALL = {
     "zsh": "echo 'source <(colocation completion zsh)' >> ~/.zshrc",
     "fish": "colocation completion fish > ~/.config/fish/completions/colocation.fish",
 }
-
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 @click.command(epilog="To install it: " + "; ".join(f"{shell}: {words}" for shell, words in INSTALL.items()))
@@ -34,23 +24,3 @@ def completion(context: click.Context, shell: str) -> None:
     made = get_completion_class(shell)
     assert made, "click knows the shells that are allowed"
     click.echo(made(context.find_root().command, {}, "colocation", VARIABLE).source())
-
-
-def names_of(list_objects: Callable[[Cluster], list[Json]]) -> Complete:
-    """Completes an argument by the names of objects of the namespace and context that the line says so far."""
-
-    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        try:
-            cluster = Cluster(context.params.get("context"), context.params.get("namespace"))
-            found = list_objects(cluster)
-        except (ApiException, CommandFailed, ConfigException, HTTPError):
-            return []  # a shell has no place for the error; the command itself will say it
-        names = (str(item["metadata"]["name"]) for item in found)
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-    return complete
-
-
-complete_group = names_of(lambda cluster: cluster.groups())
-complete_table = names_of(lambda cluster: cluster.tables())
-complete_node = names_of(lambda cluster: cluster.nodes())

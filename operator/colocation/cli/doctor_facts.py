@@ -107,7 +107,7 @@ def gather_rights(connection: Connection, namespace: str, operator_namespace: st
     )
 
 
-def _pods(core: client.CoreV1Api, namespace: str, component: str) -> tuple[Pod, ...]:
+def _pods(core: "client.CoreV1Api", namespace: str, component: str) -> tuple[Pod, ...]:
     found: list[Any] = core.list_namespaced_pod(
         namespace, label_selector=f"{OURS},{LABEL_COMPONENT}={component}"
     ).items  # fmt: skip

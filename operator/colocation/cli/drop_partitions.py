@@ -10,7 +10,7 @@ import click
 
 from ..submit.jobs import DropPartitionsRequest
 from .applications import RunOptions, run_options
-from .completion import complete_table
+from .completed_names import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
 from .output import Format

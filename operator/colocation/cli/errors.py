@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import NoReturn
 
 import click
 from kubernetes.client.exceptions import ApiException
@@ -34,30 +33,24 @@ class WrongUsage(CommandFailed):
     exit_code = WRONG_USAGE
 
 
-class Commands(click.Group):
-    """A group of commands that turns the errors of the layers below into messages, never into tracebacks."""
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except (ManifestError, RunError, ApiException, ConfigException, HTTPError, ValidationError) as error:
-            _raise(error)
-
-
-def _raise(error: Exception) -> NoReturn:
-    if isinstance(error, ManifestError):
-        raise WrongUsage(str(error)) from error
-    if isinstance(error, ValidationError):
-        raise CommandFailed(validation_message(error, "an object of the cluster (of another version?)")) from error
-    if isinstance(error, RunError):
-        raise CommandFailed(str(error)) from error
-    if isinstance(error, ApiException):
-        raise CommandFailed(api_message(error)) from error
-    if isinstance(error, ConfigException):
-        raise CommandFailed(
-            f"no cluster is configured ({error}): set KUBECONFIG, or --context to a context of your kubeconfig"
-        ) from error
-    raise CommandFailed(f"the cluster cannot be reached: {connection_message(error)}") from error
+def failure_of(error: Exception) -> CommandFailed | None:
+    """What the command says about an error of the layers below; None where that is not known."""
+    match error:
+        case ManifestError():
+            return WrongUsage(str(error))
+        case ValidationError():
+            return CommandFailed(validation_message(error, "an object of the cluster (of another version?)"))
+        case RunError():
+            return CommandFailed(str(error))
+        case ApiException():
+            return CommandFailed(api_message(error))
+        case ConfigException():
+            return CommandFailed(
+                f"no cluster is configured ({error}): set KUBECONFIG, or --context to a context of your kubeconfig"
+            )
+        case HTTPError():
+            return CommandFailed(f"the cluster cannot be reached: {connection_message(error)}")
+    return None
 
 
 def connection_message(error: Exception) -> str:

@@ -46,7 +46,7 @@ def init(namespace: str, service_account: str, dry_run: bool, context: str | Non
     write(done, "\n".join(f"{name} {what}" for name, what in done.items()), output)
 
 
-def _create_namespace(core: client.CoreV1Api, name: str) -> bool:
+def _create_namespace(core: "client.CoreV1Api", name: str) -> bool:
     """Whether it was made. One that exists may hold pods of others, so its Pod Security is left alone."""
     try:
         core.create_namespace(cast("Any", namespace_object(name)))

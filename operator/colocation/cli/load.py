@@ -8,7 +8,7 @@ import click
 from ..submit.jobs import LoadMode, LoadRequest
 from .applications import RunOptions, run_options
 from .compact import describe_compaction
-from .completion import complete_table
+from .completed_names import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options, output_option
 from .output import Format, size

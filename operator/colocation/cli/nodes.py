@@ -7,7 +7,7 @@ import click
 from ..model.names import ANNOTATION_ACCEPTED_DISK
 from ..model.snapshot import Node, Snapshot
 from .cluster import Cluster
-from .completion import complete_node
+from .completed_names import complete_node
 from .draining import CLOCK, wait_until_empty
 from .operator_port import fetch_snapshot
 from .options import context_option, operator_namespace_option, output_option, timeout_option

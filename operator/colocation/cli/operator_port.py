@@ -61,7 +61,7 @@ def _fetch(
         raise CommandFailed(message) from error
 
 
-def _operator_pod(core: client.CoreV1Api, namespace: str) -> str:
+def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
     selector = f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}=operator"
     pods: list[Any] = core.list_namespaced_pod(namespace, label_selector=selector).items
     running = sorted(

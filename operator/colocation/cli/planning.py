@@ -11,7 +11,7 @@ from ..model.plan import Plan
 from ..model.snapshot import Snapshot
 from ..planner import preview
 from .cluster import Cluster
-from .completion import complete_group
+from .completed_names import complete_group
 from .errors import CommandFailed, WrongUsage, field_path, validation_message
 from .input_files import read_text, shown
 from .operator_port import fetch_snapshot

@@ -17,7 +17,7 @@ from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus, TableSnapshot
 from ..model.times import parse_time
 from .cluster import Cluster
-from .completion import complete_table
+from .completed_names import complete_table
 from .errors import CommandFailed
 from .options import Seconds, Target, cluster_options, output_option
 from .output import Format, size, write

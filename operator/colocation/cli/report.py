@@ -128,7 +128,7 @@ def sources(cluster: Cluster, operator_namespace: str) -> Iterator[Source]:
     yield from _logs(core, operator_namespace, ours)
 
 
-def _logs(core: client.CoreV1Api, namespace: str, selector: str) -> Iterator[Source]:
+def _logs(core: "client.CoreV1Api", namespace: str, selector: str) -> Iterator[Source]:
     try:
         pods: list[Any] = core.list_namespaced_pod(namespace, label_selector=selector).items
     except ApiException:

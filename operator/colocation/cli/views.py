@@ -16,7 +16,7 @@ from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus
 from .approve import render_moves
 from .cluster import Cluster
-from .completion import complete_group
+from .completed_names import complete_group
 from .errors import HTTP_FORBIDDEN
 from .options import Target, all_namespaces_option, cluster_options, output_option
 from .output import Format, columns, size, write

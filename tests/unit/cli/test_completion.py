@@ -7,7 +7,7 @@ import pytest
 from click.shell_completion import get_completion_class
 from kubernetes.client import ApiException
 
-from colocation.cli import completion
+from colocation.cli import completed_names, completion
 from colocation.cli.main import main
 
 from .conftest import FakeCluster, Run
@@ -47,7 +47,7 @@ def test_what_is_offered(
     monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster, words: list[str], incomplete: str, offered: list[str]
 ) -> None:
     """Commands and options by themselves, names by the namespace."""
-    monkeypatch.setattr(completion, "Cluster", lambda context, namespace: cluster)
+    monkeypatch.setattr(completed_names, "Cluster", lambda context, namespace: cluster)
     assert completions(words, incomplete) == offered
 
 
@@ -58,5 +58,5 @@ def test_a_cluster_that_does_not_answer_offers_nothing(monkeypatch: pytest.Monke
         raise ApiException(status=401)
 
     monkeypatch.setattr(cluster, "groups", refuse)
-    monkeypatch.setattr(completion, "Cluster", lambda context, namespace: cluster)
+    monkeypatch.setattr(completed_names, "Cluster", lambda context, namespace: cluster)
     assert completions(["show"], "") == []
