@@ -7,9 +7,11 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -34,6 +36,7 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(CatalogStatements.class);
   private static final String NO_STATISTICS = "rows and bytes of each snapshot are known since its commit: leave the statement out";
   private static final String NO_REPAIR = "partitions are known since their commit: leave the statement out";
+  private static final String NO_VIEWS = "use CREATE VIEW spark_catalog.<database>.<view> AS …, or CREATE TEMPORARY VIEW";
 
   /** By the names of Spark's plans, not all of which every version has. */
   private static final Map<String, List<String>> NOT_TAKEN = Map.of(
@@ -43,6 +46,8 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
       "RepairTable", List.of("REPAIR TABLE", NO_REPAIR),
       "RecoverPartitions", List.of("RECOVER PARTITIONS", NO_REPAIR),
       "LoadData", List.of("LOAD DATA", "use INSERT INTO … SELECT * FROM parquet.`<path>`"),
+      "CreateView", List.of("CREATE VIEW", NO_VIEWS),
+      "CreateTableLike", List.of("CREATE TABLE … LIKE", "use what SHOW CREATE TABLE says of the other table, with the new name"),
       "SetTableSerDeProperties", List.of("SET SERDE", "files are Parquet: leave the statement out"));
 
   @Override
@@ -72,10 +77,10 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
   private static void refuseOthers(LogicalPlan plan) {
     List<String> words = NOT_TAKEN.get(plan.getClass().getSimpleName());
     if (words != null) {
-      String what = named(CollectionConverters.asJava(plan.children()).get(0));
-      if (!what.isEmpty()) {
+      List<LogicalPlan> children = CollectionConverters.asJava(plan.children());
+      children.stream().map(CatalogStatements::named).filter(what -> !what.isEmpty()).findFirst().ifPresent(what -> {
         throw new ColocationException(what + " does not take " + words.get(0) + "; " + words.get(1)).unchecked();
-      }
+      });
     }
     if (plan instanceof CreateTableLikeCommand like && like.sourceTable().catalog().isEmpty()) {
       refuseLike(like, SparkSession.active());
@@ -95,7 +100,8 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
     if (child instanceof ResolvedTable resolved && resolved.table() instanceof ColocationTable table) {
       return table.name();
     }
-    CatalogPlugin catalog = child instanceof ResolvedNamespace resolved ? resolved.catalog() : null;
+    CatalogPlugin catalog = child instanceof ResolvedNamespace namespace ? namespace.catalog()
+        : child instanceof ResolvedIdentifier name ? name.catalog() : null;
     return catalog instanceof ClusterCatalog ? "catalog " + catalog.name() : "";
   }
 
@@ -107,6 +113,10 @@ public final class CatalogStatements extends Rule<LogicalPlan> {
       refuse("MERGE", target(merge.targetTable()));
     } else if (plan instanceof DeleteFromTable delete && delete.condition().resolved()) {
       ColocationTable table = target(delete.table());
+      if (table != null && SubqueryExpression.hasSubquery(delete.condition())) {
+        throw new ColocationException(table.name() + " does not take DELETE by a subquery: run the query first, and name the "
+            + "values that it gives: WHERE <column> IN (…)").unchecked();
+      }
       if (table != null && !namesPartitionsOnly(delete, table)) {
         throw table.deletesWholePartitionsOnly();
       }

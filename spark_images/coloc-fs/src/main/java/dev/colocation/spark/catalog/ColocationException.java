@@ -1,21 +1,41 @@
 package dev.colocation.spark.catalog;
 
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
 import scala.Option;
-import scala.collection.immutable.Map$;
+import scala.collection.immutable.Map.Map1;
 
-/** What users are told instead of a plan: what is wrong and what to do. */
+/**
+ * What users are told instead of a plan: what is wrong and what to do.
+ *
+ * <p>The condition, which programs may ask for, is the reason with which the message begins, if it has one.
+ */
 public final class ColocationException extends AnalysisException {
   private static final long serialVersionUID = 1L;
+
+  private static final Pattern REASON = Pattern.compile("([A-Z][A-Za-z]+): ");
+  private static final String WITHOUT_REASON = "Refused";
 
   ColocationException(String message) {
     this(message, null);
   }
 
   ColocationException(String message, Throwable cause) {
-    super(message, Option.empty(), Option.empty(), Option.apply(cause), Option.empty(), Map$.MODULE$.empty(),
-        new QueryContext[0]);
+    super(message, Option.empty(), Option.empty(), Option.apply(cause), Option.apply(condition(message)),
+        new Map1<>("message", message), new QueryContext[0]);
+  }
+
+  private static String condition(String message) {
+    Matcher reason = REASON.matcher(message);
+    return reason.lookingAt() ? reason.group(1) : WITHOUT_REASON;
+  }
+
+  /** Without the name of a class: a Thrift server gives this to users. */
+  @Override
+  public String toString() {
+    return getMessage();
   }
 
   /** For methods that may not throw checked exceptions: Spark's callers are Scala, which knows none. */

@@ -133,7 +133,7 @@ final class TableDefinition {
   }
 
   private static RuntimeException withoutBuckets() {
-    return refused("CLUSTERED BY is missing; CLUSTERED BY is missing; say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+    return refused("CLUSTERED BY is missing; say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
   }
 
   static RuntimeException refused(String what) {

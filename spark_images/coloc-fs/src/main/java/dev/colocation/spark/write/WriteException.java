@@ -46,9 +46,16 @@ public class WriteException extends SparkRuntimeException {
     return reason.isEmpty() ? null : reason;
   }
 
+  /** What users read who have asked for errors as JSON. */
   @Override
   public Map<String, String> getMessageParameters() {
-    return Map.of();
+    return Map.of("message", message);
+  }
+
+  /** Without the name of a class: a Thrift server gives this to users. */
+  @Override
+  public String toString() {
+    return message;
   }
 
   /** Another change was first, and this one may not go on top of it. Nothing was changed. */

@@ -11,7 +11,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -32,8 +34,23 @@ final class StatementsTest {
   }
 
   private static void assertRefused(String message, Executable statement) {
-    Exception error = assertThrows(ColocationException.class, statement);
+    ColocationException error = assertThrows(ColocationException.class, statement);
     assertEquals("not possible for a ColocatedTable: " + message, error.getMessage());
+    assertEquals("Refused", error.getCondition());
+  }
+
+  @Test
+  void anErrorHasAConditionAndNoNameOfAClass() {
+    ColocationException error = new ColocationException("SchemaMismatch: group sales has 6 buckets");
+    assertEquals("SchemaMismatch", error.getCondition());
+    assertEquals("SchemaMismatch: group sales has 6 buckets", error.toString());
+    assertEquals(Map.of("message", error.getMessage()), error.getMessageParameters());
+  }
+
+  @Test
+  void aTableHasBuckets() {
+    assertRefused("CLUSTERED BY is missing; say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS",
+        () -> TableDefinition.spec(new Column[0], new Transform[0], Map.of()));
   }
 
   @Test

@@ -347,6 +347,8 @@ class CommitTest {
         new Cluster(cluster), "shop", "orders", Duration.ofSeconds(5), timer));
     assertEquals("NotReady: table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
     assertEquals("NotReady", error.getCondition());
+    assertEquals(error.getMessage(), error.toString());
+    assertEquals(error.getMessage(), error.getMessageParameters().get("message"));
     assertEquals(5, timer.waited.toSeconds());
   }
 
