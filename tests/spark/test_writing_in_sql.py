@@ -70,6 +70,10 @@ STORY = [
     ("DELETE FROM {t} WHERE dt IS NULL", None),
     ("TRUNCATE TABLE {t}", "DELETE FROM {t}"),
     ("INSERT INTO {t} VALUES (9, 9, 'again', DATE '2026-02-01')", None),
+    ("INSERT INTO {t} (dt, k) VALUES (DATE '2026-02-02', 10)", None),
+    ("INSERT INTO {t} BY NAME SELECT 'named' AS note, 11 AS k", None),
+    ("INSERT OVERWRITE {t} PARTITION (dt = '2026-02-03') (K) SELECT v FROM {t} WHERE k = 9",
+     "INSERT INTO {t} (k, dt) VALUES (9, DATE '2026-02-03')"),
 ]  # fmt: skip
 """Statements for Spark, and for DuckDB where it says the same in other words."""
 

@@ -1,6 +1,7 @@
 package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.CatalogStatements;
+import dev.colocation.spark.catalog.ColumnsLeftOut;
 import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
@@ -18,9 +19,9 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
- * TimeTravelSubqueries}, {@link CatalogStatements}, {@link ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link PartitionColumnsFirst}, {@link
- * PartitionConditions} and {@link DistributeRows} when it is optimized, {@link TrustSortedFiles} when its plan is to be executed.
- * Where Spark is not as it was, each leaves plans as they are.
+ * TimeTravelSubqueries}, {@link CatalogStatements}, {@link ColumnsLeftOut}, {@link ReadAsFiles} and {@link FilePerTask} when a
+ * query is analyzed, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when it is optimized,
+ * {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
  *
  * <p>The latter is a columnar rule, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -30,6 +31,9 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     UnknownSpark.orNothing(() -> extensions.injectHintResolutionRule(session -> new TimeTravelSubqueries()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new CatalogStatements()));
+    if (ColumnsLeftOut.isNeeded()) {
+      UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ColumnsLeftOut()));
+    }
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));

@@ -1,0 +1,81 @@
+package dev.colocation.spark.catalog;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Predicate;
+import org.apache.spark.package$;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * {@code INSERT INTO t (k) …} and {@code INSERT INTO t BY NAME …} on Spark 4.0: the columns that are left out are NULL, as later
+ * versions and Spark's own file tables have it. Spark 4.0 refuses that for tables of catalogs.
+ */
+public final class ColumnsLeftOut extends Rule<LogicalPlan> {
+  /** Later versions do it themselves, and have other plans. */
+  public static boolean isNeeded() {
+    return package$.MODULE$.SPARK_VERSION().startsWith("4.0.");
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return plan.resolveOperatorsUp(new Completed());
+  }
+
+  private static final class Completed extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return node instanceof InsertIntoStatement insert && CatalogStatements.target(insert.table()) != null
+          && insert.query().resolved() && !leftOut(insert).isEmpty();
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan node) {
+      InsertIntoStatement insert = (InsertIntoStatement) node;
+      List<NamedExpression> values = new ArrayList<>(CollectionConverters.asJava(insert.query().output()));
+      List<String> names = new ArrayList<>(CollectionConverters.asJava(insert.userSpecifiedCols()));
+      for (Attribute column : leftOut(insert)) {
+        values.add(new Alias(new Literal(null, column.dataType()), column.name(), NamedExpression$.MODULE$.newExprId(),
+            FilesRelation.sequence(List.of()), Option.empty(), FilesRelation.sequence(List.of())));
+        names.add(column.name());
+      }
+      return new InsertIntoStatement(
+          insert.table(), insert.partitionSpec(), FilesRelation.sequence(insert.byName() ? List.of() : names),
+          new Project(FilesRelation.sequence(values), insert.query()), insert.overwrite(), insert.ifPartitionNotExists(),
+          insert.byName());
+    }
+  }
+
+  /** None where rows are given by position, or where there are not as many values as names, which Spark refuses. */
+  private static List<Attribute> leftOut(InsertIntoStatement insert) {
+    List<String> values = CollectionConverters.asJava(insert.query().output()).stream().map(Attribute::name).toList();
+    List<String> names = insert.byName() ? values : CollectionConverters.asJava(insert.userSpecifiedCols());
+    Set<String> partition = CollectionConverters.asJava(insert.partitionSpec()).keySet();
+    Predicate<String> isGiven = column -> isIn(names, column) || isIn(partition, column);
+    return names.isEmpty() || names.size() != values.size() ? List.of()
+        : CollectionConverters.asJava(insert.table().output()).stream().filter(column -> !isGiven.test(column.name())).toList();
+  }
+
+  private static boolean isIn(Iterable<String> names, String column) {
+    for (String name : names) {
+      if (Boolean.TRUE.equals(SQLConf.get().resolver().apply(name, column))) {
+        return true;
+      }
+    }
+    return false;
+  }
+}
