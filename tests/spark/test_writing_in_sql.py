@@ -92,6 +92,16 @@ def test_a_story_in_sql(session: SparkSession) -> None:
             assert sorted(found, key=repr) == sorted(expected, key=repr), statement
 
 
+def test_columns_that_may_not_be_left_out(session: SparkSession) -> None:
+    """Where Spark is told that they are not NULL."""
+    table = make_table(session, f"{IN}.whole")
+    session.conf.set("spark.sql.defaultColumn.useNullsForMissingDefaultValues", "false")
+    with pytest.raises(AnalysisException, match="CANNOT_FIND_DATA"):
+        session.sql(f"INSERT INTO {table} (k) VALUES (1)")
+    session.sql(f"INSERT INTO {table} (v, k) VALUES (2, 1)")
+    assert pairs(session, table) == [(1, 2)]
+
+
 def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
     """writeTo, insertInto and saveAsTable: by name or by position as Spark says."""
     table = f"{IN}.frames"

@@ -40,7 +40,7 @@ public final class ColumnsLeftOut extends Rule<LogicalPlan> {
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
       return node instanceof InsertIntoStatement insert && CatalogStatements.target(insert.table()) != null
-          && insert.query().resolved() && !leftOut(insert).isEmpty();
+          && insert.query().resolved() && SQLConf.get().useNullsForMissingDefaultColumnValues() && !leftOut(insert).isEmpty();
     }
 
     @Override

@@ -16,11 +16,11 @@ public record CommitKey(String writer, long version) {
   public CommitKey {
     int characters = writer.codePointCount(0, writer.length());
     if (characters < 1 || characters > MAX_WRITER_CHARACTERS) {
-      throw new IllegalArgumentException("the writer of a commit has " + characters + " characters; allowed: 1 to "
+      throw new InvalidOption("the writer of a commit has " + characters + " characters; allowed: 1 to "
           + MAX_WRITER_CHARACTERS);
     }
     if (version < 0 || version > MAX_VERSION) {
-      throw new IllegalArgumentException("version " + version + " of writer " + writer + "; allowed: 0 to " + MAX_VERSION);
+      throw new InvalidOption("version " + version + " of writer " + writer + "; allowed: 0 to " + MAX_VERSION);
     }
   }
 }

@@ -31,8 +31,8 @@ public record NewFiles(Mode mode, List<DataFile> files, int buckets, Optional<Li
     }
     for (DataFile file : files) {
       if (replaced.isPresent() && !Change.isIn(file, replaced.get())) {
-        throw new IllegalArgumentException("file " + file.path() + " is in partition " + file.partition()
-            + ", which is not one of those that are replaced: " + replaced.get());
+        throw new SchemaMismatch("rows are in partition " + file.partition() + ", which is none of those that are replaced: "
+            + replaced.get() + ". Filter them, or name their partition in the condition");
       }
     }
   }

@@ -42,7 +42,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
     // A compaction repeats nothing, whatever key the session has for its statements.
     boolean hasKey = !key.isEmpty() && merged.isEmpty();
     if (key.isEmpty() && (options.containsKey(KEY) || options.containsKey(VERSION))) {
-      throw new IllegalArgumentException(KEY + " is " + (options.containsKey(KEY) ? "empty" : "missing beside " + VERSION)
+      throw new InvalidOption(KEY + " is " + (options.containsKey(KEY) ? "empty" : "missing beside " + VERSION)
           + "; allowed: 1 to " + CommitKey.MAX_WRITER_CHARACTERS + " characters");
     }
     return new WriteOptions(
@@ -54,7 +54,7 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   private static void refuseOtherSpellings(CaseInsensitiveStringMap options) {
     for (String given : options.keySet()) {
       NAMES.stream().filter(name -> !name.equals(given) && letters(name).equals(letters(given))).findFirst().ifPresent(name -> {
-        throw new IllegalArgumentException("option '" + given + "'; it is spelt '" + name + "'");
+        throw new InvalidOption("option '" + given + "'; it is spelt '" + name + "'");
       });
     }
   }
@@ -67,19 +67,20 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
     try {
       return options.getLong(VERSION, 0);
     } catch (NumberFormatException error) {
-      throw new IllegalArgumentException(VERSION + "='" + options.get(VERSION) + "'; allowed: a whole number from 0", error);
+      throw new InvalidOption(VERSION + "='" + options.get(VERSION) + "'; allowed: a whole number from 0");
     }
   }
 
   private static long bytes(String size) {
+    long bytes;
     try {
-      long bytes = JavaUtils.byteStringAsBytes(size);
-      if (bytes > 0) {
-        return bytes;
-      }
+      bytes = JavaUtils.byteStringAsBytes(size);
     } catch (NumberFormatException error) {
-      throw new IllegalArgumentException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m", error);
+      bytes = 0;
     }
-    throw new IllegalArgumentException(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m");
+    if (bytes <= 0) {
+      throw new InvalidOption(FILE_SIZE + "='" + size + "'; allowed: bytes, or a size such as 256m");
+    }
+    return bytes;
   }
 }

@@ -92,7 +92,9 @@ class ChangeTest {
 
   @Test
   void newRowsOfANamedPartitionLieInIt() {
-    assertThrows(IllegalArgumentException.class, () -> matching(day("b"), D));
+    SchemaMismatch error = assertThrows(SchemaMismatch.class, () -> matching(day("b"), D));
+    assertEquals("SchemaMismatch: rows are in partition {day=a}, which is none of those that are replaced: [{day=b}]. Filter them, "
+        + "or name their partition in the condition", error.getMessage());
     assertThrows(IllegalArgumentException.class, () -> load(Mode.OVERWRITE_MATCHING, D));
     assertThrows(IllegalArgumentException.class,
         () -> new NewFiles(Mode.APPEND, List.of(D), 2, Optional.of(List.of(day("a")))));

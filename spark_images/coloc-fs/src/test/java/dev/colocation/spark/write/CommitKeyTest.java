@@ -133,9 +133,9 @@ class CommitKeyTest {
 
   @Test
   void keysAreBounded() {
-    assertThrows(IllegalArgumentException.class, () -> new CommitKey("", 0));
-    assertThrows(IllegalArgumentException.class, () -> new CommitKey("x".repeat(129), 0));
-    assertThrows(IllegalArgumentException.class, () -> new CommitKey("x", -1));
+    assertThrows(InvalidOption.class, () -> new CommitKey("", 0));
+    assertThrows(InvalidOption.class, () -> new CommitKey("x".repeat(129), 0));
+    assertThrows(InvalidOption.class, () -> new CommitKey("x", -1));
     new CommitKey("\uD83D\uDE00".repeat(128), CommitKey.MAX_VERSION);
   }
 
