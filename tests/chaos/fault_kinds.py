@@ -59,6 +59,8 @@ ERRORS = {
         _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|"
                r"does not exist|TableNotRegistered",
                "there is no such table at this moment"),
+        _error("NodeNotFound", r"there is no node '",
+               "a command names a node whose object is deleted"),
         _error("NothingDropped", r"no dropped table|there is nothing to recover",
                "there is nothing to recover: the table is there, was never loaded, or is younger than the copy from "
                "which etcd was restored (see `colocation adopt`)"),
@@ -121,7 +123,8 @@ KINDS: tuple[FaultKind, ...] = (
         "node-deleted", "the same, and the Node object is deleted; the node registers again when it is started",
         "The group is not stable (`NodeGone`); the replicas are made anew at once, without a tolerance.",
         "The time of the copies", "Nothing. A node that comes back is used again.",
-        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady"), (20, 60), 150, unstable=True, one_of=COPIES,
+        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady", "NodeNotFound"), (20, 60), 150, unstable=True,
+        one_of=COPIES,
     ),
     FaultKind(
         "node-added", "one node more is started",

@@ -21,7 +21,7 @@ from .completed_names import complete_table
 from .errors import CommandFailed
 from .options import Seconds, Target, cluster_options, output_option
 from .output import Format, size, write
-from .views import recycled_in
+from .views import members_in, recycled_in
 
 POLL_SECONDS = 0.5
 
@@ -38,21 +38,47 @@ def recover(table: str, wait_seconds: float, target: Target, output: Format) -> 
     TABLE comes back with its files, its snapshot and its rows. If several dropped tables had this name, the command
     takes the one with rows that was dropped last. `colocation tables` marks dropped tables with *.
     """
-    cluster = target.open()
-    group, record = _dropped(cluster, table)
+    cluster, patience = target.open(), Patience(wait_seconds)
+    group, record = _dropped(cluster, table, patience)
     _check(cluster, record)
     metadata = group["metadata"]
     request = f"{RECOVER_PREFIX}{record.uid[:8]}"
     cluster.annotate_group(metadata["namespace"], metadata["name"], request, f"{record.namespace}/{record.name}")
-    snapshot = _wait(cluster, group, record, wait_seconds)
+    snapshot = _wait(cluster, group, record, patience)
     text = f"table {record.namespace}/{record.name} is back: snapshot {snapshot.id}, {snapshot.rows} rows, "
     result = {"namespace": record.namespace, "table": record.name, "snapshot": snapshot.to_json_dict()}
     write(result, f"{text}{size(snapshot.bytes)}", output)
 
 
-def _dropped(cluster: Cluster, table: str) -> tuple[dict[str, Any], RecycledTable]:
+class Patience:
+    """How long a command waits, and what it has said of it. ``seconds``: from now."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._deadline, self._shown = time.monotonic() + seconds, ""
+
+    def wait(self, table: str, said: str) -> bool:
+        """A moment, unless all is over; what is waited for is told once."""
+        if said != self._shown:
+            click.echo(f"{table}: {said}", err=True)
+            self._shown = said
+        if time.monotonic() >= self._deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+        return True
+
+
+def _dropped(cluster: Cluster, table: str, patience: Patience) -> tuple[dict[str, Any], RecycledTable]:
     """The group that remembers the table, and what it remembers."""
-    found = list(recycled_in(cluster.namespace, cluster.groups_everywhere()))
+    groups = cluster.groups_everywhere()
+    while _is_just_dropped(cluster, table, groups):
+        if not patience.wait(table, "waiting for the operator to see that it was dropped"):
+            raise CommandFailed(
+                f"the operator has not seen within {patience.seconds:g} s that table {cluster.namespace}/{table} was "
+                "dropped; nothing is deleted before it has. See that it runs (`colocation doctor`), then try again"
+            )
+        groups = cluster.groups_everywhere()
+    found = list(recycled_in(cluster.namespace, groups))
     named = [(group, record) for group, record in found if record.name == table]
     if named:
         return max(named, key=lambda pair: (pair[1].snapshot is not None, pair[1].deleted_at))
@@ -62,6 +88,12 @@ def _dropped(cluster: Cluster, table: str) -> tuple[dict[str, Any], RecycledTabl
     raise CommandFailed(
         f"no dropped table {table!r} of namespace {cluster.namespace!r} is in the recycle bin; there are: {names}"
     )
+
+
+def _is_just_dropped(cluster: Cluster, table: str, groups: list[dict[str, Any]]) -> bool:
+    """Whether a group still counts a table of this name as its own that is there no more."""
+    existing = cluster.find_table(table)  # after the groups: whatever they count was made before
+    return existing is None and any(member.name == table for member in members_in(cluster.namespace, groups))
 
 
 def _check(cluster: Cluster, record: RecycledTable) -> None:
@@ -77,8 +109,7 @@ def _check(cluster: Cluster, record: RecycledTable) -> None:
         raise CommandFailed(f"table {name} was purged at {record.purge_at}")
 
 
-def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, wait_seconds: float) -> TableSnapshot:
-    deadline, shown = time.monotonic() + wait_seconds, ""
+def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, patience: Patience) -> TableSnapshot:
     while True:
         answered = _is_answered(cluster, group, record)  # before the table: the operator makes that first
         table = cluster.find_table(record.name)
@@ -87,15 +118,11 @@ def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, wait_s
         said, snapshot = _progress(table)
         if snapshot is not None:
             return snapshot
-        if said != shown:
-            click.echo(f"{record.name}: {said}", err=True)
-            shown = said
-        if time.monotonic() >= deadline:
+        if not patience.wait(record.name, said):
             raise CommandFailed(
-                f"table {record.namespace}/{record.name} is not back after {wait_seconds:g} s ({said}); the operator "
-                "goes on; look at `colocation events` of its group"
+                f"table {record.namespace}/{record.name} is not back after {patience.seconds:g} s ({said}); the "
+                "operator goes on; look at `colocation events` of its group"
             )
-        time.sleep(POLL_SECONDS)
 
 
 def _is_answered(cluster: Cluster, group: dict[str, Any], record: RecycledTable) -> bool:

@@ -9,7 +9,7 @@ from kubernetes.client.exceptions import ApiException
 from ..model.conditions import ConditionType, Reason
 from ..model.freshness import CURRENT, SIGN_OF_LIFE_KEY, Freshness
 from ..model.group import CloneCounts, ColocationGroupStatus, UnstableBucket
-from ..model.members import RecycledTable
+from ..model.members import GroupMember, RecycledTable
 from ..model.names import group_reference
 from ..model.proposal import awaiting_message
 from ..model.salvage import salvage
@@ -183,6 +183,12 @@ def recycled_in(namespace: str | None, groups: list[Json]) -> Iterator[tuple[Jso
         for record in _group_status(group)[0].recycled:
             if namespace in (None, record.namespace):
                 yield group, record
+
+
+def members_in(namespace: str, groups: list[Json]) -> Iterator[GroupMember]:
+    """Every table of a namespace that the groups count as theirs."""
+    members = (member for group in groups for member in _group_status(group)[0].members)
+    return (member for member in members if member.namespace == namespace)
 
 
 def _recycled_row(group: Json, record: RecycledTable) -> list[object]:

@@ -1,5 +1,6 @@
 """`recover`, and how dropped tables are shown, over a cluster in memory."""
 
+import time
 from typing import Any
 
 import pytest
@@ -30,6 +31,34 @@ def test_asks_and_waits(run: Run, cluster: FakeCluster, monkeypatch: pytest.Monk
     done = run("recover", "orders")
     assert done.stdout == "table shop/orders is back: snapshot 3, 10 rows, 2.0 KiB\n"
     assert cluster.groups()[0]["metadata"]["annotations"] == REQUEST
+
+
+def test_a_table_that_was_dropped_a_moment_ago_is_waited_for(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not an older one of that name: the group still counts it as its own, until the operator sees that it is gone."""
+    older = RECORD | {"uid": "ffffffff-0000", "deletedAt": "2026-11-20T00:00:00Z"}
+    member = {key: RECORD[key] for key in ("namespace", "name", "uid", "snapshot")}
+    cluster.groups()[0] = group_object(tables=["orders"], members=[member], recycled=[older])
+    cluster.tables().clear()
+
+    def operator_sees(_: float) -> None:
+        cluster.groups()[0]["status"] |= {"members": [], "recycled": [older, RECORD]}
+
+    monkeypatch.setattr(time, "sleep", operator_sees)
+    monkeypatch.setattr(cluster, "on_annotation", lambda: cluster.tables().append(table_object()))
+    done = run("recover", "orders")
+    assert "orders: waiting for the operator to see that it was dropped\n" in done.stderr
+    assert cluster.groups()[0]["metadata"]["annotations"] == REQUEST
+
+
+def test_an_operator_that_does_not_see_a_drop_is_said(run: Run, cluster: FakeCluster) -> None:
+    """Nothing is lost by that."""
+    dropped(cluster)
+    cluster.groups()[0]["status"] |= {"members": [RECORD], "recycled": []}
+    done = run("recover", "orders", "--wait-seconds", "0")
+    assert done.exit_code == 1
+    assert "has not seen within 0 s that table shop/orders was dropped; nothing is deleted before" in done.stderr
 
 
 def test_a_table_that_was_never_loaded_is_not_in_the_way(
