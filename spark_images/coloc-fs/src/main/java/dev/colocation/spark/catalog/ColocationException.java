@@ -32,6 +32,12 @@ public final class ColocationException extends AnalysisException {
     return reason.lookingAt() ? reason.group(1) : WITHOUT_REASON;
   }
 
+  /** Of errors of a data source. A shell of Spark 4.3 prints Java's stack where there is none. */
+  @Override
+  public String getSqlState() {
+    return "KD000";
+  }
+
   /** Without the name of a class: a Thrift server gives this to users. */
   @Override
   public String toString() {

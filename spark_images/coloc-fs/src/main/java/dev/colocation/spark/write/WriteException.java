@@ -52,6 +52,12 @@ public class WriteException extends SparkRuntimeException {
     return Map.of("message", message);
   }
 
+  /** Of errors of a data source. A shell of Spark 4.3 prints Java's stack where there is none. */
+  @Override
+  public String getSqlState() {
+    return "KD000";
+  }
+
   /** Without the name of a class: a Thrift server gives this to users. */
   @Override
   public String toString() {

@@ -45,6 +45,7 @@ final class StatementsTest {
     assertEquals("SchemaMismatch", error.getCondition());
     assertEquals("SchemaMismatch: group sales has 6 buckets", error.toString());
     assertEquals(Map.of("message", error.getMessage()), error.getMessageParameters());
+    assertEquals("KD000", error.getSqlState());
   }
 
   @Test

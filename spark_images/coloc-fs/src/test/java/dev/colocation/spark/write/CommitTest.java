@@ -348,6 +348,7 @@ class CommitTest {
     assertEquals("NotReady: table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
     assertEquals("NotReady", error.getCondition());
     assertEquals(error.getMessage(), error.toString());
+    assertEquals("KD000", error.getSqlState());
     assertEquals(error.getMessage(), error.getMessageParameters().get("message"));
     assertEquals(5, timer.waited.toSeconds());
   }
