@@ -27,6 +27,14 @@ BUCKETS = 6
 MAP = tuple((NODES[bucket % 3], NODES[(bucket + 1) % 3]) for bucket in range(BUCKETS))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_java() -> Iterator[None]:
+    """Every ``java`` reads it: drivers, executors, servers, clients, and Spark's launcher."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)
+        yield
+
+
 @pytest.fixture(scope="session")
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackAgents]:
     with loopback_agents(tmp_path_factory.mktemp("nodes"), NODES) as running:
@@ -52,8 +60,6 @@ def application(agents: LoopbackAgents, tmp_path_factory: pytest.TempPathFactory
             catalog_server.KUBECONFIG_KEY: str(served.kubeconfig),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "700m",
-            "spark.driver.extraJavaOptions": QUICK_JAVA,
-            "spark.executor.extraJavaOptions": QUICK_JAVA,
             "spark.executor.memory": "600m",
             "spark.sql.shuffle.partitions": "3",
             "spark.sql.autoBroadcastJoinThreshold": "-1",

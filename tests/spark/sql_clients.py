@@ -19,7 +19,7 @@ from colocation.spark import spark_conf
 from tests.integration.control_plane import ControlPlane, dying_with_us
 from tests.spark.cluster_tables import CATALOG_CLASS, CATALOG_KEY
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.standalone import QUICK_JAVA, SPARK_HOME
+from tests.spark.standalone import SPARK_HOME
 
 CHECKOUT = Path(__file__).parents[2]
 SHELL_SECONDS = 400
@@ -170,7 +170,7 @@ def run_shell(folder: Path, conf: dict[str, str], statements: list[str]) -> list
     script.write_text("".join(f"{statement};\nSELECT '{_MARK}';\n" for statement in ["SELECT 1", *statements]))
     options = {
         **spark_conf(), **conf, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.log.level": "OFF",
-        "spark.driver.extraJavaOptions": QUICK_JAVA, "spark.sql.shuffle.partitions": "3",
+        "spark.sql.shuffle.partitions": "3",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
         "spark.hadoop.hive.cli.errors.ignore": "true",
