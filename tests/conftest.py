@@ -6,7 +6,10 @@ more clusters than lanes. What waits most (API servers, operators) and what cost
 short fills the gaps at the end.
 """
 
-from collections.abc import Generator
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,35 @@ SPARK_LANES = 2
 """Spark clusters at once, on two cores."""
 FIRST = ("spark", "integration", "faults", "property", "unit")
 """Folders in the order of their turns; others come after them."""
+
+
+TEMPORARY = "colocation-tests-"
+"""Begins the name of each test process's temporary folder; its process id ends it."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where this process's children, many of which are killed, leave their files; it goes with the run.
+
+    What killed runs have left goes, too.
+    """
+    tmp_path_factory.getbasetemp()  # pytest keeps its own elsewhere, for whoever looks at a failure
+    parent = Path(tempfile.gettempdir())
+    remove_folders_of_ended_processes(parent)
+    folder = parent / f"{TEMPORARY}{os.getpid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_folders_of_ended_processes(parent: Path) -> None:
+    """Remove the temporary folders of test processes that were killed."""
+    for left in parent.glob(f"{TEMPORARY}*"):
+        if not Path("/proc", left.name.removeprefix(TEMPORARY)).exists():
+            shutil.rmtree(left, ignore_errors=True)  # another worker may be removing it, too
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

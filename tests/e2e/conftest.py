@@ -33,6 +33,11 @@ class Loaded:
     rows: dict[str, int]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder() -> None:
+    """None of the run's own: a cluster that is kept (KEEP=1) goes on using its programs' folders."""
+
+
 @pytest.fixture(scope="session")
 def loaded() -> Iterator[Loaded]:
     """A fresh cluster, taken down at the end also when a test failed (kept with KEEP=1)."""
