@@ -6,6 +6,7 @@ from pathlib import Path
 from devcluster import binaries, cluster, images, paths, sbom
 
 from .shell import REPOSITORY, kubectl, run
+from .workload import QUICK_JAVA
 
 OPERATOR_IMAGE = "localhost/colocation-operator:dev"
 SPARK_IMAGE = "localhost/colocation-spark:dev"
@@ -66,7 +67,7 @@ def _install_spark_operator(job_namespace: str) -> None:
         "image.registry": registry, "image.repository": repository, "image.tag": tag,
         "spark.jobNamespaces": f"{{{job_namespace}}}", "webhook.enable": "false", "controller.workers": "2",
         # spark-submit, which it runs for each application, ends before optimised code would pay.
-        "controller.env[0].name": "JAVA_TOOL_OPTIONS", "controller.env[0].value": "-XX:TieredStopAtLevel=1",
+        "controller.env[0].name": "JAVA_TOOL_OPTIONS", "controller.env[0].value": QUICK_JAVA,
     })
 
 

@@ -1,7 +1,7 @@
 """What a run leaves, what a failed one says, and when its faults are made and healed."""
 
 import json
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,12 +77,17 @@ def test_faults_are_made_in_the_order_of_time() -> None:
 def test_a_fault_that_took_longer_to_make_than_it_was_to_last_is_healed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition that had to wait for another node's start once stayed until the end of the run."""
     done: list[str] = []
+    healed = threading.Event()
 
     def make(_: Faults, step: Step) -> None:
-        time.sleep(0.2)
+        healed.wait(0.2)  # whoever heals by the plan's time does it now
         done.append(f"made {step.number}")
 
+    def heal(_: Faults, number: int) -> None:
+        done.append(f"healed {number}")
+        healed.set()
+
     monkeypatch.setattr(Faults, "make", make)
-    monkeypatch.setattr(Faults, "heal", lambda _, number: done.append(f"healed {number}"))
+    monkeypatch.setattr(Faults, "heal", heal)
     Runner(Plan(17, 0, (), (Step(1, 0, -1, "partition", 0.5, 0.01),)))._play_faults()
     assert done == ["made 1", "healed 1"]

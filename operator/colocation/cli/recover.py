@@ -92,8 +92,8 @@ def _dropped(cluster: Cluster, table: str, patience: Patience) -> tuple[dict[str
 
 def _is_just_dropped(cluster: Cluster, table: str, groups: list[dict[str, Any]]) -> bool:
     """Whether a group still counts a table of this name as its own that is there no more."""
-    existing = cluster.find_table(table)  # after the groups: whatever they count was made before
-    return existing is None and any(member.name == table for member in members_in(cluster.namespace, groups))
+    is_counted = any(member.name == table for member in members_in(cluster.namespace, groups))
+    return is_counted and cluster.find_table(table) is None  # asked after the groups: what they count was made before
 
 
 def _check(cluster: Cluster, record: RecycledTable) -> None:
