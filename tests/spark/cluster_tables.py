@@ -88,6 +88,11 @@ class ClusterTables:
         """Change an object's spec, as users do."""
         self._kubectl("patch", kind, name, "--type=merge", "-p", as_json({"spec": spec}))
 
+    def annotate(self, kind: str, name: str, **annotations: str) -> None:
+        """Change an object's annotations, as users do."""
+        body = {"metadata": {"annotations": annotations}}
+        self._kubectl("patch", kind, name, "--type=merge", "-p", as_json(body))
+
     def delete(self, kind: str, name: str) -> None:
         """Delete an object."""
         self._kubectl("delete", kind, name)

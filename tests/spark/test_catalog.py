@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
@@ -38,6 +39,9 @@ def tables(application: SparkSession, agents: LoopbackAgents, plane: ControlPlan
     made = ClusterTables(plane, agents, NAMESPACE)
     made.add_group("sales", ["bigint"], MAP)
     made.add_table("orders", application.sql(keys(0, 100)), ["k"])
+    first = made.get("orders")["status"]["snapshot"]
+    before = datetime.fromisoformat(first["committedAt"]) - timedelta(minutes=1)  # times are of whole seconds
+    made.change("ct", "orders", snapshot=first | {"committedAt": f"{before:%Y-%m-%dT%H:%M:%SZ}"})
     made.load(application.sql(keys(100, 150)), "orders")
     made.add_table("lines", application.sql(keys(0, 120)), ["k"])
     made.add_table("line-items", application.sql(keys(0, 0)), ["k"])

@@ -33,6 +33,7 @@ class RegisteredTable:
     Attributes:
         name: its name in Spark SQL, ``<database>.<table>``, with ``_`` for the ``-`` that Spark does not allow; the
             database is named as the namespace unless another one was asked for.
+        table: the ColocatedTable's name.
         group: its colocation group, ``<namespace>/<name>``; empty = none.
         colocated: whether Spark sees its buckets, as things stand; each query asks anew.
         reason: why not, or what qualifies it; empty otherwise. Of one that is not registered: why not.
@@ -113,8 +114,8 @@ def register(
             or another kind of catalog.
     """
     namespace = SessionSettings.of(spark).namespace_or(namespace)
-    named = None if tables is None else tuple(tables)
-    chosen = dict(snapshots or {})
+    named = None if tables is None else tuple(map(object_name, tables))
+    chosen = {object_name(table): snapshot for table, snapshot in (snapshots or {}).items()}
     unknown = sorted(set(chosen) - set(chosen if named is None else named))
     if unknown:
         raise ValueError(f"snapshots are given of {', '.join(unknown)}, which tables does not name")
@@ -155,6 +156,11 @@ def read_snapshot(
 def spark_name(name: str) -> str:
     """What a Kubernetes name is in Spark's session catalog, which takes letters, digits and ``_`` only."""
     return name.replace("-", "_").replace(".", "_")
+
+
+def object_name(name: str) -> str:
+    """The object that a name in SQL means; the same rule as ``Names.ofSql`` of the catalog in Java."""
+    return name.lower().replace("_", "-")
 
 
 def _query(table: str, snapshot: int | None) -> str:
@@ -211,7 +217,7 @@ class _Registration:
     def all_tables(self) -> list[RegisteredTable]:
         """Whatever can be registered of the namespace."""
         shown = self._spark.sql(f"SHOW TABLES IN {qualified(self._request.catalog, self._namespace)}").collect()
-        tables = sorted(str(row["tableName"]) for row in shown)
+        tables = sorted(object_name(str(row["tableName"])) for row in shown)
         self._views.create_database()
         for name in self._request.snapshots:
             self._register(name)  # what the caller asked for by name

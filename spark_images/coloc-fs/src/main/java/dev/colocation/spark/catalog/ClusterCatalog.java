@@ -97,7 +97,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   private Optional<TableObject> object(Identifier identifier) {
     return identifier.namespace().length == 1
-        ? moment().table(Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name())) : Optional.empty();
+        ? moment().table(Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name())) : Optional.empty();
   }
 
   @Override
@@ -150,7 +150,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       return Optional.empty();
     }
     Moment moment = moment();
-    Optional<LoadedTable> table = find.table(moment, Names.lowerCase(parts[0]), Names.lowerCase(parts[1]))
+    Optional<LoadedTable> table = find.table(moment, Names.ofSql(parts[0]), Names.ofSql(parts[1]))
         .map(object -> choose.apply(moment, object));
     return parts.length == 2
         ? table.<Table>map(loaded -> new ColocationTable(loaded, indexes, changing()))
@@ -177,7 +177,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     String namespace = existing(identifier.namespace());
     ObjectNode spec = TableDefinition.spec(columns, partitions, properties);
-    if (!writer().create(namespace, Names.lowerCase(identifier.name()), spec)) {
+    if (!writer().create(namespace, identifier.name(), spec)) {
       throw new TableAlreadyExistsException(identifier);
     }
     try {
@@ -246,7 +246,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       throw new NoSuchTableException(identifier);
     }
     writer().change(
-        Names.lowerCase(identifier.namespace()[0]), Names.lowerCase(identifier.name()),
+        Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name()),
         object -> TableChanges.patch(object.path("spec"), changes));
     return loadTable(identifier);
   }
@@ -332,10 +332,10 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     if (namespace.length == 0) {
       throw new ColocationException("name the namespace: " + name + ".<namespace>, or " + name + ".<namespace>.<table>").unchecked();
     }
-    if (namespace.length != 1 || !cluster().hasNamespace(Names.lowerCase(namespace[0]))) {
+    if (namespace.length != 1 || !cluster().hasNamespace(Names.ofSql(namespace[0]))) {
       throw new NoSuchNamespaceException(namespace);
     }
-    return Names.lowerCase(namespace[0]);
+    return Names.ofSql(namespace[0]);
   }
 
   @Override

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import java.net.HttpURLConnection;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 
@@ -12,11 +13,11 @@ final class ClusterTables {
     this.api = api;
   }
 
-  /** Names of a namespace's tables, sorted. */
+  /** Names of a namespace's tables in SQL, sorted. */
   List<String> tables(String namespace) {
     return api.metadata("tables of namespace " + namespace, KubernetesApi.collection(namespace, KubernetesApi.TABLES))
         .orElseThrow(() -> KubernetesApi.forbidden("tables of namespace " + namespace))
-        .stream().map(metadata -> metadata.path("name").asText()).sorted().toList();
+        .stream().map(TableObject::sqlName).sorted().toList();
   }
 
   /**
@@ -27,7 +28,7 @@ final class ClusterTables {
   List<String> namespaces(String[] fallback) {
     return api.metadata("tables of all namespaces", KubernetesApi.OWN_API + "/" + KubernetesApi.TABLES)
         .map(found -> found.stream().map(metadata -> metadata.path("namespace").asText()).distinct().sorted().toList())
-        .orElse(List.of(fallback));
+        .orElseGet(() -> Arrays.stream(fallback).map(Names::ofSql).toList());
   }
 
   /** Whether the cluster has a namespace; an account that may not ask is believed when it may list tables there. */

@@ -32,9 +32,17 @@ public final class Names {
     }
   }
 
-  /** Spark's names have no case, Kubernetes' names are in lower case. */
+  /** Names of columns and settings have no case in Spark. */
   static String lowerCase(String name) {
     return name.toLowerCase(Locale.ROOT);
+  }
+
+  /**
+   * The object that a name in SQL means: Spark's names have no case, Kubernetes' names are in lower case and have no {@code _}, which
+   * SQL takes without quotes; it stands for {@code -}.
+   */
+  static String ofSql(String name) {
+    return lowerCase(name).replace('_', '-');
   }
 
   public static boolean isObject(String name) {

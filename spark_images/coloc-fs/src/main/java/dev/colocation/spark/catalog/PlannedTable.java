@@ -27,13 +27,13 @@ final class PlannedTable {
 
   static CatalogTable of(LoadedTable table, StructType schema) {
     TableObject object = table.object();
-    String catalog = table.name().substring(0, table.name().length() - object.fullName().length() - 1);
+    String catalog = table.name().substring(0, table.name().length() - object.shownName().length() - 1);
     long rows = Math.min(table.snapshot().map(TableObject.Snapshot::rows).orElse(0L), MAX_ROWS);
     Map<String, CatalogColumnStat> columns = Map$.MODULE$.empty();
     CatalogStatistics statistics = new CatalogStatistics(
         BigInt.apply(rows * schema.defaultSize()), Option.apply(BigInt.apply(rows)), columns);
     List<Object> known = List.of(
-        new TableIdentifier(object.name(), Option.apply(object.namespace()), Option.apply(catalog)),
+        new TableIdentifier(object.sqlName(), Option.apply(object.namespace()), Option.apply(catalog)),
         CatalogTableType.EXTERNAL(),
         CatalogStorageFormat.empty(),
         schema,

@@ -62,7 +62,7 @@ final class TableLoader {
     Optional<Moment.Group> placing = unreadable.isPresent()
         ? groupIfReadable(moment, object) : moment.group(object.namespace(), object.group());
     return new LoadedTable(
-        catalog + "." + object.fullName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
+        catalog + "." + object.shownName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
         ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable);
   }
 
@@ -106,7 +106,7 @@ final class TableLoader {
         group.map(found -> found.agents().keySet()).orElse(Set.of()))
         .noting(group.map(found -> fewBuckets(found.object(), shape, conf)).orElse(""));
     Verdict.of(decision).count();
-    String name = catalog + "." + object.fullName();
+    String name = catalog + "." + object.shownName();
     if (!decision.bucketed()) {
       LOG.warn("table {} is read without its buckets: {}", name, decision.reason());
     }

@@ -19,6 +19,7 @@ import org.slf4j.LoggerFactory;
  * A ColocatedTable as it was read, as far as readers need it. Whoever loads tables may write their status: nothing of it is
  * believed before it was checked.
  *
+ * @param sqlName as SQL shows it, see {@link #sqlName(JsonNode)}
  * @param colocateWith as the spec says; empty = in no group
  * @param placingGroup as the status says; empty = as the spec says
  * @param buckets of the spec; 0 = as the group says
@@ -32,6 +33,7 @@ import org.slf4j.LoggerFactory;
 public record TableObject(
     String namespace,
     String name,
+    String sqlName,
     String uid,
     String resourceVersion,
     String colocateWith,
@@ -52,6 +54,9 @@ public record TableObject(
 
   /** An annotation: the uid of the dropped table that this one brings back. */
   private static final String RECOVERS = "colocation.dev/recovers";
+
+  /** An annotation: how the statement that made the table wrote its name, where that is not the object's. */
+  static final String SQL_NAME = "colocation.dev/sql-name";
 
   private static final Logger LOG = LoggerFactory.getLogger(TableObject.class);
   private static final Pattern MANIFEST = Pattern.compile("sha256:[0-9a-f]{64}");
@@ -112,6 +117,7 @@ public record TableObject(
     return new TableObject(
         namespace,
         name,
+        sqlName(metadata),
         metadata.path("uid").asText(),
         metadata.path("resourceVersion").asText(),
         spec.path("colocateWith").asText(""),
@@ -130,6 +136,13 @@ public record TableObject(
         snapshots,
         statusError,
         commitKeys(status.path("commits")));
+  }
+
+  /** How SQL names a table. Whoever may edit the object may write any name there: one that means another object does not count. */
+  static String sqlName(JsonNode metadata) {
+    String name = metadata.path("name").asText();
+    String given = metadata.path("annotations").path(SQL_NAME).asText();
+    return Names.ofSql(given).equals(name) ? given : name;
   }
 
   private static Map<Long, String> commitKeys(JsonNode commits) {
@@ -235,6 +248,11 @@ public record TableObject(
   /** {@code <namespace>.<table>}. */
   String fullName() {
     return namespace + "." + name;
+  }
+
+  /** {@code <namespace>.<table>} as SQL shows it. */
+  String shownName() {
+    return namespace + "." + sqlName;
   }
 
   /** Its folder below the namespace's. */

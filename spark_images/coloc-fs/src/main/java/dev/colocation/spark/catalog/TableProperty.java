@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.catalog.TableCatalog;
 
 /** A property of {@code TBLPROPERTIES}, named as Doris does where Doris has it, and the field of a ColocatedTable's spec that it is. */
 enum TableProperty {
-  COLOCATE_WITH("colocate_with", Kind.TEXT, "", "colocateWith"),
+  COLOCATE_WITH("colocate_with", Kind.NAME, "", "colocateWith"),
   REPLICATION_NUM("replication_num", Kind.NUMBER, "", "replicas"),
   SORTED_BY("sorted_by", Kind.COLUMNS, "", "sortedBy"),
   RECYCLE_AFTER_SECONDS("recycle_after_seconds", Kind.NUMBER, "86400", "recycleAfterSeconds"),
@@ -26,7 +26,7 @@ enum TableProperty {
 
   /** How a value is written. */
   private enum Kind {
-    TEXT, NUMBER, SWITCH, COLUMNS
+    TEXT, NAME, NUMBER, SWITCH, COLUMNS
   }
 
   private static final int MOST_DIGITS = 12;
@@ -87,6 +87,7 @@ enum TableProperty {
     String name = path.get(path.size() - 1);
     switch (kind) {
       case TEXT -> holder.put(name, value);
+      case NAME -> holder.put(name, Names.ofSql(value));
       case NUMBER -> holder.put(name, wholeNumber(value));
       case SWITCH -> holder.put(name, isOn(value));
       case COLUMNS -> {
@@ -98,7 +99,7 @@ enum TableProperty {
 
   /** As it is where nothing is said of it. */
   void remove(ObjectNode spec) {
-    if (kind == Kind.TEXT) {
+    if (kind == Kind.TEXT || kind == Kind.NAME) {
       holder(spec).put(path.get(path.size() - 1), "");
     } else {
       holder(spec).putNull(path.get(path.size() - 1));

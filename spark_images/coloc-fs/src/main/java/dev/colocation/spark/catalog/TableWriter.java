@@ -40,15 +40,21 @@ final class TableWriter {
   /**
    * Makes a table, and the group if it is new: the operator does that. A table that is refused is gone again.
    *
+   * @param sqlName as the statement writes it
    * @return false when there is one of this name
    */
-  boolean create(String namespace, String name, ObjectNode spec) {
+  boolean create(String namespace, String sqlName, ObjectNode spec) {
+    String name = Names.ofSql(sqlName);
     if (!Names.isObject(name)) {
-      throw TableDefinition.refused("its name is '" + name + "'; allowed: lower-case letters, digits, - and ., at both ends a "
+      throw TableDefinition.refused("its name is '" + sqlName + "'; allowed: ASCII letters, digits, _, - and ., at both ends a "
           + "letter or digit");
     }
     ObjectNode table = JSON.createObjectNode().put("apiVersion", "colocation.dev/v1alpha1").put("kind", "ColocatedTable");
-    table.putObject("metadata").put("name", name).put("namespace", namespace).putObject("annotations").put(REQUEST, request);
+    ObjectNode annotations = table.putObject("metadata").put("name", name).put("namespace", namespace).putObject("annotations");
+    annotations.put(REQUEST, request);
+    if (!sqlName.equals(name)) {
+      annotations.put(TableObject.SQL_NAME, sqlName);
+    }
     table.set("spec", spec);
     String what = what(namespace, name);
     KubernetesApi.Answer answer = api.send(what, "POST", KubernetesApi.collection(namespace, KubernetesApi.TABLES), table);

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.fs.Manifest;
 import java.time.Instant;
 import java.util.List;
@@ -150,6 +151,17 @@ final class ObjectsTest {
     assertEquals(Optional.of("missing"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(1, "a"));
     assertEquals(Optional.of("complete"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(2, "a"));
     assertEquals(Optional.empty(), GroupObject.parse(json(group.replace("COUNT", "30"))).state(2, "a"));
+  }
+
+  /** Only where it means this object: whoever may edit a table may write any name there. */
+  @ParameterizedTest
+  @CsvSource({"order-items, order_items, order_items", "order-items, Order-Items, Order-Items", "order-items, orders, order-items",
+      "order-items, '', order-items", "order-items, order_items_, order-items", "orders, ORDERS, ORDERS"})
+  void theNameThatAStatementGaveATable(String object, String annotation, String shown) {
+    ObjectNode metadata = JSON.createObjectNode().put("name", object);
+    assertEquals(object, TableObject.sqlName(metadata));
+    metadata.putObject("annotations").put("colocation.dev/sql-name", annotation);
+    assertEquals(shown, TableObject.sqlName(metadata));
   }
 
   @Test

@@ -135,6 +135,12 @@ final class StatementsTest {
   }
 
   @Test
+  void aGroupIsNamedAsTablesAre() throws JsonProcessingException {
+    assertSpec("{'colocateWith': 'web-shop/sales-eu'}",
+        TableChanges.patch(json(BEFORE), TableChange.setProperty("colocate_with", "WEB_SHOP/sales_eu")));
+  }
+
+  @Test
   void propertiesChange() throws JsonProcessingException {
     assertSpec("{'recycleAfterSeconds': 5}",
         TableChanges.patch(json(BEFORE), TableChange.setProperty("recycle_after_seconds", "5")));
