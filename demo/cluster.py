@@ -35,9 +35,9 @@ def write_sboms() -> list[Path]:
     return [sbom.write(images.export(name), REPOSITORY / "build" / "sbom") for name in build_images()]
 
 
-def start(nodes: int) -> None:
-    """A fresh cluster with all images in it. Whatever an earlier run left is removed first."""
-    cluster.up(nodes, images=[images.export(name) for name in build_images()])
+def start(nodes: int, disk_gib: int | None = None) -> None:
+    """A fresh cluster with all images in it; what an earlier run left is removed first. ``disk_gib``: as for `up`."""
+    cluster.up(nodes, images=[images.export(name) for name in build_images()], disk_gib=disk_gib)
     use_embedded_cluster()
 
 

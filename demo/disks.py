@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from devcluster import paths
+from devcluster import disks, paths
 
 from . import workload
 
@@ -15,7 +15,7 @@ def nodes() -> list[str]:
 
 def data_root(node: str) -> Path:
     """The node's data root, as this machine sees it."""
-    return paths.NODES / node / "data"
+    return paths.NODES / node / disks.MOUNT_POINT / "data"
 
 
 def data_files(node: str) -> list[Path]:

@@ -12,6 +12,7 @@ from devcluster import (
     binaries,
     cgroups,
     controlplane,
+    disks,
     image_store,
     kept,
     network,
@@ -42,8 +43,10 @@ def users_kubeconfig() -> str | None:
     return given if given and Path(given).resolve() != paths.KUBECONFIG else None
 
 
-def up(node_count: int, reuse: bool = False, images: Sequence[oci.Image] = ()) -> None:
+def up(node_count: int, reuse: bool = False, images: Sequence[oci.Image] = (), disk_gib: int | None = None) -> None:
     """Start a fresh cluster with these images; with `reuse`, keep one that is healthy and has as many nodes.
+
+    ``disk_gib``: each node's data is on a file system of its own of this size; None = all share this machine's disk.
 
     Raises:
         DevclusterError: another checkout keeps one (see `kept`).
@@ -58,6 +61,8 @@ def up(node_count: int, reuse: bool = False, images: Sequence[oci.Image] = ()) -
         _down()
         for folder in (paths.STATE, paths.NODES):
             folder.mkdir(mode=0o755)
+        if disk_gib:
+            paths.DISK_GIB.write_text(str(disk_gib))
         binaries.link_programs(paths.BIN)
         sysctls.save()
         network.create_bridge()
@@ -88,6 +93,7 @@ def _down() -> None:
     cgroups.destroy(cgroups.ROOT)
     network.delete_bridge()
     sysctls.restore()
+    disks.detach_all()
     if paths.STATE.exists():
         shell.run("rm", "-rf", "--one-file-system", paths.STATE)
     for mountpoint in node.MOUNTS.values():

@@ -10,7 +10,19 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster import cgroups, configuration, controlplane, image_store, network, oci, paths, pki, processes, shell
+from devcluster import (
+    cgroups,
+    configuration,
+    controlplane,
+    disks,
+    image_store,
+    network,
+    oci,
+    paths,
+    pki,
+    processes,
+    shell,
+)
 from devcluster.binaries import KUBERNETES, PAUSE
 from devcluster.errors import DevclusterError
 
@@ -28,7 +40,7 @@ MOUNTS = {
     "cni-state": Path("/var/lib/cni"),
     "pod-logs": Path("/var/log/pods"),
     "container-logs": Path("/var/log/containers"),
-    "data": paths.DATA_ROOT,
+    f"{disks.MOUNT_POINT}/data": paths.DATA_ROOT,
 }
 
 
@@ -100,6 +112,8 @@ def start(node: Node, images: list[oci.Image], store: Path | None) -> None:
 
     ``store``: where a new node's come from; None = each is imported.
     """
+    if paths.DISK_GIB.exists():
+        disks.attach(node.folder, int(paths.DISK_GIB.read_text()))
     _write_configuration(node)
     if store is not None and not any(node.images.iterdir()):
         image_store.copy_to(store, node.images)

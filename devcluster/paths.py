@@ -17,7 +17,7 @@ NODES = STATE / "nodes"
 BIN = STATE / "bin"
 LOADED_IMAGES = STATE / "loaded-images.json"
 KEPT = STATE / "kept-by"
-CLUSTER = STATE / "cluster.json"
+DISK_GIB = STATE / "disk-gib"
 KUBECONFIG = STATE / "admin.kubeconfig"
 
 DATA_ROOT = Path("/var/lib/colocation")

@@ -223,6 +223,12 @@ KINDS: tuple[FaultKind, ...] = (
         ("JobAborted", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
     ),
     FaultKind(
+        "disk-full", "the file system of the node's data is filled to the last byte",
+        "Nothing, or loads that put the node's copies elsewhere; the node says `DiskFull`. What it holds is read.",
+        "Until there is room", "Make room or add nodes: `colocation nodes` says what is full.",
+        ("JobAborted", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
         "file-flipped", "a byte in the middle of a committed data file is changed on one node",
         "Nothing, or a task that is repeated; the group says `ReplicaCorrupt` once it is found.",
         "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0), 240,
@@ -259,9 +265,8 @@ LEFT_OUT = (
     ("clock stepped on one node", "Linux has no namespace for the wall clock, and libfaketime is not among our "
     "packages; the "
      "simulation steps clocks (`tests/simulation`)"),
-    ("disk full, disk failing", "the dev cluster's nodes share the machine's disk; `tests/faults` fills real "
-    "file systems, the "
-     "simulation lets disks fail"),
+    ("disk failing", "the nodes' disks are files of the machine's disk, which has no errors; the simulation lets "
+     "disks fail"),
 )  # fmt: skip
 """What the runner does not do, and why."""
 

@@ -3,6 +3,7 @@
 A fault that cannot be made now (no clone runs, no file has another copy) is left out, and the history says so.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from demo import disks as node_disks
 from demo.shell import CommandFailed, kubectl
 from devcluster import cluster as devcluster
 from devcluster import controlplane, network, paths
+from devcluster import disks as devcluster_disks
 from devcluster import node as nodes
 from devcluster.errors import DevclusterError
 
@@ -39,6 +41,7 @@ READ_ONLY_SECONDS = 60.0
 CLONE_PODS = "batch.kubernetes.io/job-name"
 CLONE_SECONDS = 45.0
 """So long a clone is waited for."""
+GIB, MIB, BLOCK = 1 << 30, 1 << 20, 4096
 LEAST_WEIGHT = 1
 """Of a node: the others weigh as many as their disks have GiB."""
 ETCD_COPY = paths.STATE / "etcd-copy"
@@ -291,6 +294,15 @@ class Faults:
 
         return node, heal
 
+    def _disk_full(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        disk = member.folder / devcluster_disks.MOUNT_POINT
+        if not disk.is_mount():
+            raise CannotNow("the nodes share this machine's disk")
+        filler = disk / "filler"
+        fill(filler)
+        return member.name, lambda: filler.unlink(missing_ok=True)
+
     def _file_flipped(self, random: Random) -> tuple[str, None]:
         path = self._any_file(random)
         content = bytearray(path.read_bytes())
@@ -354,6 +366,15 @@ def move_all(source: Path, target: Path) -> None:
     """All that is in a folder, into another one of the same file system."""
     for path in list(source.iterdir()):
         path.rename(target / path.name)
+
+
+def fill(path: Path) -> None:
+    """A file that takes all room that its file system has left, though others take and give back some meanwhile."""
+    with path.open("wb") as file:
+        for step in (GIB, MIB, BLOCK):
+            with contextlib.suppress(OSError):
+                while True:
+                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, step)
 
 
 def set_read_only(pid: int, read_only: bool) -> None:

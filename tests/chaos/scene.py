@@ -24,6 +24,7 @@ from .rows import COLUMNS
 NAMESPACE, GROUP = "chaos", "base"
 BUCKETS, REPLICAS = 4, 2
 NODES = 3
+DISK_GIB = 32
 DOWN_TOLERANCE_SECONDS = 30
 OTHER_TAG = "other"
 """Another name of the operator's image, for upgrades."""
@@ -40,7 +41,7 @@ def start_cluster(reuse: bool) -> None:
     if reuse and devcluster.is_healthy(NODES):
         cluster.use_embedded_cluster()
     else:
-        cluster.start(NODES)
+        cluster.start(NODES, DISK_GIB)
 
 
 def open_scene(values: Mapping[str, str]) -> None:

@@ -36,7 +36,7 @@ def test_wanted_replicas_are_looked_for_on_the_disks(tmp_path: Path, monkeypatch
     table = {"metadata": {"name": "orders", "uid": UID}, "status": {"snapshot": {"manifest": f"sha256:{digest}"}}}
     group = {"status": {"backendsPerBucketSeq": [["node-1", "node-2"]]}}
     for node in ("node-1", "node-2"):
-        folder = tmp_path / node / "data" / "chaos" / "orders-0a1b2c3d"
+        folder = tmp_path / node / "disk" / "data" / "chaos" / "orders-0a1b2c3d"
         (folder / "data" / "part=1").mkdir(parents=True)
         (folder / file.path).write_bytes(b"abcd")
     (folder / "manifests").mkdir()

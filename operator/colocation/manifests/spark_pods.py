@@ -220,8 +220,10 @@ RECIPE = {
     # A task that is started elsewhere reads its bucket over the network; waiting for its own node is mostly shorter.
     # The scheduler has one such time for all tasks of an application; tasks without a wanted node do not wait.
     "spark.locality.wait.node": "10s",
-    # The first query is planned when all executors are there (or after 30 s), so that each bucket has one beside it.
+    # The first tasks wait until all executors are there, so that each bucket has one beside it. Spark's own 30 s are
+    # over before a dozen pods have pulled their image and started.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
     # Because of that time, which is for all tasks: reduce tasks would wait as long for the node with most of their
     # input, which gains them little.
     "spark.shuffle.reduceLocality.enabled": "false",

@@ -22,6 +22,7 @@ RETIRED_DEGRADE_REASON = "spark.colocation.degradeReason"
 KEPT_WHEN_GIVEN = (
     "spark.locality.wait.node",
     "spark.scheduler.minRegisteredResourcesRatio",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime",
 )
 """Tuning of ours that a manifest may overrule; everything else of ours holds the join together."""
 

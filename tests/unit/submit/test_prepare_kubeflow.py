@@ -157,7 +157,8 @@ def test_what_the_manifest_says_is_kept() -> None:
     """Labels, tolerations, volumes, containers, environment and configuration of the author stay."""
     application = spark_application(
         sparkConf={"spark.sql.shuffle.partitions": "8", "spark.sql.files.openCostInBytes": "4m",
-                   "spark.scheduler.minRegisteredResourcesRatio": "0.5"},
+                   "spark.scheduler.minRegisteredResourcesRatio": "0.5",
+                   "spark.scheduler.maxRegisteredResourcesWaitingTime": "5s"},
         executor=executor_with(
             tolerations=[{"operator": "Exists"}],
             volumes=[{"name": "scratch", "emptyDir": {}}],
@@ -178,6 +179,7 @@ def test_what_the_manifest_says_is_kept() -> None:
     assert prepared["spec"]["sparkConf"]["spark.sql.shuffle.partitions"] == "8"
     assert prepared["spec"]["sparkConf"]["spark.sql.files.openCostInBytes"] == "4m"
     assert prepared["spec"]["sparkConf"]["spark.scheduler.minRegisteredResourcesRatio"] == "0.5"
+    assert prepared["spec"]["sparkConf"]["spark.scheduler.maxRegisteredResourcesWaitingTime"] == "5s"
 
 
 def test_the_given_manifest_is_not_changed() -> None:
