@@ -91,7 +91,7 @@ def test_a_nodes_disks_are_bound_after_its_mounts_were_cut_from_the_host() -> No
     """The data root among them, shared so that hostPath volumes see later mounts."""
     lines = node.namespace_script(Node(2)).splitlines()
     assert lines[1] == "mount --make-rshared /"
-    assert "mount --bind /var/lib/colocation-devcluster/nodes/node-2/data /var/lib/colocation" in lines
+    assert "mount --bind /var/lib/colocation-devcluster/nodes/node-2/disk/data /var/lib/colocation" in lines
     assert "mount --make-shared /var/lib/colocation" in lines
 
 
