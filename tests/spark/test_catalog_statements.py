@@ -153,6 +153,7 @@ REFUSED = {
     "ALTER TABLE {t} RENAME COLUMN p TO q": "RENAME COLUMN p, which is in partitionedBy",
     "ALTER TABLE {t} UNSET TBLPROPERTIES ('x')": "allowed: colocate_with, replication_num, recycle_after_seconds",
     "ALTER TABLE {t} SET LOCATION '/x'": "nodes keep the files",
+    "ALTER TABLE {t} CLUSTER BY (v)": "ALTER TABLE CLUSTER BY; allowed: SET and UNSET TBLPROPERTIES",
     "ALTER TABLE {t} RENAME TO {t}2": "cannot be renamed.* CREATE TABLE … AS SELECT",
     "ALTER TABLE {t} ADD PARTITION (p=3)": "ADD PARTITION; a partition is there as soon as it has rows",
     "ALTER TABLE {t} PARTITION (p=1) RENAME TO PARTITION (p=4)": "does not take PARTITION … RENAME",

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
+import java.util.Locale;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -23,7 +24,7 @@ final class TableChanges {
       } else if (change instanceof TableChange.ColumnChange column) {
         new ColumnChanges(patched).apply(column);
       } else {
-        throw TableDefinition.refused("ALTER TABLE " + change.getClass().getSimpleName()
+        throw TableDefinition.refused("ALTER TABLE " + inSql(change.getClass().getSimpleName())
             + "; allowed: SET and UNSET TBLPROPERTIES, ADD, RENAME and ALTER COLUMN, COMMENT ON TABLE");
       }
     }
@@ -34,6 +35,11 @@ final class TableChanges {
       }
     });
     return changed;
+  }
+
+  /** {@code ClusterBy}, the name of a class of Spark, as the words of the statement. Every version of Spark has more of them. */
+  static String inSql(String className) {
+    return className.replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT);
   }
 
   private static TableProperty changeable(String key) {

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -132,6 +133,13 @@ final class StatementsTest {
         + "'retention': {'snapshots': 3}, 'comment': 'all orders'}", spec);
     assertEquals("{colocate_with=sales, comment=all orders, recycle_after_seconds=3600, replication_num=2, retention_snapshots=3, "
         + "sorted_by=s,k}", TableProperty.saidBy(spec).toString());
+  }
+
+  @Test
+  void aChangeThatNoTableTakesIsNamedAsInSql() {
+    assertRefused("ALTER TABLE CLUSTER BY; allowed: SET and UNSET TBLPROPERTIES, ADD, RENAME and ALTER COLUMN, COMMENT ON TABLE",
+        () -> TableChanges.patch(json(BEFORE), TableChange.clusterBy(new NamedReference[0])));
+    assertEquals("DROP CONSTRAINT", TableChanges.inSql("DropConstraint"));
   }
 
   @Test
