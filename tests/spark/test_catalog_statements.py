@@ -148,6 +148,7 @@ REFUSED = {
     "ALTER TABLE {t} ADD COLUMN z STRUCT<a: INT COMMENT 'x'>":
         "field a of column z has a COMMENT or is NOT NULL; only whole columns can: .* CAST to STRUCT<a: INT>",
     "ALTER TABLE {t} ADD COLUMN z STRUCT<a: INT NOT NULL>": "only whole columns can",
+    "ALTER TABLE {t} ADD COLUMN z INT NOT NULL": "ADD COLUMN z … NOT NULL; rows that are there have no value for it",
     "ALTER TABLE {t} ALTER COLUMN v TYPE BIGINT": "files hold it as int: add a column .* with a CAST",
     "ALTER TABLE {t} DROP COLUMN v": "DROP COLUMN or REPLACE COLUMNS of v; .* AS SELECT",
     "ALTER TABLE {t} RENAME COLUMN p TO q": "RENAME COLUMN p, which is in partitionedBy",
@@ -254,3 +255,12 @@ def test_create_table_like(session: SparkSession, tables: ClusterTables) -> None
     session.sql(f"USE {IN}")
     with pytest.raises(Exception, match=r"does not take CREATE TABLE … LIKE; use what SHOW CREATE TABLE"):
         session.sql("CREATE TABLE another LIKE one")
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE {t}", "ALTER TABLE {t} ADD COLUMN v INT", "DESCRIBE {t}"])
+def test_a_plan_names_the_catalog(session: SparkSession, tables: ClusterTables, statement: str) -> None:
+    """Not the class of Java that it is."""
+    session.sql(f"CREATE TABLE IF NOT EXISTS {IN}.planned (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    [(plan,)] = values(session, "EXPLAIN EXTENDED " + statement.format(t=f"{IN}.planned"))
+    assert f"{CATALOG}, {NAMESPACE}.planned" in plan
+    assert "dev.colocation" not in plan

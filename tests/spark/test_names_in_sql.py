@@ -62,6 +62,10 @@ def test_a_table_by_two_names(session: SparkSession, named: ClusterTables) -> No
     session.sql(f"CALL {CATALOG}.system.roll_back(table => 'name_d.order_items', snapshot_id => 1)")
     session.sql(f"USE {IN}")
     assert values(session, "SELECT count(*) FROM order_items JOIN order_items.snapshots") == [(6,)]
+    session.sql(f"CALL {CATALOG}.system.roll_back(table => 'order_items', snapshot_id => 2)")
+    session.sql("CALL system.roll_back(table => '`order-items`', snapshot_id => 1)")
+    with pytest.raises(AnalysisException, match=r"table name-d\.order_items keeps no snapshot 77"):
+        session.sql("SELECT * FROM order_items VERSION AS OF 77")
     session.sql("CREATE OR REPLACE TABLE order_items AS SELECT k, p_1 FROM `order-items`")
     assert values(session, f"SELECT * FROM {other} ORDER BY k") == [(1, 1), (2, 2)]
     session.sql("DROP TABLE `order-items`")

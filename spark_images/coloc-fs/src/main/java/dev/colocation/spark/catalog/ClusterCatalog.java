@@ -75,6 +75,12 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     return name;
   }
 
+  /** In plans that EXPLAIN and errors print. */
+  @Override
+  public String toString() {
+    return name;
+  }
+
   @Override
   public String[] defaultNamespace() {
     String configured = defaultNamespace.isEmpty()
@@ -159,15 +165,21 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   /** {@code orders.snapshots} after {@code USE <catalog>.shop}; a name of no metadata table stays as it is. */
   private Identifier ofCurrentNamespace(Identifier identifier) {
-    Catalog session = SparkSession.active().catalog();
-    // Kubernetes' names need quotes in SQL, and hold none.
-    String current = session.currentCatalog().equals(name) ? session.currentDatabase().replace("`", "") : "";
-    if (identifier.namespace().length != 1 || current.isEmpty()
+    String[] current = currentNamespace();
+    if (identifier.namespace().length != 1 || current.length != 1
         || !MetadataTables.NAMES.contains(Names.lowerCase(identifier.name()))) {
       return Identifier.of(new String[0], identifier.name());
     }
-    String[] table = {current, identifier.namespace()[0]};
+    String[] table = {current[0], identifier.namespace()[0]};
     return Identifier.of(table, identifier.name());
+  }
+
+  /** That of {@code USE}; empty where the session uses another catalog. */
+  private String[] currentNamespace() {
+    Catalog session = SparkSession.active().catalog();
+    // Kubernetes' names need quotes in SQL, and hold none.
+    String current = session.currentCatalog().equals(name) ? session.currentDatabase().replace("`", "") : "";
+    return current.isEmpty() ? new String[0] : new String[] {current};
   }
 
   @Override
@@ -247,7 +259,10 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     }
     writer().change(
         Names.ofSql(identifier.namespace()[0]), Names.ofSql(identifier.name()),
-        object -> TableChanges.patch(object.path("spec"), changes));
+        object -> {
+          TableChanges.requireValues(object, changes);
+          return TableChanges.patch(object.path("spec"), changes);
+        });
     return loadTable(identifier);
   }
 
@@ -294,7 +309,12 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
 
   @Override
   public UnboundProcedure loadProcedure(Identifier identifier) {
-    return new Procedures(name, defaultNamespace(), this::newest, compaction()).find(identifier);
+    return new Procedures(name, this::namespaceOfProcedures, this::newest, compaction()).find(identifier);
+  }
+
+  private String[] namespaceOfProcedures() {
+    String[] current = currentNamespace();
+    return current.length == 0 ? defaultNamespace() : current;
   }
 
   /** Spark 4.0 does not ask. */

@@ -17,6 +17,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -45,7 +46,7 @@ final class Procedures {
   private static final List<String> NAMES = List.of(COMPACT, DROP_PARTITIONS, ROLL_BACK, WRITE_RESULT);
 
   private final String catalog;
-  private final String[] defaultNamespace;
+  private final Supplier<String[]> currentNamespace;
   private final Tables tables;
   private final TableCompaction compaction;
 
@@ -54,9 +55,9 @@ final class Procedures {
     ColocationTable newest(Identifier identifier) throws NoSuchTableException;
   }
 
-  Procedures(String catalog, String[] defaultNamespace, Tables tables, TableCompaction compaction) {
+  Procedures(String catalog, Supplier<String[]> currentNamespace, Tables tables, TableCompaction compaction) {
     this.catalog = catalog;
-    this.defaultNamespace = defaultNamespace;
+    this.currentNamespace = currentNamespace;
     this.tables = tables;
     this.compaction = compaction;
   }
@@ -185,7 +186,7 @@ final class Procedures {
     if (parts.size() > 2 && parts.get(0).equals(catalog)) {
       parts.remove(0);
     }
-    String[] namespace = parts.size() == 1 ? defaultNamespace : parts.subList(0, parts.size() - 1).toArray(String[]::new);
+    String[] namespace = parts.size() == 1 ? currentNamespace.get() : parts.subList(0, parts.size() - 1).toArray(String[]::new);
     if (namespace.length != 1) {
       throw new ColocationException("table '" + given + "'; give it as <namespace>.<table>").unchecked();
     }

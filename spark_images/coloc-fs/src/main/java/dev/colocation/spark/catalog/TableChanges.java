@@ -37,6 +37,23 @@ final class TableChanges {
     return changed;
   }
 
+  /**
+   * Refuses a new column without NULL where rows are there that would hold NULL in it. The operator does so, too, in words of the spec.
+   *
+   * @throws ColocationException (unchecked)
+   */
+  static void requireValues(JsonNode object, TableChange... changes) {
+    if (GroupObject.isAbsent(object.path("status").path("snapshot"))) {
+      return;
+    }
+    for (TableChange change : changes) {
+      if (change instanceof TableChange.AddColumn column && !column.isNullable()) {
+        throw TableDefinition.refused("ADD COLUMN " + String.join(".", column.fieldNames()) + " … NOT NULL; rows that are there have no "
+            + "value for it: leave NOT NULL out");
+      }
+    }
+  }
+
   /** {@code ClusterBy}, the name of a class of Spark, as the words of the statement. Every version of Spark has more of them. */
   static String inSql(String className) {
     return className.replaceAll("(?<=[a-z])(?=[A-Z])", " ").toUpperCase(Locale.ROOT);

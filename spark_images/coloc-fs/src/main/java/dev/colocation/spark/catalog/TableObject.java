@@ -289,7 +289,7 @@ public record TableObject(
 
   private RuntimeException notKept(String what) {
     String kept = snapshots.stream().map(Snapshot::toString).collect(Collectors.joining(", "));
-    return new ColocationException("table " + fullName() + " keeps no " + what + "; it keeps: "
+    return new ColocationException("table " + shownName() + " keeps no " + what + "; it keeps: "
         + (kept.isEmpty() ? "none, nothing was loaded yet" : kept) + ". spec.retention sets how long snapshots are kept").unchecked();
   }
 
