@@ -90,13 +90,33 @@ def wait_for_stable(deadline_seconds: float) -> None:
             f"--timeout={deadline_seconds:.0f}s")
 
 
-def join(oracle: Oracle, *, disable_colocate_join: bool = False) -> workload.JoinRun:
+def join(oracle: Oracle) -> workload.JoinRun:
     """Submit the join and show what came of it."""
-    run = workload.submit_join(oracle, disable_colocate_join=disable_colocate_join)
-    show(f"{run.decision}\nexchanges {run.exchanges}, remote bytes {run.remote_bytes}, {run.seconds:.1f} s warm, "
-         f"{run.first_seconds:.1f} s the first time, "
-         f"answer {'right' if run.answer_ok else 'WRONG'} (checked by DuckDB)")
+    run = workload.submit_join(oracle)
+    show_join(run)
     return run
+
+
+def compare_join(oracle: Oracle) -> workload.ComparedJoin:
+    """Submit the join with its warm runs, colocated and shuffled, and show what came of it."""
+    run = workload.submit_compared_join(oracle)
+    show_join(run.first)
+    show(f"warm: {run.seconds:.1f} s")
+    say("the same session with spark.colocation.disableColocateJoin=true")
+    show(f"exchanges {run.shuffled.exchanges}, {answer(run.shuffled.answer_ok)}\nwarm: {run.shuffled.seconds:.1f} s")
+    say(f"warm, the colocated joins are {run.shuffled.seconds / run.seconds:.1f} times as fast as the shuffled ones")
+    return run
+
+
+def show_join(run: workload.JoinRun) -> None:
+    """The submitter's decision, and what the driver measured."""
+    show(f"{run.decision}\nexchanges {run.exchanges}, remote bytes {run.remote_bytes}, "
+         f"{run.first_seconds:.1f} s the first time, {answer(run.answer_ok)}")
+
+
+def answer(is_right: bool) -> str:
+    """What DuckDB says of it."""
+    return f"answer {'right' if is_right else 'WRONG'} (checked by DuckDB)"
 
 
 def lose_a_node(oracle: Oracle) -> dict[str, object]:

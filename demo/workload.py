@@ -16,7 +16,6 @@ EXAMPLES = REPOSITORY / "examples" / "tpch"
 NAMESPACE = "demo"
 GROUP = "tpch"
 SELECT = {"orders": "*, year(o_orderdate) as o_year", "lineitem": "*, year(l_shipdate) as l_year"}
-DISABLE_COLOCATE_JOIN = "spark.colocation.disableColocateJoin"
 RESULT_MARK = "COLOCATION_RESULT "
 JAVA_OPTIONS: list[str] = []
 """Of all drivers and executors. Tests and small demos add ``QUICK_JAVA``."""
@@ -28,14 +27,13 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 class JoinRun:
     """One submitted join: what the driver measured, and whether its answers are DuckDB's.
 
-    ``exchanges`` are the shuffles between a table scan and a join in the executed plans; ``seconds`` is the time of
-    the queries in the driver, without the pods' start: the median of warm runs; ``first_seconds`` that of the first.
+    ``exchanges`` are the shuffles between a table scan and a join in the executed plans; ``first_seconds`` is the time
+    of the queries in the driver, without the pods' start.
     """
 
     exchanges: int
     remote_bytes: int
     first_seconds: float
-    seconds: float
     answer_ok: bool
     decision: str
     spark_version: str
@@ -43,8 +41,33 @@ class JoinRun:
     def report(self) -> dict[str, object]:
         """The fields of the report."""
         return {"exchanges": self.exchanges, "remote_bytes": self.remote_bytes,
-                "first_seconds": round(self.first_seconds, 2), "seconds": round(self.seconds, 2),
-                "answer_ok": self.answer_ok}
+                "first_seconds": round(self.first_seconds, 2), "answer_ok": self.answer_ok}
+
+
+@dataclass(frozen=True)
+class ShuffledRuns:
+    """The same queries with a shuffle; ``seconds`` as in `ComparedJoin`."""
+
+    exchanges: int
+    seconds: float
+    answer_ok: bool
+
+    def report(self) -> dict[str, object]:
+        """The fields of the report."""
+        return {"exchanges": self.exchanges, "seconds": round(self.seconds, 2), "answer_ok": self.answer_ok}
+
+
+@dataclass(frozen=True)
+class ComparedJoin:
+    """One submitted join, run again and then with a shuffle, in the same session; ``seconds``: the median, warm."""
+
+    first: JoinRun
+    seconds: float
+    shuffled: ShuffledRuns
+
+    def report(self) -> dict[str, object]:
+        """The fields of the report."""
+        return {**self.first.report(), "seconds": round(self.seconds, 2)}
 
 
 def group() -> dict[str, Any]:
@@ -113,25 +136,40 @@ def _set_input_folder(application: dict[str, Any], folder: Path) -> None:
                 volume["hostPath"]["path"] = str(folder)
 
 
-def submit_join(oracle: Oracle, *, disable_colocate_join: bool = False) -> JoinRun:
-    """``colocation submit`` the join application and hold its answers against DuckDB's."""
+def submit_join(oracle: Oracle) -> JoinRun:
+    """``colocation submit`` the join application, without its warm runs."""
     application = example("join")
-    if disable_colocate_join:
-        application["spec"].setdefault("sparkConf", {})[DISABLE_COLOCATE_JOIN] = "true"
-    application["metadata"]["name"] = f"tpch-join-{time.time_ns() // 1_000_000}"
-    output = run([COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application)).stdout
+    del application["spec"]["arguments"]
+    output = _submit(application)
+    return _join_run(result_of(output), output, oracle)
+
+
+def submit_compared_join(oracle: Oracle) -> ComparedJoin:
+    """``colocation submit`` the join application as it is."""
+    output = _submit(example("join"))
     result = result_of(output)
-    return JoinRun(
-        exchanges=result["exchanges"], remote_bytes=result["remoteBytes"],
-        first_seconds=result["firstSeconds"], seconds=result["seconds"],
-        answer_ok=[result["q12"], result["threeWayCount"]] == expected_answers(oracle), decision=decision_of(output),
-        spark_version=result["sparkVersion"],
+    shuffled = result["shuffled"]
+    return ComparedJoin(
+        _join_run(result, output, oracle), result["seconds"],
+        ShuffledRuns(shuffled["exchanges"], shuffled["seconds"], _is_right(shuffled, oracle)),
     )
 
 
-def expected_answers(oracle: Oracle) -> list[object]:
-    """DuckDB's answers in the shape of the join application's result."""
-    return [oracle.rows(Q12), oracle.rows(THREE_WAY_COUNT)[0][0]]
+def _submit(application: dict[str, Any]) -> str:
+    application["metadata"]["name"] = f"tpch-join-{time.time_ns() // 1_000_000}"
+    return run([COLOCATION, "submit", "-f", "-"], stdin=yaml.safe_dump(application)).stdout
+
+
+def _join_run(result: dict[str, Any], output: str, oracle: Oracle) -> JoinRun:
+    return JoinRun(
+        exchanges=result["exchanges"], remote_bytes=result["remoteBytes"], first_seconds=result["firstSeconds"],
+        answer_ok=_is_right(result, oracle), decision=decision_of(output), spark_version=result["sparkVersion"],
+    )
+
+
+def _is_right(result: dict[str, Any], oracle: Oracle) -> bool:
+    """Whether the answers are DuckDB's."""
+    return [result["q12"], result["threeWayCount"]] == [oracle.rows(Q12), oracle.rows(THREE_WAY_COUNT)[0][0]]
 
 
 def result_of(output: str) -> dict[str, Any]:
