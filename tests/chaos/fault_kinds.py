@@ -40,7 +40,7 @@ ERRORS = {
         _error("CommitUnknown", r"CommitUnknown",
                "the API server did not say whether a load was committed; the message names the manifest to look for"),
         _error("SessionLost", r"SessionLost|Py4JNetwork|SparkContext was shut down|stopped SparkContext|"
-               r"Answer from Java side is empty",
+               r"Answer from Java side is empty|No active or default Spark session",
                "the Spark driver is gone, and what ran in it"),
         _error("TokenRefused", r"does not accept this application's token",
                "the driver's pod is younger than the copy from which etcd was restored, so its token is refused; start "

@@ -34,6 +34,7 @@ def test_names_are_different() -> None:
         ("Unable to connect to the server: dial tcp 172.30.0.1:6443: connect: connection refused", "ApiUnavailable"),
         ("ColocatedTable shop/t: the API server answered 429: storage is (re)initializing", "ApiUnavailable"),
         ("ColocatedTable shop/t: the API server does not accept this application's token (401): it …", "TokenRefused"),
+        ("SparkException: [INTERNAL_ERROR] No active or default Spark session found SQLSTATE: XX000", "SessionLost"),
         ("KeyError: 'x'", None),
     ],
 )
