@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from .fault_kinds import matches
 from .history import FAIL, INFO, OK, History
 from .rows import QUERIES, TABLES_OF
 from .scene import NAMESPACE
@@ -38,8 +39,9 @@ class Queries:
             self._session.settle_finished()
 
     def one(self, query: str, tables: Sequence[str], older: int | None = None) -> bool:
-        """Ask one query; whether the session answered, be it with an error. ``older``: the snapshot's id, if it is to
-        be another than the newest.
+        """Ask one query; whether the session goes on: it answered, be it with an error that does not say otherwise.
+
+        ``older``: the snapshot's id, if it is to be another than the newest.
         """
         number = self._history.invoke("queries", "query", query=query, tables=list(tables), older=older)
         version = f" VERSION AS OF {older}" if older else ""
@@ -51,6 +53,9 @@ class Queries:
             return False
         except SessionError as error:
             self._history.note("queries", FAIL, "query", number, error=str(error))
+            if matches("TokenRefused", str(error)):
+                self._session.give_up()  # as it says: "start the application again"
+                return False
             return True
         self.answered += 1
         read = read_from(answer["locations"], tables)

@@ -125,6 +125,10 @@ class Session:
         """Whether the driver answers at all."""
         return self._running() is not None
 
+    def give_up(self) -> None:
+        """The present driver can do nothing any more, though it answers: ``revive`` is to start another."""
+        self._address = ""
+
     def settle_finished(self) -> None:
         """Note of which operations without an answer no driver knows any more: they can do nothing any more."""
         with self._books:

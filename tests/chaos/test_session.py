@@ -13,8 +13,9 @@ from colocation.manifests.spark_pods import SparkPlacement, driver_pod_template
 
 from . import session as module
 from .history import History
-from .queries import read_from
+from .queries import Queries, read_from
 from .session import NoAnswer, Session, SessionError, driver_pod
+from .work import Work
 
 
 class Driver(BaseHTTPRequestHandler):
@@ -108,6 +109,15 @@ def test_a_repeated_request_is_settled_when_no_driver_can_do_it_any_more(session
     session._asking = set()
     session._settle({1})
     assert session._history.events[-1].detail == {"numbers": [7]}
+
+
+def test_a_driver_whose_token_is_refused_is_given_up(session: Session) -> None:
+    """Its pod is not known any more, so nothing that it is asked can be done."""
+    refused = "AnalysisException: ColocatedTable chaos/t: the API server does not accept this application's token (401)"
+    Driver.answers = {1: {"error": "AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]"}, 2: {"error": refused}}
+    queries = Queries(session._history, session, Work(session._history, session, seed=1))
+    assert queries.one("content", ["t"]) and session.is_alive()
+    assert not queries.one("content", ["t"]) and not session.is_alive()
 
 
 def test_a_lost_session_gives_no_answer() -> None:
