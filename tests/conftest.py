@@ -22,6 +22,8 @@ settings.load_profile("colocation")
 HERE = Path(__file__).parent
 SPARK_LANES = 2
 """Spark clusters at once, on two cores."""
+SERVERS = {"test_concurrent_sessions.py": "test_catalog_clients.py"}
+"""Files in the lane of another, whose Thrift and Connect servers they use, too."""
 FIRST = ("spark", "integration", "faults", "property", "unit")
 """Folders in the order of their turns; others come after them."""
 
@@ -79,8 +81,9 @@ def stays_with(nodeid: str) -> str:
     if folder == "simulation":
         return nodeid
     if folder == "spark":
+        name = Path(path).name
         files = sorted(file.name for file in (HERE / folder).glob("test_*.py"))
-        return f"spark-{files.index(Path(path).name) % SPARK_LANES}"
+        return f"spark-{files.index(SERVERS.get(name, name)) % SPARK_LANES}"
     return path
 
 

@@ -18,6 +18,7 @@ def test_every_row_is_loaded(loaded: Loaded) -> None:
         assert int(rows) == loaded.rows[table] == loaded.oracle.row_count(table)
 
 
+@pytest.mark.deep
 def test_the_join_is_colocated(loaded: Loaded) -> None:
     """A stable group's join on the bucket key has no Exchange, reads local disks only and answers as DuckDB does."""
     run = story.join(loaded.oracle)

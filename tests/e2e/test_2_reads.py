@@ -5,6 +5,8 @@ The tables of this story are made of TPC-H's orders; those of the group stay as 
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,28 @@ def lake(loaded: Loaded) -> Iterator[Loaded]:
     allow()
 
 
+@dataclass(frozen=True)
+class Found:
+    """What two applications of the other namespace have found: a join with TPC-H's orders, and ``LIST_FILES``."""
+
+    join: dict[str, Any]
+    files: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def found(lake: Loaded) -> Found:
+    """Both run at the same time where Pod Security *restricted* is enforced; the load has its input from a hostPath."""
+    loading = {"source": "orders", "select": SELECT, "namespace": LAKE}
+    loaded = workload.load(ELSEWHERE, lake.folder, **loading, options=("--direct",))
+    assert loaded["rows"] == lake.oracle.row_count("orders")
+    kubectl("label", "namespace", LAKE, RESTRICTED)
+    with ThreadPoolExecutor(2) as pool:
+        statement = f"SELECT count(*) FROM {ELSEWHERE} JOIN {workload.NAMESPACE}.orders ON v_orderkey = o_orderkey"
+        join = pool.submit(query, statement, "-n", LAKE, "--direct", *NO_BROADCAST)
+        files = pool.submit(list_files)
+        return Found(join.result(), files.result())
+
+
 @pytest.mark.deep
 def test_an_older_snapshot_and_a_table_in_no_group(visits: Loaded) -> None:
     """The first snapshot's rows are joined, with a shuffle, and the verdict says why."""
@@ -84,31 +108,21 @@ def test_its_own_group_goes_when_it_is_taken_into_another(visits: Loaded) -> Non
     story.wait_for_stable(WAIT_SECONDS)
 
 
-def test_namespaces_join_without_a_spark_operator(lake: Loaded) -> None:
+def test_namespaces_join_without_a_spark_operator(found: Found, lake: Loaded) -> None:
     """Loaded and joined by ``--direct`` in a namespace that no Spark operator watches, with a table of another.
 
-    The join runs where Pod Security *restricted* is enforced (the load has its input from a hostPath). The other
-    namespace's rows come from agents, its own from disks, and the plan is free of shuffles all the same.
+    The other namespace's rows come from agents, its own from disks, and the plan is free of shuffles all the same.
     """
-    rows = lake.oracle.row_count("orders")
-    loading = {"source": "orders", "select": SELECT, "namespace": LAKE}
-    assert workload.load(ELSEWHERE, lake.folder, **loading, options=("--direct",))["rows"] == rows
-    kubectl("label", "namespace", LAKE, RESTRICTED)
-    statement = f"SELECT count(*) FROM {ELSEWHERE} JOIN {workload.NAMESPACE}.orders ON v_orderkey = o_orderkey"
-    joined = query(statement, "-n", LAKE, "--direct", *NO_BROADCAST)
-    assert joined["rows"] == [[rows]]
+    joined = found.join
+    assert joined["rows"] == [[lake.oracle.row_count("orders")]]
     assert joined["exchanges"] == 0
     assert joined["local_bytes"] > 0 and joined["remote_bytes"] > 0
     assert [join["colocate"] for join in joined["joins"]] == [True]
 
 
-def test_a_pod_sees_its_own_namespaces_files_only(lake: Loaded) -> None:
+def test_a_pod_sees_its_own_namespaces_files_only(found: Found) -> None:
     """On every node, whatever Python code in an executor looks for; and it changes none of them."""
-    program = kubectl("create", "configmap", "programs", "-n", LAKE, f"--from-file={LIST_FILES}",
-                      "--dry-run=client", "-o", "yaml")  # fmt: skip
-    kubectl("apply", "-f", "-", stdin=program)
-    said = run([COLOCATION, "submit", "-f", "-", "--direct"], stdin=yaml.safe_dump(list_files_application())).stdout
-    seen = workload.result_of(said)
+    seen = found.files
     assert seen["names"] == [LAKE]
     assert seen["files"] > 0
     assert (seen["wrote"], seen["users"]) == (False, [SPARK_USER])
@@ -124,6 +138,15 @@ def test_a_pod_that_would_write_is_refused(lake: Loaded) -> None:
     assert "add persistentVolumeClaim.readOnly: true" in refused
     volume["persistentVolumeClaim"]["readOnly"] = True  # type: ignore[index]
     run(creating, stdin=yaml.safe_dump(pod))
+
+
+def list_files() -> dict[str, Any]:
+    """What ``LIST_FILES`` finds in executors of the other namespace."""
+    program = kubectl("create", "configmap", "programs", "-n", LAKE, f"--from-file={LIST_FILES}",
+                      "--dry-run=client", "-o", "yaml")  # fmt: skip
+    kubectl("apply", "-f", "-", stdin=program)
+    said = run([COLOCATION, "submit", "-f", "-", "--direct"], stdin=yaml.safe_dump(list_files_application())).stdout
+    return workload.result_of(said)
 
 
 def list_files_application() -> dict[str, Any]:

@@ -68,6 +68,7 @@ def test_an_added_node_gets_its_share_by_the_fewest_moves(loaded: Loaded) -> Non
     added = story.add_a_node()
     assert added["moves"] == added["minimal_moves"] and added["stayed_stable"]
     run = story.join(loaded.oracle)
+    assert "colocate: true" in run.decision
     assert (run.exchanges, run.remote_bytes, run.answer_ok) == (0, 0, True)
 
 

@@ -39,6 +39,7 @@ def returned(loaded: Loaded) -> Iterator[Loaded]:
     kubectl("delete", "ct", TABLE, "-n", workload.NAMESPACE, "--ignore-not-found")
 
 
+@pytest.mark.deep
 def test_a_table_makes_its_group_and_moves_to_another(returned: Loaded) -> None:
     """The missing group came from the table; its files are cloned to the other group's nodes."""
     assert kubectl_json("get", "cg", OWN_GROUP, "-n", workload.NAMESPACE)["status"]["tables"] == [TABLE]
@@ -49,7 +50,7 @@ def test_a_table_makes_its_group_and_moves_to_another(returned: Loaded) -> None:
 
 @pytest.mark.deep
 def test_a_moved_table_is_joined_where_it_is(returned: Loaded) -> None:
-    """`make test` asks once only, after the table was dropped and brought back, too."""
+    """Before the table is dropped and brought back."""
     assert_joined_on_its_nodes(returned.oracle.row_count("orders"))
 
 
@@ -67,6 +68,7 @@ def test_loads_add_up_and_compact_merges(returned: Loaded) -> None:
     assert count(COUNT) == 2 * rows
 
 
+@pytest.mark.deep
 def test_a_dropped_table_comes_back_whole(returned: Loaded) -> None:
     """Gone at once, marked in the group, back with its snapshot (but for what made it) and its rows."""
     before = {name: value for name, value in status()["snapshot"].items() if name != "operation"}
@@ -81,7 +83,7 @@ def test_a_dropped_table_comes_back_whole(returned: Loaded) -> None:
     assert "exists" in again.stderr
 
 
-def test_more_replicas_and_fewer_again(returned: Loaded) -> None:
+def test_more_replicas_and_fewer_again(loaded: Loaded) -> None:
     """All tables follow the group, which stays stable at every moment."""
     with story.watching_stability() as watch:
         for replicas in (3, 2):

@@ -18,7 +18,7 @@ from .objects import JsonObject, as_json, group, table
 
 SHOP, BANK = "shop", "bank"
 SEED = int(os.environ.get("SEED", "1"))
-ROUNDS = int(os.environ.get("ROUNDS", "10"))
+ROUNDS = int(os.environ.get("ROUNDS") or (10 if os.environ.get("DEEP") else 4))
 BIGGEST = 2**53 - 1
 SNAPSHOTS: list[JsonObject | None] = [
     None,

@@ -10,7 +10,7 @@ from colocation.model.snapshot import Clone, FailingTarget, GroupState, Limits, 
 from colocation.planner import plan
 from colocation.planner.invariants import violations
 
-from .worlds import GIB, NOW, make_group, make_node, make_snapshot
+from .worlds import GIB, NOW, examples, make_group, make_node, make_snapshot
 
 NAMES = [f"node-{number}" for number in range(7)]
 AGES = st.sampled_from([0, 60, 599, 601, 1799, 1800, 90_000]).map(lambda seconds: NOW - timedelta(seconds=seconds))
@@ -93,14 +93,14 @@ def any_snapshots(draw: st.DrawFn) -> Snapshot:
 
 
 @given(any_snapshots())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_snapshot_gives_a_safe_plan(snapshot: Snapshot) -> None:
     """No exception, and no invariant broken."""
     assert violations(snapshot, plan(snapshot)) == ()
 
 
 @given(any_snapshots())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_plans_survive_json(snapshot: Snapshot) -> None:
     """A plan is made from a file as from the cluster, and written so that it can be read again."""
     planned = plan(snapshot)
@@ -109,7 +109,7 @@ def test_plans_survive_json(snapshot: Snapshot) -> None:
 
 
 @given(any_snapshots())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_moves_lead_from_the_map_to_the_target(snapshot: Snapshot) -> None:
     """Every node that the target adds has a move, unless the map is there at once; no move goes where the map is."""
     for group, planned in zip(snapshot.groups, plan(snapshot).groups, strict=True):

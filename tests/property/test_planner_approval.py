@@ -9,7 +9,7 @@ from colocation.model.group import ColocationGroupSpec
 from colocation.model.snapshot import GroupState, Snapshot
 from colocation.planner import plan
 
-from .worlds import World, make_node, make_snapshot, node_lists, placed_groups
+from .worlds import World, examples, make_node, make_snapshot, node_lists, placed_groups
 
 MOST_ROUNDS = 30
 
@@ -43,7 +43,7 @@ def automatic(group: GroupState) -> GroupState:
 
 
 @given(manual_groups(), st.integers())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_nothing_moves_for_evenness_before_it_is_approved(snapshot: Snapshot, seed: int) -> None:
     """Whatever the maps: all is at rest, and proposals keep their ids."""
     world = World(snapshot, Random(seed))
@@ -54,7 +54,7 @@ def test_nothing_moves_for_evenness_before_it_is_approved(snapshot: Snapshot, se
 
 
 @given(manual_groups(), st.integers(), st.integers(0, 6), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_approvals_lead_where_automatic_balance_leads(
     snapshot: Snapshot, seed: int, steps: int, data: st.DataObject
 ) -> None:

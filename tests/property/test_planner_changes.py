@@ -14,7 +14,7 @@ from colocation.model.snapshot import GroupState, Node, Snapshot
 from colocation.planner import plan
 
 from .oracle import exact_shares, fewest_moves, largest_remainder
-from .worlds import WEIGHTS, carried_out, make_node, make_snapshot, node_lists, placed_groups
+from .worlds import WEIGHTS, carried_out, examples, make_node, make_snapshot, node_lists, placed_groups
 
 Change = tuple[GroupState, list[Node]]
 """An even group, and the nodes after the change. Those without the label ``data`` may not hold it any more."""
@@ -99,7 +99,7 @@ def test_balance_is_the_optimum(changes: st.SearchStrategy[Change]) -> None:
     """As few moves as the minimum-cost flow, and of these the fewest bytes, in one plan."""
 
     @given(changes)
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def check(change: Change) -> None:
         group, nodes = change
         assert group.map is not None
@@ -117,7 +117,7 @@ def test_repairs_move_what_was_lost_and_evening_out_afterwards_adds_no_move(
     """One move per lost replica; with the balance that may follow, as many as a single minimum-cost flow makes."""
 
     @given(changes)
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def check(change: Change) -> None:
         group, nodes = change
         assert group.map is not None
@@ -134,7 +134,7 @@ def test_repairs_move_what_was_lost_and_evening_out_afterwards_adds_no_move(
 
 
 @given(even_groups(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_changed_number_of_replicas_makes_no_more_than_it_must(
     even: tuple[GroupState, list[Node]], data: st.DataObject
 ) -> None:
@@ -156,7 +156,7 @@ def test_a_changed_number_of_replicas_makes_no_more_than_it_must(
 
 
 @given(node_lists(), st.integers(1, 20), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_first_map_is_even_by_the_largest_remainder(nodes: list[Node], buckets: int, data: st.DataObject) -> None:
     """Every node gets its whole share, give or take the choice among equal remainders."""
     replicas = data.draw(st.integers(1, min(4, len(nodes))))
@@ -186,7 +186,7 @@ def cost_of(before: GroupState, after: BucketSequence) -> tuple[int, int]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_tiny_groups_against_all_maps(data: st.DataObject) -> None:
     """No map that is nearest to the shares is reached by fewer moves, or by as many and fewer bytes."""
     nodes = data.draw(node_lists(least=2, most=4))

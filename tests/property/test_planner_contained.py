@@ -14,7 +14,7 @@ from colocation.planner.transitions import MovePlan
 from colocation.planner.view import GroupView
 
 from .test_planner_safety import several_groups
-from .worlds import World, make_group, make_node, make_snapshot
+from .worlds import World, examples, make_group, make_node, make_snapshot
 
 right_move_plan = planning._move_plan
 right_look = planning.needs_nothing
@@ -33,7 +33,7 @@ def break_planner(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 
 @given(several_groups(least_nodes=2), st.data(), st.booleans(), st.integers())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_groups_that_fail_do_nothing_and_the_others_are_planned_as_without_them(
     monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, data: st.DataObject, settled: bool, seed: int
 ) -> None:

@@ -11,7 +11,7 @@ from colocation.planner import plan
 from colocation.planner.invariants import violations
 
 from .test_planner_safety import several_groups
-from .worlds import NOW, World, make_group, make_node, make_snapshot
+from .worlds import NOW, World, examples, make_group, make_node, make_snapshot
 
 MOST_STEPS = 400
 STEPS_OF_REST = 25
@@ -35,7 +35,7 @@ def cordoned(snapshot: Snapshot, names: frozenset[str]) -> Snapshot:
 
 
 @given(several_groups(least_nodes=3), st.integers(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_cordon_alone_moves_nothing(snapshot: Snapshot, seed: int, data: st.DataObject) -> None:
     """Groups at rest stay stable and as they are, whichever nodes that hold replicas are cordoned, and afterwards."""
     world = World(snapshot, Random(seed))
@@ -49,7 +49,7 @@ def test_a_cordon_alone_moves_nothing(snapshot: Snapshot, seed: int, data: st.Da
 
 
 @given(several_groups(least_nodes=4), st.integers(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_nothing_new_comes_to_a_cordoned_node(snapshot: Snapshot, seed: int, data: st.DataObject) -> None:
     """Nodes are cordoned, others lost or drained, others come: no bucket comes to a cordoned node, and groups are whole
     again where enough others may take replicas."""
@@ -79,7 +79,7 @@ def test_nothing_new_comes_to_a_cordoned_node(snapshot: Snapshot, seed: int, dat
 
 
 @given(several_groups(least_nodes=4), st.integers(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_targets_that_fail_for_ever_do_not_keep_a_group_unstable(
     snapshot: Snapshot, seed: int, data: st.DataObject
 ) -> None:
@@ -152,7 +152,7 @@ def unheard(draw: st.DrawFn, snapshot: Snapshot) -> Snapshot:
 
 
 @given(several_groups(least_nodes=3), st.integers(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_unconfirmed_replicas_keep_the_verdict_and_start_nothing(
     snapshot: Snapshot, seed: int, data: st.DataObject
 ) -> None:
@@ -179,7 +179,7 @@ def _waiting_clone(group: str, node: str, bucket: int) -> Clone:
 
 
 @given(several_groups(least_nodes=3), st.integers(), st.integers(0, 12), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_nothing_irreversible_rests_on_unconfirmed_replicas(
     snapshot: Snapshot, seed: int, steps: int, data: st.DataObject
 ) -> None:

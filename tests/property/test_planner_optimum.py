@@ -10,7 +10,7 @@ from colocation.planner import plan
 from colocation.planner.invariants import violations
 
 from .oracle import exact_shares, fewest_moves, largest_remainder
-from .worlds import carried_out, make_snapshot, node_lists, placed_groups
+from .worlds import carried_out, examples, make_snapshot, node_lists, placed_groups
 
 
 @st.composite
@@ -25,7 +25,7 @@ def uneven_snapshots(draw: st.DrawFn) -> Snapshot:
 
 
 @given(uneven_snapshots())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_balance_makes_the_fewest_moves_and_of_these_the_fewest_bytes(snapshot: Snapshot) -> None:
     """Moves and bytes equal the minimum-cost flow's on every random case."""
     group = snapshot.groups[0]
@@ -39,7 +39,7 @@ def test_balance_makes_the_fewest_moves_and_of_these_the_fewest_bytes(snapshot: 
 
 
 @given(uneven_snapshots())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_target_is_even_by_the_largest_remainder(snapshot: Snapshot) -> None:
     """Every node holds its whole share, give or take the choice among equal remainders."""
     group = snapshot.groups[0]
@@ -55,7 +55,7 @@ def test_the_target_is_even_by_the_largest_remainder(snapshot: Snapshot) -> None
 
 
 @given(uneven_snapshots())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_plan_after_a_plan_is_empty(snapshot: Snapshot) -> None:
     """A balanced group plans nothing: planning ends and does not flap."""
     after = carried_out(snapshot, plan(snapshot))

@@ -12,7 +12,7 @@ from colocation.model.snapshot import Snapshot
 from colocation.planner import plan, planning
 
 from .test_planner_safety import several_groups
-from .worlds import NOW, World
+from .worlds import NOW, World, examples
 
 DISK_REASONS = st.sampled_from([None, None, Reason.DISK_FAILING, Reason.DISK_READ_ONLY, Reason.DISK_FULL])
 
@@ -29,7 +29,7 @@ def with_disks(snapshot: Snapshot, data: st.DataObject) -> Snapshot:
 
 
 @given(several_groups(least_nodes=2), st.data(), st.integers())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_quick_look_finds_what_the_full_look_finds(
     monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, data: st.DataObject, seed: int
 ) -> None:

@@ -10,7 +10,7 @@ from colocation.model.clone_bandwidth import CloneBandwidth
 from colocation.model.snapshot import Snapshot
 from colocation.planner import plan
 
-from .worlds import World, make_group, make_snapshot, node_lists, placed_groups
+from .worlds import World, examples, make_group, make_snapshot, node_lists, placed_groups
 
 
 @st.composite
@@ -28,7 +28,7 @@ def several_groups(draw: st.DrawFn, least_nodes: int = 2) -> Snapshot:
 
 
 @given(several_groups(), st.integers())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_group_settles_stable_and_even(snapshot: Snapshot, seed: int) -> None:
     """From any maps, with clones that end in any order, all groups become stable, and then nothing more happens."""
     world = World(snapshot, Random(seed))
@@ -37,7 +37,7 @@ def test_every_group_settles_stable_and_even(snapshot: Snapshot, seed: int) -> N
 
 
 @given(several_groups(least_nodes=3), st.integers(), st.integers(0, 12), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_prefix_and_any_further_loss_lead_to_stable_again(
     snapshot: Snapshot, seed: int, steps: int, data: st.DataObject
 ) -> None:
@@ -57,7 +57,7 @@ def test_any_prefix_and_any_further_loss_lead_to_stable_again(
 
 
 @given(several_groups(least_nodes=4), st.integers(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_drained_node_is_emptied_while_groups_stay_stable(snapshot: Snapshot, seed: int, data: st.DataObject) -> None:
     """Make before break: at no step of a drain is a settled group unstable, and in the end the node holds nothing."""
     world = World(snapshot, Random(seed))
@@ -74,7 +74,7 @@ def test_a_drained_node_is_emptied_while_groups_stay_stable(snapshot: Snapshot, 
 
 
 @given(several_groups(least_nodes=3), st.integers(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_node_that_returns_within_tolerance_moves_nothing(snapshot: Snapshot, seed: int, data: st.DataObject) -> None:
     """Down for less than the tolerance: unstable at once, nothing is moved, stable again on return."""
     world = World(snapshot, Random(seed))
@@ -98,7 +98,7 @@ def test_a_node_that_returns_within_tolerance_moves_nothing(snapshot: Snapshot, 
 
 
 @given(several_groups(least_nodes=3), st.integers(), st.integers(0, 12), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_groups_stay_stable_while_their_replicas_change(
     snapshot: Snapshot, seed: int, steps: int, data: st.DataObject
 ) -> None:
@@ -121,7 +121,7 @@ def test_groups_stay_stable_while_their_replicas_change(
 
 
 @given(several_groups(least_nodes=2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_equal_snapshots_give_equal_plans(snapshot: Snapshot) -> None:
     """The plan is a function of the snapshot: not of the order of nodes, nor of its JSON form."""
     turned = snapshot.model_copy(update={"nodes": snapshot.nodes[::-1]})
@@ -130,7 +130,7 @@ def test_equal_snapshots_give_equal_plans(snapshot: Snapshot) -> None:
 
 
 @given(several_groups(least_nodes=2), st.integers())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_limits_of_one_hold(snapshot: Snapshot, seed: int) -> None:
     """With one clone per node allowed, no step has two to one node; the world settles all the same."""
     limits = snapshot.limits.model_copy(update={"max_concurrent_clones_per_node": 1})
@@ -144,7 +144,7 @@ def test_limits_of_one_hold(snapshot: Snapshot, seed: int) -> None:
 
 
 @given(several_groups(least_nodes=2), st.integers())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_clusters_bandwidth_holds(snapshot: Snapshot, seed: int) -> None:
     """With a budget of four shares no step has more clones in the cluster; the world settles all the same."""
     bandwidth = CloneBandwidth(per_cluster_mib_per_second=4)

@@ -12,7 +12,7 @@ from colocation.planner import plan
 from colocation.planner.evenness.shares import fair_shares, is_even
 
 from .oracle import fewest_moves
-from .worlds import carried_out, make_group, make_node, make_snapshot, node_lists, placed_groups
+from .worlds import carried_out, examples, make_group, make_node, make_snapshot, node_lists, placed_groups
 
 
 @st.composite
@@ -28,7 +28,7 @@ def zones_of(nodes: tuple[Node, ...], row: tuple[str, ...]) -> set[str | None]:
 
 
 @given(node_lists(zones=True), st.integers(1, 20), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_new_map_uses_as_many_zones_as_there_are(nodes: list[Node], buckets: int, replicas: int) -> None:
     """Every bucket of a new group: distinct nodes, in as many zones as replicas and zones allow."""
     planned = plan(make_snapshot(nodes, make_group(buckets, replicas))).groups[0]
@@ -44,7 +44,7 @@ def test_a_new_map_uses_as_many_zones_as_there_are(nodes: list[Node], buckets: i
 
 
 @given(node_lists(zones=True), st.integers(1, 20), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_new_map_stays(nodes: list[Node], buckets: int, replicas: int) -> None:
     """Balance finds nothing to improve in a map that was just made."""
     snapshot = make_snapshot(nodes, make_group(buckets, replicas))
@@ -53,7 +53,7 @@ def test_a_new_map_stays(nodes: list[Node], buckets: int, replicas: int) -> None
 
 
 @given(zoned_snapshots())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_balance_never_makes_the_spread_worse(snapshot: Snapshot) -> None:
     """No bucket comes to lie in fewer zones than before."""
     group = snapshot.groups[0]
@@ -65,7 +65,7 @@ def test_balance_never_makes_the_spread_worse(snapshot: Snapshot) -> None:
 
 
 @given(zoned_snapshots())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_balance_within_zones_makes_the_fewest_moves(snapshot: Snapshot) -> None:
     """Where an even map is within the limits of zones, moves and bytes equal the minimum-cost flow's."""
     group = snapshot.groups[0]
@@ -82,7 +82,7 @@ def test_balance_within_zones_makes_the_fewest_moves(snapshot: Snapshot) -> None
 
 
 @given(zoned_snapshots())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_plan_after_a_plan_is_empty_with_zones(snapshot: Snapshot) -> None:
     """What is as even as zones allow is left alone."""
     after = carried_out(snapshot, plan(snapshot))
@@ -91,7 +91,7 @@ def test_the_plan_after_a_plan_is_empty_with_zones(snapshot: Snapshot) -> None:
 
 
 @given(zoned_snapshots(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_lost_replica_goes_to_a_zone_of_its_own(snapshot: Snapshot, data: st.DataObject) -> None:
     """While there is a zone that a bucket does not lie in, its repair goes there."""
     lost = data.draw(st.sampled_from([node.name for node in snapshot.nodes]))

@@ -30,6 +30,8 @@ from tests.unit.reconcile.scenes import (
 )
 from tests.unit.state.objects import MANIFEST, NOW, seconds, table_report
 
+from .worlds import examples
+
 VICTIMS = ("lines", "parts")
 TABLES = {name: settled_table(name) for name in ("orders", *VICTIMS)}
 ORDERS = TABLES["orders"]
@@ -149,7 +151,7 @@ def _without_table(clone: StartClone) -> tuple[object, ...]:
     return clone.name, clone.source, tables, clone.spec.sources
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(patch=PATCHES, heard=HEARD, away=AWAY, age_seconds=AGES)
 def test_patch_of_one_tables_status_changes_nothing_else(
     patch: dict[str, object], heard: set[str], away: str | None, age_seconds: int

@@ -11,17 +11,20 @@ import pytest
 from .regressions import REGRESSIONS, WITH_DISKS
 from .story import tell
 
-DEFAULT_SEEDS = "0-119"
-SEEDS_WITH_DISKS = range(40)
+SEEDS = os.environ.get("SEEDS", "")
 
 
-def seeds() -> list[int]:
-    """Those that the environment asks for."""
-    first, _, last = os.environ.get("SEEDS", DEFAULT_SEEDS).partition("-")
+def seeds(count: int) -> list[object]:
+    """So many, the second half deep."""
+    return [pytest.param(seed, marks=pytest.mark.deep if seed >= count // 2 else ()) for seed in range(count)]
+
+
+def named(first: str, _: str, last: str) -> list[object]:
+    """Those that the environment names."""
     return list(range(int(first), int(last or first) + 1))
 
 
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", named(*SEEDS.partition("-")) if SEEDS else seeds(120))
 def test_no_harm_and_all_well_in_the_end(seed: int) -> None:
     """Crashes, stale reads, lost answers, two operators, lost nodes, damaged files, full disks, clocks, tenants."""
     tell(seed)
@@ -33,7 +36,7 @@ def test_what_was_found_once_stays_mended(seed: int) -> None:
     tell(seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS_WITH_DISKS)
+@pytest.mark.parametrize("seed", seeds(40))
 def test_no_harm_and_all_well_in_the_end_with_sick_disks(seed: int) -> None:
     """Also disks that are read-only, failing, pulled out, swapped, put back, or sick and well by turns."""
     tell(seed, with_disks=True)

@@ -51,12 +51,18 @@ def joined(application: SparkSession, agents: LoopbackAgents, plane: ControlPlan
 
 
 def test_one_answer(joined: ClusterTables, servers: Servers) -> None:
-    """Scala's session, Connect's clients and a JDBC client of one driver get the answer; Hive has no table of ours."""
-    assert servers.tell(JOIN) == "70" == connect_in_java(servers.connect_port, JOIN)
+    """Scala's session, Connect's client and a JDBC client of one driver get the answer; Hive has no table of ours."""
+    assert servers.tell(JOIN) == "70"
     for client in (servers.thrift(), servers.connect()):
         assert client.run(JOIN) == [("70",)]
         assert (NAMESPACE,) not in client.run("SHOW NAMESPACES IN spark_catalog")
         client.close()
+
+
+@pytest.mark.deep
+def test_one_answer_in_java(joined: ClusterTables, servers: Servers) -> None:
+    """By Spark Connect's JVM client."""
+    assert connect_in_java(servers.connect_port, JOIN) == "70"
 
 
 def connect_in_java(port: int, statement: str) -> str:
@@ -74,7 +80,8 @@ def connect_in_java(port: int, statement: str) -> str:
     return found[0].removeprefix("FOUND ")
 
 
-@pytest.mark.parametrize("way", [pytest.param("thrift", marks=pytest.mark.deep), "connect"])
+@pytest.mark.deep
+@pytest.mark.parametrize("way", ["thrift", "connect"])
 def test_one_script(way: str, servers: Servers, plane: ControlPlane, agents: LoopbackAgents) -> None:
     """Each statement's rows are DuckDB's, each error has its words; Hive's tables of the same names are untouched."""
     texts = Texts(way)

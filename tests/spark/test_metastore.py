@@ -40,6 +40,7 @@ def test_explain_in_an_application_without_the_jar() -> None:
     assert "RuntimeError: this application has no jar of the coloc:// file system: start its session" in done.stderr
 
 
+@pytest.mark.deep
 def test_a_metastore_keeps_what_is_not_ours(tmp_path: Path) -> None:
     """A managed Hive table keeps its name, rows and files; the next driver uses the views that the first one made.
 

@@ -22,6 +22,8 @@ FROM range(500)
 """
 HALVES = 3
 SORTED = "SortedAggregate"
+DEEP = pytest.mark.deep
+"""Of further cases of what the others prove."""
 
 
 @pytest.fixture(scope="module")
@@ -76,28 +78,31 @@ IN_GROUPS = "(SELECT k FROM single GROUP BY k HAVING sum(n) > 1500)"
     pytest.param(f"SELECT k, {FUNCTIONS} FROM single GROUP BY k", id="functions"),
     pytest.param("SELECT k, sum(n) FILTER (WHERE n % 2 = 0) AS even, count(n) FILTER (WHERE word > 'é3') AS many, "
                  "sum(n) AS s FROM single GROUP BY k", id="filters"),
-    pytest.param("SELECT k + 1 AS next, 2 * sum(n) + k AS s FROM single GROUP BY k", id="expressions of results"),
-    pytest.param("SELECT DISTINCT k FROM single", id="distinct rows"),
-    pytest.param("SELECT k, max(n) AS m FROM single GROUP BY k HAVING sum(n) > 1500", id="having"),
+    pytest.param("SELECT k + 1 AS next, 2 * sum(n) + k AS s FROM single GROUP BY k",
+                 id="expressions of results", marks=DEEP),
+    pytest.param("SELECT DISTINCT k FROM single", id="distinct rows", marks=DEEP),
+    pytest.param("SELECT k, max(n) AS m FROM single GROUP BY k HAVING sum(n) > 1500", id="having", marks=DEEP),
     pytest.param("SELECT j, sum(m) AS s FROM (SELECT k AS j, n + 1 AS m FROM single WHERE n > 9) GROUP BY j",
-                 id="renamed"),
+                 id="renamed", marks=DEEP),
     pytest.param("SELECT k, day, sum(n) AS s FROM daily GROUP BY k, day", id="key, partition"),
-    pytest.param("SELECT day, k, sum(n) AS s FROM daily GROUP BY day, k HAVING day > 1", id="partition, key"),
+    pytest.param("SELECT day, k, sum(n) AS s FROM daily GROUP BY day, k HAVING day > 1",
+                 id="partition, key", marks=DEEP),
     pytest.param("SELECT k, word, sum(n) AS s FROM typed GROUP BY k, word", id="a string among the keys"),
     pytest.param("SELECT raw, price, word, k, sum(n) AS s FROM typed GROUP BY raw, price, word, k",
                  id="keys of all types"),
     pytest.param("SELECT l.k, count(*) AS c, sum(r.n) AS s FROM single l JOIN single r ON l.k = r.k GROUP BY l.k",
                  id="a merge join"),
     pytest.param("SELECT r.k, sum(l.n) AS s FROM daily l JOIN daily r ON l.k = r.k AND l.day = r.day "
-                 "GROUP BY r.k, l.day", id="a merge join by partition and key"),
+                 "GROUP BY r.k, l.day", id="a merge join by partition and key", marks=DEEP),
     pytest.param("SELECT k, rn, sum(n) AS s FROM (SELECT l.k, l.n, r.n AS rn FROM single l LEFT JOIN "
                  "(SELECT k, max(n) AS n FROM single GROUP BY k) r ON l.k = r.k) GROUP BY k, rn HAVING s > 0",
                  id="beside a superset of the key"),
-    pytest.param(f"SELECT k, sum(n) AS s FROM single WHERE k IN {IN_GROUPS} GROUP BY k", id="groups of groups"),
+    pytest.param(f"SELECT k, sum(n) AS s FROM single WHERE k IN {IN_GROUPS} GROUP BY k",
+                 id="groups of groups", marks=DEEP),
     pytest.param("SELECT count(*) AS c FROM (SELECT k, sum(n) AS s FROM single GROUP BY k LIMIT 5)", id="limit"),
     pytest.param("SELECT max(s) AS m, count(*) AS c FROM (SELECT k, sum(n) AS s FROM single GROUP BY k)",
-                 id="grouped twice"),
-    pytest.param("SELECT k, sum(n) AS s FROM single WHERE n < 0 GROUP BY k", id="no rows"),
+                 id="grouped twice", marks=DEEP),
+    pytest.param("SELECT k, sum(n) AS s FROM single WHERE n < 0 GROUP BY k", id="no rows", marks=DEEP),
     pytest.param("SELECT k, explode(array(c, s)) AS x FROM "
                  "(SELECT k, count(*) AS c, sum(n) AS s FROM single GROUP BY k)", id="several rows of a group"),
 ])  # fmt: skip
@@ -139,8 +144,8 @@ def test_functions_without_generated_code(session: SparkSession, statement: str)
 
 @pytest.mark.parametrize("statement", [
     pytest.param("SELECT k, word, sum(n) AS s FROM single GROUP BY k, word", id="superset of the key"),
-    pytest.param("SELECT word, sum(n) AS s FROM single GROUP BY word", id="another column"),
-    pytest.param("SELECT day, sum(n) AS s FROM daily GROUP BY day", id="partition only"),
+    pytest.param("SELECT word, sum(n) AS s FROM single GROUP BY word", id="another column", marks=DEEP),
+    pytest.param("SELECT day, sum(n) AS s FROM daily GROUP BY day", id="partition only", marks=DEEP),
     pytest.param("SELECT k, sum(n) AS s FROM both GROUP BY k", id="fifteen files"),
     pytest.param("SELECT k DIV 2 AS j, sum(n) AS s FROM single GROUP BY k DIV 2", id="expression"),
     pytest.param("SELECT k, real, count(*) AS c FROM single GROUP BY k, real", id="fractions"),
@@ -148,12 +153,13 @@ def test_functions_without_generated_code(session: SparkSession, statement: str)
                  id="collated"),
     pytest.param("SELECT k, count(DISTINCT day) AS d, sum(n) AS s FROM single GROUP BY k", id="count distinct"),
     pytest.param("SELECT k, count(DISTINCT day) AS d, count(DISTINCT word) AS w FROM single GROUP BY k",
-                 id="two distinct"),
+                 id="two distinct", marks=DEEP),
     pytest.param("SELECT k, day, sum(n) AS s FROM daily GROUP BY ROLLUP (k, day)", id="rollup"),
-    pytest.param("SELECT k, day, sum(n) AS s FROM daily GROUP BY CUBE (k, day)", id="cube"),
+    pytest.param("SELECT k, day, sum(n) AS s FROM daily GROUP BY CUBE (k, day)", id="cube", marks=DEEP),
     pytest.param("SELECT k, sum(n) AS s FROM (SELECT * FROM single UNION ALL SELECT * FROM appended) GROUP BY k",
-                 id="union"),
-    pytest.param("SELECT l.k, count(*) AS c FROM single l FULL JOIN typed r ON l.k = r.k GROUP BY l.k", id="full join"),
+                 id="union", marks=DEEP),
+    pytest.param("SELECT l.k, count(*) AS c FROM single l FULL JOIN typed r ON l.k = r.k GROUP BY l.k",
+                 id="full join", marks=DEEP),
     pytest.param("SELECT count(*) AS c, sum(n) AS s FROM single", id="no keys"),
 ])  # fmt: skip
 def test_what_is_not_understood_stays_as_spark_planned_it(session: SparkSession, statement: str) -> None:
@@ -163,7 +169,7 @@ def test_what_is_not_understood_stays_as_spark_planned_it(session: SparkSession,
     assert SORTED not in plan
 
 
-@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("ansi", ["true", pytest.param("false", marks=DEEP)])
 @pytest.mark.parametrize(("conf", "value"), [
     ("spark.sql.parquet.columnarReaderBatchSize", "7"),
     ("spark.sql.parquet.enableVectorizedReader", "false"),

@@ -41,7 +41,8 @@ def session(
     pytest.param("both", "appended", "l.k = r.k", MERGED, id="many files"),
 ])
 @pytest.mark.parametrize("join", [
-    "JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN",
+    "JOIN", "FULL JOIN", "LEFT SEMI JOIN",
+    pytest.param("LEFT JOIN", marks=pytest.mark.deep), pytest.param("LEFT ANTI JOIN", marks=pytest.mark.deep),
 ])
 def test_joins_need_no_sort(session: SparkSession, left: str, right: str, on: str, how: str, join: str) -> None:
     """However a bucket's rows are spread over files, merge joins find them in order, NULL keys included."""
