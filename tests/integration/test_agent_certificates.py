@@ -199,6 +199,7 @@ def test_an_agent_comes_back_without_the_operator(installation: Installation) ->
         installation.start_operator()
 
 
+@pytest.mark.deep
 def test_a_renewal_cuts_no_connection(installation: Installation) -> None:
     """The CA is another one from now on: the agent asks again, and takes the answer up while it serves."""
     folder, name = installation.folder, agent_certificate_name("node-3")

@@ -143,7 +143,7 @@ def test_all_tables_of_a_query_are_of_one_moment(
     newest = [f"SELECT snapshot_id AS {name} FROM {SHOP}.{name}.snapshots" for name in ("first", "second")]
     try:
         seen = [tuple(session.sql(f"SELECT * FROM ({newest[0]}) CROSS JOIN ({newest[1]})").collect()[0])
-                for _ in range(25)]  # fmt: skip
+                for _ in range(15)]  # fmt: skip
     finally:
         ended.set()
         writer.join()

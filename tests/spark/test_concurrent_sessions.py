@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 NAMESPACE = "sessions"
 IN = f"{CATALOG}.{NAMESPACE}"
 LAYOUT = "CLUSTERED BY (k) INTO 6 BUCKETS TBLPROPERTIES ('colocate_with'='sales')"
-ROUNDS = 4
+ROUNDS = 3
 
 
 @pytest.fixture(scope="module", autouse=True)

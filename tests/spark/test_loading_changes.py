@@ -35,6 +35,7 @@ def in_order(rows: DataFrame) -> list[str]:
     return sorted(map(repr, rows.select(*sorted(f"`{column}`" for column in rows.columns)).collect()))
 
 
+@pytest.mark.deep
 def test_compaction_keeps_the_rows(spark: SparkSession, catalog: FakeCatalog) -> None:
     """Three loads become one file per bucket and partition; a second compaction finds nothing to do."""
     rows = [spark.range(start, start + 40).selectExpr(*ODD_ROWS) for start in (0, 40, 80)]

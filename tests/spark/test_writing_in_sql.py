@@ -155,7 +155,10 @@ CAST(id AS DECIMAL(18,3)) AS `de.ci.mal`, CAST(id AS DECIMAL(38,10)) AS wide, CA
 PARSE_JSON('{"a": [1]}') AS json, CAST(id % 3 AS STRING) AS p FROM range(30)"""
 
 
-@pytest.mark.parametrize("way", ["sql", "writeTo", "insertInto", "saveAsTable", "stream"])
+@pytest.mark.parametrize(
+    "way",
+    ["sql", "writeTo", "stream", *(pytest.param(way, marks=pytest.mark.deep) for way in ("insertInto", "saveAsTable"))],
+)
 def test_values_of_every_type(
     way: str, session: SparkSession, tables: ClusterTables, agents: LoopbackAgents, tmp_path: Path
 ) -> None:
