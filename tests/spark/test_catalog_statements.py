@@ -117,6 +117,10 @@ def test_partitions(session: SparkSession, tables: ClusterTables) -> None:
     assert values(session, f"SELECT k FROM {table}") == [(2,), (4,), (5,)]
     session.sql(f"TRUNCATE TABLE {table} PARTITION (a=1)")
     assert values(session, f"SELECT k FROM {table}") == [(4,)]
+    snapshots = values(session, f"SELECT snapshot_id FROM {table}.snapshots")
+    for nothing in ("a = 1", "a IN (7, 8)", "a > 1"):
+        session.sql(f"DELETE FROM {table} WHERE {nothing}")
+    assert values(session, f"SELECT snapshot_id FROM {table}.snapshots") == snapshots
 
 
 CONDITIONS = [

@@ -1,16 +1,19 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.write.Change;
 import dev.colocation.spark.write.Commits;
 import dev.colocation.spark.write.CompactionResult;
 import dev.colocation.spark.write.DropPartitions;
 import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.PartitionPredicates;
+import dev.colocation.spark.write.Snapshot;
 import dev.colocation.spark.write.TableLayout;
 import dev.colocation.spark.write.TableWriteBuilder;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.Writable;
 import dev.colocation.spark.write.WriteTarget;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -211,9 +214,20 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     table.requireReadable();
     if (!partitions.isEmpty()) {
       Transaction transaction = target().begin();
-      if (transaction.table().snapshotId() > 0) {
+      if (hasFilesIn(transaction, partitions)) {
         Commits.commit(name(), transaction, new DropPartitions(partitions), List.of(), Optional.empty());
       }
+    }
+  }
+
+  /** A commit that drops nothing would cost the table one of its retained snapshots. */
+  private static boolean hasFilesIn(Transaction transaction, List<Map<String, String>> partitions) {
+    Optional<Snapshot> newest = transaction.table().snapshot();
+    try {
+      return newest.isPresent()
+          && transaction.files(newest.get().manifestSha256()).stream().anyMatch(file -> Change.isIn(file, partitions));
+    } catch (IOException error) {
+      throw ColocationException.unchecked(error);
     }
   }
 
