@@ -256,7 +256,7 @@ class Disk:
         return files_in(self._manifests.get(digest, frozenset()), key[1])
 
     def _bucket(self, wanted: Manifest, bucket: int) -> BucketReport:
-        files = [file for file in wanted if file.bucket == bucket]
+        files = sorted((file for file in wanted if file.bucket == bucket), key=file_name)
         lying = self.folders[files[0].key].files if files else {}
         held = [file for file in files if file in lying and file not in self.damaged]
         damaged = [file for file in files if file in lying and file in self.damaged]
@@ -268,4 +268,5 @@ class Disk:
             bytes_wanted=sum(file.size_bytes for file in files),
             bytes_held=sum(file.size_bytes for file in held),
             corrupt_files=tuple(sorted(file_name(file) for file in damaged)),
+            held_files=f"{sum(1 << position for position, file in enumerate(files) if file in held):x}",
         )

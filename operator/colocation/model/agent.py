@@ -93,7 +93,8 @@ class DeletionProof(Frozen):
 class BucketReport:
     """One table's bucket on one node against the wanted manifest. Bytes and files are of that manifest.
 
-    ``state`` is None when files are wanted and none is held.
+    ``state`` is None when files are wanted and none is held. ``held_files``: which ones, where some are held and some
+    are not: a bit for each of the bucket's files, in the manifest's order, the first one the lowest; hexadecimal.
     """
 
     state: ReplicaState | None
@@ -102,6 +103,15 @@ class BucketReport:
     bytes_wanted: int
     bytes_held: int
     corrupt_files: tuple[str, ...] = ()
+    held_files: str = Field(default="", pattern="^[0-9a-f]*$")
+
+    @property
+    def lacking(self) -> int:
+        """The bits of the files that are not held here, or not known to be."""
+        wanted = (1 << self.files_wanted) - 1
+        if self.files_held == self.files_wanted:
+            return 0
+        return wanted & ~int(self.held_files or "0", 16)
 
 
 @dataclass(frozen=True, slots=True, config=COMPACT)

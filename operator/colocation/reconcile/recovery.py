@@ -24,13 +24,16 @@ from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequest, PostE
 
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
+ALL_FILES = -1
+"""As bits: see `BucketReport.lacking`."""
 
 @dataclass(frozen=True)
 class Recovery:
     """A table that takes over a dropped one's files.
 
-    ``homeless``: buckets that no live node holds complete. ``unheard``: nodes whose agent answers and has not yet said
-    what it has of the table: without waiting for it, its files would be cloned instead of taken over.
+    ``homeless``: buckets of which the live nodes together do not hold all files. ``unheard``: nodes whose agent answers
+    and has not yet said what it has of the table: without waiting for it, its files would be cloned instead of taken
+    over.
     """
 
     table: ObservedTable
@@ -54,7 +57,10 @@ class Recovery:
     def _message(self) -> str:
         if self.homeless:
             listed = ", ".join(map(str, self.homeless[:20]))
-            return f"no live node has buckets {listed} complete and verified yet; nodes that are away must come back"
+            return (
+                f"the live nodes lack files of buckets {listed}, or have not verified them; "
+                "nodes that are away must come back"
+            )
         return "the nodes bring back its files"
 
 
@@ -125,8 +131,22 @@ def _homeless(
     buckets = group.spec.buckets if group.spec else 0
     bucket_bytes, held, _ = held_of_group(observation, reports, (table,), buckets, None)
     for bucket, size in enumerate(bucket_bytes):
-        if size and not any(states.get(bucket) == "complete" for node, states in held.items() if node in ready):
+        is_whole = any(states.get(bucket) == "complete" for node, states in held.items() if node in ready)
+        if size and not is_whole and not _lies_in_parts(reports, table, bucket, ready):
             yield bucket
+
+
+def _lies_in_parts(reports: TableReports, table: ObservedTable, bucket: int, ready: set[str]) -> bool:
+    """Whether the live nodes hold all of the bucket's files together; a clone takes each from whoever has it.
+
+    So it is after loads while nodes were away, if the table was dropped before their files were copied together.
+    """
+    lacking = ALL_FILES
+    for node, report in reports.of(table):
+        answers = report.manifest_present and report.manifest == table.reference.manifest
+        if node in ready and answers and bucket in report.buckets:
+            lacking &= report.buckets[bucket].lacking
+    return lacking == 0
 
 
 def is_lost(

@@ -11,6 +11,8 @@ from .wanted import WantedFile, WantedFiles
 
 MAX_LISTED_CORRUPT_FILES = 20
 """Per bucket: enough to see what happened; the counts are whole."""
+MAX_NAMED_FILES = 65_536
+"""A bucket with more files than this does not say which it holds: that would be more than 16 KiB."""
 
 
 @dataclass
@@ -21,9 +23,12 @@ class _Tally:
     bytes_wanted: int = 0
     bytes_held: int = 0
     corrupt: list[str] = field(default_factory=list)
+    lacking: list[int] = field(default_factory=list)
+    """Positions of the files that are not held, among those that are wanted."""
 
     def add_damaged(self, path: str, wanted: WantedFile) -> None:
         """Count a file that lies in the quarantine."""
+        self.lacking.append(self.files_wanted)
         self.files_wanted += 1
         self.bytes_wanted += wanted.bytes
         self.corrupt.append(path)
@@ -91,17 +96,20 @@ def _retained_missing(retained: Collection[WantedFiles], held: Mapping[str, Held
 
 
 def _count(tally: _Tally, path: str, wanted: WantedFile, held: HeldFile | None) -> None:
+    position = tally.files_wanted
     tally.files_wanted += 1
     tally.bytes_wanted += wanted.bytes
+    if held is not None and held.sha256 is not None and not is_corrupt(held, wanted):
+        tally.files_held += 1
+        tally.bytes_held += wanted.bytes
+        return
+    tally.lacking.append(position)
     if held is None:
         return
     if is_corrupt(held, wanted):
         tally.corrupt.append(path)
-    elif held.sha256 is None:
-        tally.files_waiting += 1
     else:
-        tally.files_held += 1
-        tally.bytes_held += wanted.bytes
+        tally.files_waiting += 1
 
 
 def _bucket_report(tally: _Tally) -> BucketReport:
@@ -112,7 +120,17 @@ def _bucket_report(tally: _Tally) -> BucketReport:
         bytes_wanted=tally.bytes_wanted,
         bytes_held=tally.bytes_held,
         corrupt_files=tuple(sorted(tally.corrupt)[:MAX_LISTED_CORRUPT_FILES]),
+        held_files=_held_files(tally),
     )
+
+
+def _held_files(tally: _Tally) -> str:
+    if not 0 < tally.files_held < tally.files_wanted or tally.files_wanted > MAX_NAMED_FILES:
+        return ""
+    bits = bytearray(b"\xff" * ((tally.files_wanted + 7) // 8))
+    for position in (*tally.lacking, *range(tally.files_wanted, 8 * len(bits))):
+        bits[position // 8] &= ~(1 << position % 8) & 0xFF
+    return bytes(reversed(bits)).hex()
 
 
 def _state(tally: _Tally) -> ReplicaState | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from colocation.model.agent import BucketReport
 from colocation.model.members import RecycledTable
 from colocation.reconcile.members import next_recycled
 from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of
@@ -15,7 +16,7 @@ from colocation.state.membership import memberships
 from colocation.state.observation import AgentView, Observation, ObservedTable
 
 from ..state.objects import NOW, seconds
-from .scenes import NODES, agent_view, decided, held_by, observe, settled_group
+from .scenes import MAP, NODES, agent_view, decided, held_by, observe, settled_group
 from .test_deletions import ORDERS, recovering
 
 TABLE, RECORD = recovering(ORDERS)
@@ -53,6 +54,12 @@ def recovery(observation: Observation) -> Recovery:
     return found
 
 
+def holding(files: str) -> AgentView:
+    """A node that has some of two files of each bucket; ``files``: a digit for each, the last one first."""
+    part = BucketReport("partial", 2, 1, 100, 50, held_files=f"{int(files, 2):x}" if files else "")
+    return told("node-x", buckets=dict.fromkeys(range(len(MAP)), part))
+
+
 UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
 
 
@@ -63,6 +70,9 @@ UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
         pytest.param(coming_back(node_3=told("node-3", buckets={})), set(), id="one has none: a clone makes them"),
         pytest.param(coming_back(node_1=told("node-1", buckets={}), node_2=told("node-2", buckets={})), {"homeless"},
                      id="no node has a bucket"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=holding("10")), set(), id="two have a bucket together"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=holding("01")), {"homeless"}, id="a file is nowhere"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=holding("")), {"homeless"}, id="one does not say which"),
         pytest.param(coming_back(node_3=told("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
                      id="one has it in its bin"),
         pytest.param(coming_back(node_3=UNASKED), {"unheard"}, id="one was not asked since the table was made"),
