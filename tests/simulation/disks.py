@@ -268,5 +268,5 @@ class Disk:
             bytes_wanted=sum(file.size_bytes for file in files),
             bytes_held=sum(file.size_bytes for file in held),
             corrupt_files=tuple(sorted(file_name(file) for file in damaged)),
-            held_files=f"{sum(1 << position for position, file in enumerate(files) if file in held):x}",
+            held_files=f"{sum(1 << position for position, file in enumerate(files) if file in held):0{len(files)}x}",
         )

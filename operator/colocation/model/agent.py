@@ -11,7 +11,7 @@ from .table import Column
 
 ReplicaState = Literal["complete", "partial", "corrupt"]
 """Of a bucket on a node: all wanted files held and verified; some missing; some found damaged. Absent = none held."""
-
+BITS_OF_A_DIGIT = 4
 
 STALE_TERM = "StaleTerm"
 STALE_ORDER = "StaleOrder"
@@ -107,11 +107,12 @@ class BucketReport:
 
     @property
     def lacking(self) -> int:
-        """The bits of the files that are not held here, or not known to be."""
-        wanted = (1 << self.files_wanted) - 1
+        """The bits of the files that are not held here, or not known to be; all bits (-1) where that is not said."""
         if self.files_held == self.files_wanted:
             return 0
-        return wanted & ~int(self.held_files or "0", 16)
+        if self.files_wanted > BITS_OF_A_DIGIT * len(self.held_files):  # whatever number an agent gives
+            return -1
+        return (1 << self.files_wanted) - 1 & ~int(self.held_files, 16)
 
 
 @dataclass(frozen=True, slots=True, config=COMPACT)

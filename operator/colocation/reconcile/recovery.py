@@ -24,8 +24,6 @@ from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequest, PostE
 
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
-ALL_FILES = -1
-"""As bits: see `BucketReport.lacking`."""
 
 @dataclass(frozen=True)
 class Recovery:
@@ -141,7 +139,7 @@ def _lies_in_parts(reports: TableReports, table: ObservedTable, bucket: int, rea
 
     So it is after loads while nodes were away, if the table was dropped before their files were copied together.
     """
-    lacking = ALL_FILES
+    lacking = -1  # all bits
     for node, report in reports.of(table):
         answers = report.manifest_present and report.manifest == table.reference.manifest
         if node in ready and answers and bucket in report.buckets:

@@ -54,9 +54,9 @@ def recovery(observation: Observation) -> Recovery:
     return found
 
 
-def holding(files: str) -> AgentView:
+def holding(files: str, files_wanted: int = 2) -> AgentView:
     """A node that has some of two files of each bucket; ``files``: a digit for each, the last one first."""
-    part = BucketReport("partial", 2, 1, 100, 50, held_files=f"{int(files, 2):x}" if files else "")
+    part = BucketReport("partial", files_wanted, 1, 100, 50, held_files=f"{int(files, 2):x}" if files else "")
     return told("node-x", buckets=dict.fromkeys(range(len(MAP)), part))
 
 
@@ -73,6 +73,8 @@ UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("10")), set(), id="two have a bucket together"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("01")), {"homeless"}, id="a file is nowhere"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("")), {"homeless"}, id="one does not say which"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=holding("10", files_wanted=10**12)), {"homeless"},
+                     id="one says nonsense"),
         pytest.param(coming_back(node_3=told("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
                      id="one has it in its bin"),
         pytest.param(coming_back(node_3=UNASKED), {"unheard"}, id="one was not asked since the table was made"),
