@@ -96,7 +96,7 @@ async def test_recovery_waits_for_the_last_live_replica() -> None:
     assert story.cluster.table("orders").status.snapshot is None
     status, reason, message = story.condition("orders", "Accepted")
     assert (status, reason) == ("False", "Recovering")
-    assert "no live node has buckets" in message
+    assert "the live nodes lack files of buckets" in message
     story.cluster.set_ready(away, True)
     del story.cluster.silent_since[away]
     await story.passes(10)
