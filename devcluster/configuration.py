@@ -12,7 +12,7 @@ from devcluster.pki import Pair
 
 API_SERVER = f"https://{network.HOST_ADDRESS}:6443"
 CNI_PLUGINS = "/usr/lib/cni"
-NODE_LOST_AFTER_SECONDS = 16
+NODE_LOST_AFTER_SECONDS = 24
 
 
 def kubeconfig(authority: Path, pair: Pair) -> str:
