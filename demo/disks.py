@@ -15,7 +15,7 @@ def nodes() -> list[str]:
 
 def data_root(node: str) -> Path:
     """The node's data root, as this machine sees it."""
-    return paths.NODES / node / disks.MOUNT_POINT / "data"
+    return paths.NODES / node / disks.DATA
 
 
 def data_files(node: str) -> list[Path]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from devcluster import paths, shell
 
 IMAGE, MOUNT_POINT = "disk.ext4", "disk"
+DATA = f"{MOUNT_POINT}/data"
+"""In the node's folder: what its pods see as the data root, on a disk of its own or not."""
 
 
 def attach(folder: Path, gib: int) -> None:
@@ -24,9 +26,9 @@ def attach(folder: Path, gib: int) -> None:
     shell.run("mount", "-o", "loop", image, mount_point)
 
 
-def detach_all(table: Path = Path("/proc/self/mountinfo")) -> None:
+def detach_all() -> None:
     """Unmount every node's disk; the loop device goes with the mount."""
-    for mount_point in mounted(table.read_text()):
+    for mount_point in mounted(Path("/proc/self/mountinfo").read_text()):
         shell.run("umount", mount_point)
 
 

@@ -40,7 +40,7 @@ MOUNTS = {
     "cni-state": Path("/var/lib/cni"),
     "pod-logs": Path("/var/log/pods"),
     "container-logs": Path("/var/log/containers"),
-    f"{disks.MOUNT_POINT}/data": paths.DATA_ROOT,
+    disks.DATA: paths.DATA_ROOT,
 }
 
 

@@ -14,7 +14,7 @@ from ..model.names import GROUP_KIND, group_reference
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.containment import Containment, table_scope
-from ..state.held import TableReports, held_of_group
+from ..state.held import TableReports, held_of_group, wanted_bytes
 from ..state.index import TableIndex
 from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
 from ..state.parse import parse_time
@@ -127,17 +127,16 @@ def _homeless(
     ready: set[str],
 ) -> Iterator[int]:
     buckets = group.spec.buckets if group.spec else 0
-    bucket_bytes, held, _ = held_of_group(observation, reports, (table,), buckets, None)
-    for bucket, size in enumerate(bucket_bytes):
-        is_whole = any(states.get(bucket) == "complete" for node, states in held.items() if node in ready)
-        if size and not is_whole and not _lies_in_parts(reports, table, bucket, ready):
+    for bucket in sorted(wanted_bytes(observation, table, buckets)):
+        if not _is_held(reports, table, bucket, ready):
             yield bucket
 
 
-def _lies_in_parts(reports: TableReports, table: ObservedTable, bucket: int, ready: set[str]) -> bool:
+def _is_held(reports: TableReports, table: ObservedTable, bucket: int, ready: set[str]) -> bool:
     """Whether the live nodes hold all of the bucket's files together; a clone takes each from whoever has it.
 
-    So it is after loads while nodes were away, if the table was dropped before their files were copied together.
+    None may have it whole, after loads while nodes were away, if the table was dropped before their files were copied
+    together.
     """
     lacking = -1  # all bits
     for node, report in reports.of(table):

@@ -127,10 +127,11 @@ def _bucket_report(tally: _Tally) -> BucketReport:
 def _held_files(tally: _Tally) -> str:
     if not 0 < tally.files_held < tally.files_wanted or tally.files_wanted > MAX_NAMED_FILES:
         return ""
-    bits = bytearray(b"\xff" * ((tally.files_wanted + 7) // 8))
-    for position in (*tally.lacking, *range(tally.files_wanted, 8 * len(bits))):
-        bits[position // 8] &= ~(1 << position % 8) & 0xFF
-    return bytes(reversed(bits)).hex()
+    lacking = bytearray((tally.files_wanted + 7) // 8)
+    for position in tally.lacking:
+        lacking[position // 8] |= 1 << position % 8
+    held = (1 << tally.files_wanted) - 1 & ~int.from_bytes(lacking, "little")
+    return f"{held:0{2 * len(lacking)}x}"
 
 
 def _state(tally: _Tally) -> ReplicaState | None:
