@@ -34,7 +34,7 @@ release-check: setup  ## whether wheel, chart, jar, CRDs and changelog agree on 
 check: setup  ## linters, types, layers
 	@scripts/check
 
-test: check docs test-java test-unit test-spark-versions test-e2e  ## everything that CI runs; 35 to 50 minutes
+test: check docs test-java test-unit test-spark-versions test-e2e  ## everything that CI runs; 30 to 40 minutes
 
 test-deep:  ## all tests there are: also those marked deep, and all of Spark's on every Spark version; an hour and more
 	@$(MAKE) test DEEP=1
