@@ -1,9 +1,12 @@
 """A cluster with both operators on it: Kubeflow's for Spark applications and ours for colocation groups."""
 
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from devcluster import binaries, cluster, images, paths, sbom
+from devcluster.errors import DevclusterError
 
 from .shell import REPOSITORY, kubectl, run
 from .workload import QUICK_JAVA
@@ -36,9 +39,19 @@ def write_sboms() -> list[Path]:
 
 
 def start(nodes: int, disk_gib: int | None = None) -> None:
-    """A fresh cluster with all images in it; what an earlier run left is removed first. ``disk_gib``: as for `up`."""
+    """A fresh cluster with all images in it; what an earlier run left is removed first. ``disk_gib``: as for `up`.
+
+    The first run compiles the cluster's programs meanwhile: images wait for the network most of their time.
+    """
+    threading.Thread(target=_compile_programs, daemon=True).start()
     cluster.up(nodes, images=[images.export(name) for name in build_images()], disk_gib=disk_gib)
     use_embedded_cluster()
+
+
+def _compile_programs() -> None:
+    """The Spark operator first, since its image needs it. What fails here fails again, and is said, when it is needed."""
+    with suppress(DevclusterError):
+        binaries.ensure((binaries.SPARK_OPERATOR, *binaries.CLUSTER_COMPONENTS))
 
 
 def install_operators(job_namespace: str, values: dict[str, str]) -> None:
