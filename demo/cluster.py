@@ -35,9 +35,13 @@ def write_sboms() -> list[Path]:
     return [sbom.write(images.export(name), REPOSITORY / "build" / "sbom") for name in build_images()]
 
 
-def start(nodes: int, disk_gib: int | None = None) -> None:
-    """A fresh cluster with all images in it; what an earlier run left is removed first. ``disk_gib``: as for `up`."""
-    cluster.up(nodes, images=[images.export(name) for name in build_images()], disk_gib=disk_gib)
+def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None) -> None:
+    """A fresh cluster with all images in it; what an earlier run left is removed first.
+
+    ``disk_gib``, ``clocks_for``: as for `up`.
+    """
+    built = [images.export(name) for name in build_images()]
+    cluster.up(nodes, images=built, disk_gib=disk_gib, clocks_for=clocks_for)
     use_embedded_cluster()
 
 
