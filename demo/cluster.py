@@ -38,13 +38,15 @@ def write_sboms() -> list[Path]:
     return [sbom.write(images.export(name), REPOSITORY / "build" / "sbom") for name in build_images()]
 
 
-def start(nodes: int, disk_gib: int | None = None) -> None:
-    """A fresh cluster with all images in it; what an earlier run left is removed first. ``disk_gib``: as for `up`.
+def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None) -> None:
+    """A fresh cluster with all images in it; what an earlier run left is removed first.
 
-    The first run compiles the cluster's programs meanwhile: images wait for the network most of their time.
+    ``disk_gib``, ``clocks_for``: as for `up`. The first run compiles the cluster's programs while it builds images, which
+    wait for the network most of their time.
     """
     threading.Thread(target=_compile_programs, daemon=True).start()
-    cluster.up(nodes, images=[images.export(name) for name in build_images()], disk_gib=disk_gib)
+    built = [images.export(name) for name in build_images()]
+    cluster.up(nodes, images=built, disk_gib=disk_gib, clocks_for=clocks_for)
     use_embedded_cluster()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from devcluster import (
     binaries,
     cgroups,
+    clocks,
     controlplane,
     disks,
     image_store,
@@ -43,15 +44,22 @@ def users_kubeconfig() -> str | None:
     return given if given and Path(given).resolve() != paths.KUBECONFIG else None
 
 
-def up(node_count: int, reuse: bool = False, images: Sequence[oci.Image] = (), disk_gib: int | None = None) -> None:
+def up(
+    node_count: int,
+    reuse: bool = False,
+    images: Sequence[oci.Image] = (),
+    disk_gib: int | None = None,
+    clocks_for: str | None = None,
+) -> None:
     """Start a fresh cluster with these images; with `reuse`, keep one that is healthy and has as many nodes.
 
     ``disk_gib``: each node's data is on a file system of its own of this size; None = all share this machine's disk.
+    ``clocks_for``: in pods of this namespace each node has a wall clock of its own (see `clocks`); None = nowhere.
 
     Raises:
         DevclusterError: another checkout keeps one (see `kept`).
     """
-    packages.ensure(packages.CLUSTER)
+    packages.ensure({**packages.CLUSTER, **(packages.CLOCKS if clocks_for else {})})
     binaries.ensure()
     with lock():
         if reuse and is_healthy(node_count):
@@ -63,6 +71,8 @@ def up(node_count: int, reuse: bool = False, images: Sequence[oci.Image] = (), d
             folder.mkdir(mode=0o755)
         if disk_gib:
             paths.DISK_GIB.write_text(str(disk_gib))
+        if clocks_for:
+            clocks.make(clocks_for)
         binaries.link_programs(paths.BIN)
         sysctls.save()
         network.create_bridge()

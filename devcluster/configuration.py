@@ -84,8 +84,13 @@ CONTAINERD_ROOT = Path("/var/lib/containerd")
 CONTAINERD_STATE = Path("/run/containerd")
 
 
-def containerd(sandbox_image: str, root: Path = CONTAINERD_ROOT, state: Path = CONTAINERD_STATE) -> str:
-    """Everything, the pods' network namespaces included, stays in the node's own folders: none shows up on the host."""
+def containerd(
+    sandbox_image: str, root: Path = CONTAINERD_ROOT, state: Path = CONTAINERD_STATE, runc: str | Path = "runc"
+) -> str:
+    """Everything, the pods' network namespaces included, stays in the node's own folders: none shows up on the host.
+
+    ``runc``: the program that makes containers.
+    """
     return f"""\
 version = 2
 root = "{root}"
@@ -119,6 +124,7 @@ disabled_plugins = [
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
   SystemdCgroup = false
+  BinaryName = "{runc}"
 
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "{CNI_PLUGINS}"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from devcluster import (
     cgroups,
+    clocks,
     configuration,
     controlplane,
     disks,
@@ -114,6 +115,8 @@ def start(node: Node, images: list[oci.Image], store: Path | None) -> None:
     """
     if paths.DISK_GIB.exists():
         disks.attach(node.folder, int(paths.DISK_GIB.read_text()))
+    if clocks.are_there():
+        clocks.attach(node.folder)
     _write_configuration(node)
     if store is not None and not any(node.images.iterdir()):
         image_store.copy_to(store, node.images)
@@ -181,7 +184,7 @@ def _write_configuration(node: Node) -> None:
         "kubelet.kubeconfig": configuration.kubeconfig(authority, pair),
         "kubelet.yaml": configuration.kubelet(authority, pair, address, node.group, resolver),
         "kube-proxy.yaml": configuration.kube_proxy(paths.CONFIG / "kube-proxy.kubeconfig", address, node.name),
-        "containerd.toml": configuration.containerd(image_store.PAUSE_IMAGE),
+        "containerd.toml": configuration.containerd(image_store.PAUSE_IMAGE, runc=clocks.runc_of(node.folder)),
         "cni-configuration/10-devcluster.conflist": configuration.pod_network(network.pod_range(node.number)),
     }
     for name, text in files.items():
@@ -189,12 +192,12 @@ def _write_configuration(node: Node) -> None:
 
 
 def namespace_script(node: Node) -> str:
-    """Binds the node's disks over the paths its programs use.
+    """Binds the node's disks over the paths its programs use, and gives up what it has of other nodes' disks.
 
     Each bind becomes its own shared tree: shared so that a pod's mount is seen by its host and the other way round, its
     own so that the same mount does not show up a second time under the folder it was bound from.
     """
-    lines = ["set -e", "mount --make-rshared /"]
+    lines = ["set -e", "mount --make-rshared /", disks.unmount_others(node.folder)]
     for name, mountpoint in MOUNTS.items():
         target = shlex.quote(str(mountpoint))
         lines.append(f"mount --bind {shlex.quote(str(node.folder / name))} {target}")

@@ -24,6 +24,8 @@ CLUSTER = {
     network.CNI_LOOPBACK: "containernetworking-plugins",
 }
 """Program, by name or path -> the package that brings it."""
+CLOCKS = {"cc": "gcc", "/usr/include/stdlib.h": "libc6-dev"}
+"""For nodes with clocks of their own."""
 IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
 
 Run = Callable[..., str]

@@ -18,6 +18,7 @@ BIN = STATE / "bin"
 LOADED_IMAGES = STATE / "loaded-images.json"
 KEPT = STATE / "kept-by"
 DISK_GIB = STATE / "disk-gib"
+CLOCKS = STATE / "clocks"
 KUBECONFIG = STATE / "admin.kubeconfig"
 
 DATA_ROOT = Path("/var/lib/colocation")

@@ -19,6 +19,10 @@ from .scene import NAMESPACE
 REQUEST_SECONDS = 10
 LEASE_SECONDS = 40.0
 """So long after its renewal readers trust the operator's verdicts."""
+AUTHORITY = "colocation-agent-authority"
+"""The chart's Secret with the CA of the agents' certificates."""
+SKEW_SECONDS = 20.0
+"""So far in the future it may be for them: the operator's clock may be wrong by that."""
 
 
 class ApiAway(Exception):
@@ -53,9 +57,19 @@ def groups_and_tables() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 def verdicts_are_fresh() -> bool:
     """Whether readers trust the operator's verdicts now."""
     [lease] = get("lease", LEASE_NAME, "-n", cluster.OPERATOR_NAMESPACE)
-    renewed = datetime.datetime.fromisoformat(lease["spec"]["renewTime"])
-    age = datetime.datetime.now(datetime.UTC) - renewed
-    return bool(age.total_seconds() < LEASE_SECONDS)
+    return -SKEW_SECONDS <= age_seconds(lease["spec"]["renewTime"]) < LEASE_SECONDS
+
+
+def age_seconds(time: str) -> float:
+    """Since a time of an object of Kubernetes, by this machine's clock."""
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(time)
+    return age.total_seconds()
+
+
+def authority_age_seconds() -> float:
+    """Since the chart made the CA of the agents' certificates, which is not valid before."""
+    [secret] = get("secret", AUTHORITY, "-n", cluster.OPERATOR_NAMESPACE)
+    return age_seconds(secret["metadata"]["creationTimestamp"])
 
 
 def clones() -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .fault_kinds import ERRORS, KINDS, LEFT_OUT, FaultKind
+from .fault_kinds import ERRORS, KINDS, FaultKind
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "failure-modes.md"
 HEAD = """\
@@ -35,7 +35,6 @@ def render() -> str:
     parts = [HEAD, *map(_row, KINDS), ERRORS_HEAD]
     parts += [f"| `{error.name}` | {error.meaning} |\n" for error in ERRORS.values()]
     parts += [HOW_HEAD, *(f"| {kind.name} | {kind.how} |\n" for kind in KINDS)]
-    parts += ["\nLeft out:\n\n", *(f"- {what}: {why}.\n" for what, why in LEFT_OUT)]
     return "".join(parts)
 
 

@@ -83,8 +83,7 @@ class FaultKind:
         aftermath_seconds: errors and verdicts may still come from it so long after it was healed.
         unstable: whether groups may say that they are not stable.
         one_of: of the faults with the same word only one is in force at a time: those that take ``COPIES`` of
-        rows away,
-            and those of the ``CONTROL_PLANE``.
+        rows away, those of the ``CONTROL_PLANE``, and those of ``CLOCKS``, as setting one right ends what another did.
         rolls_back: whether commits of the last minutes may be gone.
         share: how often it is chosen, compared with others.
     """
@@ -103,7 +102,7 @@ class FaultKind:
     share: float = 1.0
 
 
-COPIES, CONTROL_PLANE = "copies", "control plane"
+COPIES, CONTROL_PLANE, CLOCKS = "copies", "control plane", "clocks"
 AWAY = ("JobAborted", "SessionLost", "NoReplica", "ReplicasMissing", "TooSlow")
 """When a node is away: the driver or executors may have been there; with one replica, so was the only copy."""
 API = ("ApiUnavailable", "CommitUnknown", "NotReady", "TooSlow")
@@ -229,6 +228,16 @@ KINDS: tuple[FaultKind, ...] = (
         ("JobAborted", "ReplicasMissing"), (20, 60), 120, unstable=True, one_of=COPIES,
     ),
     FaultKind(
+        "disk-failing", "the file system of the node's data is shut down (ext4's ioctl): reading and writing files "
+        "fails with EIO, and what was not synced is lost; then the node is killed, and started again with the file "
+        "system mounted anew",
+        "The group is not stable (`DiskFailing`): reads take another replica, loads put the node's copies elsewhere. "
+        "Drivers and executors on the node are lost when it is started again.",
+        f"Until the disk is well and the agent started again, else {TOLERANCE}",
+        "Look at the kernel's log; mend or replace the disk. A new one: `colocation accept-disk`.",
+        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady"), (20, 60), 120, unstable=True, one_of=COPIES,
+    ),
+    FaultKind(
         "file-flipped", "a byte in the middle of a committed data file is changed on one node",
         "Nothing, or a task that is repeated; the group says `ReplicaCorrupt` once it is found.",
         "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0), 240,
@@ -257,18 +266,17 @@ KINDS: tuple[FaultKind, ...] = (
         "stays away.", "Until the image is there", "Bring the image to the node.", (), (30, 90), 120,
         unstable=True, share=0.5,
     ),
+    FaultKind(
+        "clock-stepped", "the wall clock of our own pods on one node jumps by 1 to 20 minutes ahead, or 1 to 30 "
+        "behind, and back later; monotonic clocks go on, and Spark's pods keep the machine's clock. No further: "
+        "tokens live an hour, and certificates are valid from an hour before they were signed, their CA from when the "
+        "chart was installed",
+        "Nothing; if the operator is on the node, verdicts are unknown (`OperatorSilent`), and joins are shuffled.",
+        "Until the clock is right", "Set the node's clock; run NTP.", (), (20, 60), 60, one_of=CLOCKS,
+    ),
 )  # fmt: skip
 
 BY_NAME = {kind.name: kind for kind in KINDS}
-
-LEFT_OUT = (
-    ("clock stepped on one node", "Linux has no namespace for the wall clock, and libfaketime is not among our "
-    "packages; the "
-     "simulation steps clocks (`tests/simulation`)"),
-    ("disk failing", "the nodes' disks are files of the machine's disk, which has no errors; the simulation lets "
-     "disks fail"),
-)  # fmt: skip
-"""What the runner does not do, and why."""
 
 
 def error_name(text: str) -> str | None:

@@ -19,8 +19,8 @@ from colocation.model.names import LABEL_WEIGHT
 from demo import cluster
 from demo import disks as node_disks
 from demo.shell import CommandFailed, kubectl
+from devcluster import cgroups, clocks, controlplane, network, paths
 from devcluster import cluster as devcluster
-from devcluster import controlplane, network, paths
 from devcluster import disks as devcluster_disks
 from devcluster import node as nodes
 from devcluster.errors import DevclusterError
@@ -44,6 +44,12 @@ CLONE_SECONDS = 45.0
 GIB, MIB, BLOCK = 1 << 30, 1 << 20, 4096
 LEAST_WEIGHT = 1
 """Of a node: the others weigh as many as their disks have GiB."""
+LEAST_STEP_SECONDS = 60
+MOST_AHEAD_SECONDS = 1200
+"""Of a stepped clock. An agent refuses a token that ended ten minutes ago by its node's clock, and a pod's token of an
+hour has twelve minutes left when the kubelet renews it."""
+MOST_BEHIND_SECONDS = 1800
+"""Certificates are valid from an hour before they were signed; but see ``authority_age_seconds`` for their CA."""
 ETCD_COPY = paths.STATE / "etcd-copy"
 SAVE = "save-etcd"
 SET_READ_ONLY = """
@@ -303,6 +309,21 @@ class Faults:
         fill(filler)
         return member.name, lambda: filler.unlink(missing_ok=True)
 
+    def _disk_failing(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        if not (member.folder / devcluster_disks.MOUNT_POINT).is_mount():
+            raise CannotNow("the nodes share this machine's disk")
+        devcluster_disks.fail(member.folder)
+
+        def heal() -> None:
+            if not devcluster_disks.is_well(member.folder):
+                if nodes.holder_pid(member) is not None:
+                    devcluster.kill_node(member.number)
+                devcluster_disks.detach(member.folder)
+            self._start(member)
+
+        return member.name, heal
+
     def _file_flipped(self, random: Random) -> tuple[str, None]:
         path = self._any_file(random)
         content = bytearray(path.read_bytes())
@@ -347,6 +368,16 @@ class Faults:
         self.disks.damaged.add(path)
         return path
 
+    # Clocks and images
+
+    def _clock_stepped(self, random: Random) -> tuple[str, Heal]:
+        member = self._any_node(random)
+        if not any(clocks.is_followed_by(pid) for pid in cgroups.processes(member.group)):
+            raise CannotNow(f"no process on {member.name} follows a clock of the node's own")
+        ahead_seconds = clock_step(random, cluster_view.authority_age_seconds())
+        clocks.step(member.folder, ahead_seconds)
+        return f"{member.name}: {ahead_seconds:+d} s", lambda: clocks.step(member.folder, 0)
+
     def _image_missing(self, random: Random) -> tuple[str, Heal]:
         member = self._any_node(random)
         repository, _, tag = cluster.OPERATOR_IMAGE.rpartition(":")
@@ -360,6 +391,20 @@ class Faults:
                 scene.ctr(member, "images", "tag", "--force", kept, name)
 
         return member.name, heal
+
+
+def clock_step(random: Random, authority_age_seconds: float) -> int:
+    """By how many seconds a clock is stepped: ahead, or behind to a time at which the agents' CA is valid.
+
+    Raises:
+        CannotNow: it should be behind, and the CA is too young.
+    """
+    if random.random() < 0.5:
+        return random.randint(LEAST_STEP_SECONDS, MOST_AHEAD_SECONDS)
+    most_seconds = min(MOST_BEHIND_SECONDS, int(authority_age_seconds))
+    if most_seconds < LEAST_STEP_SECONDS:
+        raise CannotNow(f"the agents' CA is {authority_age_seconds:.0f} s old, and not valid before")
+    return -random.randint(LEAST_STEP_SECONDS, most_seconds)
 
 
 def move_all(source: Path, target: Path) -> None:

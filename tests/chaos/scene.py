@@ -41,7 +41,7 @@ def start_cluster(reuse: bool) -> None:
     if reuse and devcluster.is_healthy(NODES):
         cluster.use_embedded_cluster()
     else:
-        cluster.start(NODES, DISK_GIB)
+        cluster.start(NODES, DISK_GIB, clocks_for=cluster.OPERATOR_NAMESPACE)
 
 
 def open_scene(values: Mapping[str, str]) -> None:

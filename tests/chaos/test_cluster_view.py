@@ -1,6 +1,10 @@
 """What the looks make of the API server's objects and of the disks."""
 
+import datetime
+import errno
+import os
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -11,6 +15,7 @@ from devcluster import paths
 from tests.manifests import encode_manifest
 from tests.unit.manifests.test_clone_job import SETTINGS, SPEC
 
+from . import cluster_view
 from .cluster_view import is_over, target_of
 from .disks import Disks
 
@@ -52,3 +57,32 @@ def test_wanted_replicas_are_looked_for_on_the_disks(tmp_path: Path, monkeypatch
     assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: 2 bytes of 4"]
     path.unlink()
     assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: no file"]
+    monkeypatch.setattr(Path, "open", fail_on_node_1)
+    assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: the disk says: Input/output error"]
+    assert disks.holders(table, file) == ["node-2"]
+
+
+def fail_on_node_1(path: Path, mode: str) -> IO[Any]:
+    """As ``Path.open``, where one node's disk fails."""
+    if "node-1" in path.parts:
+        raise OSError(errno.EIO, "Input/output error")
+    return os.fdopen(os.open(path, os.O_RDONLY), mode)
+
+
+@pytest.mark.parametrize(
+    ("renewed_seconds_ago", "fresh"),
+    [
+        pytest.param(1, True, id="just now"),
+        pytest.param(60, False, id="the operator is silent, or its clock is behind"),
+        pytest.param(-10, True, id="its clock is ahead by less than readers allow"),
+        pytest.param(-60, False, id="its clock is further ahead"),
+    ],
+)
+def test_verdicts_are_fresh_as_readers_see_it(
+    renewed_seconds_ago: int, fresh: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the time of the Lease and this machine's clock."""
+    renewed = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=renewed_seconds_ago)
+    lease = {"spec": {"renewTime": renewed.isoformat(timespec="microseconds").replace("+00:00", "Z")}}
+    monkeypatch.setattr(cluster_view, "get", lambda *_: [lease])
+    assert cluster_view.verdicts_are_fresh() is fresh

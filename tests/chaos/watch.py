@@ -118,7 +118,7 @@ def is_finished(clone: Path) -> bool:
     """Whether all that a clone's folder was for has arrived. One that was given up stays for a day: it is resumed."""
     try:
         progress = CloneProgress.model_validate_json((clone / PROGRESS_FILE).read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # nobody syncs it: a disk that failed may have it empty
         return False
     return progress.bytes_done >= progress.bytes_total
 

@@ -1,4 +1,4 @@
-"""Real file systems that are full, read-only, unmounted or swapped, in a mount namespace of their own.
+"""Real file systems that are full, read-only, unmounted, swapped or failing, in a mount namespace of their own.
 
 Needs unshare(1), and root or user namespaces; the namespace goes with its process, so that a test that is killed leaves
 nothing.
@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 PROGRAM = """
 import contextlib, json, os, shutil, subprocess, sys
@@ -71,15 +73,89 @@ except WrongDisk as error:
 told["and writes nothing"] = os.listdir(folder)
 print(json.dumps(told))
 """
+A_DISK_THAT_FAILS = """
+import json, sys
+from pathlib import Path
+from colocation.model.agent import AgentReport, CloneProgress
+from colocation.agent.answers import Answers
+from colocation.agent.conversation import Conversation
+from colocation.storage import incoming, quarantine, upkeep
+from colocation.storage.announcements import announce
+from colocation.storage.clone_progress import write_progress
+from colocation.storage.disk_health import DiskHealth
+from colocation.storage.hashing import unlimited
+from colocation.storage.inventory import Inventory
+from colocation.storage.root import DataRoot
+from devcluster import disks
+from tests.unit.storage.tables import data_path, make_table, on_disk, publish, publish_table
+
+node = Path(sys.argv[1])
+disks.attach(node, 1)
+data = node / disks.DATA
+data.mkdir()
+table = make_table({data_path(bucket, partition="day=1"): b"content" * 1000 for bucket in range(2)})
+told = {}
+
+class Agent:
+    def __init__(self):
+        self.root = DataRoot(data)
+        self.health = DiskHealth(self.root, "node-1")
+        self.inventory = Inventory(self.root)
+        self.health.probe()
+
+    def work(self):
+        self.health.probe()
+        upkeep.sweep(self.inventory)
+        upkeep.look(self.inventory, unlimited)
+        upkeep.hash_unverified(self.inventory, unlimited)
+        upkeep.scrub_batch(self.root, self.inventory, 0.0, unlimited)
+        incoming.remove_stale(self.root)
+        quarantine.purge(self.root)
+
+    def tell(self, name):
+        answers = Answers("node-1", self.root, self.inventory, Conversation(lambda: 0.0), self.health)
+        report = answers.unasked((table.reference,), True)
+        [of_table] = report.tables
+        states = {bucket: one.state for bucket, one in of_table.buckets.items()}
+        told[name] = [report.disk.reason, of_table.manifest_present, states, len(report.clones)]
+
+agent = Agent()
+publish_table(agent.root, table)
+clone = CloneProgress(namespace="a", group="b", bucket=0, bytes_done=0, bytes_total=9, updated_at="")
+write_progress(agent.root, clone)
+agent.work()
+agent.tell("well")
+announce(agent.root, table.path, {})
+disks.fail(node)
+agent.work()
+agent.tell("failing")
+try:
+    publish(agent.root, table.path, data_path(1, load="2"), b"more")
+except OSError as error:
+    told["a load is told"] = error.strerror
+agent.root.close()
+again = Agent()
+again.work()
+again.tell("started on a failing disk")
+again.root.close()
+disks.detach(node)
+disks.attach(node, 1)
+after = Agent()
+after.work()
+after.tell("mounted anew")
+told["the same disk"] = after.health.disk_id == agent.health.disk_id
+told["whole"] = [on_disk(after.root, table.path, path).read_bytes() == table.contents[path] for path in table.contents]
+print(json.dumps(told))
+"""
 
 
-def run_in_namespace(folder: Path) -> dict[str, Any]:
+def run_in_namespace(folder: Path, program: str = PROGRAM) -> dict[str, Any]:
     """What the program finds on the file systems that it mounts."""
     unshare = shutil.which("unshare")
     assert unshare, "these tests need unshare(1) of util-linux"
     as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     ended = subprocess.run(
-        [unshare, *as_root, "--mount", "--propagation", "private", sys.executable, "-c", PROGRAM, str(folder)],
+        [unshare, *as_root, "--mount", "--propagation", "private", sys.executable, "-c", program, str(folder)],
         capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
@@ -106,3 +182,20 @@ def test_what_happens_to_real_disks(tmp_path: Path) -> None:
     }
     assert "without a marker" in told["a clone says"]
     assert not (tmp_path / "colocation.json").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a loop device needs root")
+def test_a_disk_that_fails_is_told_of_and_keeps_what_was_committed(tmp_path: Path) -> None:
+    """Nothing that the agent does there ends it. Mounted anew, as after a power cut, a clone's progress is lost: nobody
+    synced it.
+    """
+    complete = {"0": "complete", "1": "complete"}
+    assert run_in_namespace(tmp_path, A_DISK_THAT_FAILS) == {
+        "well": ["", True, complete, 1],
+        "failing": ["DiskFailing", False, {}, 0],
+        "a load is told": "Input/output error",
+        "started on a failing disk": ["DiskFailing", False, {}, 0],
+        "mounted anew": ["", True, complete, 0],
+        "the same disk": True,
+        "whole": [True, True],
+    }

@@ -7,7 +7,7 @@ from colocation.model.agent import CloneProgress
 from colocation.model.clone import clone_directory
 
 from .errors import InvalidPath, NotHeld
-from .folders import FILE_MODE, open_regular_file
+from .folders import FILE_MODE, UNREADABLE_MEDIUM, open_regular_file
 from .root import CLONES, DataRoot
 
 PROGRESS_FILE = "progress.json"
@@ -28,7 +28,7 @@ def write_progress(root: DataRoot, progress: CloneProgress) -> None:
 
 
 def read_progress(root: DataRoot) -> tuple[CloneProgress, ...]:
-    """The progress of every clone that lies below ``.incoming``, by folder name."""
+    """The progress of every clone that lies below ``.incoming``, by folder name; without those that cannot be read."""
     found = []
     for name in root.names(CLONES):
         try:
@@ -37,5 +37,9 @@ def read_progress(root: DataRoot) -> tuple[CloneProgress, ...]:
         except NotHeld:
             continue  # it has just begun or just ended
         except (InvalidPath, ValueError) as error:
+            _log.warning("progress of clone %s cannot be read: %s", name, error)
+        except OSError as error:
+            if error.errno not in UNREADABLE_MEDIUM:
+                raise
             _log.warning("progress of clone %s cannot be read: %s", name, error)
     return tuple(found)

@@ -48,6 +48,14 @@ def test_containerd_keeps_its_files_in_the_node() -> None:
     assert runtime["netns_mounts_under_state_dir"] is True
     assert runtime["restrict_oom_score_adj"] is True
     assert runtime["sandbox_image"] == "localhost/pause:v1"
+    assert runtime["containerd"]["runtimes"]["runc"]["options"]["BinaryName"] == "runc"
+
+
+def test_containerd_calls_the_runc_that_it_is_given() -> None:
+    """By it a node's containers get the node's clock."""
+    loaded = tomllib.loads(configuration.containerd("localhost/pause:v1", runc=Path("/nodes/node-1/runc-with-clock")))
+    options = loaded["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]["runc"]["options"]
+    assert options == {"SystemdCgroup": False, "BinaryName": "/nodes/node-1/runc-with-clock"}
 
 
 def test_kube_proxy_leaves_the_machines_limits_alone() -> None:
@@ -91,6 +99,7 @@ def test_a_nodes_disks_are_bound_after_its_mounts_were_cut_from_the_host() -> No
     """The data root among them, shared so that hostPath volumes see later mounts."""
     lines = node.namespace_script(Node(2)).splitlines()
     assert lines[1] == "mount --make-rshared /"
+    assert lines[2].startswith("for disk in /var/lib/colocation-devcluster/nodes/*/disk; do ")
     assert "mount --bind /var/lib/colocation-devcluster/nodes/node-2/disk/data /var/lib/colocation" in lines
     assert "mount --make-shared /var/lib/colocation" in lines
 

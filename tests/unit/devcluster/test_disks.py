@@ -1,4 +1,4 @@
-"""Nodes' disks: which mounts `down` takes away, whatever run made them; and what a full one still does."""
+"""Nodes' disks: which mounts `down` takes away, whatever run made them; what a full one and one that fails still do."""
 
 import os
 import subprocess
@@ -34,6 +34,42 @@ except OSError as error:
     print(error.strerror)
 print((disk / "kept").read_text())
 """
+A_DISK_THAT_FAILS = """
+import errno, os, subprocess, sys, time
+from pathlib import Path
+from devcluster import disks, paths
+paths.NODES = Path(sys.argv[1])
+first, second = (paths.NODES / f"node-{number}" for number in (1, 2))
+for folder in (first, second):
+    disks.attach(folder, 1)
+def text(name):
+    descriptor = os.open(first / disks.MOUNT_POINT / name, os.O_RDWR | os.O_CREAT)
+    os.write(descriptor, name.encode())
+    if name == "synced":
+        os.fsync(descriptor)
+    os.close(descriptor)
+text("synced")
+script = f"set -e; {disks.unmount_others(second)}; echo ready; exec sleep 60"
+other = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdout=subprocess.PIPE)
+other.stdout.readline()
+held = Path(f"/proc/{other.pid}/mounts").read_text()
+print("another node holds", [node.name for node in (first, second) if str(node) in held])
+print("well", disks.is_well(first))
+text("lost")
+disks.fail(first)
+print("well", disks.is_well(first), disks.is_well(second))
+for what in (lambda: text("new"), lambda: (first / disks.MOUNT_POINT / "synced").read_text()):
+    try:
+        what()
+    except OSError as error:
+        print(error.strerror)
+disks.detach(first)
+print("well", disks.is_well(first))
+disks.attach(first, 1)
+print("well", disks.is_well(first), sorted(os.listdir(first / disks.MOUNT_POINT)))
+print((first / disks.MOUNT_POINT / "synced").read_text())
+other.kill()
+"""
 
 
 def test_down_takes_the_disks_of_all_nodes_and_nothing_else() -> None:
@@ -43,8 +79,29 @@ def test_down_takes_the_disks_of_all_nodes_and_nothing_else() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 def test_a_full_disk_takes_nothing_more_and_keeps_what_it_has(tmp_path: Path) -> None:
-    """In a mount namespace of its own, so that nothing stays mounted whatever ends the test."""
-    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", ON_A_DISK, str(tmp_path)]
+    """And takes nobody else's room."""
+    assert told(ON_A_DISK, tmp_path) == ["0", "No space left on device", "kept"]
+    assert (tmp_path / disks.IMAGE).stat().st_blocks * 512 < 100 << 20
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+def test_a_disk_that_fails_is_well_again_when_it_was_mounted_anew(tmp_path: Path) -> None:
+    """With what was synced, and although another node was started meanwhile."""
+    assert told(A_DISK_THAT_FAILS, tmp_path) == [
+        "another node holds ['node-2']",
+        "well True",
+        "well False True",
+        "Input/output error",
+        "Input/output error",
+        "well False",
+        "well True ['lost+found', 'synced']",
+        "synced",
+    ]
+
+
+def told(program: str, folder: Path) -> list[str]:
+    """What a program prints, in a mount namespace of its own: nothing stays mounted whatever ends the test."""
+    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", program, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout.splitlines() == ["0", "No space left on device", "kept"], done.stderr
-    assert (tmp_path / disks.IMAGE).stat().st_blocks * 512 < 100 << 20, "a full disk takes nobody else's room"
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from colocation.model.agent import CloneProgress
 from colocation.storage import upkeep
+from colocation.storage.clone_progress import PROGRESS_FILE, read_progress, write_progress
 from colocation.storage.hashing import unlimited
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
@@ -88,3 +90,23 @@ def test_a_file_that_cannot_be_opened_is_damaged(
     report, other = inventory.report([TABLE.reference, OTHER.reference])
     assert states(report) == {0: "corrupt", 1: "complete"}
     assert states(other) == {0: "corrupt"}
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(errno.EIO, id="EIO"), pytest.param(errno.EUCLEAN, id="EUCLEAN")]
+)
+def test_a_clones_progress_that_cannot_be_read_is_not_told(root: DataRoot, fail: Break, number: int) -> None:
+    """Else the node would give no report at all, and nobody would hear that its disk fails."""
+    progress = CloneProgress(namespace="shop", group="sales", bucket=1, bytes_done=0, bytes_total=9, updated_at="")
+    write_progress(root, progress)
+    assert read_progress(root) == (progress,)
+    fail(PROGRESS_FILE, number)
+    assert read_progress(root) == ()
+
+
+def test_an_agent_without_file_descriptors_says_nothing_of_clones(root: DataRoot, fail: Break) -> None:
+    """It must not say that none is under way."""
+    write_progress(root, CloneProgress(namespace="a", group="b", bucket=0, bytes_done=0, bytes_total=9, updated_at=""))
+    fail(PROGRESS_FILE, errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        read_progress(root)

@@ -1,0 +1,1 @@
+"""A wall clock of its own for the containers of a node."""
