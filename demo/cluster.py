@@ -41,8 +41,8 @@ def write_sboms() -> list[Path]:
 def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None) -> None:
     """A fresh cluster with all images in it; what an earlier run left is removed first.
 
-    ``disk_gib``, ``clocks_for``: as for `up`. The first run compiles the cluster's programs while it builds images, which
-    wait for the network most of their time.
+    ``disk_gib``, ``clocks_for``: as for `up`. The first run compiles the cluster's programs while it builds images,
+    which wait for the network most of their time.
     """
     threading.Thread(target=_compile_programs, daemon=True).start()
     built = [images.export(name) for name in build_images()]
@@ -51,7 +51,7 @@ def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None
 
 
 def _compile_programs() -> None:
-    """The Spark operator first, since its image needs it. What fails here fails again, and is said, when it is needed."""
+    """The Spark operator first, since its image needs it. What fails fails again, and is said, when it is needed."""
     with suppress(DevclusterError):
         binaries.ensure((binaries.SPARK_OPERATOR, *binaries.CLUSTER_COMPONENTS))
 

@@ -183,7 +183,7 @@ KINDS: tuple[FaultKind, ...] = (
         "that run go on.",
         "Until it answers",
         "Repeat what failed; for `CommitUnknown` do as the message says.", (*API, "JobAborted", "SessionLost"),
-        (5, 60), 90,
+        (5, 150), 90,
         unstable=True, share=2, one_of=CONTROL_PLANE,
     ),
     FaultKind(
@@ -194,7 +194,7 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         "etcd-stopped", "SIGKILL for etcd; it is started again with its data",
         "As when the API server is stopped.", "Until it answers", "As when the API server is stopped.",
-        (*API, "JobAborted", "SessionLost"), (5, 45), 90, unstable=True, one_of=CONTROL_PLANE,
+        (*API, "JobAborted", "SessionLost"), (5, 120), 90, unstable=True, one_of=CONTROL_PLANE,
     ),
     FaultKind(
         "etcd-restored", "API server and etcd are stopped, etcd's data is replaced by a copy that was taken "
