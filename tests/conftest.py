@@ -1,15 +1,16 @@
 """For all tests: who runs which of them when several run at once, hypothesis, logs.
 
-``scripts/test-unit`` runs three at once: a file's tests stay together, since they share what the file
-made; a simulated story stands alone; and files that share one Spark cluster follow each other, so that there are no
-more clusters than lanes. What waits most (API servers, operators) and what costs most (Spark) comes first, what is
-short fills the gaps at the end.
+
+``scripts/test-unit`` runs three at once: a file's tests stay together, since they share what the file made; a simulated
+story stands alone; and two workers, which start a Spark cluster each, take Spark's files one after the other, so that
+neither has much left when the other ends. What waits most (API servers, operators) and what costs most (Spark) comes
+first, what is short fills the gaps at the end.
 """
 
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,10 @@ settings.register_profile("colocation", deadline=None)
 settings.load_profile("colocation")
 
 HERE = Path(__file__).parent
-SPARK_LANES = 2
-"""Spark clusters at once, on two cores."""
+SPARK_CLUSTERS = 2
+"""At once, on two cores: so many workers run Spark's files until none is left."""
 SERVERS = {"test_concurrent_sessions.py": "test_catalog_clients.py"}
-"""Files in the lane of another, whose Thrift and Connect servers they use, too."""
+"""Files that stay with another, whose Thrift and Connect servers they use, too."""
 FIRST = ("spark", "integration", "faults", "property", "unit")
 """Folders in the order of their turns; others come after them."""
 
@@ -64,27 +65,50 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Keep together what ``stays_with`` gives the same word."""
+    """Keep together what ``stays_with`` gives the same word, and Spark's files where the clusters are."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return stays_with(nodeid)
 
+        def _next(self, node: object) -> str | None:
+            clusters = [any(map(needs_cluster, words)) for words in self.assigned_work.values()]
+            has_cluster = any(map(needs_cluster, self.assigned_work[node]))
+            return next_of(list(self.workqueue), has_cluster, sum(clusters))
+
+        def _assign_work_unit(self, node: object) -> None:
+            if (chosen := self._next(node)) is not None:
+                self.workqueue.move_to_end(chosen, last=False)
+            super()._assign_work_unit(node)
+
+        def _reschedule(self, node: object) -> None:
+            if self.workqueue and self._next(node) is None:
+                node.shutdown()  # it ends what it has; others do the rest
+            else:
+                super()._reschedule(node)
+
     return Scheduling(config, log)
 
 
 def stays_with(nodeid: str) -> str:
-    """A word for all tests that one worker runs, in their order: the file, its lane, or the test alone."""
+    """A word for all tests that one worker runs, in their order: the file, files with the same servers, or the test."""
     path = nodeid.split("::")[0]
-    folder = Path(path).parts[1]
-    if folder == "simulation":
+    if Path(path).parts[1] == "simulation":
         return nodeid
-    if folder == "spark":
-        name = Path(path).name
-        files = sorted(file.name for file in (HERE / folder).glob("test_*.py"))
-        return f"spark-{files.index(SERVERS.get(name, name)) % SPARK_LANES}"
-    return path
+    return str(Path(path).with_name(SERVERS.get(Path(path).name, Path(path).name)))
+
+
+def needs_cluster(word: str) -> bool:
+    """Whether these tests use the Spark cluster of their worker."""
+    return Path(word).parts[1] == "spark"
+
+
+def next_of(waiting: Sequence[str], has_cluster: bool, clusters: int) -> str | None:
+    """What a worker does next: Spark's files first if it has a cluster or may start one, else anything but these."""
+    if has_cluster or clusters < SPARK_CLUSTERS:
+        return next(filter(needs_cluster, waiting), next(iter(waiting), None))
+    return next((word for word in waiting if not needs_cluster(word)), None)
 
 
 def _turn(item: pytest.Item) -> int:

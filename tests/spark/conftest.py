@@ -13,13 +13,13 @@ from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, Column
 from colocation.spark import LoadResult, configure
 from tests.integration.control_plane import ControlPlane
-from tests.spark import catalog_server
+from tests.spark import catalog_server, class_archive
 from tests.spark.catalog_server import load
 from tests.spark.cluster_tables import ClusterTables, running_plane
 from tests.spark.judging_operator import judged_tables
 from tests.spark.loopback import LoopbackAgents, loopback_agents
 from tests.spark.sql_clients import Servers, client_conf, running_servers
-from tests.spark.standalone import NODE_VARIABLE, QUICK_JAVA, standalone_cluster
+from tests.spark.standalone import NODE_VARIABLE, standalone_cluster
 from tests.unit.spark.fake_catalog import GROUP, NAMESPACE, FakeCatalog
 
 NODES = ("node-1", "node-2", "node-3")
@@ -31,7 +31,7 @@ MAP = tuple((NODES[bucket % 3], NODES[(bucket + 1) % 3]) for bucket in range(BUC
 def quick_java() -> Iterator[None]:
     """Every ``java`` reads it: drivers, executors, servers, clients, and Spark's launcher."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)
+        patch.setenv("JDK_JAVA_OPTIONS", class_archive.java_options())
         yield
 
 

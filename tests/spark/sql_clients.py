@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from colocation.spark import spark_conf
 from tests.integration.control_plane import ControlPlane, dying_with_us
+from tests.spark.class_archive import SPARK_HOME
 from tests.spark.cluster_tables import CATALOG_CLASS, CATALOG_KEY
 from tests.spark.loopback import LoopbackAgents
-from tests.spark.standalone import SPARK_HOME
 
 CHECKOUT = Path(__file__).parents[2]
 SHELL_SECONDS = 400

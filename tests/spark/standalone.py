@@ -9,14 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
-
 from tests.integration.control_plane import dying_with_us
+from tests.spark.class_archive import SPARK_HOME
 
-SPARK_HOME = Path(pyspark.__file__).parent
 MASTER_HOST = "127.0.0.1"
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Tests are short: optimising their code costs more than it gains."""
 NODE_VARIABLE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME"
 
 
@@ -49,7 +45,6 @@ def standalone_cluster(folder: Path, nodes: tuple[str, ...], memory: str = "700m
     processes: list[subprocess.Popen[bytes]] = []
     small = {
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
         "SPARK_WORKER_DIR": str(folder / "work"),
     }
     try:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.functions import bucket
 
 from tests.integration.control_plane import ControlPlane
+from tests.spark.class_archive import SPARK_HOME
 from tests.spark.cluster_tables import CATALOG, ClusterTables
 from tests.spark.conftest import MAP
 from tests.spark.judging_operator import judged_tables
@@ -30,7 +31,6 @@ from tests.spark.sql_clients import (
     run_shell,
 )
 from tests.spark.sql_script import FOREIGN, FOREIGN_STATE, LAYOUT, SCRIPT, Step
-from tests.spark.standalone import SPARK_HOME
 
 pytestmark = pytest.mark.spark
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.conftest import HERE, SPARK_LANES, stays_with
+from tests.conftest import SPARK_CLUSTERS, next_of, stays_with
 
-SPARK_FILES = sorted(file.name for file in (HERE / "spark").glob("test_*.py"))
 ADOPT, VIEWS, STORIES = "tests/unit/cli/test_adopt.py", "tests/unit/cli/test_views.py", "tests/simulation/test_disks.py"
 
 
@@ -20,10 +19,17 @@ def test_what_stays_together(first: str, second: str, together: bool) -> None:
     assert (stays_with(first) == stays_with(second)) is together
 
 
-def test_sparks_files_are_as_many_lanes_as_there_are_clusters() -> None:
-    """Each lane has its share of the files, and a file one lane."""
-    lanes = [{stays_with(f"tests/spark/{file}::{test}") for test in ("test_a", "test_b[a/b]")} for file in SPARK_FILES]
-    assert all(len(lane) == 1 for lane in lanes)
-    words = [word for lane in lanes for word in lane]
-    assert len(set(words)) == SPARK_LANES
-    assert max(map(words.count, words)) - min(map(words.count, words)) <= 2
+SPARK, OTHER = "tests/spark/test_joins.py", ADOPT
+
+
+@pytest.mark.parametrize(("waiting", "has_cluster", "clusters", "chosen"), [
+    pytest.param([OTHER, SPARK], False, 0, SPARK, id="starts a cluster"),
+    pytest.param([OTHER, SPARK], True, SPARK_CLUSTERS, SPARK, id="goes on with its cluster"),
+    pytest.param([SPARK, OTHER], False, SPARK_CLUSTERS, OTHER, id="starts none too many"),
+    pytest.param([SPARK], False, SPARK_CLUSTERS, None, id="leaves the rest to clusters"),
+    pytest.param([OTHER], True, SPARK_CLUSTERS, OTHER, id="helps when Spark is done"),
+    pytest.param([], True, SPARK_CLUSTERS, None, id="nothing is left"),
+])  # fmt: skip
+def test_what_a_worker_does_next(waiting: list[str], has_cluster: bool, clusters: int, chosen: str | None) -> None:
+    """Spark's files go to the workers with a cluster, of which there are no more than two."""
+    assert next_of(waiting, has_cluster, clusters) == chosen
