@@ -1,6 +1,5 @@
 """For all tests: who runs which of them when several run at once, hypothesis, logs.
 
-
 ``scripts/test-unit`` runs three at once: a file's tests stay together, since they share what the file made; a simulated
 story stands alone; and two workers, which start a Spark cluster each, take Spark's files one after the other, so that
 neither has much left when the other ends. What waits most (API servers, operators) and what costs most (Spark) comes
