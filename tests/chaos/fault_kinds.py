@@ -57,7 +57,7 @@ ERRORS = {
         _error("SnapshotNotKept", r"keeps no snapshot",
                "an older snapshot that a query names is not kept any more"),
         _error("TableNotFound", r"TABLE_OR_VIEW_NOT_FOUND|NotInCatalog|NotFound|not found|no ColocatedTable|"
-               r"does not exist|TableNotRegistered",
+               r"does not exist|TableNotRegistered|was dropped again",
                "there is no such table at this moment"),
         _error("NodeNotFound", r"there is no node '",
                "a command names a node whose object is deleted"),

@@ -110,11 +110,13 @@ def _check(cluster: Cluster, record: RecycledTable) -> None:
 
 
 def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, patience: Patience) -> TableSnapshot:
+    was_there = False
     while True:
         answered = _is_answered(cluster, group, record)  # before the table: the operator makes that first
         table = cluster.find_table(record.name)
         if answered and table is None:
-            raise CommandFailed(f"the operator refused: {_last_refusal(cluster, group)}")
+            raise CommandFailed(_why_not(cluster, group, record, was_there))
+        was_there |= table is not None
         said, snapshot = _progress(table)
         if snapshot is not None:
             return snapshot
@@ -130,6 +132,14 @@ def _is_answered(cluster: Cluster, group: dict[str, Any], record: RecycledTable)
     uid, request = group["metadata"]["uid"], f"{RECOVER_PREFIX}{record.uid[:8]}"
     current = next((one for one in cluster.groups_everywhere() if one["metadata"]["uid"] == uid), None)
     return current is None or request not in (current["metadata"].get("annotations") or {})
+
+
+def _why_not(cluster: Cluster, group: dict[str, Any], record: RecycledTable, was_there: bool) -> str:
+    """Why there is no table though the request was answered."""
+    if was_there:
+        name = f"{record.namespace}/{record.name}"
+        return f"table {name} was dropped again while it came back; its files are in the recycle bin as before"
+    return f"the operator refused: {_last_refusal(cluster, group)}"
 
 
 def _last_refusal(cluster: Cluster, group: dict[str, Any]) -> str:

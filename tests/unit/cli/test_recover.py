@@ -73,6 +73,23 @@ def test_a_table_that_was_never_loaded_is_not_in_the_way(
     assert cluster.groups()[0]["metadata"]["annotations"] == REQUEST
 
 
+def test_a_table_that_is_dropped_again_meanwhile_is_said(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator refused nothing (found by chaos)."""
+    dropped(cluster)
+
+    def operator_begins() -> None:
+        cluster.groups()[0]["metadata"].pop("annotations")
+        cluster.tables().append(table_object() | {"status": {}})
+
+    monkeypatch.setattr(cluster, "on_annotation", operator_begins)
+    monkeypatch.setattr(time, "sleep", lambda _: cluster.tables().clear())
+    done = run("recover", "orders")
+    said = "error: table shop/orders was dropped again while it came back; its files are in the recycle bin as before\n"
+    assert (done.exit_code, done.stderr.endswith(said)) == (1, True), done.stderr
+
+
 def test_refusal_of_the_operator_is_told(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes the annotation away and says why in an event."""
     dropped(cluster)
