@@ -190,6 +190,22 @@ def test_a_dropped_table_is_never_lost(
             assert "table" not in found, state.name
 
 
+def test_what_a_successor_lacks_is_never_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_announcements: None
+) -> None:
+    """It has a folder already: each file lies in one of both, whole, and a repetition ends well."""
+    late = data_path(2, partition="day=1")
+    before = {f"shop/{TABLE.path.directory}/{path}": content for path, content in WANTED.items()}
+    before |= {f"shop/{SUCCESSOR.directory}/{late}": b"late"}
+    for state, folder in states_of(recover, tmp_path, monkeypatch, before):
+        left, given = held(folder), held(folder, SUCCESSOR)
+        assert not left.keys() & given.keys(), state.name
+        assert left | given == WANTED | {late: b"late"}, state.name
+        assert not left or "recovered" not in state.acknowledged, state.name
+        repeated(recover, folder)
+        assert held(folder, SUCCESSOR) == WANTED | {late: b"late"}, state.name
+
+
 def test_a_disk_is_adopted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its marker is whole or not there; once it was said to be adopted the marker stays."""
     given: list[str] = []

@@ -194,21 +194,24 @@ class Disk:
             self._touch(key)
 
     def restore(self, key: TableKey, successor: str) -> None:
-        """Out of the bin, or from its place, under another name; nothing there is no error."""
+        """Out of the bin, and from its place, to another table, which keeps what it has; nothing there is no error."""
         self._check_writable()
-        target = (key[0], successor)
-        if target in self.folders:
-            return
-        recycled = self.bin.pop(key, None)
-        folder = recycled.folder if recycled else self.folders.pop(key, None)
-        if folder is None:
-            return
-        moved = {file: replace(file, directory=successor) for file in folder.files}
-        self.damaged |= {moved[file] for file in folder.files if file in self.damaged}
-        self.damaged -= set(folder.files)
-        self.folders[target] = Folder({moved[file]: at for file, at in folder.files.items()}, folder.manifests)
-        self._touch(key)
-        self._touch(target)
+        recycled, target = self.bin.pop(key, None), (key[0], successor)
+        for folder in (self.folders.pop(key, None), recycled.folder if recycled else None):
+            if folder is not None:
+                self._hand_over(folder, successor, self._folder(target))
+                self._touch(key)
+                self._touch(target)
+
+    def _hand_over(self, folder: Folder, successor: str, target: Folder) -> None:
+        for file, at in folder.files.items():
+            moved = replace(file, directory=successor)
+            if moved not in target.files:
+                target.files[moved] = at
+                self.damaged |= {moved} if file in self.damaged else set()
+            self.damaged.discard(file)
+        for digest, manifest in folder.manifests.items():
+            target.manifests.setdefault(digest, manifest)
 
     def purge(self, key: TableKey) -> None:
         """A folder of the bin goes for good."""

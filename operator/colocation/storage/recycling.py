@@ -22,7 +22,7 @@ from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folder_manifests import schema_of
 from .folders import FILE_MODE, names_in, open_regular_file
 from .inventory import Inventory
-from .paths import TablePath, is_namespace, is_table_directory
+from .paths import TablePath, file_segments, is_namespace, is_table_directory
 from .root import DataRoot
 
 DEFAULT_KEEP_SECONDS = 86400
@@ -62,33 +62,82 @@ def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds
 
 
 def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor: TablePath) -> None:
-    """Make a dropped table's folder that of the table that brings it back, in one rename.
+    """Make a dropped table's files those of the table that brings it back.
 
-    It may lie in the bin, or still in its place (the node was away when the table was dropped). Nothing there, or a
-    successor that has a folder already, is no error.
+    They may lie in the bin, or still in their place (the node was away when the table was dropped), or in several
+    folders: a load that was under way then goes on sending files, and makes the folder anew. The first folder becomes
+    the successor's in one rename; of others, and if the successor has a folder already, the files go there that it
+    lacks. What it has stays as it is, and nothing there is no error.
 
     Raises:
         InvalidPath: the successor is a table of another name: nobody gets at another table's files.
     """
     if (dropped.namespace, dropped.table) != (successor.namespace, successor.table):
         raise InvalidPath(f"{successor} cannot take over the files of {dropped}; allowed: a table of the same name")
-    with root.folder((RECYCLE_DIRECTORY,), create=True) as bin_folder, root.lock_of(dropped), root.lock_of(successor):
-        with root.folder((dropped.namespace,), create=True) as namespace:
-            names = names_in(namespace)
-            found = [one for one in recycled_tables(root) if one.table == dropped]
-            if successor.directory in names or not (found or dropped.directory in names):
-                return
-            if dropped.directory in names:
-                os.rename(dropped.directory, successor.directory, src_dir_fd=namespace, dst_dir_fd=namespace)
-            else:
-                newest = max(found, key=lambda one: one.recycled_at).name
-                os.rename(newest, successor.directory, src_dir_fd=bin_folder, dst_dir_fd=namespace)
+    with (
+        root.folder((RECYCLE_DIRECTORY,), create=True) as bin_folder,
+        root.folder((dropped.namespace,), create=True) as live,
+        root.lock_of(dropped),
+        root.lock_of(successor),
+    ):
+        in_place = dropped.directory in names_in(live)
+        found = [_hand_over(root, live, (dropped.namespace, dropped.directory), successor)] if in_place else []
+        in_bin = [one for one in recycled_tables(root) if one.table == dropped]
+        for one in sorted(in_bin, key=lambda one: one.recycled_at, reverse=True):
+            found.append(_hand_over(root, bin_folder, (RECYCLE_DIRECTORY, one.name), successor))
+            if one.name not in names_in(bin_folder):
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(newest + _RETENTION_SUFFIX, dir_fd=bin_folder)
-            os.fsync(namespace)
+                    os.unlink(one.name + _RETENTION_SUFFIX, dir_fd=bin_folder)
+        os.fsync(live)
         os.fsync(bin_folder)
-    inventory.forget(dropped)
-    inventory.forget(successor)
+    if any(found):
+        inventory.forget(dropped)
+        inventory.forget(successor)
+
+
+def _hand_over(root: DataRoot, parent: int, place: tuple[str, str], successor: TablePath) -> bool:
+    """Give a folder, which lies in ``parent``, to the successor: whole, or the files that it lacks; whether any was."""
+    with root.folder((successor.namespace,)) as live:
+        if successor.directory not in names_in(live):
+            os.rename(place[-1], successor.directory, src_dir_fd=parent, dst_dir_fd=live)
+            return True
+    moved = False
+    with root.folder(place) as top:
+        for path, _, names, folder in os.fwalk(".", dir_fd=top):
+            segments = tuple(path.split("/"))[1:]
+            if ours := [name for name in names if _is_file_of_a_table("/".join((*segments, name)))]:
+                with root.folder((*successor, *segments), create=True) as target:
+                    moved |= _move_missing(ours, folder, target)
+        _remove_empty_folders(top)
+    with contextlib.suppress(OSError):
+        os.rmdir(place[-1], dir_fd=parent)
+    return moved
+
+
+def _is_file_of_a_table(path: str) -> bool:
+    try:
+        file_segments(path)
+    except InvalidPath:
+        return False
+    return True
+
+
+def _move_missing(names: list[str], source: int, target: int) -> bool:
+    """Move the files that the target lacks, durably; whether there were any."""
+    missing = sorted(set(names) - set(names_in(target)))
+    for name in missing:
+        os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
+    if missing:
+        os.fsync(target)
+        os.fsync(source)
+    return bool(missing)
+
+
+def _remove_empty_folders(top: int) -> None:
+    for _, folders, _, parent in os.fwalk(".", topdown=False, dir_fd=top):
+        for name in folders:
+            with contextlib.suppress(OSError):  # something is left in it
+                os.rmdir(name, dir_fd=parent)
 
 
 def recycled_tables(root: DataRoot) -> Iterator[Recycled]:

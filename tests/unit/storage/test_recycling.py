@@ -161,14 +161,49 @@ def test_a_dropped_table_comes_back_as_its_successor(root: DataRoot, recycled: b
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
 
-def test_a_successor_with_files_keeps_them(root: DataRoot) -> None:
-    """A node that comes late has been repaired meanwhile: what it brings stays in the bin."""
+@pytest.mark.parametrize("late", ["in its place", "in the bin", "in the successor's"])
+def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: Clock, late: str) -> None:
+    """A load goes on while its table is dropped, and makes the folder anew (found by chaos): all files come back."""
+    inventory, extra = Inventory(root), data_path(0).replace("part-", "part-late")
     publish_table(root, TABLE)
+    recycling.recycle(root, inventory, TABLE.path, 100)
+    publish(root, SUCCESSOR if late == "in the successor's" else TABLE.path, extra, b"never committed")
+    if late == "in the bin":
+        clock.advance(10)
+        recycling.recycle(root, inventory, TABLE.path, 100)
+    for _ in range(2):
+        recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    assert root.tables() == (SUCCESSOR,)
+    assert list((root.path / ".recycle").iterdir()) == []
+    assert on_disk(root, SUCCESSOR, extra).read_bytes() == b"never committed"
+    report = inventory.table(SUCCESSOR).verify(TABLE.manifest, deep=False)
+    assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
+
+
+def test_a_successor_keeps_the_files_that_it_has(root: DataRoot) -> None:
+    """A node that comes late has been repaired meanwhile: of what it brings, a file that is there stays in the bin."""
     inventory = Inventory(root)
+    publish(root, TABLE.path, data_path(0), b"late")
+    recycling.recycle(root, inventory, TABLE.path, 100)
+    publish(root, SUCCESSOR, data_path(0), b"repaired")
+    recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
+    assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == b"repaired"
+    [left] = recycling.recycled_tables(root)
+    assert (root.path / ".recycle" / left.name / data_path(0)).read_bytes() == b"late"
+
+
+def test_nothing_but_files_of_a_table_is_handed_over(root: DataRoot) -> None:
+    """What somebody put into a folder that was dropped stays there."""
+    inventory = Inventory(root)
+    publish(root, TABLE.path, data_path(0), b"rows")
+    on_disk(root, TABLE.path, "data/notes.txt").write_text("not ours")
     recycling.recycle(root, inventory, TABLE.path, 100)
     on_disk(root, SUCCESSOR, "data").mkdir(parents=True)
     recycling.restore(root, inventory, TABLE.path, SUCCESSOR)
-    assert [one.table for one in recycling.recycled_tables(root)] == [TABLE.path]
+    assert on_disk(root, SUCCESSOR, data_path(0)).read_bytes() == b"rows"
+    assert not on_disk(root, SUCCESSOR, "data/notes.txt").exists()
+    [left] = recycling.recycled_tables(root)
+    assert (root.path / ".recycle" / left.name / "data" / "notes.txt").exists()
 
 
 def test_no_other_table_gets_the_files(root: DataRoot) -> None:
