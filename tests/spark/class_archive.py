@@ -89,6 +89,8 @@ def _make(archive: Path, program: str) -> None:
         )  # fmt: skip
         if done.returncode != 0 or not made.exists():
             raise ArchiveError(f"{program} ended with {done.returncode}: {done.stdout[-2000:]}")
+        with made.open("rb") as written:
+            os.fsync(written.fileno())  # an archive that a power failure has shortened ends the JVMs that map it
         made.rename(archive)
 
 
