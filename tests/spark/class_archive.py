@@ -1,8 +1,8 @@
 """An archive of loaded classes for the tests' JVMs.
 
-A JVM of Spark reads, checks and links some ten thousand classes, and the tests start dozens of JVMs. Java maps these
+A JVM of Spark reads, checks and links thousands of classes, and the tests start dozens of JVMs. Java maps these
 classes from an archive instead (``-XX:SharedArchiveFile``), which ``class_archive_program`` dumps once for each Java
-and Spark: 20 to 40 seconds of a processor. An archive serves only the class path that it was made with, by absolute
+and Spark: 60 to 80 seconds of a processor. An archive serves only the class path that it was made with, by absolute
 paths, sizes and times of the jars; a JVM that it does not fit ignores it. So archives change no result of a test.
 
 ``python -m tests.spark.class_archive`` makes it before the tests begin, and prints Java's options; else the first test
@@ -89,6 +89,8 @@ def _make(archive: Path, program: str) -> None:
         )  # fmt: skip
         if done.returncode != 0 or not made.exists():
             raise ArchiveError(f"{program} ended with {done.returncode}: {done.stdout[-2000:]}")
+        with made.open("rb") as written:
+            os.fsync(written.fileno())  # an archive that a power failure has shortened ends the JVMs that map it
         made.rename(archive)
 
 
