@@ -86,6 +86,33 @@ def test_comments_and_places_of_columns(session: SparkSession, tables: ClusterTa
     assert [row[2] for row in described(session, table)] == ["key", "value", None]
 
 
+def test_a_new_column_takes_the_old_name_of_a_renamed_one(session: SparkSession, tables: ClusterTables) -> None:
+    """Files keep the first name of a column that was renamed, so the new one has another name in files."""
+    table = f"{IN}.named_again"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, v INT, v_2 INT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    session.sql(f"INSERT INTO {table} VALUES (1, 10, 100)")
+    session.sql(f"ALTER TABLE {table} RENAME COLUMN v TO old")
+    session.sql(f"ALTER TABLE {table} ADD COLUMN V STRING")
+    session.sql(f"INSERT INTO {table} VALUES (2, 20, 200, 'new')")
+    assert values(session, f"SELECT k, old, v_2, v FROM {table}") == [(1, 10, 100, None), (2, 20, 200, "new")]
+    assert [column.get("storedAs", "") for column in spec(tables, "named-again")["columns"]] == ["", "v", "", "V_3"]
+    session.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT k, old, v AS n FROM {table}")
+    session.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT n AS v, k, old FROM {table}")
+    assert values(session, f"SELECT k, old, v FROM {table}") == [(1, 10, None), (2, 20, "new")]
+    assert values(session, f"SELECT k, v FROM {table} VERSION AS OF 1") == [(1, 10)]
+
+
+def test_defaults_of_columns(session: SparkSession, tables: ClusterTables) -> None:
+    """No column has one; so there is nothing to drop, as with Spark's own tables."""
+    table = f"{IN}.valued"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, v INT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    before = spec(tables, "valued")
+    session.sql(f"ALTER TABLE {table} ALTER COLUMN v DROP DEFAULT")
+    with pytest.raises(Exception, match="ALTER COLUMN v SET DEFAULT; columns have no values but those of their rows"):
+        session.sql(f"ALTER TABLE {table} ALTER COLUMN v SET DEFAULT 7")
+    assert spec(tables, "valued") == before
+
+
 def test_texts_have_their_length(session: SparkSession, tables: ClusterTables) -> None:
     """A longer text is refused, as by every table of Spark's; none is padded."""
     table = f"{IN}.short"

@@ -124,6 +124,30 @@ def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
         rows(session, {3: 3}).write.bucketBy(6, "k").sortBy("v").saveAsTable(table)
 
 
+def test_a_repeated_replacement(session: SparkSession, tables: ClusterTables) -> None:
+    """A table is replaced once per key: rows that were written since stay, as does a table that knows the key otherwise."""
+    table = f"{IN}.replaced_once"
+    for _ in range(2):
+        writer = rows(session, {1: 1}).writeTo(table).option("idempotency-key", "made")
+        writer.partitionedBy(F.bucket(6, "k")).tableProperty("colocate_with", "sales").createOrReplace()
+        session.sql(f"INSERT INTO {table} WITH ('idempotency-key'='added') VALUES (2, 2)")
+        assert pairs(session, table) == [(1, 1), (2, 2)]
+    session.conf.set("spark.colocation.write.idempotencyKey", "added")
+    session.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT 3L AS k, 'another' AS note")
+    assert pairs(session, table) == [(1, 1), (2, 2)]
+
+
+def test_the_option_of_dynamic_overwrites(session: SparkSession, tables: ClusterTables) -> None:
+    """It is said of one write, as of a write of Spark's own files; other partitions stay."""
+    table = make_table(session, f"{IN}.optional", partitions="PARTITIONED BY (v)")
+    rows(session, {1: 1, 2: 2}).writeTo(table).append()
+    dynamic = rows(session, {3: 1}).write.option("partitionOverwriteMode", "dynamic").mode("overwrite")
+    dynamic.insertInto(table)
+    assert pairs(session, table) == [(2, 2), (3, 1)]
+    rows(session, {4: 1}).write.mode("overwrite").insertInto(table)
+    assert pairs(session, table) == [(4, 1)]
+
+
 def test_tables_made_of_queries(session: SparkSession, tables: ClusterTables) -> None:
     """A failed query leaves no table, and no change of one."""
     made, clustered = f"{IN}.made", f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}"

@@ -3,8 +3,10 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Set;
 import org.apache.spark.sql.connector.catalog.TableChange;
 
 /** {@code ALTER TABLE … COLUMN} on a spec's columns. Files that are there stay; what they could not bear is refused. */
@@ -39,14 +41,22 @@ final class ColumnChanges {
       move(name, move.position());
     } else if (change instanceof TableChange.UpdateColumnNullability update && update.nullable()) {
       column(name).put("nullable", true);
-    } else {
+    } else if (!isNoChange(change)) {
       throw refused(name, change);
     }
   }
 
+  /** {@code DROP DEFAULT}: no column has one. */
+  @SuppressWarnings("deprecation") // Spark 4.0 has nothing else
+  private static boolean isNoChange(TableChange.ColumnChange change) {
+    return change instanceof TableChange.UpdateColumnDefaultValue update
+        && (update.newDefaultValue() == null || update.newDefaultValue().isEmpty());
+  }
+
   private RuntimeException refused(String name, TableChange.ColumnChange change) {
     if (change instanceof TableChange.UpdateColumnDefaultValue) {
-      return ColumnDefinition.valueRefused(name);
+      return TableDefinition.refused("ALTER COLUMN " + name + " SET DEFAULT; columns have no values but those of their rows: write "
+          + "the value with each row");
     }
     if (change instanceof TableChange.UpdateColumnType update) {
       return TableDefinition.refused("ALTER COLUMN " + name + " TYPE " + update.newDataType().catalogString() + "; files hold it as "
@@ -64,6 +74,31 @@ final class ColumnChanges {
     ObjectNode column = new ColumnDefinition(
         name, add.dataType(), add.isNullable(), add.comment(), add.defaultValue() == null).toSpec();
     columns.insert(add.position() == null ? columns.size() : place(name, add.position()), column);
+    storeApart(columns);
+  }
+
+  /** Gives new columns names in files that no other column has: a column that was renamed keeps the one that it had. */
+  static void storeApart(ArrayNode columns) {
+    for (JsonNode column : columns) {
+      Set<String> taken = new HashSet<>();
+      columns.forEach(other -> taken.add(other == column ? "" : storedName(other).toLowerCase(Locale.ROOT)));
+      if (column.path("storedAs").asText("").isEmpty() && taken.contains(nameOf(column))) {
+        ((ObjectNode) column).put("storedAs", free(column.path("name").asText(), taken));
+      }
+    }
+  }
+
+  private static String free(String name, Set<String> taken) {
+    int number = 2;
+    while (taken.contains((name + "_" + number).toLowerCase(Locale.ROOT))) {
+      number++;
+    }
+    return name + "_" + number;
+  }
+
+  private static String storedName(JsonNode column) {
+    String stored = column.path("storedAs").asText("");
+    return stored.isEmpty() ? column.path("name").asText() : stored;
   }
 
   private void move(String name, TableChange.ColumnPosition position) {
@@ -102,9 +137,7 @@ final class ColumnChanges {
       }
     }
     ObjectNode column = column(name);
-    if (column.path("storedAs").asText("").isEmpty()) {
-      column.put("storedAs", column.path("name").asText());
-    }
+    column.put("storedAs", storedName(column));
     if (column.path("storedAs").asText().equals(wanted)) {
       column.remove("storedAs");
     }

@@ -26,7 +26,8 @@ record ColumnDefinition(String name, DataType type, boolean nullable, String com
    */
   ObjectNode toSpec() {
     if (!isPlain) {
-      throw valueRefused(name);
+      throw TableDefinition.refused("column " + name + " has a DEFAULT, GENERATED or IDENTITY value; columns have no values but "
+          + "those of their rows: leave it out, and write the value with each row");
     }
     requireFileTypes(type);
     requireNothingWithin(type);
@@ -43,11 +44,6 @@ record ColumnDefinition(String name, DataType type, boolean nullable, String com
     } catch (Exception unreadable) {
       return type.sql();
     }
-  }
-
-  static RuntimeException valueRefused(String column) {
-    return TableDefinition.refused("column " + column + " has a DEFAULT, GENERATED or IDENTITY value; columns have no values "
-        + "but those of their rows: leave it out, and write the value with each row");
   }
 
   private void requireFileTypes(DataType part) {

@@ -79,6 +79,7 @@ final class TableChanges {
     ObjectNode replaced = wanted.deepCopy();
     ArrayNode columns = replaced.putArray("columns");
     wanted.path("columns").forEach(column -> columns.add(successor(spec, column)));
+    ColumnChanges.storeApart(columns);
     ObjectNode changed = wanted.objectNode();
     replaced.properties().forEach(field -> {
       JsonNode before = spec.path(field.getKey());

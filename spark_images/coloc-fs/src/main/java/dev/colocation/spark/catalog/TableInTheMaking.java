@@ -2,6 +2,7 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.write.CommitKey;
 import dev.colocation.spark.write.Commits;
 import dev.colocation.spark.write.DataFile;
 import dev.colocation.spark.write.Mode;
@@ -13,6 +14,8 @@ import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The table of CREATE TABLE AS SELECT, REPLACE TABLE and their like. A new one is there, empty, while the query runs, since its uid
@@ -20,10 +23,13 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
  * files are written; what a failure finds changed is changed back.
  */
 final class TableInTheMaking extends ColocationTable implements StagedTable, WriteTarget.Staging {
+  private static final Logger LOG = LoggerFactory.getLogger(TableInTheMaking.class);
+
   private final TableWriter writer;
   private final Optional<Replacement> replacement;
   private Transaction transaction;
   private List<SentFile> sent = List.of();
+  private Optional<CommitKey> key = Optional.empty();
 
   /**
    * How a table is replaced.
@@ -46,9 +52,10 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   }
 
   @Override
-  public void take(Transaction begun, List<SentFile> files) {
+  public void take(Transaction begun, List<SentFile> files, Optional<CommitKey> known) {
     transaction = begun;
     sent = files;
+    key = known;
   }
 
   @Override
@@ -60,7 +67,12 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
     }
   }
 
+  /** A repetition changes nothing: rows that were written since stay, and its own were not computed. */
   private void replace(Replacement change) {
+    if (key.flatMap(known -> target().begin().committed(known)).isPresent()) {
+      LOG.info("{} was replaced by the same statement before; nothing is changed", name());
+      return;
+    }
     TableObject object = loaded().object();
     writer.change(object.namespace(), object.name(), current -> {
       requireUnchanged(change.before(), current);
@@ -84,7 +96,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   private void commit(Transaction begun, Mode mode) {
     List<DataFile> files = sent.stream().map(SentFile::file).toList();
     int buckets = begun.destination().buckets().size();
-    Commits.commit(name(), begun, new NewFiles(mode, files, buckets), sent, Optional.empty());
+    Commits.commit(name(), begun, new NewFiles(mode, files, buckets), sent, key);
   }
 
   /** None. Spark 4.3 has no default for it, Spark 4.0 no such method. */

@@ -68,7 +68,7 @@ final class TableWrite implements Write {
   private void commit(Transaction begun, WriterCommitMessage[] messages, Optional<CommitKey> key) {
     List<SentFile> sent = TaskFiles.sent(messages);
     if (target.staging().isPresent()) {
-      target.staging().get().take(begun, sent);
+      target.staging().get().take(begun, sent, key);
       return;
     }
     WriteResult result = committed(begun, sent, key);

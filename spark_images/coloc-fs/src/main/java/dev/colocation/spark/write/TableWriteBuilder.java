@@ -12,6 +12,8 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 
 /** What a statement asks for, as Spark tells it step by step. */
 public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
+  private static final String OVERWRITE_MODE = "partitionOverwriteMode";
+
   private final WriteTarget target;
   private final LogicalWriteInfo info;
   private final TableLayout analyzed;
@@ -33,8 +35,12 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     this.notWholePartitions = notWholePartitions;
   }
 
+  /** Of the partitions that the rows are in where the write's own option says so, as Spark's file tables take it. */
   @Override
   public WriteBuilder truncate() {
+    if ("dynamic".equalsIgnoreCase(info.options().get(OVERWRITE_MODE))) {
+      return overwriteDynamicPartitions();
+    }
     mode = Mode.OVERWRITE;
     return this;
   }

@@ -31,8 +31,8 @@ public record WriteTarget(
     /** How files are to be laid out. */
     TableLayout layout();
 
-    /** Takes the files, to be committed with the definition. */
-    void take(Transaction transaction, List<SentFile> sent);
+    /** Takes the files, to be committed with the definition, once per key. */
+    void take(Transaction transaction, List<SentFile> sent, Optional<CommitKey> key);
   }
 
   /**
