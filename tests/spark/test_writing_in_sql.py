@@ -125,7 +125,7 @@ def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
 
 
 def test_a_repeated_replacement(session: SparkSession, tables: ClusterTables) -> None:
-    """A table is replaced once per key: rows that were written since stay, as does a table that knows the key otherwise."""
+    """A table is replaced once per key: rows that were written since stay, and so does a table that has the key."""
     table = f"{IN}.replaced_once"
     for _ in range(2):
         writer = rows(session, {1: 1}).writeTo(table).option("idempotency-key", "made")
