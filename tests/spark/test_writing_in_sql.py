@@ -125,7 +125,7 @@ def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
 
 
 def test_a_repeated_replacement(session: SparkSession, tables: ClusterTables) -> None:
-    """A table is replaced once per key: rows that were written since stay, and so does a table that has the key."""
+    """Rows that were written since stay, and so does a table to which the key is known from another statement."""
     table = f"{IN}.replaced_once"
     for _ in range(2):
         writer = rows(session, {1: 1}).writeTo(table).option("idempotency-key", "made")
@@ -167,6 +167,8 @@ def test_tables_made_of_queries(session: SparkSession, tables: ClusterTables) ->
     assert session.sql(f"SELECT * FROM {made} VERSION AS OF 1").columns == ["k", "v"]
     with pytest.raises(AnalysisException, match=r"bucketedBy cannot change from .* make a new table"):
         session.sql(f"REPLACE TABLE {made} CLUSTERED BY (note) INTO 6 BUCKETS AS SELECT * FROM {made}")
+    with pytest.raises(AnalysisException, match="column note as int, since older snapshots hold it as string: give"):
+        session.sql(f"CREATE OR REPLACE TABLE {made} AS SELECT k, 1 AS note FROM {made}")
     session.sql(f"REPLACE TABLE {made} (k BIGINT, w INT) {clustered}")
     assert session.table(made).columns == ["k", "w"] and session.table(made).count() == 0
 

@@ -102,6 +102,11 @@ final class TableChanges {
         }
         return wanted.path("nullable").asBoolean(true) ? kept : kept.put("nullable", false);
       }
+      if (column.path("name").equals(wanted.path("name"))) {
+        throw TableDefinition.refused("REPLACE TABLE with column " + column.path("name").asText() + " as "
+            + wanted.path("type").asText() + ", since older snapshots hold it as " + column.path("type").asText()
+            + ": give it another name, or use CREATE TABLE … AS SELECT, a table of another name");
+      }
     }
     return wanted;
   }
