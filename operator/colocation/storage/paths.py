@@ -76,6 +76,15 @@ def file_segments(path: str) -> tuple[str, ...]:
     )
 
 
+def is_file_path(path: str) -> bool:
+    """Whether a path relative to a table's folder is a data file's or a manifest's: see ``file_segments``."""
+    try:
+        file_segments(path)
+    except InvalidPath:
+        return False
+    return True
+
+
 def is_partition_folder(name: str) -> bool:
     """Whether a folder's name is ``column=value``, escaped as Spark escapes it."""
     return _PARTITION.fullmatch(name) is not None and len(name.encode()) <= MAX_NAME_BYTES

@@ -22,7 +22,7 @@ from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folder_manifests import schema_of
 from .folders import FILE_MODE, names_in, open_regular_file
 from .inventory import Inventory
-from .paths import TablePath, file_segments, is_namespace, is_table_directory
+from .paths import TablePath, is_file_path, is_namespace, is_table_directory
 from .root import DataRoot
 
 DEFAULT_KEEP_SECONDS = 86400
@@ -105,21 +105,13 @@ def _hand_over(root: DataRoot, parent: int, place: tuple[str, str], successor: T
     with root.folder(place) as top:
         for path, _, names, folder in os.fwalk(".", dir_fd=top):
             segments = tuple(path.split("/"))[1:]
-            if ours := [name for name in names if _is_file_of_a_table("/".join((*segments, name)))]:
+            if ours := [name for name in names if is_file_path("/".join((*segments, name)))]:
                 with root.folder((*successor, *segments), create=True) as target:
                     moved |= _move_missing(ours, folder, target)
         _remove_empty_folders(top)
     with contextlib.suppress(OSError):
         os.rmdir(place[-1], dir_fd=parent)
     return moved
-
-
-def _is_file_of_a_table(path: str) -> bool:
-    try:
-        file_segments(path)
-    except InvalidPath:
-        return False
-    return True
 
 
 def _move_missing(names: list[str], source: int, target: int) -> bool:

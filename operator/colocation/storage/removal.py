@@ -13,7 +13,7 @@ from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY, 
 from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folders import names_in
 from .inventory import Inventory
-from .paths import TablePath, file_segments, sha256_of_manifest_path
+from .paths import TablePath, is_file_path, sha256_of_manifest_path
 from .quarantine import forget_bucket
 from .root import DataRoot
 
@@ -135,7 +135,7 @@ def _remove(root: DataRoot, table: TablePath, is_removed: Callable[[_Candidate],
             for name in names:
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 candidate = _Candidate(f"{path}/{name}", status.st_mtime)
-                if stat.S_ISREG(status.st_mode) and _is_allowed(candidate.path) and is_removed(candidate):
+                if stat.S_ISREG(status.st_mode) and is_file_path(candidate.path) and is_removed(candidate):
                     os.unlink(name, dir_fd=folder)
                     root.note_change(table)
                     freed_bytes += status.st_size
@@ -156,11 +156,3 @@ def _folders_bottom_up(
             yield from os.fwalk(top, topdown=False, follow_symlinks=False, dir_fd=folder)
     except NotHeld:
         return
-
-
-def _is_allowed(path: str) -> bool:
-    try:
-        file_segments(path)
-    except InvalidPath:
-        return False
-    return True
