@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.control_plane_objects import BUCKETS, GIB, PARTITIONS
+from colocation.waiting import set_within
 
 Json = dict[str, Any]
 
@@ -87,8 +87,7 @@ class FakeNode:
         waited_seconds = 0.0 if is_new else float(request.get("waitSeconds", 0))
         if waited_seconds and known == self._entity_tag:
             self._changed.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), waited_seconds)
+            await set_within(self._changed, waited_seconds)
         if known == self._entity_tag or (number != self._number and known is not None):
             self.unchanged += 1
             return None

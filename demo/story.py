@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kubernetes import client, config, watch
 
@@ -19,7 +20,8 @@ from .waiting import wait_until
 
 DOWN_TOLERANCE_SECONDS = 45
 REPAIR_DEADLINE_SECONDS = 600
-OPERATOR_LABELS = {"colocation-operator", "spark-operator"}
+OPERATORS = {("colocation-operator", "operator"), ("spark-operator", "controller")}
+"""Names and components of the operators' pods: agents and clones are ours too, and no operators."""
 
 
 def say(text: str) -> None:
@@ -178,14 +180,21 @@ def is_balanced_over(added: str) -> bool:
 def node_without_operators() -> str:
     """A node of the group whose loss does not take an operator with it: that would be another story."""
     pods = kubectl_json("get", "pods", "--all-namespaces")["items"]
-    busy = {
+    holders = {node for nodes in workload.bucket_map() for node in nodes}
+    return max(holders - nodes_of_operators(pods))
+
+
+def nodes_of_operators(pods: list[dict[str, Any]]) -> set[str]:
+    """Nodes on which an operator runs, or is about to."""
+    return {
         pod["spec"].get("nodeName") for pod in pods
         if pod["status"].get("phase") not in ("Succeeded", "Failed")
-        and pod["metadata"]["labels"].get("app.kubernetes.io/name") in OPERATOR_LABELS
-        and pod["metadata"]["labels"].get("app.kubernetes.io/component") != "agent"
+        and _role(pod["metadata"].get("labels", {})) in OPERATORS
     }
-    holders = {node for nodes in workload.bucket_map() for node in nodes}
-    return max(holders - busy)
+
+
+def _role(labels: dict[str, str]) -> tuple[str | None, str | None]:
+    return labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component")
 
 
 def install(values: dict[str, str]) -> None:

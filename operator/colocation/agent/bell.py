@@ -31,10 +31,3 @@ class Bell:
         self._scheduled = False
         rung, self._rung = self._rung, asyncio.Event()
         rung.set()
-
-
-async def rung_within(ring: asyncio.Event, seconds: float) -> None:
-    """Wait for a ring, but no longer than so many seconds."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await ring.wait()

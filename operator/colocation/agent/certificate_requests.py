@@ -102,7 +102,8 @@ class KubernetesCertificateRequests:
 
 
 async def _in_time(call: Awaitable[Any]) -> Any:
-    return await asyncio.wait_for(call, REQUEST_SECONDS)
+    async with asyncio.timeout(REQUEST_SECONDS):
+        return await call
 
 
 def _decoded(name: str, text: str) -> bytes:

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from ..waiting import set_within
 from .front_configuration import FrontConfiguration, ServedCertificate
 from .settings import Settings
 
@@ -82,8 +83,7 @@ class Front:
                 return
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.ended.wait(), seconds)
+            await set_within(self.ended, seconds)
 
 
 @contextlib.asynccontextmanager

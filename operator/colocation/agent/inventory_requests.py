@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from colocation.model.agent import AgentReport, InventoryRequest, OldInventoryRequest
 
+from ..waiting import set_within
 from .answers import Superseded
-from .bell import rung_within
 from .bodies import answer_of, body_of, validated
 from .conversation import StaleTerm
 from .front_configuration import MAX_BODY_BYTES
@@ -84,7 +84,7 @@ async def _held(node: NodeState, question: Question, since: int | None, wait_sec
             pause_seconds = POLL_SECONDS
         else:
             pause_seconds = not_before - now
-        await rung_within(ring, min(pause_seconds, left_seconds))
+        await set_within(ring, min(pause_seconds, left_seconds))
         if node.conversation.question is not question:
             _check_replaced(node, question, has_looked)
             return None

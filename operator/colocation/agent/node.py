@@ -11,6 +11,7 @@ from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.root import DataRoot
 
+from ..waiting import set_within
 from .answers import Answers
 from .bell import Bell
 from .clone_pace import ClonePace
@@ -110,8 +111,7 @@ class NodeState:
         """Take no new requests, and wait until those that are being served have ended, at most so long."""
         self.turns_away = True
         self.stop_holding()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), seconds)
+        await set_within(self._idle, seconds)
 
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs

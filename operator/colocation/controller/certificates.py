@@ -5,7 +5,6 @@ operator is there at the moment. What is decided, and from what, is in ``reconci
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from ..reconcile.actions import PostEvent
 from ..reconcile.certificates import CertificatePolicy, Verdict, judge
 from ..state.certificate_requests import CertificateRequest, parse_certificate_request
 from ..state.observation import Identity, ObservedAgent
+from ..waiting import set_within
 from .authority import Authority, AuthorityUnusable
 from .metrics import Metrics
 
@@ -87,8 +87,7 @@ class CertificateSigner:
     async def run(self) -> None:
         """Answer what there is to answer, for ever."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), WAITING_SECONDS)
+            await set_within(self._wake, WAITING_SECONDS)
             self._wake.clear()
             if not await self.answer_all():
                 await asyncio.sleep(FAILURE_SECONDS)

@@ -25,6 +25,7 @@ from uuid import uuid4
 
 from ..kube.api import Api, ApiError, Conflict, NotFound, Resource
 from ..model.names import LEASE_DURATION_SECONDS, LEASE_NAME, LEASE_RENEW_SECONDS
+from ..waiting import set_within
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 RETRY_SECONDS = 2.0
@@ -117,10 +118,7 @@ class Leadership:
                 logger.warning("the Lease %s/%s: %s", self._namespace, LEASE_NAME, error)
                 pause = RETRY_SECONDS
             self._wake.clear()
-            try:
-                await asyncio.wait_for(self._wake.wait(), timeout=pause)
-            except TimeoutError:
-                continue
+            await set_within(self._wake, pause)
 
     async def step(self) -> None:
         """Look at the Lease once, and create it, take it over, renew it, or wait.

@@ -1,7 +1,6 @@
 """The operator: watches feed it, it wakes, coalesces, and makes one pass after another while it leads."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -29,6 +28,7 @@ from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.adoption import Orphans
 from ..model.freshness import CURRENT, Freshness
+from ..waiting import set_within
 from .authority import Authority
 from .certificates import CertificateSigner
 from .clock import SteadyClock, wall_clock
@@ -288,8 +288,7 @@ class Operator:
         self._resync_at = now + self._settings.resync_seconds
 
     async def _sleep(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), timeout=seconds)
+        await set_within(self._wake, seconds)
         await asyncio.sleep(max(COALESCING_SECONDS, min(self._pass_seconds / 4, MAX_COALESCING_SECONDS)))
 
     def _ended(self, task: asyncio.Task[None]) -> None:

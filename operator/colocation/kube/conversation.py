@@ -5,7 +5,6 @@ is asked again and held: what changes on the node is heard of within moments, an
 """
 
 import asyncio
-import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from ..agentclient import AgentError, BadRequest, StaleTerm, UnknownQuestion
 from ..agentclient.calls import NOT_MODIFIED, Call, inventory_call, old_inventory_call, parsed
 from ..model.agent import AgentReport, AskedTable, InventoryRequest, TableReport
 from ..state.observation import AgentView, TableKey
+from ..waiting import set_within
 from .agent_channel import AgentChannel
 from .manifest_memory import ManifestMemory
 
@@ -220,8 +220,7 @@ class Conversation:
         """Wait so long, or until there is something new to ask."""
         self._nudge.clear()
         if seconds > 0 and not self._due:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._nudge.wait(), seconds)
+            await set_within(self._nudge, seconds)
 
     def _take(self, answer: tuple[int, bytes], wanted: Asked, asked_at: datetime) -> None:
         status, body = answer

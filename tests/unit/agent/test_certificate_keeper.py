@@ -323,7 +323,8 @@ async def test_a_renewal_cuts_no_connection(tmp_path: Path) -> None:
         await until(lambda: served_by(agent.port, own) != first)
         writer.write(b"\r\n" + body)
         await writer.drain()
-        answer = await asyncio.wait_for(reader.readline(), 30)
+        async with asyncio.timeout(30):
+            answer = await reader.readline()
         assert answer.startswith(b"HTTP/1.1 200"), answer
         writer.close()
 

@@ -189,5 +189,22 @@ async def test_change_wakes_a_pass() -> None:
         await passes.get()
         operator.take(NODES, heartbeat)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(passes.get(), timeout=0.1)
+            async with asyncio.timeout(0.1):
+                await passes.get()
     await operator.stop()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_operator_that_hears_of_something_while_it_is_stopped_ends(turns: int) -> None:
+    """Whatever the event loop has done of the wake-up, in so many turns: the stop is not lost."""
+    operator = Operator(FakeApi([]), SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
+    passes = shown_passes(operator)
+    operator.start()
+    async with asyncio.timeout(5):
+        await passes.get()
+        await asyncio.sleep(0.01)  # it waits for the next event
+        operator.take(NODES, {"metadata": {"name": "node-1", "resourceVersion": "2"}})
+        operator.leadership.hear_term(operator.leadership.term + 1)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await operator.stop()

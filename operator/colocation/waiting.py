@@ -1,0 +1,17 @@
+"""Waiting on the event loop, for a limited time.
+
+``asyncio.wait_for`` is not used (the linter refuses it): until Python 3.12 it loses a cancellation that comes at the
+moment in which the awaited thing is done (bpo-37658), and whoever waits for the cancelled task waits for ever.
+"""
+
+import asyncio
+
+
+async def set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait until the event is set, but no longer than so many seconds; whether it is set."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return event.is_set()
+    return True
