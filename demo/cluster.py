@@ -2,6 +2,7 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,15 +28,18 @@ def use_embedded_cluster() -> None:
 
 
 def build_images() -> list[str]:
-    """Build all images from the real Dockerfiles; returns their names."""
-    images.build(OPERATOR_IMAGE, REPOSITORY / "Dockerfile", REPOSITORY, {})
-    images.build(SPARK_IMAGE, REPOSITORY / "spark_images" / "Dockerfile", REPOSITORY, {})
-    return [OPERATOR_IMAGE, SPARK_IMAGE, images.build_spark_operator_image(SPARK_IMAGE)]
+    """Build all images from the real Dockerfiles, those of Spark beside ours; returns their names."""
+    with ThreadPoolExecutor() as pool:
+        ours = pool.submit(images.build, OPERATOR_IMAGE, REPOSITORY / "Dockerfile", REPOSITORY, {})
+        images.build(SPARK_IMAGE, REPOSITORY / "spark_images" / "Dockerfile", REPOSITORY, {})
+        spark_operator = images.build_spark_operator_image(SPARK_IMAGE)
+        ours.result()
+    return [OPERATOR_IMAGE, SPARK_IMAGE, spark_operator]
 
 
 def write_sboms() -> list[Path]:
     """Build all images, and list what is in each: build/sbom/<image>.cdx.json."""
-    return [sbom.write(images.export(name), REPOSITORY / "build" / "sbom") for name in build_images()]
+    return [sbom.write(image, REPOSITORY / "build" / "sbom") for image in images.export(build_images())]
 
 
 def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None) -> None:
@@ -45,7 +49,7 @@ def start(nodes: int, disk_gib: int | None = None, clocks_for: str | None = None
     which wait for the network most of their time.
     """
     threading.Thread(target=_compile_programs, daemon=True).start()
-    built = [images.export(name) for name in build_images()]
+    built = images.export(build_images())
     cluster.up(nodes, images=built, disk_gib=disk_gib, clocks_for=clocks_for)
     use_embedded_cluster()
 

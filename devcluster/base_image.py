@@ -43,8 +43,8 @@ def name() -> str:
 
 def ensure() -> None:
     """Make the base image once, with the machine's own package sources."""
-    packages.ensure(packages.IMAGES)
     with image_lock():
+        packages.ensure(packages.IMAGES)
         if shell.succeeds("buildah", "inspect", "--type", "image", name()):
             return
         with timed("base image"), scratch_folder("base") as folder:

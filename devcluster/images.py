@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devcluster import base_image, binaries, cluster, machine, oci, paths, shell
@@ -36,7 +38,7 @@ def build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str])
 
 def load(tags: list[str]) -> None:
     """Bring built images into all nodes of the running cluster, and into those that join later."""
-    cluster.load_images([export(tag) for tag in tags])
+    cluster.load_images(export(tags))
 
 
 def build_spark_operator_image(spark_image: str) -> str:
@@ -55,24 +57,31 @@ def build_spark_operator_image(spark_image: str) -> str:
     return SPARK_OPERATOR_IMAGE
 
 
-def export(tag: str) -> oci.Image:
-    """Write an image into the cached OCI layout, unless the very same one is there.
+def export(tags: Sequence[str]) -> list[oci.Image]:
+    """Write images into the cached OCI layout, at once; those that are there already are left alone.
 
     By way of buildah's `dir:` format, the only one that it does not compress: that would take longer than all the rest.
     """
-    name = full_name(tag)
+    wanted = {full_name(tag): _image_id(full_name(tag)) for tag in tags}
+    with base_image.image_lock(), base_image.scratch_folder("export") as folder, ThreadPoolExecutor() as pool:
+        known = {name: oci.find(name) for name in wanted}
+        changed = [name for name, image in known.items() if image is None or oci.image_id(image) != wanted[name]]
+        folders = [folder / str(number) for number, _ in enumerate(changed)]
+        written = list(pool.map(_write, changed, folders))
+        exported = {image.name: image for image in map(oci.adopt, written, changed)}
+    return [exported.get(name) or known[name] for name in wanted]
+
+
+def _image_id(name: str) -> str:
     if not shell.succeeds("buildah", "inspect", "--type", "image", name):
         raise DevclusterError(f"there is no image {name}; build it with `python -m devcluster build-image`")
-    image_id = shell.run("buildah", "inspect", "--type", "image", "--format", "{{.FromImageID}}", name).strip()
-    with base_image.image_lock():
-        known = oci.find(name)
-        if known and oci.image_id(known) == image_id:
-            return known
-        with timed(f"exporting {name}"), base_image.scratch_folder("export") as folder:
-            shell.run(
-                "buildah", "push", "--quiet", "--disable-compression", "--format", "oci", name, f"dir:{folder}/image"
-            )
-            return oci.adopt(folder / "image", name)
+    return shell.run("buildah", "inspect", "--type", "image", "--format", "{{.FromImageID}}", name).strip()
+
+
+def _write(name: str, folder: Path) -> Path:
+    with timed(f"exporting {name}"):
+        shell.run("buildah", "push", "--quiet", "--disable-compression", "--format", "oci", name, f"dir:{folder}")
+    return folder
 
 
 def _build(tag: str, dockerfile: Path, context: Path, build_args: dict[str, str]) -> None:

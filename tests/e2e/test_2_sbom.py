@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("loaded")]
 )
 def test_sbom_lists_what_is_in_the_image(name: str, packages: set[str], tmp_path: Path) -> None:
     """Debian packages, Python packages and jars, in a document that follows its specification."""
-    content = sbom.write(images.export(name), tmp_path).read_text()
+    [image] = images.export([name])
+    content = sbom.write(image, tmp_path).read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(content) is None
     assert packages <= {one["name"] for one in json.loads(content)["components"]}
