@@ -62,14 +62,14 @@ def export(tags: Sequence[str]) -> list[oci.Image]:
 
     By way of buildah's `dir:` format, the only one that it does not compress: that would take longer than all the rest.
     """
-    wanted = {full_name(tag): _image_id(full_name(tag)) for tag in tags}
+    ids = {full_name(tag): _image_id(full_name(tag)) for tag in tags}
     with base_image.image_lock(), base_image.scratch_folder("export") as folder, ThreadPoolExecutor() as pool:
-        known = {name: oci.find(name) for name in wanted}
-        changed = [name for name, image in known.items() if image is None or oci.image_id(image) != wanted[name]]
+        known = {image.name: image for image in oci.exported()}
+        changed = [name for name in ids if name not in known or oci.image_id(known[name]) != ids[name]]
         folders = [folder / str(number) for number, _ in enumerate(changed)]
         written = list(pool.map(_write, changed, folders))
-        exported = {image.name: image for image in map(oci.adopt, written, changed)}
-    return [exported.get(name) or known[name] for name in wanted]
+        known |= {image.name: image for image in map(oci.adopt, written, changed)}
+    return [known[name] for name in ids]
 
 
 def _image_id(name: str) -> str:

@@ -38,13 +38,8 @@ def layout() -> Path:
     return paths.cache() / "images" / "oci"
 
 
-def find(name: str) -> Image | None:
-    """The image that was exported last under a name."""
-    return next((image for image in exported() if image.name == name), None)
-
-
 def exported() -> list[Image]:
-    """All images in the layout."""
+    """All images in the layout: under each name the one that was exported last."""
     index = layout() / "index.json"
     if not index.exists():
         return []
