@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from colocation.storage.errors import InvalidPath
 from colocation.storage.paths import TablePath, file_segments, table_path
 
 from .errors import Refusal
@@ -33,8 +34,10 @@ def file_target(segments: tuple[str, ...]) -> FileTarget:
     """The file that ``namespace``, ``directory`` and path segments name.
 
     Raises:
-        InvalidPath: a part is not allowed.
+        InvalidPath: a part is missing, or not allowed.
     """
+    if len(segments) < 3:
+        raise InvalidPath(f"file {'/'.join(segments)!r} is not allowed; allowed: <namespace>/<directory>/<path>")
     namespace, directory, *path = segments
     table = table_path(namespace, directory)
     return FileTarget(table, "/".join(file_segments("/".join(path))))

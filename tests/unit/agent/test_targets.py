@@ -3,7 +3,8 @@
 import pytest
 
 from colocation.agent.errors import Refusal
-from colocation.agent.targets import byte_range, decoded_segments
+from colocation.agent.targets import byte_range, decoded_segments, file_target
+from colocation.storage.errors import InvalidPath
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,16 @@ def test_a_segment_that_could_lead_elsewhere_is_refused(segment: str) -> None:
     with pytest.raises(Refusal) as refused:
         decoded_segments(f"/v1/files/{segment}/x")
     assert (refused.value.status, refused.value.reason) == (400, "InvalidPath")
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [(), ("passwd",), ("shop", "orders-0a1b2c3d"), ("shop", "orders", "data"), ("shop", "orders-0a1b2c3d", "x.parquet")],
+)
+def test_what_names_no_file_is_refused(segments: tuple[str, ...]) -> None:
+    """Too short, or a part that is not allowed."""
+    with pytest.raises(InvalidPath, match="is not allowed; allowed: "):
+        file_target(segments)
 
 
 @pytest.mark.parametrize(
