@@ -3,45 +3,36 @@
 A fault that cannot be made now (no clone runs, no file has another copy) is left out, and the history says so.
 """
 
-import contextlib
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 from colocation.model.names import LABEL_WEIGHT
 from demo import cluster
-from demo import disks as node_disks
 from demo.shell import CommandFailed, kubectl
 from devcluster import cgroups, clocks, controlplane, network, paths
 from devcluster import cluster as devcluster
-from devcluster import disks as devcluster_disks
 from devcluster import node as nodes
 from devcluster.errors import DevclusterError
 
 from . import cluster_view, scene
+from .disk_faults import DiskFaults
 from .disks import Disks
 from .fault_kinds import BY_NAME
 from .history import FAIL, OK, History
 from .plan import Step
+from .targets import CannotNow, Heal, any_node, start
 from .violations import HEAL
 
 HEAL_SECONDS = 240
 MOST_NODES = 4
 SLOW = "8mbit"
-AGENT = "colocation.agent"
-READ_ONLY_SECONDS = 60.0
-"""Until the kubelet has started a container again that died."""
 CLONE_PODS = "batch.kubernetes.io/job-name"
 CLONE_SECONDS = 45.0
 """So long a clone is waited for."""
-GIB, MIB, BLOCK = 1 << 30, 1 << 20, 4096
 LEAST_WEIGHT = 1
 """Of a node: the others weigh as many as their disks have GiB."""
 LEAST_STEP_SECONDS = 60
@@ -52,21 +43,6 @@ MOST_BEHIND_SECONDS = 1800
 """Certificates are valid from an hour before they were signed; but see ``authority_age_seconds`` for their CA."""
 ETCD_COPY = paths.STATE / "etcd-copy"
 SAVE = "save-etcd"
-SET_READ_ONLY = """
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-namespace = os.open(f"/proc/{sys.argv[1]}/ns/mnt", os.O_RDONLY)
-REMOUNT_BIND, READ_ONLY = 32 | 4096, int(sys.argv[3])
-if libc.setns(namespace, 0x20000) or libc.mount(None, sys.argv[2].encode(), None, REMOUNT_BIND | READ_ONLY, None):
-    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-"""
-"""In the mount namespace of a process, whose container may hold no mount(8)."""
-
-Heal = Callable[[], None]
-
-
-class CannotNow(Exception):
-    """There is nothing at this moment that the fault could be done to."""
 
 
 @dataclass
@@ -83,9 +59,8 @@ class Faults:
     def make(self, step: Step) -> None:
         """Let it go wrong."""
         number = self.history.invoke("faults", step.name, plan=step.number)
-        action: Callable[[Random], tuple[str, Heal | None]] = getattr(self, "_" + step.name.replace("-", "_"))
         try:
-            said, heal = action(Random(f"fault {step.number} {step.die}"))
+            said, heal = self._action(step.name)(Random(f"fault {step.number} {step.die}"))
         except (CannotNow, CommandFailed, DevclusterError, cluster_view.ApiAway, subprocess.SubprocessError) as error:
             self.history.note("faults", FAIL, step.name, number, why=str(error)[:500])
             return
@@ -121,18 +96,18 @@ class Faults:
             self._reconnect(member.number)
         scene.tag_images()
 
+    def _action(self, name: str) -> Callable[[Random], tuple[str, Heal | None]]:
+        method = name.replace("-", "_")
+        found: Callable[[Random], tuple[str, Heal | None]]
+        found = getattr(DiskFaults(self.disks), method, None) or getattr(self, f"_{method}")
+        return found
+
     # Nodes and networks
 
-    def _any_node(self, random: Random) -> nodes.Node:
-        members = [member for member in scene.running() if member.name in cluster_view.reachable()]
-        if len(members) < scene.REPLICAS + 1:
-            raise CannotNow("too few nodes are up")
-        return random.choice(members)
-
     def _node_killed(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
+        member = any_node(random)
         devcluster.kill_node(member.number)
-        return member.name, lambda: self._start(member)
+        return member.name, lambda: start(member)
 
     def _node_deleted(self, random: Random) -> tuple[str, Heal]:
         said, heal = self._node_killed(random)
@@ -143,11 +118,6 @@ class Faults:
             raise
         return said, heal
 
-    def _start(self, member: nodes.Node) -> None:
-        if not nodes.is_complete(member):
-            devcluster.start_node(member.number)
-        scene.tag_images()
-
     def _node_added(self, random: Random) -> tuple[str, None]:
         if len(nodes.known()) >= MOST_NODES:
             raise CannotNow(f"there are {MOST_NODES} nodes")
@@ -156,17 +126,17 @@ class Faults:
         return member.name, None
 
     def _partition(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
+        member = any_node(random)
         devcluster.set_partitioned(member.number, True)
         return member.name, lambda: self._reconnect(member.number)
 
     def _partition_one_way(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
+        member = any_node(random)
         network.set_deaf(nodes.require_running(member), True)
         return member.name, lambda: self._reconnect(member.number)
 
     def _slow_link(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
+        member = any_node(random)
         network.shape_link(member.number, nodes.require_running(member), SLOW)
         return member.name, lambda: self._reconnect(member.number)
 
@@ -205,7 +175,7 @@ class Faults:
 
     def _clone_killed(self, random: Random) -> tuple[str, Heal]:
         """Clones are rare and short: a node that is to hold next to nothing gives its replicas to others by some."""
-        label, member = LABEL_WEIGHT, self._any_node(random)
+        label, member = LABEL_WEIGHT, any_node(random)
         kubectl("label", "node", member.name, f"{label}={LEAST_WEIGHT}", "--overwrite", "--request-timeout=20s")
 
         def heal() -> None:
@@ -263,115 +233,10 @@ class Faults:
         controlplane.start_all_again()
         return "", None
 
-    # Disks
-
-    def _disk_gone(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
-        root = node_disks.data_root(member.name)
-        aside = root.with_name("data-aside")
-        aside.mkdir(exist_ok=True)
-        move_all(root, aside)
-
-        def heal() -> None:
-            for path in root.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            move_all(aside, root)
-
-        return member.name, heal
-
-    def _disk_read_only(self, random: Random) -> tuple[str, Heal]:
-        """The agent dies first: while it runs it has a file open for writing, which no mount takes."""
-        agents = cluster_view.processes_of(AGENT)
-        if not agents:
-            raise CannotNow("no agent runs")
-        node = random.choice(sorted(agents))
-        os.kill(agents[node][0], signal.SIGKILL)
-        deadline = time.monotonic() + READ_ONLY_SECONDS
-        while not (new := set(cluster_view.processes_of(AGENT).get(node, ())) - set(agents[node])):
-            if time.monotonic() > deadline:
-                raise CannotNow(f"no agent was started again on {node}")
-            time.sleep(0.05)
-        pid = min(new)
-        set_read_only(pid, True)  # before it has read all of its program
-
-        def heal() -> None:
-            if AGENT in cluster_view.command_line(pid):
-                set_read_only(pid, False)
-
-        return node, heal
-
-    def _disk_full(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
-        disk = member.folder / devcluster_disks.MOUNT_POINT
-        if not disk.is_mount():
-            raise CannotNow("the nodes share this machine's disk")
-        filler = disk / "filler"
-        fill(filler)
-        return member.name, lambda: filler.unlink(missing_ok=True)
-
-    def _disk_failing(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
-        if not (member.folder / devcluster_disks.MOUNT_POINT).is_mount():
-            raise CannotNow("the nodes share this machine's disk")
-        devcluster_disks.fail(member.folder)
-
-        def heal() -> None:
-            if not devcluster_disks.is_well(member.folder):
-                if nodes.holder_pid(member) is not None:
-                    devcluster.kill_node(member.number)
-                devcluster_disks.detach(member.folder)
-            self._start(member)
-
-        return member.name, heal
-
-    def _file_flipped(self, random: Random) -> tuple[str, None]:
-        path = self._any_file(random)
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 0xFF
-        with path.open("r+b") as file:
-            file.write(content)
-        return str(path), None
-
-    def _file_cut(self, random: Random) -> tuple[str, None]:
-        path = self._any_file(random)
-        with path.open("r+b") as file:
-            file.truncate(path.stat().st_size // 2)
-        return str(path), None
-
-    def _file_gone(self, random: Random) -> tuple[str, None]:
-        path = self._any_file(random)
-        path.unlink()
-        return str(path), None
-
-    def _file_foreign(self, random: Random) -> tuple[str, None]:
-        path = self._any_file(random)
-        root = node_disks.data_root(path.relative_to(paths.NODES).parts[0])
-        for foreign in (path.parent / "notes.txt", path.with_name(f"x{path.name}"), root / "lost+found"):
-            foreign.write_bytes(b"none of yours")
-        return str(path.parent), None
-
-    def _any_file(self, random: Random) -> Path:
-        """A committed file of which another node of the map that can be reached has a whole copy."""
-        groups, tables = cluster_view.groups_and_tables()
-        maps = {group["metadata"]["name"]: group.get("status", {}).get("backendsPerBucketSeq") for group in groups}
-        reachable = cluster_view.reachable()
-        found: list[Path] = []
-        for table in tables:
-            rows = maps.get(table.get("status", {}).get("group", "")) or []
-            for file in self.disks.committed(table):
-                row = rows[file.bucket] if file.bucket < len(rows) else []
-                holders = [node for node in self.disks.holders(table, file) if node in row and node in reachable]
-                found += [self.disks.path(node, table, file) for node in holders if len(holders) > 1]
-        if not found:
-            raise CannotNow("no committed file has two whole copies")
-        path = random.choice(sorted(found))
-        self.disks.damaged.add(path)
-        return path
-
     # Clocks and images
 
     def _clock_stepped(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
+        member = any_node(random)
         if not any(clocks.is_followed_by(pid) for pid in cgroups.processes(member.group)):
             raise CannotNow(f"no process on {member.name} follows a clock of the node's own")
         ahead_seconds = clock_step(random, cluster_view.authority_age_seconds())
@@ -379,7 +244,7 @@ class Faults:
         return f"{member.name}: {ahead_seconds:+d} s", lambda: clocks.step(member.folder, 0)
 
     def _image_missing(self, random: Random) -> tuple[str, Heal]:
-        member = self._any_node(random)
+        member = any_node(random)
         repository, _, tag = cluster.OPERATOR_IMAGE.rpartition(":")
         names, kept = [f"{repository}:{tag}", f"{repository}:{scene.OTHER_TAG}"], f"{repository}-kept:{tag}"
         scene.ctr(member, "images", "tag", "--force", names[0], kept)
@@ -405,26 +270,3 @@ def clock_step(random: Random, authority_age_seconds: float) -> int:
     if most_seconds < LEAST_STEP_SECONDS:
         raise CannotNow(f"the agents' CA is {authority_age_seconds:.0f} s old, and not valid before")
     return -random.randint(LEAST_STEP_SECONDS, most_seconds)
-
-
-def move_all(source: Path, target: Path) -> None:
-    """All that is in a folder, into another one of the same file system."""
-    for path in list(source.iterdir()):
-        path.rename(target / path.name)
-
-
-def fill(path: Path) -> None:
-    """A file that takes all room that its file system has left, though others take and give back some meanwhile."""
-    with path.open("wb") as file:
-        for step in (GIB, MIB, BLOCK):
-            with contextlib.suppress(OSError):
-                while True:
-                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, step)
-
-
-def set_read_only(pid: int, read_only: bool) -> None:
-    """The data root as this process sees it."""
-    words = [sys.executable, "-c", SET_READ_ONLY, str(pid), str(paths.DATA_ROOT), str(int(read_only))]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
-    if done.returncode:
-        raise DevclusterError(f"cannot mount the data root of process {pid}: {done.stderr.strip()[-300:]}")

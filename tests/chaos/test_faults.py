@@ -4,7 +4,15 @@ from random import Random
 
 import pytest
 
-from .faults import LEAST_STEP_SECONDS, MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS, CannotNow, clock_step
+from .fault_kinds import BY_NAME
+from .faults import LEAST_STEP_SECONDS, MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS, Faults, clock_step
+from .targets import CannotNow
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_each_kind_of_fault_can_be_made(name: str) -> None:
+    """None is only a line of the table."""
+    assert callable(Faults(None, None)._action(name))  # type: ignore[arg-type]
 
 
 def test_a_clock_is_stepped_ahead_and_behind_within_its_limits() -> None:
