@@ -61,7 +61,9 @@ class Faults:
         number = self.history.invoke("faults", step.name, plan=step.number)
         try:
             said, heal = self._action(step.name)(Random(f"fault {step.number} {step.die}"))
-        except (CannotNow, CommandFailed, DevclusterError, cluster_view.ApiAway, subprocess.SubprocessError) as error:
+        except (
+            CannotNow, CommandFailed, DevclusterError, cluster_view.ApiAway, subprocess.SubprocessError, OSError
+        ) as error:  # OSError: the disk is full, or fails
             self.history.note("faults", FAIL, step.name, number, why=str(error)[:500])
             return
         if heal:

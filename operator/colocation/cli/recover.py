@@ -12,7 +12,7 @@ import click
 
 from ..model.conditions import ConditionType, Reason
 from ..model.members import RecycledTable
-from ..model.names import RECOVER_PREFIX
+from ..model.names import ANNOTATION_RECOVERS, RECOVER_PREFIX
 from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus, TableSnapshot
 from ..model.times import parse_time
@@ -100,13 +100,23 @@ def _check(cluster: Cluster, record: RecycledTable) -> None:
     """The operator checks the same; this says it at once."""
     name = f"{record.namespace}/{record.name}"
     existing = cluster.find_table(record.name)
-    if existing is not None and existing["metadata"]["uid"] not in record.recovery_uids:
+    if existing is not None and not _brings_back(existing, record):
         raise CommandFailed(f"table {name} exists; drop it before the one in the recycle bin can come back")
     if record.snapshot is None:
         raise CommandFailed(f"table {name} was never loaded, so there is nothing to recover; create it again")
     purge_at = parse_time(record.purge_at)
     if purge_at is not None and purge_at <= datetime.now(UTC):
         raise CommandFailed(f"table {name} was purged at {record.purge_at}")
+
+
+def _brings_back(table: dict[str, Any], record: RecycledTable) -> bool:
+    """Whether the operator made the table for this recovery, which was asked for before; it is waited for then.
+
+    The group says so a pass after the table does.
+    """
+    metadata = table["metadata"]
+    recovers = (metadata.get("annotations") or {}).get(ANNOTATION_RECOVERS)
+    return metadata["uid"] in record.recovery_uids or recovers == record.uid
 
 
 def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, patience: Patience) -> TableSnapshot:

@@ -127,6 +127,21 @@ def test_what_cannot_come_back_is_refused_at_once(
     assert "annotations" not in cluster.groups()[0]["metadata"]
 
 
+@pytest.mark.parametrize("is_remembered", [True, False])
+def test_a_recovery_that_was_asked_for_before_is_waited_for(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, is_remembered: bool
+) -> None:
+    """By whomever: its table is not in its way, also before the group remembers which one it is (found by chaos)."""
+    dropped(cluster, **({"recoveryUids": ["ffffffff-0000"]} if is_remembered else {}))
+    back = table_object()
+    made = back | {"metadata": back["metadata"] | {"uid": "ffffffff-0000"}, "status": {}}
+    made["metadata"]["annotations"] = {} if is_remembered else {"colocation.dev/recovers": RECORD["uid"]}
+    cluster.tables().append(made)
+    monkeypatch.setattr(time, "sleep", lambda _: made.update(status=back["status"]))
+    done = run("recover", "orders")
+    assert done.stdout == "table shop/orders is back: snapshot 3, 10 rows, 2.0 KiB\n", done.stderr
+
+
 def test_table_of_that_name_is_not_replaced(run: Run, cluster: FakeCluster) -> None:
     """Whoever made it has to drop it first."""
     dropped(cluster)
