@@ -4,7 +4,8 @@ import base64
 import json
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_core import from_json
 
 from ..model.base import Frozen, Observed
 
@@ -34,6 +35,18 @@ class Review(Observed):
     object: JsonObject | None = None
     old_object: JsonObject | None = None
 
+    @field_validator("object", "old_object")
+    @classmethod
+    def _has_metadata(cls, value: JsonObject | None) -> JsonObject | None:
+        """Of the shape that the API server itself holds all objects to."""
+        metadata = (value or {}).get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise ValueError(f"metadata is {metadata!r:.80}; allowed: a mapping")
+        for name in ("labels", "annotations"):
+            if not isinstance(metadata.get(name) or {}, dict):
+                raise ValueError(f"metadata.{name} is {metadata[name]!r:.80}; allowed: a mapping")
+        return value
+
     @property
     def changes_spec(self) -> bool:
         """Whether the object is new, or its spec is another than it was."""
@@ -56,8 +69,17 @@ class Verdict(Frozen):
         return cls(allowed=False, reason=reason, message=message)
 
 
-def parse_review(body: object) -> Review:
+def parse_body(body: bytes) -> Review:
     """The question in a request's body.
+
+    Raises:
+        ValueError: it is no JSON (too deep or no Unicode, too), or no AdmissionReview of v1.
+    """
+    return parse_review(from_json(body, allow_inf_nan=False))
+
+
+def parse_review(body: object) -> Review:
+    """The question in a request's body, parsed.
 
     Raises:
         ValueError: it is no AdmissionReview of v1.

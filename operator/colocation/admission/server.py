@@ -12,7 +12,7 @@ from aiohttp import web
 from ..model.names import GROUP_PLURAL, TABLE_PLURAL
 from .groups import judge_group
 from .known import Known
-from .review import Review, Verdict, parse_review, render_verdict
+from .review import Review, Verdict, parse_body, render_verdict
 from .spark_applications import place_application
 from .tables import judge_table
 
@@ -45,7 +45,7 @@ def admission_application(known: Callable[[], Known | None]) -> web.Application:
 def _handler(judge: Judge, known: Callable[[], Known | None]) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         try:
-            review = parse_review(await request.json())
+            review = parse_body(await request.read())
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
         now = known()

@@ -7,17 +7,19 @@ from .errors import ManifestError
 
 TEXTS = frozenset({"name", "generateName", "namespace"})
 """Of the metadata."""
-FREE_MAPPINGS = frozenset({"labels", "annotations", "nodeSelector", "sparkConf", "hadoopConf"})
-"""Whoever writes the manifest chooses their keys."""
+FREE_MAPPINGS = frozenset({"labels", "annotations", "nodeSelector", "sparkConf", "hadoopConf", "envVars"})
+"""Of texts; whoever writes the manifest chooses their keys."""
 MAPPINGS = FREE_MAPPINGS | {
     "metadata", "spec", "template", "podTemplateSpec", "driver", "executor", "driverSpec", "executorSpec", "affinity",
     "nodeAffinity", "securityContext", "secretRef", "configMapRef",
 }  # fmt: skip
 LISTS = frozenset(
     {"containers", "volumes", "volumeMounts", "env", "envFrom", "tolerations", "topologySpreadConstraints",
-     "nodeSelectorTerms", "matchExpressions", "matchFields"}
+     "nodeSelectorTerms", "matchExpressions", "matchFields", "sidecars", "initContainers"}
 )  # fmt: skip
 """Of mappings."""
+ITEM_TEXTS = ("name", "mountPath", "topologyKey")
+"""What items of lists are told apart by."""
 REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 """A mapping in nodeAffinity, a list in podAffinity."""
 
@@ -43,8 +45,14 @@ def _check(value: Any, path: str) -> None:
             for index, item in enumerate(inner or ()):
                 if not isinstance(item, dict):
                     raise _wrong(item, f"{where}[{index}]", "a mapping")
+                for name in ITEM_TEXTS:
+                    _require(item.get(name), str, f"{where}[{index}].{name}", "a text")
                 _check(item, f"{where}[{index}]")
-        elif isinstance(inner, dict) and field not in FREE_MAPPINGS:
+        elif field in FREE_MAPPINGS:
+            for key, text in (inner or {}).items():
+                if not isinstance(text, str):
+                    raise _wrong(text, f"{where}[{key}]", "a text, in quotes if it looks like a number or a boolean")
+        elif isinstance(inner, dict):
             _check(inner, where)
 
 

@@ -150,3 +150,25 @@ async def test_description_needs_no_token(scene: Scene) -> None:
     """It tells of the API alone."""
     async with scene.client.get("/api/openapi.json") as answer:
         assert (await answer.json())["openapi"] == "3.1.0"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT", "HEAD", "BREW"])
+@pytest.mark.parametrize("path", ["colocate", "colocate/group_stable", "colocate/bucketseq", "", "%2e%2e", "%ff"])
+@pytest.mark.parametrize("query", ["", ID, "db_id=%ff&group_id=%00", "db_id=3f2a91bc&db_id=x&group_id=10008", "&&=&"])
+async def test_any_request_is_answered(scene: Scene, method: str, path: str, query: str) -> None:
+    """No failure of ours."""
+    async with scene.client.request(method, f"/api/{path}?{query}", headers=HEADERS) as answer:
+        assert answer.status < 500, await answer.text()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff", b"[" * 200_000, b"1" * 5000, b"[[" + b"1" * 5000 + b"]]", b"NaN", b"[[NaN]]", b'[["\\ud800"]]',
+     b'[["node-1", null]]', b'[["node-1", "node-2"], {}]', b"{}", b'"x"', b"[]", b"[[], []]", b"[[[]]]", b"[[true]]"],
+    ids=lambda body: repr(body[:12]),
+)  # fmt: skip
+async def test_any_sequence_is_answered(scene: Scene, body: bytes) -> None:
+    """With what is wrong with it; nothing is written."""
+    status, answer = await scene.ask("POST", f"/api/colocate/bucketseq?{ID}", body)
+    assert (status, bool(answer["error"] and answer["message"])) == (400, True), answer
+    assert not scene.api.patches

@@ -58,8 +58,8 @@ def test_nothing_of_the_moment_is_put_into_the_application(group, make) -> None:
     [
         pytest.param(spark_application(executor={"instances": 8, "cores": 4}), FEW, id="Kubeflow's fields"),
         pytest.param(
-            spark_application(executor={}, sparkConf={"spark.executor.instances": 8, "spark.executor.cores": "4"}), FEW,
-            id="configuration"),
+            spark_application(executor={}, sparkConf={"spark.executor.instances": "8", "spark.executor.cores": "4"}),
+            FEW, id="configuration"),
         pytest.param(
             spark_application(executor={"cores": 4}, dynamicAllocation={"enabled": True, "maxExecutors": 8}), FEW,
             id="dynamic allocation"),
