@@ -197,12 +197,12 @@ def _role(labels: dict[str, str]) -> tuple[str | None, str | None]:
     return labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component")
 
 
-def install(values: dict[str, str]) -> None:
+def install(values: dict[str, str], down_tolerance_seconds: int = DOWN_TOLERANCE_SECONDS) -> None:
     """Both operators by helm, then the group and its tables by kubectl."""
     say("helm install: Kubeflow's Spark operator and the colocation operator")
     cluster.install_operators(workload.NAMESPACE, values)
     show(kubectl("get", "pods", "--all-namespaces"))
     say("kubectl apply -f examples/tpch")
-    workload.apply_tables(down_tolerance_seconds=DOWN_TOLERANCE_SECONDS)
+    workload.apply_tables(down_tolerance_seconds)
     wait_for_stable(120)
     show(workload.kubectl_get_groups())

@@ -96,7 +96,7 @@ def kubectl_get_groups() -> str:
     return kubectl("get", "colocationgroups", "-n", NAMESPACE)
 
 
-def apply_tables(*, down_tolerance_seconds: int) -> None:
+def apply_tables(down_tolerance_seconds: int) -> None:
     """Create the namespace, the rights, the group (with a tolerance short enough to watch) and its tables."""
     kubectl("apply", "-f", str(EXAMPLES))
     patch = {"spec": {"relocation": {"downToleranceSeconds": down_tolerance_seconds}}}

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.e2e
 SCALE_FACTOR = 0.01
 VALUES = {"agent.sweepIntervalSeconds": "5", "operator.inventorySeconds": "2", "limits.maxUnexplainedFolders": "1000"}
 """The last test drops all tables and their group behind the operator's back, on purpose."""
+DOWN_TOLERANCE_SECONDS = 30
+"""Shorter than the demo's, as clones are throttled here: a join on the live replicas has time to run."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def loaded() -> Iterator[Loaded]:
 def _loaded(folder: Path, oracle: data.Oracle) -> Loaded:
     try:
         cluster.start(nodes=3)
-        story.install(VALUES)
+        story.install(VALUES, DOWN_TOLERANCE_SECONDS)
         return Loaded(folder, oracle, _load_both(folder))
     except Exception as error:
         error.add_note(kept_logs.keep("beginning"))
