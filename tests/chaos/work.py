@@ -228,7 +228,7 @@ class Work:
         try:
             output = run(command, stdin=SMALL_PODS, timeout_seconds=SUBMIT_SECONDS).stdout
         except (CommandFailed, subprocess.TimeoutExpired) as error:
-            self.history.note("queries", INFO, "query", number, error=f"SessionLost: submitted: {error}"[:2000])
+            self.history.note("queries", INFO, "query", number, error=f"SessionLost: submitted: {str(error)[-2000:]}")
             return
         self.history.note("queries", OK, "query", number, rows=rows_of(output), manifests={})
 
