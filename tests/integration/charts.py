@@ -28,4 +28,4 @@ def _template(*settings: str) -> list[JsonObject]:
     binaries.ensure((binaries.HELM,))
     command = [str(binaries.HELM.program("helm")), "template", "colocation", str(CHART), "--namespace", SYSTEM]
     done = subprocess.run([*command, *settings], capture_output=True, text=True, check=True)
-    return [item for item in yaml.safe_load_all(done.stdout) if item]
+    return [item for item in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if item]

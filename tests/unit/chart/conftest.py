@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,15 @@ def render(helm: Path) -> Render:
 
     def rendered(**values: object) -> list[dict[str, Any]]:
         settings = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+        return [item for item in yaml.load_all(template(*settings), Loader=yaml.CSafeLoader) if item]
+
+    @cache
+    def template(*settings: str) -> str:
         command = [str(helm), "template", "colocation", str(CHART), "--namespace", "colocation-system", *settings]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ChartRefused(done.stderr)
-        return [item for item in yaml.safe_load_all(done.stdout) if item]
+        return done.stdout
 
     return rendered
 

@@ -20,7 +20,7 @@ ON_A_DISK = """
 import os, sys
 from pathlib import Path
 from devcluster import disks
-from tests.chaos.faults import fill
+from tests.chaos.disk_faults import fill
 folder = Path(sys.argv[1])
 disks.attach(folder, 1)
 disks.attach(folder, 1)
