@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from colocation.model.result_stream import ResultParser
@@ -71,6 +72,17 @@ def test_tables_are_named_as_in_the_cluster(session: SparkSession) -> None:
     assert ["line-items"] in [row[1:2] for row in answer(session, "SHOW TABLES")[1]]
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         answer(session, "SELECT * FROM nothing")
+
+
+def test_a_wrong_statement_is_told_of_once(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By the exception that ends the driver, whose last line the command shows."""
+    monkeypatch.setattr(PySparkLogger.getLogger("SQLQueryContextLogger"), "disabled", False)
+    sql.say_errors_once()
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        answer(session, "SELECT nothing FROM orders")
+    assert "SQLQueryContextLogger" not in capfd.readouterr().err
 
 
 def test_explain_runs_nothing(session: SparkSession) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from colocation.model.result_stream import columns_line, packed, row_line, summary_line
@@ -69,6 +70,7 @@ def _digest(word: str) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Run the job."""
     options = parse(arguments)
+    say_errors_once()
     with ResultServer(options.reader) as server:
         spark = configure(SparkSession.builder).getOrCreate()
         use_catalog(spark, SessionSettings.of(spark).namespace_or(options.namespace))
@@ -76,6 +78,11 @@ def main(arguments: Sequence[str]) -> None:
         server.send(result.chunks())
         print_result({key: value for key, value in result.summary.items() if key != "explain"})
         stop(spark)
+
+
+def say_errors_once() -> None:
+    """Keep PySpark from logging a wrong statement, with all of Java's calls in one long line, before it raises it."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
 
 def use_catalog(spark: SparkSession, namespace: str) -> None:
