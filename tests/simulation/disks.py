@@ -197,7 +197,8 @@ class Disk:
         """Out of the bin, and from its place, to another table, which keeps what it has; nothing there is no error."""
         self._check_writable()
         recycled, target = self.bin.pop(key, None), (key[0], successor)
-        for folder in (self.folders.pop(key, None), recycled.folder if recycled else None):
+        in_place = self.folders.pop(key, None) if target != key else None
+        for folder in (in_place, recycled.folder if recycled else None):
             if folder is not None:
                 self._hand_over(folder, successor, self._folder(target))
                 self._touch(key)

@@ -53,6 +53,30 @@ def lose_objects(scene: Scene) -> None:
     scene.operator.start()
 
 
+@pytest.mark.parametrize("away", [False, True])
+def test_a_drop_that_an_older_copy_of_etcd_has_undone_is_undone_on_the_disks(away: bool) -> None:
+    """The table exists, and its folders are in the bins (found by chaos): nobody could read it."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        files, key = scene.world.committed(scene.table()), (SHOP, directory_of(scene.table()))
+        late = scene.rows()[0][0]
+        scene.operator.kill()
+        for machine in scene.world.machines.values():
+            machine.disk.recycle(key, scene.world.loop.elapsed + 86400)
+        if away:
+            scene.world.take_down(late)
+        scene.operator.start()
+        await scene.sleep(MINUTE)
+        if away:
+            scene.world.bring_up(late)
+        await scene.until(lambda: not any(one.disk.bin for one in scene.world.machines.values()), 5 * MINUTE)
+        await scene.until_well(5 * MINUTE)
+        assert scene.world.committed(scene.table()) == files
+
+    play(story)
+
+
 def test_a_folder_in_the_recycle_bins_is_adopted() -> None:
     """`colocation adopt --recycled`: the operator brings it back, looks at its files, and then commits the snapshot."""
 

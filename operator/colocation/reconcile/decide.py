@@ -47,7 +47,7 @@ from .namespace_files import FilesProblem, NamespaceFiles
 from .node_labels import group_nodes, label_actions
 from .planned import planned
 from .policy import Policy
-from .recovery import Recovery, recoveries_of, request_actions
+from .recovery import Recovery, bins_of, recoveries_of, request_actions, undone_drops
 from .recycling import Withheld, recycling
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
@@ -113,6 +113,7 @@ class _Pass:
         records = chain.from_iterable(self.recycled.values())
         self.recycling = recycling(self.index, records, evidence, policy)
         self.leftovers: Mapping[GroupKey, list[Leftover]] = {}
+        self.bins = bins_of(observation)
         self.labelled: dict[str, frozenset[str]] = {}
         self.files = NamespaceFiles(self.index, policy.data_root)
 
@@ -328,9 +329,9 @@ class _Pass:
             return (Scope(name, tuple(fault_actions(self.observation, table, fault))),)
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
-        orders: tuple[Action, ...] = ()
+        orders: tuple[Action, ...] = tuple(undone_drops(self.observation, self.bins, table))
         if recovery:
-            orders = recovery.orders
+            orders = (*orders, *recovery.orders)
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
         written = self._status_of_table(TableFacts(table, group, refusal, transfer, recovery, fault))
         return (Scope(name, written), *_single("restore", orders)) if written or orders else ()

@@ -22,6 +22,8 @@ from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
 from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
+Bins = Mapping[str, Sequence[str]]
+"""``<namespace>/<directory>`` of a folder in a recycle bin -> the nodes that have it there."""
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
 
@@ -105,6 +107,29 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
         for directory in record.directories:
             if directory != table.directory and f"{namespace}/{directory}" in lying:
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
+
+
+def bins_of(observation: Observation) -> Bins:
+    """What the agents that answer have in their bins."""
+    bins: dict[str, list[str]] = {}
+    for node, view in observation.agent_views.items():
+        if view.report is not None and view.silent_since is None and node in observation.agent_urls:
+            for folder in view.report.recycled_directories:
+                bins.setdefault(folder, []).append(node)
+    return bins
+
+
+def undone_drops(observation: Observation, bins: Bins, table: ObservedTable) -> Iterator[RestoreTable]:
+    """To every node that has the folder of a table that exists in its bin, and not yet the table's manifest again.
+
+    A table never comes back under its uid but by an older copy of etcd: it was dropped after the copy was made.
+    """
+    namespace, directory = table.identity.namespace, table.directory
+    for node in bins.get(f"{namespace}/{directory}", ()):
+        report = observation.agent_views[node].tables.get((namespace, directory))
+        url = observation.agent_urls[node]
+        if url is not None and report is not None and not report.manifest_present:
+            yield RestoreTable(node, url, namespace, directory, directory, observation.term)
 
 
 def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:

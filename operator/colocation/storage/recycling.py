@@ -67,7 +67,8 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
     They may lie in the bin, or still in their place (the node was away when the table was dropped), or in several
     folders: a load that was under way then goes on sending files, and makes the folder anew. The first folder becomes
     the successor's in one rename; of others, and if the successor has a folder already, the files go there that it
-    lacks. What it has stays as it is, and nothing there is no error.
+    lacks. What it has stays as it is, and nothing there is no error. A table may be its own successor: its drop was
+    undone, as when etcd is restored from a copy in which it is still there.
 
     Raises:
         InvalidPath: the successor is a table of another name: nobody gets at another table's files.
@@ -77,10 +78,11 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
     with (
         root.folder((RECYCLE_DIRECTORY,), create=True) as bin_folder,
         root.folder((dropped.namespace,), create=True) as live,
-        root.lock_of(dropped),
-        root.lock_of(successor),
+        contextlib.ExitStack() as locks,
     ):
-        in_place = dropped.directory in names_in(live)
+        for table in sorted({dropped, successor}):
+            locks.enter_context(root.lock_of(table))
+        in_place = dropped != successor and dropped.directory in names_in(live)
         found = [_hand_over(root, live, (dropped.namespace, dropped.directory), successor)] if in_place else []
         in_bin = [one for one in recycled_tables(root) if one.table == dropped]
         for one in sorted(in_bin, key=lambda one: one.recycled_at, reverse=True):

@@ -180,6 +180,20 @@ def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: C
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
 
+def test_a_table_may_come_back_as_itself(root: DataRoot) -> None:
+    """Its drop was undone by an older copy of etcd; a load has made its folder anew meanwhile."""
+    inventory, extra = Inventory(root), data_path(0).replace("part-", "part-new")
+    publish_table(root, TABLE)
+    recycling.recycle(root, inventory, TABLE.path, 100)
+    publish(root, TABLE.path, extra, b"loaded since")
+    for _ in range(2):
+        recycling.restore(root, inventory, TABLE.path, TABLE.path)
+    assert list((root.path / ".recycle").iterdir()) == []
+    assert on_disk(root, TABLE.path, extra).read_bytes() == b"loaded since"
+    report = inventory.table(TABLE.path).verify(TABLE.manifest, deep=False)
+    assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
+
+
 def test_a_successor_keeps_the_files_that_it_has(root: DataRoot) -> None:
     """A node that comes late has been repaired meanwhile: of what it brings, a file that is there stays in the bin."""
     inventory = Inventory(root)
