@@ -47,7 +47,7 @@ from .namespace_files import FilesProblem, NamespaceFiles
 from .node_labels import group_nodes, label_actions
 from .planned import planned
 from .policy import Policy
-from .recovery import Recovery, bins_of, recoveries_of, request_actions, undone_drops
+from .recovery import Recovery, bins_of, late_folders, recoveries_of, request_actions
 from .recycling import Withheld, recycling
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
@@ -329,7 +329,7 @@ class _Pass:
             return (Scope(name, tuple(fault_actions(self.observation, table, fault))),)
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
-        orders: tuple[Action, ...] = tuple(undone_drops(self.observation, self.bins, table))
+        orders: tuple[Action, ...] = tuple(late_folders(self.observation, self.bins, table))
         if recovery:
             orders = (*orders, *recovery.orders)
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)

@@ -10,7 +10,7 @@ from functools import partial
 
 from ..model.conditions import Reason
 from ..model.members import RecycledTable
-from ..model.names import GROUP_KIND, group_reference
+from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
 from ..state.containment import Containment, table_scope
@@ -31,9 +31,9 @@ REQUEST_DIGITS = 8
 class Recovery:
     """A table that takes over a dropped one's files.
 
-    ``homeless``: buckets of which the live nodes together do not hold all files. ``unheard``: nodes whose agent answers
-    and has not yet said what it has of the table: without waiting for it, its files would be cloned instead of taken
-    over.
+    ``homeless``: buckets of which the live nodes together do not hold all files, as far as they can say.
+    ``unheard``: nodes whose agent answers and has not yet said what it has of the table: without waiting for it, its
+    files would be cloned instead of taken over.
     """
 
     table: ObservedTable
@@ -88,6 +88,8 @@ def _recovery(
     record, group = found
     wanted = as_recovered(table, record)
     homeless = tuple(_homeless(observation, reports, wanted, group, ready))
+    if homeless and _is_untold(observation, wanted, group, ready):
+        homeless = ()
     orders = tuple(_orders(observation, table, record))
     return Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
 
@@ -119,17 +121,20 @@ def bins_of(observation: Observation) -> Bins:
     return bins
 
 
-def undone_drops(observation: Observation, bins: Bins, table: ObservedTable) -> Iterator[RestoreTable]:
-    """To every node that has the folder of a table that exists in its bin, and not yet the table's manifest again.
+def late_folders(observation: Observation, bins: Bins, table: ObservedTable) -> Iterator[RestoreTable]:
+    """To every node that has a folder of the table in its bin, and not the table's manifest.
 
-    A table never comes back under its uid but by an older copy of etcd: it was dropped after the copy was made.
+    The table exists: its drop was undone by an older copy of etcd (else no uid comes back), or it has come back from
+    the bin while the node was away.
     """
-    namespace, directory = table.identity.namespace, table.directory
-    for node in bins.get(f"{namespace}/{directory}", ()):
-        report = observation.agent_views[node].tables.get((namespace, directory))
-        url = observation.agent_urls[node]
-        if url is not None and report is not None and not report.manifest_present:
-            yield RestoreTable(node, url, namespace, directory, directory, observation.term)
+    namespace, name = table.identity.namespace, table.identity.name
+    predecessors = [table_directory(name, table.recovers)] if table.recovers and table.status.snapshot else []
+    for directory in (table.directory, *predecessors):
+        for node in bins.get(f"{namespace}/{directory}", ()):
+            report = observation.agent_views[node].tables.get((namespace, table.directory))
+            url = observation.agent_urls[node]
+            if url is not None and not (report and report.manifest_present):
+                yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
 def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
@@ -169,6 +174,24 @@ def _is_held(reports: TableReports, table: ObservedTable, bucket: int, ready: se
         if node in ready and answers and bucket in report.buckets:
             lacking &= report.buckets[bucket].lacking
     return lacking == 0
+
+
+def _is_untold(observation: Observation, table: ObservedTable, group: ObservedGroup, ready: set[str]) -> bool:
+    """Whether nodes hold files that they cannot name, and no node of the map is away that could bring more.
+
+    They lack the newest manifest: loads went on without them, and the table was dropped before it was repaired. It
+    comes back as it was then, and is repaired like any other: clones bring the manifest.
+    """
+    key = (table.identity.namespace, table.directory)
+    views = observation.agent_views.items()
+    answering = {node: view for node, view in views if node in ready and view.silent_since is None}
+    told = [report for view in answering.values() if (report := view.tables.get(key))]
+    rows = group.status.backends_per_bucket_seq or ()
+    return (
+        any(one.manifest_present for one in told)
+        and any(one.surplus_bytes and not one.manifest_present for one in told)
+        and all(node in answering for row in rows for node in row)
+    )
 
 
 def is_lost(

@@ -60,6 +60,9 @@ def holding(files: str, files_wanted: int = 2) -> AgentView:
     return told("node-x", buckets=dict.fromkeys(range(len(MAP)), part))
 
 
+NOTHING = told("node-x", buckets={})
+NAMELESS = told("node-x", buckets={}, manifest_present=False, surplus_bytes=100)
+"""It has files, and not the manifest that names them."""
 UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
 
 
@@ -75,6 +78,12 @@ UNASKED = AgentView(report=told("node-3").report, answered_at=NOW - seconds(61))
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("")), {"homeless"}, id="one does not say which"),
         pytest.param(coming_back(node_1=holding("01"), node_2=holding("10", files_wanted=10**12)), {"homeless"},
                      id="one says nonsense"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=NAMELESS, node_3=NOTHING), set(),
+                     id="one cannot name its files: it comes back as it was, to be repaired"),
+        pytest.param(coming_back(node_1=holding("01"), node_2=NAMELESS, node_3=replace(NOTHING, silent_since=NOW)),
+                     {"homeless"}, id="one cannot name its files, and another may bring more"),
+        pytest.param(coming_back(node_1=NAMELESS, node_2=NAMELESS, node_3=NAMELESS), {"homeless"},
+                     id="nobody has the manifest"),
         pytest.param(coming_back(node_3=told("node-3", bin_=(OLD_FOLDER,), buckets={})), {"orders"},
                      id="one has it in its bin"),
         pytest.param(coming_back(node_3=UNASKED), {"unheard"}, id="one was not asked since the table was made"),
