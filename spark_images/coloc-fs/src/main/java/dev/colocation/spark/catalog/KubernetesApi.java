@@ -38,6 +38,9 @@ public final class KubernetesApi implements ClusterApi {
   static final String OWN_API = "/apis/colocation.dev/v1alpha1";
   /** In the place of a status: no answer came, so it is not known whether the request was carried out. */
   public static final int NO_ANSWER = 0;
+  /** What is wrong with a 401, behind what was asked for. */
+  public static final String TOKEN_REFUSED = ": the API server does not accept this application's token (401): it has expired, or "
+      + "the pod it was made for is not known, as after a restore of etcd; start the application again";
 
   private static final int REQUEST_SECONDS = 30;
   private static final String TOO_LATE = "no answer within " + REQUEST_SECONDS + " s";
@@ -117,8 +120,7 @@ public final class KubernetesApi implements ClusterApi {
       throw forbidden(what);
     }
     if (answer.status() == HttpURLConnection.HTTP_UNAUTHORIZED) {
-      throw new ColocationException(what + ": the API server does not accept this application's token (401): it has expired, or the "
-          + "pod it was made for is not known, as after a restore of etcd; start the application again").unchecked();
+      throw new ColocationException(what + TOKEN_REFUSED).unchecked();
     }
     String said = answer.body().path("message").asText();
     throw new ColocationException(what + ": the API server answered " + answer.status() + ": " + said).unchecked();

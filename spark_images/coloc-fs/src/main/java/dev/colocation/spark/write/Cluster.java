@@ -115,6 +115,9 @@ final class Cluster {
     if (status == HttpURLConnection.HTTP_NOT_FOUND) {
       throw new NotThere(what + " does not exist");
     }
+    if (status == HttpURLConnection.HTTP_UNAUTHORIZED) {
+      throw new WriteException(what + KubernetesApi.TOKEN_REFUSED);
+    }
     if (status == HttpURLConnection.HTTP_FORBIDDEN) {
       throw new WriteException(what + ": this account may not see or change it; ask for ClusterRole colocation-user in that "
           + "namespace (colocation-view is enough for a group of another one)");

@@ -93,6 +93,14 @@ class CommitAnswersTest {
     assertTrue(timer.waited.compareTo(Doubt.ANSWER_DEADLINE.plusSeconds(10)) < 0);
   }
 
+  /** As the catalog says it. */
+  @Test
+  void aRefusedTokenIsSaid() {
+    cluster.allReads = 401;
+    WriteException error = assertThrows(WriteException.class, () -> new Cluster(cluster).table("shop", "orders"));
+    assertTrue(error.getMessage().endsWith("start the application again"), error.getMessage());
+  }
+
   /** REPLACE TABLE: rows that may be committed need the new definition. */
   @Test
   void aDefinitionIsChangedBackUnlessTheCommitIsUnknown() {
