@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
-.PHONY: help setup wheel images sbom check checks test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
+.PHONY: help setup wheel images sbom check checks class-archive test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
         simulate chaos release release-check krew
 
@@ -36,8 +36,11 @@ check: setup  ## linters, types, layers
 
 test: checks test-unit test-spark-versions test-e2e  ## everything that CI runs; half an hour
 
-checks: setup  # check, docs and test-java: each keeps one processor busy
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target check docs test-java
+checks: setup  # check, docs, test-java and what the next stage starts with: each keeps one processor busy
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target check docs test-java class-archive
+
+class-archive: setup
+	@$(PYTHON) -m tests.spark.class_archive > /dev/null
 
 test-deep:  ## all tests there are: also those marked deep, and all of Spark's on every Spark version; an hour and more
 	@$(MAKE) test DEEP=1
