@@ -5,13 +5,11 @@ moment in which the awaited thing is done (bpo-37658), and whoever waits for the
 """
 
 import asyncio
+import contextlib
 
 
-async def set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait until the event is set, but no longer than so many seconds; whether it is set."""
-    try:
+async def set_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event is set, but no longer than so many seconds."""
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
-    except TimeoutError:
-        return event.is_set()
-    return True

@@ -23,10 +23,7 @@ def test_leftovers_go_from_a_node_that_left_the_map_while_it_was_away(came_back:
         replaceable = {"seconds": 0, "snapshots": 0}
         await scene.make(relocation={"downToleranceSeconds": 0}, balancing={"enabled": False}, retention=replaceable)
         if came_back:
-            scene.users.drop_table(scene.table())
-            await scene.until(lambda: scene.status().get("recycled"), MINUTE)
-            scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
-            await scene.until(scene.is_loaded, 5 * MINUTE)
+            await drop_and_bring_back(scene)
             await scene.until_well()
         away = scene.rows()[0][0]
         disk, key = scene.world.machines[away].disk, (SHOP, directory_of(scene.table()))
@@ -40,6 +37,14 @@ def test_leftovers_go_from_a_node_that_left_the_map_while_it_was_away(came_back:
         await scene.until_well()
 
     play(story, nodes=4)
+
+
+async def drop_and_bring_back(scene: Scene) -> None:
+    """The table is dropped, noticed, asked for, and loaded again."""
+    scene.users.drop_table(scene.table())
+    await scene.until(lambda: scene.status().get("recycled"), MINUTE)
+    scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
+    await scene.until(scene.is_loaded, 5 * MINUTE)
 
 
 def lose_objects(scene: Scene) -> None:
@@ -91,10 +96,7 @@ def test_files_of_nodes_that_lack_the_newest_manifest_come_back(is_dropped: bool
         files = {file.load for file in scene.world.committed(scene.table())}
         scene.operator.start()
         if is_dropped:
-            scene.users.drop_table(scene.table())
-            await scene.until(lambda: scene.status().get("recycled"), MINUTE)
-            scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
-            await scene.until(scene.is_loaded, 5 * MINUTE)
+            await drop_and_bring_back(scene)
         await scene.until_well()
         assert {file.load for file in scene.world.committed(scene.table())} == files
 
@@ -174,10 +176,7 @@ def test_a_table_whose_object_came_back_is_recovered_from_the_bins() -> None:
             for key in list(machine.disk.folders):
                 machine.disk.recycle(key, scene.world.loop.elapsed + 86400)
         await scene.sleep(30)
-        scene.users.drop_table(scene.table())
-        await scene.until(lambda: scene.status().get("recycled"), MINUTE)
-        scene.users.ask_back(scene.group(), scene.status()["recycled"][0])
-        await scene.until(scene.is_loaded, 5 * MINUTE)
+        await drop_and_bring_back(scene)
         await scene.until_well()
 
     play(story)

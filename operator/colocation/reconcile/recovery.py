@@ -22,8 +22,8 @@ from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
 from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
 
-Bins = Mapping[str, Sequence[str]]
-"""``<namespace>/<directory>`` of a folder in a recycle bin -> the nodes that have it there."""
+Bins = Mapping[str, Sequence[tuple[str, str]]]
+"""``<namespace>/<directory>`` of a folder in a recycle bin -> (node, its agent's URL) of all that have it there."""
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
 
@@ -113,11 +113,12 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
 
 def bins_of(observation: Observation) -> Bins:
     """What the agents that answer have in their bins."""
-    bins: dict[str, list[str]] = {}
-    for node, view in observation.agent_views.items():
-        if view.report is not None and view.silent_since is None and node in observation.agent_urls:
+    bins: dict[str, list[tuple[str, str]]] = {}
+    for node, url in observation.agent_urls.items():
+        view = observation.agent_views.get(node)
+        if url and view and view.report is not None and view.silent_since is None:
             for folder in view.report.recycled_directories:
-                bins.setdefault(folder, []).append(node)
+                bins.setdefault(folder, []).append((node, url))
     return bins
 
 
@@ -130,10 +131,9 @@ def late_folders(observation: Observation, bins: Bins, table: ObservedTable) -> 
     namespace, name = table.identity.namespace, table.identity.name
     predecessors = [table_directory(name, table.recovers)] if table.recovers and table.status.snapshot else []
     for directory in (table.directory, *predecessors):
-        for node in bins.get(f"{namespace}/{directory}", ()):
+        for node, url in bins.get(f"{namespace}/{directory}", ()):
             report = observation.agent_views[node].tables.get((namespace, table.directory))
-            url = observation.agent_urls[node]
-            if url is not None and not (report and report.manifest_present):
+            if report is None or not report.manifest_present:
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
