@@ -6,12 +6,11 @@ No controllers run: what a test reads is what the API server itself decided.
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from devcluster import binaries
+from tests.ports import free_ports
 
 CRDS = Path(__file__).parents[2] / "crds"
 START_DEADLINE_SECONDS = 60.0
@@ -156,15 +156,6 @@ def running_control_plane(*apiserver_flags: str) -> Iterator[ControlPlane]:
         plane = ControlPlane(url, kubeconfig, folder / AUDIT_LOG, f"http://127.0.0.1:{etcd_port}")
         _wait_ready(plane, apiserver, apiserver_log)
         yield plane
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held at once so that they differ."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def dying_with_us(command: list[str]) -> list[str]:

@@ -38,8 +38,9 @@ from tests.agent_caller import AgentCaller
 from tests.certificate_authority import make_authority
 from tests.certificates import self_signed
 from tests.manifests import encode_manifest
+from tests.ports import free_ports
 
-from .control_plane import ControlPlane, dying_with_us, free_ports, kubeconfig_of, path_of
+from .control_plane import ControlPlane, dying_with_us, kubeconfig_of, path_of
 from .objects import JsonObject, as_json
 from .rights import chart_rights
 
@@ -102,6 +103,11 @@ class Installation:
         """The node's disk."""
         return self.folder / node
 
+    @property
+    def operator_log(self) -> Path:
+        """What it printed, over all of its starts."""
+        return self.folder / "operator.log"
+
     def credentials(self, account: str) -> Credentials:
         """A ServiceAccount's token, and the agents' CA."""
         return Credentials(self.folder / account / "token", self.folder / account / "ca.crt")
@@ -120,7 +126,7 @@ class Installation:
 
     def start_operator(self) -> None:
         """Start the operator's process."""
-        log = (self.folder / "operator.log").open("ab")
+        log = self.operator_log.open("ab")
         command = [sys.executable, "-m", "colocation.controller"]
         self.operator = subprocess.Popen(dying_with_us(command), env=self.operator_environment, stdout=log, stderr=log)
         log.close()
@@ -132,6 +138,7 @@ class Installation:
         """Until all agents have their certificates and have answered: a group's map is made of nodes that did."""
         deadline = time.monotonic() + 90
         while self.answered_nodes() != set(self.nodes):
+            assert self.operator is not None and self.operator.poll() is None, self.operator_log.read_text()[-4000:]
             assert time.monotonic() < deadline, f"only {self.answered_nodes()} have answered"
             time.sleep(0.1)
 

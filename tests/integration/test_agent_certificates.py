@@ -169,7 +169,7 @@ def test_an_agent_gets_no_other_nodes_certificate(installation: Installation) ->
     until(lambda: conditions(installation, name))
     assert conditions(installation, name) == [("Denied", "CertificateRefused")]
     said = f"event=CertificateRefused request={name}"  # after the API server has answered
-    until(lambda: said in (installation.folder / "operator.log").read_text())
+    until(lambda: said in installation.operator_log.read_text())
 
 
 def test_nobody_else_gets_an_agents_certificate(installation: Installation) -> None:

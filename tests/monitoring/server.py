@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from tests.integration.control_plane import dying_with_us, free_ports
+from tests.integration.control_plane import dying_with_us
+from tests.ports import free_ports
 
 from .programs import program
 

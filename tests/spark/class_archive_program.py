@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from tests.integration.control_plane import free_ports
+from tests.ports import free_ports
 
 OTHERS = (
     "org.apache.spark.deploy.SparkSubmit",

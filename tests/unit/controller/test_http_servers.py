@@ -1,9 +1,8 @@
 """The operator's ports: what is served where."""
 
 import re
-import socket
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,15 @@ from colocation.controller.http import HttpServers
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
 from tests.certificates import self_signed
+from tests.ports import free_ports
 
 from .test_operator_loop import FakeApi
 
 
 def settings(**fields: Any) -> Settings:
-    """Settings with ports that are free now."""
+    """Settings with ports of this machine."""
     names = ("health_port", "snapshot_port", "admin_port")
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in names]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        ports = {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
     return Settings(namespace="system", image="operator:1", **{**ports, **fields})
 
 
