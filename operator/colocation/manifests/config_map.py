@@ -10,7 +10,7 @@ import yaml
 
 from ..model.base import Frozen
 from ..model.freshness import SIGN_OF_LIFE_KEY, SignOfLife
-from ..model.names import AGENTS_KEY, CA_PATH
+from ..model.names import AGENTS_KEY, CA_PATH, OTHER_AGENTS_KEY
 from .spark_pods import (
     SparkPlacement,
     driver_pod_template,
@@ -24,12 +24,13 @@ CA_KEY = CA_PATH.rpartition("/")[2]
 
 class SparkConfigMap(Frozen):
     """What the ConfigMap tells. ``agent_urls``: node -> URL of the ready agents that hold or should hold buckets of the
-    group; ``ca_certificate``: PEM.
+    group; ``other_agent_urls``: of those that are not ready; ``ca_certificate``: PEM.
     """
 
     placement: SparkPlacement
     agent_urls: dict[str, str]
     ca_certificate: str
+    other_agent_urls: dict[str, str] = {}
 
 
 def spark_config_map_data(content: SparkConfigMap, sign: SignOfLife | None = None) -> dict[str, str]:
@@ -39,12 +40,17 @@ def spark_config_map_data(content: SparkConfigMap, sign: SignOfLife | None = Non
     signed = {SIGN_OF_LIFE_KEY: json.dumps(sign.to_json_dict()) + "\n"} if sign else {}
     return {
         **signed,
-        AGENTS_KEY: json.dumps(dict(sorted(content.agent_urls.items())), indent=2) + "\n",
+        AGENTS_KEY: _urls_text(content.agent_urls),
+        OTHER_AGENTS_KEY: _urls_text(content.other_agent_urls),
         CA_KEY: content.ca_certificate,
         "driver-pod-template.yaml": driver,
         "executor-pod-template.yaml": executor,
         "spark-defaults.conf": render_properties(spark_defaults(placement)),
     }
+
+
+def _urls_text(urls: dict[str, str]) -> str:
+    return json.dumps(dict(sorted(urls.items())), indent=2) + "\n"
 
 
 @lru_cache(maxsize=2048)

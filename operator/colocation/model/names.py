@@ -98,8 +98,10 @@ TOKEN_DIRECTORY = "/var/run/secrets/colocation.dev"
 TOKEN_PATH = f"{TOKEN_DIRECTORY}/token"
 CA_PATH = f"{TOKEN_DIRECTORY}/ca.crt"
 AGENTS_KEY = "agents.json"
-"""Of a group's ConfigMap: node -> its agent's URL. Spark's pods have it as a file beside the CA, which the kubelet
-renews."""
+"""Of a group's ConfigMap: node -> its agent's URL, if it is ready. Spark's pods have it as a file beside the CA, which
+the kubelet renews."""
+OTHER_AGENTS_KEY = "agents-not-ready.json"
+"""The same of the group's other agents: whom readers ask last, for nobody tells them of it while no operator runs."""
 
 SPARK_CONFIG_MAP_SUFFIX = "-spark"
 

@@ -1,6 +1,7 @@
 """Decides what the ConfigMaps for Spark say: one beside each group, and one in each other namespace of its tables."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 from ..manifests.config_map import SparkConfigMap
 from ..manifests.spark_pods import SparkPlacement
@@ -10,12 +11,17 @@ from .group_status import GroupFacts
 from .policy import Policy
 
 
-def config_maps(
-    ca_certificate: str, facts: GroupFacts, agents: Mapping[str, str], policy: Policy
-) -> Iterator[WriteConfigMap]:
+class Agents(NamedTuple):
+    """Whom Spark may ask, node -> URL: the ready agents, and the others, which it asks last."""
+
+    ready: dict[str, str]
+    others: dict[str, str]
+
+
+def config_maps(ca_certificate: str, facts: GroupFacts, agents: Agents, policy: Policy) -> Iterator[WriteConfigMap]:
     """The group's ConfigMaps for Spark, as they should be: in its own namespace, and in those of its tables.
 
-    ``agents``: node -> URL, see ``agents_of``.
+    ``agents``: see ``agents_of``.
     """
     identity = facts.group.identity
     owners: dict[str, list[Owner]] = {}
@@ -34,20 +40,26 @@ def config_maps(
             data_root=policy.data_root,
             spark_image=policy.spark_image,
         )
-        content = SparkConfigMap(placement=placement, agent_urls=dict(agents), ca_certificate=ca_certificate)
+        content = SparkConfigMap(
+            placement=placement,
+            agent_urls=agents.ready,
+            other_agent_urls=agents.others,
+            ca_certificate=ca_certificate,
+        )
         yield WriteConfigMap(identity, content, tuple(found_owners))
 
 
-def agents_of(facts: GroupFacts, urls: Mapping[str, str], ready: Collection[str]) -> dict[str, str]:
-    """Node -> URL of the ready agents where Spark may read: on the map, or outside of it with whole buckets.
+def agents_of(facts: GroupFacts, urls: Mapping[str, str], ready: Collection[str]) -> Agents:
+    """The agents where Spark may read: on the map, or outside of it with whole buckets.
 
-    Others' are left out: one agent's restart must not rewrite every group's ConfigMap. While none seems to be ready,
-    all of them stay: a reader who knows no agent fails at once, and after the API server was away all nodes seem down.
+    Those of other nodes are left out: one agent's restart must not rewrite every group's ConfigMap. While none seems to
+    be ready, all of them count as ready: after the API server was away all nodes seem down, and writers need some.
     """
     whole = {node for node, states in facts.state.held.items() if "complete" in states.values()}
     nodes = sorted(_placed(facts) | whole)
-    chosen = [node for node in nodes if node in ready] or nodes
-    return {node: url for node in chosen if (url := urls.get(node))}
+    known = {node: url for node in nodes if (url := urls.get(node))}
+    live = {node: url for node, url in known.items() if node in ready}
+    return Agents(live, {node: url for node, url in known.items() if node not in live}) if live else Agents(known, {})
 
 
 def _placed(facts: GroupFacts) -> set[str]:

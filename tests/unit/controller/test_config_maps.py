@@ -73,7 +73,8 @@ async def test_restart_of_an_agent_rewrites_those_of_its_groups_only(
     cluster.set_ready("node-3", False)
     await reconciler.reconcile_once()
     assert cluster.names() == ["other"]
-    assert set(cluster.config_maps["shop", "other-spark"].agent_urls) == {"node-4"}
+    content = cluster.config_maps["shop", "other-spark"]
+    assert (set(content.agent_urls), set(content.other_agent_urls)) == ({"node-4"}, {"node-3"})
 
 
 async def test_agents_stay_named_while_none_seems_to_be_ready(cluster: Recording, reconciler: Reconciler) -> None:
@@ -81,7 +82,8 @@ async def test_agents_stay_named_while_none_seems_to_be_ready(cluster: Recording
     cluster.set_ready("node-3", False)
     cluster.set_ready("node-4", False)
     await reconciler.reconcile_once()
-    assert set(cluster.config_maps["shop", "other-spark"].agent_urls) == {"node-3", "node-4"}
+    content = cluster.config_maps["shop", "other-spark"]
+    assert (set(content.agent_urls), set(content.other_agent_urls)) == ({"node-3", "node-4"}, set())
 
 
 async def test_nodes_that_still_hold_replicas_are_named(cluster: Recording, reconciler: Reconciler) -> None:

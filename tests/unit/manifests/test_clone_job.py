@@ -83,8 +83,11 @@ def test_config_map_holds_all_that_spark_needs() -> None:
     """JSON, YAML and properties, as ARCHITECTURE.md promises."""
     placement = SparkPlacement(namespace="shop", group="sales", has_map=True)
     urls = {"node-2": "https://10.0.0.2:8440", "node-1": "https://10.0.0.1:8440"}
-    data = spark_config_map_data(SparkConfigMap(placement=placement, agent_urls=urls, ca_certificate="PEM"))
+    others = {"node-3": "https://10.0.0.3:8440"}
+    content = SparkConfigMap(placement=placement, agent_urls=urls, other_agent_urls=others, ca_certificate="PEM")
+    data = spark_config_map_data(content)
     assert list(json.loads(data["agents.json"])) == ["node-1", "node-2"]
+    assert json.loads(data["agents-not-ready.json"]) == others
     assert data["ca.crt"] == "PEM"
     for name in ("driver-pod-template.yaml", "executor-pod-template.yaml"):
         assert yaml.safe_load(data[name])["kind"] == "Pod"

@@ -91,7 +91,8 @@ public final class ColocFileSystem extends FileSystem {
 
   /**
    * Where the file can be read: this node's disk if it holds the whole file, the bucket's nodes (this one first, those that
-   * failed lately after the others), and last all other nodes, since a bucket may have moved after the query was planned.
+   * failed lately after the others), then all other nodes, since a bucket may have moved after the query was planned, and
+   * last those that were not ready when the operator wrote last.
    *
    * <p>An executor sees its own namespace's files on the disk. Of other namespaces it asks agents, which ask who it is.
    */
@@ -107,7 +108,8 @@ public final class ColocFileSystem extends FileSystem {
     Collections.shuffle(agents, ThreadLocalRandom.current());
     List<String> owners = group.nodesOf(file.bucket());
     String here = settings.node();
-    agents.sort(Comparator.comparing((AgentAddress agent) -> !owners.contains(agent.node()))
+    agents.sort(Comparator.comparing((AgentAddress agent) -> !agent.isReady())
+        .thenComparing(agent -> !owners.contains(agent.node()))
         .thenComparing(AgentAddress::failedLately)
         .thenComparing(agent -> !agent.node().equals(here)));
     AgentHttp http = AgentHttp.shared(settings);
@@ -117,14 +119,19 @@ public final class ColocFileSystem extends FileSystem {
     return SuspectedCopies.isRepeatedTask() ? SuspectedCopies.ordered(replicas, here) : replicas;
   }
 
-  /** The agents of a group's nodes: those that the session was told of, and those that are there by now. */
+  /** The agents of a group's nodes, ready ones first: those that the session was told of, and those that are there by now. */
   public static List<AgentAddress> agentsOf(Settings.Group group, Settings settings) {
     AgentAddresses known = AgentAddresses.shared(settings);
-    Map<String, String> urls = new TreeMap<>(known.current());
-    urls.putAll(group.agents());
-    return urls.entrySet().stream()
-        .map(agent -> new AgentAddress(known, agent.getKey(), agent.getValue()))
-        .toList();
+    Map<String, String> ready = new TreeMap<>(known.current());
+    ready.putAll(group.agents());
+    List<AgentAddress> agents = new ArrayList<>();
+    ready.forEach((node, url) -> agents.add(new AgentAddress(known, node, url, true)));
+    group.others().forEach((node, url) -> {
+      if (!ready.containsKey(node)) {
+        agents.add(new AgentAddress(known, node, url, false));
+      }
+    });
+    return agents;
   }
 
   @Override

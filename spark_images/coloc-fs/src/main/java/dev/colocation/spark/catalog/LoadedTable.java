@@ -117,9 +117,11 @@ record LoadedTable(
     }
   }
 
-  private static String told(String reference, Moment.Group group) {
+  /** What executors know of the group: {@link Settings.Group} as JSON. */
+  static String told(String reference, Moment.Group group) {
     ObjectNode told = JSON.createObjectNode().put("name", reference);
     told.set("agents", JSON.valueToTree(group.agents()));
+    told.set("others", JSON.valueToTree(group.others()));
     told.set("buckets", JSON.valueToTree(group.object().buckets()));
     return told.toString();
   }

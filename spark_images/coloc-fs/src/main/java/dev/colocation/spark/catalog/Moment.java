@@ -21,11 +21,12 @@ final class Moment {
   /**
    * A group.
    *
-   * @param agents URLs by node
+   * @param agents URLs by node of the agents that were ready when the operator wrote last
+   * @param others of the others
    * @param silence why the operator's verdict on it does not hold; empty when it does
    * @param lastSign when the operator last gave a sign of life; until then its word on the group was kept up
    */
-  record Group(GroupObject object, Map<String, String> agents, String silence, Optional<Instant> lastSign) {}
+  record Group(GroupObject object, Map<String, String> agents, Map<String, String> others, String silence, Optional<Instant> lastSign) {}
 
   private final KubernetesApi api;
   private final Map<List<Object>, Optional<Group>> groups = new HashMap<>();
@@ -61,16 +62,20 @@ final class Moment {
     return api.get("ConfigMap " + namespace + "/" + name, "/api/v1/namespaces/" + namespace + "/configmaps/" + name)
         .map(configMap -> configMap.path("data"))
         .map(data -> new Group(
-            GroupObject.parse(object), agents(data), api.operatorLife().silence(data), api.operatorLife().lastSign(data)));
+            GroupObject.parse(object),
+            agents(data, "agents.json"),
+            agents(data, "agents-not-ready.json"),
+            api.operatorLife().silence(data),
+            api.operatorLife().lastSign(data)));
   }
 
-  private static Map<String, String> agents(JsonNode data) {
+  private static Map<String, String> agents(JsonNode data, String key) {
     Map<String, String> found = new TreeMap<>();
     try {
-      JSON.readTree(data.path("agents.json").asText("{}")).properties()
+      JSON.readTree(data.path(key).asText("{}")).properties()
           .forEach(agent -> found.put(agent.getKey(), agent.getValue().asText()));
     } catch (JsonProcessingException error) {
-      throw new ColocationException("agents.json of the group's ConfigMap cannot be read: " + error.getMessage(), error)
+      throw new ColocationException(key + " of the group's ConfigMap cannot be read: " + error.getMessage(), error)
           .unchecked();
     }
     return found;

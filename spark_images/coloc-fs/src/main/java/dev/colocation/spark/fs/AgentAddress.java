@@ -14,15 +14,18 @@ public final class AgentAddress {
   private final AgentAddresses known;
   private final String node;
   private final String told;
+  private final boolean isReady;
   private int failures;
 
   /**
    * @param told the agent's URL when the query was planned
+   * @param isReady whether the operator said so when it wrote last: no operator tells of an agent that came back
    */
-  public AgentAddress(AgentAddresses known, String node, String told) {
+  public AgentAddress(AgentAddresses known, String node, String told, boolean isReady) {
     this.known = known;
     this.node = node;
     this.told = told;
+    this.isReady = isReady;
   }
 
   public String node() {
@@ -36,6 +39,10 @@ public final class AgentAddress {
         .filter(url -> !RecentFailures.OF_THIS_JVM.failedLately(url))
         .findFirst()
         .orElse(urls.get(failures % urls.size()));
+  }
+
+  public boolean isReady() {
+    return isReady;
   }
 
   public boolean failedLately() {

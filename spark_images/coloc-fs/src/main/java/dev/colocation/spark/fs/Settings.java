@@ -45,18 +45,21 @@ public final class Settings {
    * A group as it was when the query was planned.
    *
    * @param agents URLs of ready agents by node
+   * @param others URLs of the others, which may have become ready since
    * @param buckets the nodes of each bucket; index = bucket
    * @param turns for each of these nodes, how many earlier buckets it has; index = bucket
    */
-  public record Group(String name, Map<String, String> agents, List<List<String>> buckets, List<int[]> turns) {
-    static final Group UNKNOWN = new Group("", Map.of(), List.of());
+  public record Group(
+      String name, Map<String, String> agents, Map<String, String> others, List<List<String>> buckets, List<int[]> turns) {
+    static final Group UNKNOWN = new Group("", Map.of(), Map.of(), List.of());
 
     @JsonCreator
     Group(
         @JsonProperty("name") String name,
         @JsonProperty("agents") Map<String, String> agents,
+        @JsonProperty("others") Map<String, String> others,
         @JsonProperty("buckets") List<List<String>> buckets) {
-      this(name, agents, buckets, turns(buckets));
+      this(name, agents, others == null ? Map.of() : others, buckets, turns(buckets));
     }
 
     public List<String> nodesOf(int bucket) {

@@ -10,9 +10,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.fs.Settings;
+import java.io.IOException;
 import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -151,6 +155,21 @@ final class ObjectsTest {
     assertEquals(Optional.of("missing"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(1, "a"));
     assertEquals(Optional.of("complete"), GroupObject.parse(json(group.replace("COUNT", "1"))).state(2, "a"));
     assertEquals(Optional.empty(), GroupObject.parse(json(group.replace("COUNT", "30"))).state(2, "a"));
+  }
+
+  /** Executors are told of the agents that were not ready, too. */
+  @Test
+  void aPlannedQueryKnowsAllAgents() throws IOException {
+    GroupObject group = GroupObject.parse(json(
+        "{'metadata': {'namespace': 'shop', 'name': 'sales'}, 'spec': {'bucketKey': ['LONG'], 'buckets': 8, 'replicas': 2}}"));
+    Map<String, String> ready = Map.of("node-1", "https://10.0.0.1:8440");
+    Map<String, String> others = Map.of("node-2", "https://10.0.0.2:8440");
+    Moment.Group placing = new Moment.Group(group, ready, others, "", Optional.empty());
+    Configuration configuration = new Configuration(false);
+    configuration.set(Settings.TABLE_PREFIX + "shop.orders", "sales");
+    configuration.set(Settings.GROUP_PREFIX + "shop.sales", LoadedTable.told("sales", placing));
+    Settings.Group told = new Settings(configuration).groupOf("shop", "orders");
+    assertEquals(List.of(ready, others), List.of(told.agents(), told.others()));
   }
 
   /** Only where it means this object: whoever may edit a table may write any name there. */

@@ -92,7 +92,7 @@ class ListingTest {
     for (int bucket = 0; bucket < 24; bucket++) {
       buckets.add(List.of(nodes.get(bucket % 3), nodes.get((bucket + 1) % 3)));
     }
-    Settings.Group group = new Settings.Group("sales", Map.of(), buckets);
+    Settings.Group group = new Settings.Group("sales", Map.of(), Map.of(), buckets);
     Map<String, Integer> first = new TreeMap<>();
     for (int bucket = 0; bucket < 24; bucket++) {
       String[] hosts = ExecutorHosts.OF_THIS_DRIVER.of(group.nodesOf(bucket), group.turnsOf(bucket));

@@ -62,7 +62,7 @@ class ManyExecutorsTest {
       }
       map.add(nodes);
     }
-    Settings.Group group = new Settings.Group("sales", Map.of(), map);
+    Settings.Group group = new Settings.Group("sales", Map.of(), Map.of(), map);
     List<Integer> waiting = new ArrayList<>();
     for (int bucket = 0; bucket < buckets; bucket++) {
       waiting.add(bucket);

@@ -220,6 +220,21 @@ class ReadingTest {
     }
   }
 
+  /** While no operator runs, nobody says that an agent is ready again: it is asked when no other one gives the file. */
+  @Test
+  void asksAgentsThatWereNotReadyLast() throws Exception {
+    hold(first, TestTable.FIRST);
+    hold(second, TestTable.FIRST);
+    table.others.put("node-1", table.agents.remove("node-1"));
+    for (int time = 0; time < 10; time++) {
+      assertArrayEquals(content, readAll(TestTable.FIRST));
+    }
+    assertTrue(first.ranges.isEmpty());
+    second.close();
+    assertArrayEquals(content, readAll(TestTable.FIRST));
+    assertTrue(!first.ranges.isEmpty());
+  }
+
   /** Addresses that are no JSON are as good as none. */
   @Test
   void doesWithoutAddressesThatItCannotRead() throws Exception {

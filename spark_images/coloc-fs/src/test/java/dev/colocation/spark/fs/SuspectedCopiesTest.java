@@ -54,7 +54,7 @@ class SuspectedCopiesTest {
       FakeAgent agent = node.equals(THIS_NODE) ? own : other;
       agent.files.put(TestTable.target(TestTable.SECOND), content);
       copies.add(new RemoteReplica(
-          AgentHttp.shared(settings), new AgentAddress(known, node, agent.url()), file, Duration.ofSeconds(3)));
+          AgentHttp.shared(settings), new AgentAddress(known, node, agent.url(), true), file, Duration.ofSeconds(3)));
     }
   }
 

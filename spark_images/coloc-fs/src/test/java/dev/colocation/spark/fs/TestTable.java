@@ -26,6 +26,7 @@ final class TestTable {
   final Path dataRoot;
   final Map<String, byte[]> contents = new LinkedHashMap<>();
   final Map<String, String> agents = new LinkedHashMap<>();
+  final Map<String, String> others = new LinkedHashMap<>();
   final List<List<String>> buckets = new ArrayList<>(List.of(List.of("node-1", "node-2"), List.of("node-2", "node-3")));
   private final Path folder;
   private final Path authority;
@@ -88,7 +89,8 @@ final class TestTable {
     configuration.set(Settings.TABLE_PREFIX + NAMESPACE + "." + DIRECTORY, "sales");
     configuration.set(
         Settings.GROUP_PREFIX + NAMESPACE + ".sales",
-        new ObjectMapper().writeValueAsString(Map.of("name", "sales", "agents", agents, "buckets", buckets)));
+        new ObjectMapper().writeValueAsString(
+            Map.of("name", "sales", "agents", agents, "others", others, "buckets", buckets)));
     ColocFileSystem fileSystem = new ColocFileSystem();
     fileSystem.initialize(location("").toUri(), configuration);
     return fileSystem;
