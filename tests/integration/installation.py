@@ -169,7 +169,7 @@ class Installation:
         patch = as_json({"status": {"conditions": [condition]}})
         self.kubectl("patch", "node", node, "--subresource=status", "-p", patch)
 
-    def load(self, namespace: str, table: str) -> None:
+    def load(self, namespace: str, table: str, snapshot_id: int = 1) -> None:
         """What a loader does: files to every replica's agent, the manifest to all, then the commit."""
         body = self.read("ct", table, namespace)
         group_namespace, group_name = group_key(namespace, body["status"]["group"])
@@ -179,7 +179,7 @@ class Installation:
         contents = {bucket: f"bucket {bucket} of {table}".encode() for bucket in range(len(rows))}
         files = tuple(_data_file(bucket, content) for bucket, content in contents.items())
         manifest = TableManifest(
-            namespace=namespace, table=table, uid=uid, snapshot_id=1, columns=body["spec"]["columns"],
+            namespace=namespace, table=table, uid=uid, snapshot_id=snapshot_id, columns=body["spec"]["columns"],
             bucketed_by=body["spec"]["bucketedBy"], buckets=len(rows), files=files,
         )  # fmt: skip
         sha256, stored = encode_manifest(manifest)
@@ -190,7 +190,7 @@ class Installation:
                         agent.put_file(namespace, directory, file.path, contents[file.bucket])
                 agent.put_manifest(namespace, directory, stored, sha256)
         snapshot = {
-            "id": 1, "manifest": f"sha256:{sha256}", "committedAt": "2026-11-21T00:00:00Z", "partitions": 1,
+            "id": snapshot_id, "manifest": f"sha256:{sha256}", "committedAt": "2026-11-21T00:00:00Z", "partitions": 1,
             "files": len(files), "rows": len(files), "bytes": sum(file.bytes for file in files),
         }  # fmt: skip
         self.kubectl(

@@ -175,9 +175,13 @@ def test_table_in_no_group_keeps_its_files(installation: Installation) -> None:
 
 
 def test_table_dropped_while_the_operator_is_away_comes_back(installation: Installation) -> None:
-    """`kubectl delete` returns at once; the table waits with its mark; `colocation recover` brings all of it back."""
-    before, snapshot = files_of(installation, "orders"), status_of(installation, "ct", "orders")["snapshot"]
+    """`kubectl delete` returns at once; the table waits with its mark; `colocation recover` brings all of it back.
+
+    Also what was loaded while the operator was away.
+    """
     installation.stop_operator()
+    installation.load(SHOP, "orders", snapshot_id=2)
+    before, snapshot = files_of(installation, "orders"), status_of(installation, "ct", "orders")["snapshot"]
     installation.kubectl("delete", "ct", "orders", "-n", SHOP, "--timeout=5s")
     installation.start_operator()
     until(lambda: "orders*" in status_of(installation, "cg", "stock")["tables"])
@@ -186,7 +190,7 @@ def test_table_dropped_while_the_operator_is_away_comes_back(installation: Insta
 
     done = colocation(installation, "recover", "orders", "-n", SHOP)
     assert done.returncode == 0, done.stderr
-    assert "shop/orders is back: snapshot 1, 3 rows" in done.stdout
+    assert "shop/orders is back: snapshot 2, 3 rows" in done.stdout
     assert status_of(installation, "ct", "orders")["snapshot"] == snapshot
     until(lambda: files_of(installation, "orders") == before)
     until(lambda: status_of(installation, "cg", "stock")["tables"] == ["orders"])

@@ -67,6 +67,8 @@ class Leadership:
             one before it is dead.
         now: the wall clock, for the times in the Lease, which people and readers of verdicts look at.
         monotonic: seconds that never go back.
+
+    ``predecessor_version``: the Lease's resource version as the leader before this one left it; "" = there was none.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Leadership:
         self._monotonic = monotonic
         self.identity = f"{pod or 'operator'}_{uuid4().hex[:8]}"
         self.term = 0
+        self.predecessor_version = ""
         self.renewed_at: datetime | None = None
         self._valid_until = float("-inf")
         self._seen: tuple[LeaseRecord, float] | None = None
@@ -198,6 +201,8 @@ class Leadership:
             answer = await self._api.patch(LEASES, self._namespace, LEASE_NAME, patch)
         except Conflict:
             return  # another one was quicker; the next step finds out who
+        if record.holder != self.identity:
+            self.predecessor_version = record.resource_version
         self._take(record_of(answer), asked_at)
 
     def _take(self, record: LeaseRecord, asked_at: float) -> None:

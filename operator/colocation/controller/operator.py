@@ -281,6 +281,7 @@ class Operator:
             self._resync_at = now + MAX_FAILURE_INTERVAL_SECONDS
             return
         if not self._follows_tables:
+            await self._cluster.hear_of_drops(self.leadership.predecessor_version)
             self._follows_tables = True
             since = str(self._cluster.listed_at[TABLES])
             self._begin(follow(self._api, TABLES, "", "", self.take, since), TABLES.plural)

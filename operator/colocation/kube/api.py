@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -172,7 +172,9 @@ class Api:
         """One object, as it stands in etcd now."""
         return await self._request("GET", resource.path(namespace, name))
 
-    async def watch(self, resource: Resource, namespace: str, labels: str, version: str) -> AsyncIterator[JsonObject]:
+    async def watch(
+        self, resource: Resource, namespace: str, labels: str, version: str
+    ) -> AsyncGenerator[JsonObject, None]:
         """Watch events since ``version`` until the watch ends; since "" they begin with every object that is there.
 
         Raises:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from ..state.parse import (
     parse_volume,
 )
 from .api import CLAIMS, GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, VOLUMES, Api, NotFound, Resource
+from .errors import ClusterError
 from .inventories import Inventories
 from .questions import Questions
 from .sightings import Sightings
@@ -50,6 +52,8 @@ LABEL_SELECTORS: Mapping[Resource, str] = {
     CLAIMS: _DATA_SELECTOR,
 }
 MAX_REMEMBERED_DROPS = 1000
+HISTORY_SECONDS = 5.0
+"""The API server sends what it remembers at once."""
 MAX_READS = 16
 """Requests to the API server at once."""
 
@@ -166,6 +170,28 @@ class LiveCluster:
                 if table.identity.uid not in uids:
                     self._remember_drop(table)
         return listing.has_changed
+
+    async def hear_of_drops(self, since: str) -> None:
+        """Learn how tables were when they went while no operator watched: a load may have been committed just before.
+
+        Groups remember their tables as the operator saw them last. What the API server does not remember any more (it
+        keeps some minutes) stays as that.
+
+        ``since``: a resource version of when the operator before this one was there; "" = there was none.
+        """
+        tables = {table.identity.uid for table in self._tables}
+        gone = {one.uid for group in self._groups for one in group.status.members if one.uid not in tables}
+        if not since or gone <= self._dropped.keys():
+            return
+        try:
+            async with asyncio.timeout(HISTORY_SECONDS), aclosing(self._api.watch(TABLES, "", "", since)) as events:
+                async for event in events:
+                    if event["type"] == "DELETED":
+                        self._remember_drop_of(event["object"])
+                        if gone <= self._dropped.keys():
+                            return
+        except (ClusterError, TimeoutError) as error:
+            logger.warning("loads of tables that went while no operator watched may not be known of: %r", error)
 
     async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         """Ask the agents what is new to ask, then tell what is known now.

@@ -103,8 +103,12 @@ async def test_released_lease_is_taken_at_once() -> None:
     first, second = candidate(leases, time), candidate(leases, time)
     await first.step()
     await first.release()
+    assert leases.lease is not None
+    left = leases.lease["metadata"]["resourceVersion"]
     await second.step()
     assert not first.is_leading and second.is_leading and second.term == 2
+    await second.step()
+    assert (first.predecessor_version, second.predecessor_version) == ("", left)
 
 
 async def test_container_that_starts_again_in_its_pod_does_not_wait() -> None:

@@ -1,13 +1,15 @@
 """What a pass sees: everything as it is at one moment, whatever changes while it is put together."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from colocation.kube.api import GROUPS, NODES, PODS, TABLES, ApiError, Listing, Resource
+from colocation.kube import reader as module
+from colocation.kube.api import GROUPS, NODES, PODS, TABLES, ApiError, Expired, Listing, Resource
 from colocation.kube.reader import LiveCluster
 from colocation.state.observation import AgentView, BucketBytes
 
@@ -50,6 +52,8 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.objects: dict[Resource, list[Any]] = {}
+        self.history: list[Any] = []
+        self.watched_since: list[str] = []
         self.while_reading: Callable[[], object] = lambda: None
 
     async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
@@ -59,6 +63,14 @@ class FakeApi:
                 raise one
             listing.take(one)
         return 100
+
+    async def watch(self, resource: Resource, namespace: str, labels: str, version: str) -> AsyncGenerator[Any, None]:
+        self.watched_since.append(version)
+        for one in self.history:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+        await asyncio.Event().wait()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         self.while_reading()
@@ -222,3 +234,43 @@ async def test_readers_keep_an_agents_address_while_its_node_lives(setting: Sett
     setting.cluster.take(NODES, node(), deleted=True)
     await setting.cluster.observe()
     assert (await setting.cluster.observe()).readers_urls == {}
+
+
+def members(*names: str) -> dict[str, Any]:
+    """The group, which remembers tables as they were first loaded."""
+    one = group(30)
+    one["status"]["members"] = [
+        {"namespace": "shop", "name": name, "uid": body(name, 1)["metadata"]["uid"]} for name in names
+    ]
+    return one
+
+
+LOADED = table(50, f"sha256:{'d' * 64}", name="gone")
+HISTORIES = {
+    "a load and the drop": ([{"type": "MODIFIED", "object": LOADED}, {"type": "DELETED", "object": LOADED}], "d" * 64),
+    "nothing of it": ([{"type": "MODIFIED", "object": table(50)}], None),
+    "forgotten": ([Expired(410, "too old")], None),
+    "no answer": ([ApiError(0, "no answer")], None),
+}
+
+
+@pytest.mark.parametrize(("history", "manifest"), list(HISTORIES.values()), ids=list(HISTORIES))
+async def test_tables_that_went_unwatched_are_known_as_the_api_server_remembers_them(
+    setting: Setting, history: list[Any], manifest: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a load is lost that committed after the operator before had gone. What is not remembered stays unknown."""
+    monkeypatch.setattr(module, "HISTORY_SECONDS", 0.05)
+    setting.api.history = history
+    setting.cluster.take(GROUPS, members("orders", "gone"))
+    await setting.cluster.hear_of_drops("17")
+    dropped = (await setting.cluster.observe()).dropped_tables
+    assert setting.api.watched_since == ["17"]
+    assert [one.table.reference.manifest for one in dropped.values()] == ([manifest] if manifest else [])
+
+
+@pytest.mark.parametrize(("names", "since"), [(["orders"], "17"), (["orders", "gone"], "")], ids=["all there", "first"])
+async def test_history_is_not_asked_for_without_need(setting: Setting, names: list[str], since: str) -> None:
+    """A start waits for nothing when every table is there, or when there was no operator before."""
+    setting.cluster.take(GROUPS, members(*names))
+    await setting.cluster.hear_of_drops(since)
+    assert setting.api.watched_since == []
