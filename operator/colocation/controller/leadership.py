@@ -197,12 +197,12 @@ class Leadership:
 
     async def _write(self, record: LeaseRecord, transitions: int, asked_at: float) -> None:
         patch = self._patch(record, self._spec(transitions))
+        if record.holder != self.identity:
+            self.predecessor_version = record.resource_version
         try:
             answer = await self._api.patch(LEASES, self._namespace, LEASE_NAME, patch)
         except Conflict:
             return  # another one was quicker; the next step finds out who
-        if record.holder != self.identity:
-            self.predecessor_version = record.resource_version
         self._take(record_of(answer), asked_at)
 
     def _take(self, record: LeaseRecord, asked_at: float) -> None:

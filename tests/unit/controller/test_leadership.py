@@ -1,5 +1,6 @@
 """One operator leads at a time, terms only grow, and clocks that differ do no harm."""
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -103,10 +104,23 @@ async def test_released_lease_is_taken_at_once() -> None:
     first, second = candidate(leases, time), candidate(leases, time)
     await first.step()
     await first.release()
-    assert leases.lease is not None
-    left = leases.lease["metadata"]["resourceVersion"]
     await second.step()
     assert not first.is_leading and second.is_leading and second.term == 2
+
+
+@pytest.mark.parametrize("loses_answers", [False, True])
+async def test_successor_knows_when_the_one_before_wrote_last(loses_answers: bool) -> None:
+    """Also once it has renewed the Lease, and when the answer to its takeover was lost."""
+    leases, time = FakeLeases(), Time()
+    first, second = candidate(leases, time), candidate(leases, time)
+    await first.step()
+    await first.release()
+    assert leases.lease is not None
+    left = leases.lease["metadata"]["resourceVersion"]
+    leases.loses_answers = loses_answers
+    with contextlib.suppress(ApiError):
+        await second.step()
+    leases.loses_answers = False
     await second.step()
     assert (first.predecessor_version, second.predecessor_version) == ("", left)
 
