@@ -98,14 +98,11 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
     """To every node that has a folder of the dropped table, once the group remembers the new table's name for it."""
     if table.identity.uid not in record.recovery_uids:
         return
-    namespace, urls = record.namespace, observation.agent_urls
-    for node, view in observation.agent_views.items():
-        url = urls.get(node)
-        if url is None or view.report is None or view.silent_since is not None:
-            continue
+    namespace = record.namespace
+    for node, url, view, report in observation.answering:
         if _has_files(view, namespace, table.directory):
             continue  # what a late node brings is not needed any more
-        lying = {*view.report.recycled_directories, *view.report.unknown_directories}
+        lying = {*report.recycled_directories, *report.unknown_directories}
         for directory in record.directories:
             if directory != table.directory and f"{namespace}/{directory}" in lying:
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
@@ -114,11 +111,9 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
 def bins_of(observation: Observation) -> Bins:
     """What the agents that answer have in their bins."""
     bins: dict[str, list[tuple[str, str]]] = {}
-    for node, url in observation.agent_urls.items():
-        view = observation.agent_views.get(node)
-        if url and view and view.report is not None and view.silent_since is None:
-            for folder in view.report.recycled_directories:
-                bins.setdefault(folder, []).append((node, url))
+    for node, url, _, report in observation.answering:
+        for folder in report.recycled_directories:
+            bins.setdefault(folder, []).append((node, url))
     return bins
 
 
@@ -290,11 +285,7 @@ def _creation(observation: Observation, group: ObservedGroup, record: RecycledTa
 
 def _folders_in_bins(observation: Observation, record: RecycledTable) -> Iterator[BinnedFolder]:
     """Of the nodes that answer."""
-    urls = observation.agent_urls
-    for node, view in sorted(observation.agent_views.items()):
-        url = urls.get(node)
-        if url is None or view.report is None or view.silent_since is not None:
-            continue
+    for _, url, _, report in observation.answering:
         for directory in record.directories:
-            if f"{record.namespace}/{directory}" in view.report.recycled_directories:
+            if f"{record.namespace}/{directory}" in report.recycled_directories:
                 yield BinnedFolder(url, directory)

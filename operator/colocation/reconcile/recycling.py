@@ -174,18 +174,14 @@ def _bytes(view: AgentView) -> int:
 
 def _unknown_folders(index: TableIndex, records: dict[str, RecycledTable]) -> Iterator[RecycleTable]:
     observation = index.observation
-    urls = observation.agent_urls
-    for node, view in observation.agent_views.items():
-        url = urls.get(node)
-        if url is None or view.report is None or view.silent_since is not None:
-            continue
-        for path in view.report.unknown_directories:
+    for node, url, view, report in observation.answering:
+        for path in report.unknown_directories:
             namespace, _, directory = path.partition("/")
             record, key = records.get(path), (namespace, directory)
             proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
             if proof and key not in view.asked and key not in index.by_folder and not _returns(index, record):
                 keep_seconds = keep_seconds_of(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS
-                size_bytes = max(0, view.report.unknown_bytes.get(path, 0))
+                size_bytes = max(0, report.unknown_bytes.get(path, 0))
                 yield RecycleTable(node, url, *key, keep_seconds, proof, record is not None, size_bytes)
 
 

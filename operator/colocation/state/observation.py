@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from sys import intern
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..model.adoption import Adoption
 from ..model.agent import AgentReport, AskedTable, TableReference, TableReport
@@ -294,6 +294,15 @@ def _asked_about(table: TableReport) -> AskedTable:
 BucketBytes = Mapping[int, int]
 
 
+class AnsweringAgent(NamedTuple):
+    """An agent that can be told something now. ``report``: the view's."""
+
+    node: str
+    url: str
+    view: AgentView
+    report: AgentReport
+
+
 @dataclass(frozen=True)
 class Observation:
     """The cluster at ``now``.
@@ -373,6 +382,16 @@ class Observation:
         for agent in self.agents:
             urls[agent.node] = agent.url or urls.get(agent.node)
         return urls
+
+    @cached_property
+    def answering(self) -> "tuple[AnsweringAgent, ...]":
+        """The agents that have an address, have reported, and are not silent; by node."""
+        found = ((node, self.agent_urls.get(node), view) for node, view in sorted(self.agent_views.items()))
+        return tuple(
+            AnsweringAgent(node, url, view, view.report)
+            for node, url, view in found
+            if url and view.report is not None and view.silent_since is None
+        )
 
     @cached_property
     def readers_urls(self) -> Mapping[str, str]:
