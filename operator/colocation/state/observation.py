@@ -386,11 +386,10 @@ class Observation:
     @cached_property
     def answering(self) -> "tuple[AnsweringAgent, ...]":
         """The agents that have an address, have reported, and are not silent; by node."""
-        found = ((node, self.agent_urls.get(node), view) for node, view in sorted(self.agent_views.items()))
         return tuple(
             AnsweringAgent(node, url, view, view.report)
-            for node, url, view in found
-            if url and view.report is not None and view.silent_since is None
+            for node, view in sorted(self.agent_views.items())
+            if (url := self.agent_urls.get(node)) and view.report is not None and view.silent_since is None
         )
 
     @cached_property

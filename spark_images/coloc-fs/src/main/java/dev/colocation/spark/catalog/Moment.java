@@ -26,7 +26,12 @@ final class Moment {
    * @param silence why the operator's verdict on it does not hold; empty when it does
    * @param lastSign when the operator last gave a sign of life; until then its word on the group was kept up
    */
-  record Group(GroupObject object, Map<String, String> agents, Map<String, String> others, String silence, Optional<Instant> lastSign) {}
+  record Group(
+      GroupObject object,
+      Map<String, String> agents,
+      Map<String, String> others,
+      String silence,
+      Optional<Instant> lastSign) {}
 
   private final KubernetesApi api;
   private final Map<List<Object>, Optional<Group>> groups = new HashMap<>();
