@@ -36,10 +36,19 @@ def link(number: int) -> str:
     return f"coloc-n{number}"
 
 
+def hardware_address(number: int) -> str:
+    """The MAC address of node N's end of its link (0: of the bridge), as a machine's card has one for its life."""
+    return f"02:c0:10:c0:00:{number:02x}"
+
+
 def create_bridge() -> None:
-    """Make the bridge and the host's routes."""
+    """Make the bridge and the host's routes.
+
+    A bridge without an address of its own takes the lowest of its links', and another when that link goes: all nodes
+    would then send to an address that is gone, for up to a minute, because one node died.
+    """
     refuse_conflicts(json.loads(shell.run("ip", "-j", "-4", "route")))
-    shell.run("ip", "link", "add", BRIDGE, "type", "bridge")
+    shell.run("ip", "link", "add", BRIDGE, "address", hardware_address(0), "type", "bridge")
     shell.run("ip", "address", "add", f"{HOST_ADDRESS}/24", "dev", BRIDGE)
     shell.run("ip", "link", "set", BRIDGE, "up")
     for destination in (SERVICE_RANGE, POD_RANGE):
@@ -71,7 +80,8 @@ def connect_node(number: int, pid: int) -> None:
     """Give the network namespace of process `pid` a link to the bridge, an address and its routes."""
     disconnect_node(number)
     inside = ("nsenter", f"--net=/proc/{pid}/ns/net")
-    shell.run("ip", "link", "add", link(number), "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    shell.run("ip", "link", "add", link(number), "type", "veth",
+              "peer", "name", "eth0", "address", hardware_address(number), "netns", str(pid))
     shell.run("ip", "link", "set", link(number), "master", BRIDGE, "up")
     shell.run(*inside, "ip", "link", "set", "lo", "up")
     shell.run(*inside, "ip", "address", "add", f"{node_address(number)}/24", "dev", "eth0")
