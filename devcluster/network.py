@@ -80,8 +80,8 @@ def connect_node(number: int, pid: int) -> None:
     """Give the network namespace of process `pid` a link to the bridge, an address and its routes."""
     disconnect_node(number)
     inside = ("nsenter", f"--net=/proc/{pid}/ns/net")
-    shell.run("ip", "link", "add", link(number), "type", "veth",
-              "peer", "name", "eth0", "address", hardware_address(number), "netns", str(pid))
+    inner_end = ("name", "eth0", "address", hardware_address(number), "netns", str(pid))
+    shell.run("ip", "link", "add", link(number), "type", "veth", "peer", *inner_end)
     shell.run("ip", "link", "set", link(number), "master", BRIDGE, "up")
     shell.run(*inside, "ip", "link", "set", "lo", "up")
     shell.run(*inside, "ip", "address", "add", f"{node_address(number)}/24", "dev", "eth0")
