@@ -1,15 +1,14 @@
 """Nodes' disks: which mounts `down` takes away, whatever run made them; what a full one and one that fails still do."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from devcluster import disks, paths
+from tests.unit.devcluster.namespaces import MOUNTS, told
 
-MOUNTS = f"""\
+MOUNT_TABLE = f"""\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 31 22 7:0 / {paths.NODES}/node-1/disk rw,relatime shared:2 - ext4 /dev/loop0 rw
 32 22 7:1 / {paths.NODES}/node-12/disk rw,relatime shared:3 - ext4 /dev/loop1 rw
@@ -74,20 +73,20 @@ other.kill()
 
 def test_down_takes_the_disks_of_all_nodes_and_nothing_else() -> None:
     """By the table of mounts: a run that was killed left no list."""
-    assert disks.mounted(MOUNTS) == [f"{paths.NODES}/node-1/disk", f"{paths.NODES}/node-12/disk"]
+    assert disks.mounted(MOUNT_TABLE) == [f"{paths.NODES}/node-1/disk", f"{paths.NODES}/node-12/disk"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 def test_a_full_disk_takes_nothing_more_and_keeps_what_it_has(tmp_path: Path) -> None:
     """And takes nobody else's room."""
-    assert told(ON_A_DISK, tmp_path) == ["0", "No space left on device", "kept"]
+    assert told(MOUNTS, ON_A_DISK, str(tmp_path)) == ["0", "No space left on device", "kept"]
     assert (tmp_path / disks.IMAGE).stat().st_blocks * 512 < 100 << 20
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 def test_a_disk_that_fails_is_well_again_when_it_was_mounted_anew(tmp_path: Path) -> None:
     """With what was synced, and although another node was started meanwhile."""
-    assert told(A_DISK_THAT_FAILS, tmp_path) == [
+    assert told(MOUNTS, A_DISK_THAT_FAILS, str(tmp_path)) == [
         "another node holds ['node-2']",
         "well True",
         "well False True",
@@ -97,11 +96,3 @@ def test_a_disk_that_fails_is_well_again_when_it_was_mounted_anew(tmp_path: Path
         "well True ['lost+found', 'synced']",
         "synced",
     ]
-
-
-def told(program: str, folder: Path) -> list[str]:
-    """What a program prints, in a mount namespace of its own: nothing stays mounted whatever ends the test."""
-    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", program, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()

@@ -1,10 +1,10 @@
 """The cluster's network, real, in a network namespace of its own: what a node's loss may change for all others."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.unit.devcluster.namespaces import NETWORK, told
 
 NODES_COME_AND_GO = """
 import contextlib, json, subprocess
@@ -35,7 +35,4 @@ print(len(set(bridge)), sorted(map(len, card.values())), len(set.union(*card.val
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_a_node_that_comes_or_goes_changes_no_address_of_another() -> None:
     """The bridge's, which all send to, stays; a node has its own, and the same when it is back."""
-    command = ["unshare", "--net", sys.executable, "-c", NODES_COME_AND_GO]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n")[0] == "1 [1, 1, 1] 4"
+    assert told(NETWORK, NODES_COME_AND_GO) == ["1 [1, 1, 1] 4"]
