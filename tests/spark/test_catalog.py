@@ -185,13 +185,23 @@ def test_metadata_tables(session: SparkSession) -> None:
         session.table(f"{SHOP}.orders.nothing")
 
 
+def test_metadata_tables_in_a_view(session: SparkSession) -> None:
+    """It names them as where it was made, whatever its readers use."""
+    session.sql(f"USE {SHOP}")
+    session.sql("CREATE VIEW spark_catalog.default.history AS SELECT snapshot_id FROM orders.snapshots")
+    session.sql("USE spark_catalog.default")
+    assert value(session, "SELECT max(snapshot_id) FROM history") == 2
+    session.sql("DROP VIEW history")
+
+
 def test_columns_that_were_added_and_renamed(
     session: SparkSession, tables: ClusterTables, application: SparkSession
 ) -> None:
     """Files keep their names; queries see the present ones, and an older snapshot has its own."""
     tables.add_table("changing", application.sql(keys(0, 50)), ["k"])
     columns = [
-        {"name": "doubled", "type": "bigint", "storedAs": "v"}, {"name": "k", "type": "bigint"},
+        {"name": "doubled", "type": "bigint", "storedAs": "v"},
+        {"name": "k", "type": "bigint"},
         {"name": "note", "type": "string"},
     ]
     tables.change_spec("ct", "changing", columns=columns)

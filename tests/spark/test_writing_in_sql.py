@@ -124,6 +124,37 @@ def test_data_frames(session: SparkSession, tables: ClusterTables) -> None:
         rows(session, {3: 3}).write.bucketBy(6, "k").sortBy("v").saveAsTable(table)
 
 
+def test_one_query_into_several_tables(session: SparkSession) -> None:
+    """Hive's `FROM … INSERT … INSERT …`: each table gets its rows, sorted as files are, by one commit."""
+    low = make_table(session, f"{IN}.low")
+    high = make_table(session, f"{IN}.high", "k BIGINT, v BIGINT, p INT", "PARTITIONED BY (p)")
+    for adaptive in ("true", "false"):
+        session.conf.set("spark.sql.adaptive.enabled", adaptive)
+        session.sql(
+            f"FROM (SELECT id AS k FROM range(0, 40, 1, 3) ORDER BY k DESC) "
+            f"INSERT OVERWRITE {low} SELECT k, 0 WHERE k < 20 INSERT INTO {high} SELECT k, 1, k % 2 WHERE k >= 20"
+        )
+    assert pairs(session, low) == [(k, 0) for k in range(20)]
+    assert pairs(session, high) == sorted([(k, 1) for k in range(20, 40)] * 2)
+    snapshots = session.sql(f"SELECT rows FROM {high}.snapshots ORDER BY snapshot_id").collect()
+    assert [row["rows"] for row in snapshots] == [20, 40]
+
+
+def test_one_query_twice_into_a_table(session: SparkSession) -> None:
+    """Two commits; with a key the second would be taken for a repetition of the first, and its rows would be lost."""
+    table = make_table(session, f"{IN}.twice")
+    statement = f"FROM range(4) INSERT INTO {table} SELECT id, 0 INSERT INTO {table} SELECT id, 1 WHERE id > 2"
+    session.sql(statement)
+    written = [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1)]
+    assert pairs(session, table) == written
+    session.conf.set("spark.colocation.write.idempotencyKey", "once")
+    with pytest.raises(
+        Exception, match=r"InvalidOption: .* writes table .*twice twice under idempotency key once; allowed: once"
+    ):
+        session.sql(statement)
+    assert pairs(session, table) == written
+
+
 def test_a_repeated_replacement(session: SparkSession, tables: ClusterTables) -> None:
     """Rows that were written since stay, and so does a table to which the key is known from another statement."""
     table = f"{IN}.replaced_once"
@@ -171,6 +202,29 @@ def test_tables_made_of_queries(session: SparkSession, tables: ClusterTables) ->
         session.sql(f"CREATE OR REPLACE TABLE {made} AS SELECT k, 1 AS note FROM {made}")
     session.sql(f"REPLACE TABLE {made} (k BIGINT, w INT) {clustered}")
     assert session.table(made).columns == ["k", "w"] and session.table(made).count() == 0
+
+
+def test_partition_columns_that_are_not_the_querys_last(session: SparkSession, tables: ClusterTables) -> None:
+    """All are BIGINT: rows in another order than the table's would have each value in a wrong column."""
+    made, layout = f"{IN}.moved", f"PARTITIONED BY (p, q) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}"
+    query = "SELECT q, v, p, k FROM VALUES (1L, 20L, 300L, 4000L), (2L, 10L, 400L, 3000L) AS t(k, v, p, q)"
+    expected = [(1, 20, 300, 4000), (2, 10, 400, 3000)]
+
+    def holds(rows: list[tuple[int, ...]]) -> bool:
+        assert session.table(made).columns == ["v", "k", "p", "q"]
+        return sorted(tuple(row) for row in session.table(made).select("k", "v", "p", "q").collect()) == rows
+
+    session.sql(f"CREATE TABLE {made} {layout} AS {query}")
+    assert holds(expected)
+    session.sql(f"CREATE OR REPLACE TABLE {made} AS SELECT q + 1 AS q, v, p, k FROM {made}")
+    assert holds([(k, v, p, q + 1) for k, v, p, q in expected])
+    session.sql(f"DROP TABLE {made}")
+    session.sql(query).writeTo(made).partitionedBy("p", "q", F.bucket(6, "k")).tableProperty(
+        "colocate_with", "sales"
+    ).create()
+    assert holds(expected)
+    session.sql(query).write.mode("overwrite").saveAsTable(made)
+    assert holds(expected)
 
 
 TYPED = """SELECT IF(id = 3, NULL, id) AS k, IF(id % 4 = 0, NULL, DATE '0001-01-01') AS `a date`,
@@ -227,6 +281,23 @@ KEYS = """SELECT IF(id % 7 = 0, NULL, CONCAT('key ', id)) AS a, CAST(id AS DECIM
 CASE id % 4 WHEN 0 THEN CAST('-0.0' AS DOUBLE) WHEN 1 THEN 0.0D WHEN 2 THEN CAST('NaN' AS DOUBLE) END AS c,
 DATE_SUB(DATE '1582-10-20', CAST(id AS INT)) AS d, TIMESTAMP_MICROS(-id * 1000000007) AS e, CAST(CAST(id AS STRING)
 AS BINARY) AS f, CAST(id AS TINYINT) AS g, CAST(id AS DECIMAL(9,1)) AS i, CAST(-id AS FLOAT) AS j FROM range(60)"""
+
+
+def test_keys_and_partitions_of_any_name(session: SparkSession, tables: ClusterTables) -> None:
+    """Names that SQL takes in back quotes only, also where Spark reserves words."""
+    table = f"{IN}.odd"
+    session.conf.set("spark.sql.ansi.enforceReservedKeywords", "true")
+    for name in ("Order Key", "select", "x.y", "Päth`s", "1", "a=b/c %41"):
+        key, part = quoted(name), quoted(f"of {name}")
+        session.sql(f"CREATE TABLE {table} ({key} BIGINT, v INT, {part} INT) PARTITIONED BY ({part}) "
+                    f"CLUSTERED BY ({key}) SORTED BY ({key}, v) INTO 6 BUCKETS {SALES}")  # fmt: skip
+        session.sql(f"INSERT INTO {table} VALUES (1, 10, 100), (2, 20, 200)")
+        session.sql(f"INSERT OVERWRITE {table} PARTITION ({part} = 200) ({key}, v) SELECT {key} + 1, 30 FROM {table}")
+        session.sql(f"DELETE FROM {table} WHERE {part} < 200")
+        assert sorted(tuple(row) for row in session.table(table).collect()) == [(2, 30, 200), (3, 30, 200)]
+        joined = f"SELECT a.v FROM {table} a JOIN {table} b ON a.{key} = b.{key}"
+        assert [join["colocate"] for join in explain_json(joined, session)["joins"]] == [True]
+        session.sql(f"DROP TABLE {table}")
 
 
 def test_keys_of_every_type(session: SparkSession, tables: ClusterTables) -> None:

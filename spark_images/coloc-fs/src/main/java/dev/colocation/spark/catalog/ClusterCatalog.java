@@ -11,6 +11,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalog.Catalog;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
@@ -29,6 +30,7 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The catalog that users name {@link dev.colocation.spark.ColocationCatalog}. Every query asks the API server, so it sees what
@@ -174,8 +176,12 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     return Identifier.of(table, identifier.name());
   }
 
-  /** That of {@code USE}; empty where the session uses another catalog. */
+  /** That of {@code USE}, in a view that of the one who made it; empty where it is of another catalog. */
   private String[] currentNamespace() {
+    List<String> ofView = CollectionConverters.asJava(AnalysisContext.get().catalogAndNamespace());
+    if (!ofView.isEmpty()) {
+      return ofView.size() == 2 && ofView.get(0).equals(name) ? new String[] {ofView.get(1)} : new String[0];
+    }
     Catalog session = SparkSession.active().catalog();
     // Kubernetes' names need quotes in SQL, and hold none.
     String current = session.currentCatalog().equals(name) ? session.currentDatabase().replace("`", "") : "";
@@ -207,7 +213,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     ColocationTable made = (ColocationTable) createTable(identifier, columns, partitions, properties);
-    return new TableInTheMaking(made.loaded(), indexes, changing(), writer(), Optional.empty());
+    return new TableInTheMaking(made.loaded(), indexes, changing(), writer(), columns, Optional.empty());
   }
 
   @Override
@@ -223,7 +229,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
         TableChanges.replacement(before.path("spec"), TableDefinition.replacement(columns, partitions, properties));
     writer().validate(namespace, object, patch);
     return new TableInTheMaking(
-        table.redefined(patched(before, patch)), indexes, changing(), writer(),
+        table.redefined(patched(before, patch)), indexes, changing(), writer(), columns,
         Optional.of(new TableInTheMaking.Replacement(before, patch)));
   }
 

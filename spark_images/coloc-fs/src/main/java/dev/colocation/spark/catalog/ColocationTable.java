@@ -102,8 +102,9 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   public Transform[] partitioning() {
     LoadedTable.Shape shape = table.shape();
     List<Transform> transforms = new ArrayList<>();
-    shape.partitionedBy().forEach(name -> transforms.add(Expressions.identity(name)));
-    transforms.add(Expressions.bucket(shape.buckets(), shape.bucketedBy().toArray(String[]::new)));
+    shape.partitionedBy().forEach(name -> transforms.add(Expressions.identity(Names.inBackQuotes(name))));
+    transforms.add(Expressions.bucket(
+        shape.buckets(), shape.bucketedBy().stream().map(Names::inBackQuotes).toArray(String[]::new)));
     return transforms.toArray(Transform[]::new);
   }
 

@@ -88,6 +88,11 @@ public final class Names {
   }
 
   static String quoted(String part) {
-    return part.matches("[A-Za-z_][A-Za-z0-9_]*") ? part : "`" + part.replace("`", "``") + "`";
+    return part.matches("[A-Za-z_][A-Za-z0-9_]*") ? part : inBackQuotes(part);
+  }
+
+  /** For Spark's parser, also where it reserves words. */
+  static String inBackQuotes(String part) {
+    return "`" + part.replace("`", "``") + "`";
   }
 }

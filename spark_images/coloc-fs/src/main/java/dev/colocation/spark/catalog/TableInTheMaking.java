@@ -10,8 +10,11 @@ import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.SentFile;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteTarget;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.slf4j.Logger;
@@ -26,6 +29,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   private static final Logger LOG = LoggerFactory.getLogger(TableInTheMaking.class);
 
   private final TableWriter writer;
+  private final List<String> namesInStatement;
   private final Optional<Replacement> replacement;
   private Transaction transaction;
   private List<SentFile> sent = List.of();
@@ -40,10 +44,20 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
   record Replacement(JsonNode before, ObjectNode patch) {}
 
   TableInTheMaking(
-      LoadedTable table, FileIndexes indexes, Changing changing, TableWriter writer, Optional<Replacement> replacement) {
+      LoadedTable table, FileIndexes indexes, Changing changing, TableWriter writer, Column[] columns,
+      Optional<Replacement> replacement) {
     super(table, indexes, changing);
     this.writer = writer;
+    this.namesInStatement = Arrays.stream(columns).map(column -> Names.lowerCase(column.name())).toList();
     this.replacement = replacement;
+  }
+
+  /** In the order of the query, whose rows Spark gives by position. */
+  @Override
+  public Column[] columns() {
+    Column[] columns = super.columns();
+    Arrays.sort(columns, Comparator.comparing(column -> namesInStatement.indexOf(Names.lowerCase(column.name()))));
+    return columns;
   }
 
   @Override

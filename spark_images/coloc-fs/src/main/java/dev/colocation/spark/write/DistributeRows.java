@@ -1,8 +1,10 @@
 package dev.colocation.spark.write;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
@@ -19,6 +21,7 @@ import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -41,26 +44,41 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   private static final Logger LOG = LoggerFactory.getLogger(DistributeRows.class);
   private static final String BUCKET = "__colocation_bucket";
 
-  /** Commands are roots of plans. */
+  /** Commands are roots of plans; those of {@code FROM … INSERT … INSERT …} are a union at the root. */
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     try {
-      if (plan instanceof AppendData command) {
-        return inserted(command, command.writeOptions(), DistributeRows::withoutRepetition);
+      Set<String> written = new HashSet<>();
+      if (plan instanceof Union several) {
+        List<LogicalPlan> commands = CollectionConverters.asJava(several.children());
+        return several.withNewChildren(sequence(commands.stream().map(command -> ofCommand(command, written)).toList()));
       }
-      if (plan instanceof OverwriteByExpression command) {
-        return inserted(command, command.writeOptions(), Query::plan);
-      }
-      if (plan instanceof OverwritePartitionsDynamic command) {
-        return inserted(command, command.writeOptions(), Query::plan);
-      }
-      if (plan instanceof WriteToMicroBatchDataSource command) {
-        Optional<Writable> table = target(command);
-        return table.isEmpty() ? plan
-            : changed(command, query -> distributed(query, table.get(), options(command.writeOptions())));
-      }
+      return ofCommand(plan, written);
     } catch (LinkageError error) {
       LOG.warn("this Spark's plans are not understood; tables of a ColocationCatalog cannot be written", error);
+      return plan;
+    }
+  }
+
+  /**
+   * A command's plan with its rows distributed.
+   *
+   * @param written tables that the statement writes under idempotency keys, with these
+   */
+  private static LogicalPlan ofCommand(LogicalPlan plan, Set<String> written) {
+    if (plan instanceof AppendData command) {
+      return inserted(command, command.writeOptions(), written, DistributeRows::withoutRepetition);
+    }
+    if (plan instanceof OverwriteByExpression command) {
+      return inserted(command, command.writeOptions(), written, Query::plan);
+    }
+    if (plan instanceof OverwritePartitionsDynamic command) {
+      return inserted(command, command.writeOptions(), written, Query::plan);
+    }
+    if (plan instanceof WriteToMicroBatchDataSource command) {
+      return target(command)
+          .map(table -> changed(command, query -> distributed(query, table, options(command.writeOptions()))))
+          .orElse(plan);
     }
     return plan;
   }
@@ -77,14 +95,23 @@ public final class DistributeRows extends Rule<LogicalPlan> {
   }
 
   private static LogicalPlan inserted(
-      V2WriteCommand command, scala.collection.immutable.Map<String, String> writeOptions,
+      V2WriteCommand command, scala.collection.immutable.Map<String, String> writeOptions, Set<String> written,
       Function<Query, LogicalPlan> change) {
     if (command.table() instanceof DataSourceV2Relation relation && relation.table() instanceof Writable table) {
       WriteOptions options = options(writeOptions);
+      options.key().ifPresent(key -> refuseAnother(key, relation.table().name(), written));
       return changed((LogicalPlan) command,
           query -> distributed(change.apply(new Query(query, table, options)), table, options));
     }
     return (LogicalPlan) command;
+  }
+
+  /** The second write would be taken for a repetition of the first, and its rows would be lost. */
+  private static void refuseAnother(CommitKey key, String table, Set<String> written) {
+    if (!written.add(table + " " + key)) {
+      throw new InvalidOption("one statement writes table " + table + " twice under idempotency key " + key.writer()
+          + "; allowed: once. Use a statement, and a key, for each");
+    }
   }
 
   private record Query(LogicalPlan plan, Writable table, WriteOptions options) {}
