@@ -76,7 +76,9 @@ class ClusterTables:
         table = self.get(name)
         uid, manifest = table["metadata"]["uid"], table["status"]["snapshot"]["manifest"].removeprefix("sha256:")
         directory = table_directory(name, uid)
-        self._agents.ask_about(TableReference(namespace=self.namespace, directory=directory, manifest=manifest), uid)
+        self._agents.ask_about(
+            TableReference(namespace=self.namespace, directory=directory, manifest=manifest), uid
+        )
 
     def change(self, kind: str, name: str, **status: Any) -> None:
         """Change an object's status, as its writers do."""

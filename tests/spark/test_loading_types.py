@@ -55,9 +55,8 @@ def test_columns_of_another_case(spark: SparkSession, catalog: FakeCatalog) -> N
 def test_lengths_are_checked(type_name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
     """varchar(n) and char(n) are strings up to that length, and none is padded."""
     columns = (Column(name="k", type=type_name),)
-    catalog.add_group(
-        catalog.groups["sales"].spec.model_copy(update={"bucket_key": ("string",)}), catalog.groups["sales"].status
-    )
+    catalog.add_group(catalog.groups["sales"].spec.model_copy(update={"bucket_key": ("string",)}),
+                      catalog.groups["sales"].status)
     spec = ColocatedTableSpec(colocate_with="sales", columns=columns, bucketed_by=("k",))
     catalog.add_table("text", spec, str(uuid.uuid4()))
     load(spark.sql("SELECT * FROM VALUES ('a'), ('a  '), ('abc') AS t(k)"), "text", catalog=catalog)

@@ -84,7 +84,9 @@ def test_an_unchanged_table_is_left_alone(
     assert [text for text in statements if not text.startswith("SHOW ")] == []
 
 
-def test_sessions_of_one_application_do_not_deceive_each_other(session: SparkSession, catalog: FakeCatalog) -> None:
+def test_sessions_of_one_application_do_not_deceive_each_other(
+    session: SparkSession, catalog: FakeCatalog
+) -> None:
     """They share the tables' names: what another session made of one is made right again."""
     register(session.newSession(), catalog=catalog, snapshots={"orders": 1}, tables=["orders"], namespace="shop")
     assert count(session, "orders") == 100
@@ -170,11 +172,8 @@ def test_a_table_in_no_group_is_read_plain(session: SparkSession, catalog: FakeC
 def test_columns_that_were_added_and_renamed(session: SparkSession, catalog: FakeCatalog) -> None:
     """Files keep their names; queries see the table's present columns, NULL where there was none, and its buckets."""
     table = catalog.tables["orders"]
-    columns = (
-        Column(name="k", type="bigint"),
-        Column(name="doubled", type="bigint", stored_as="v"),
-        Column(name="note", type="string"),
-    )
+    columns = (Column(name="k", type="bigint"), Column(name="doubled", type="bigint", stored_as="v"),
+               Column(name="note", type="string"))
     catalog.tables["orders"] = replace(table, spec=table.spec.model_copy(update={"columns": columns}))
     register(session, catalog=catalog)
     query = session.sql("SELECT sum(doubled), count(note) FROM shop.orders a JOIN shop.lines b ON a.k = b.k")

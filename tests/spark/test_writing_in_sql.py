@@ -219,9 +219,8 @@ def test_partition_columns_that_are_not_the_querys_last(session: SparkSession, t
     session.sql(f"CREATE OR REPLACE TABLE {made} AS SELECT q + 1 AS q, v, p, k FROM {made}")
     assert holds([(k, v, p, q + 1) for k, v, p, q in expected])
     session.sql(f"DROP TABLE {made}")
-    session.sql(query).writeTo(made).partitionedBy("p", "q", F.bucket(6, "k")).tableProperty(
-        "colocate_with", "sales"
-    ).create()
+    writer = session.sql(query).writeTo(made).partitionedBy("p", "q", F.bucket(6, "k"))
+    writer.tableProperty("colocate_with", "sales").create()
     assert holds(expected)
     session.sql(query).write.mode("overwrite").saveAsTable(made)
     assert holds(expected)

@@ -132,9 +132,8 @@ def test_no_worker_waits_for_a_connection(agent: AgentThread) -> None:
     """
     expected = {listening_at(port) for port in (agent.running.port, agent.running.health_port)}
     process = Path(f"/proc/{nginx_of(agent)}")
-    handed_over = {
-        str(one.readlink()): one.name for one in (process / "fd").iterdir() if str(one.readlink()) in expected
-    }
+    opened = {one.resolve().name: one.name for one in (process / "fd").iterdir()}
+    handed_over = {name: descriptor for name, descriptor in opened.items() if name in expected}
     assert handed_over.keys() == expected
     for descriptor in handed_over.values():
         [flags] = re.findall(r"^flags:\s+(\d+)", (process / "fdinfo" / descriptor).read_text(), re.MULTILINE)
