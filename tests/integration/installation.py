@@ -45,6 +45,8 @@ from .objects import JsonObject, as_json
 from .rights import chart_rights
 
 SYSTEM = "colocation-system"
+NO_HEADROOM = {"COLOCATION_DISK_HEADROOM_FRACTION": "0"}
+"""All "nodes" share the disk of this machine, which may be nearly full: that is not what these tests are about."""
 CHART_ACCOUNTS = ("colocation-operator", "colocation-agent", "colocation-clone")
 """They have the rights that the chart gives them, and no more."""
 LOADER = "loader"
@@ -237,7 +239,7 @@ def installed(plane: ControlPlane, folder: Path, nodes: int) -> Iterator[Install
             "KUBECONFIG": str(folder / "colocation-operator" / "kubeconfig"),
             "COLOCATION_NAMESPACE": SYSTEM,
             "COLOCATION_IMAGE": "colocation-operator:test",
-            "COLOCATION_DISK_HEADROOM_FRACTION": "0",  # all "nodes" share the disk of this machine
+            **NO_HEADROOM,
             "COLOCATION_TOKEN_DIRECTORY": str(folder / "colocation-operator"),
             "COLOCATION_HEALTH_PORT": str(health_port),
             "COLOCATION_SNAPSHOT_PORT": str(snapshot_port),
@@ -284,7 +286,7 @@ def running_agent_of(
         "--clone-account", f"system:serviceaccount:{SYSTEM}:colocation-clone",
         "--signer-name", AGENT_SIGNER_NAME, "--authority", str(installation.folder / "ca.crt"), *options,
     ]  # fmt: skip
-    environment = {**os.environ, "KUBECONFIG": str(installation.agent_kubeconfig(node))}
+    environment = {**os.environ, **NO_HEADROOM, "KUBECONFIG": str(installation.agent_kubeconfig(node))}
     with (installation.folder / f"agent-{node}.log").open("wb") as log:
         process = subprocess.Popen(dying_with_us(command), env=environment, stdout=log, stderr=log)
     try:
