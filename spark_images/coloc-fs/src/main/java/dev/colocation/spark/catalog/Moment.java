@@ -2,13 +2,11 @@ package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.TreeMap;
 
 /**
  * The cluster as one query sees it. The first object is read as it is now; all others as they were at that moment, by the API
@@ -16,7 +14,6 @@ import java.util.TreeMap;
  */
 final class Moment {
   private static final int GONE = 410;
-  private static final ObjectMapper JSON = new ObjectMapper();
 
   /**
    * A group.
@@ -68,22 +65,19 @@ final class Moment {
         .map(configMap -> configMap.path("data"))
         .map(data -> new Group(
             GroupObject.parse(object),
-            agents(data, "agents.json"),
-            agents(data, "agents-not-ready.json"),
+            agents(data, AgentAddresses.READY),
+            agents(data, AgentAddresses.NOT_READY),
             api.operatorLife().silence(data),
             api.operatorLife().lastSign(data)));
   }
 
   private static Map<String, String> agents(JsonNode data, String key) {
-    Map<String, String> found = new TreeMap<>();
     try {
-      JSON.readTree(data.path(key).asText("{}")).properties()
-          .forEach(agent -> found.put(agent.getKey(), agent.getValue().asText()));
+      return AgentAddresses.parse(data, key);
     } catch (JsonProcessingException error) {
       throw new ColocationException(key + " of the group's ConfigMap cannot be read: " + error.getMessage(), error)
           .unchecked();
     }
-    return found;
   }
 
   /** A list of one object rather than the object: only lists can be read as they were at a moment. */

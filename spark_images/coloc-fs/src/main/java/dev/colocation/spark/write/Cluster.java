@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.catalog.AgentAddresses;
 import dev.colocation.spark.catalog.ClusterApi;
 import dev.colocation.spark.catalog.GroupObject;
 import dev.colocation.spark.catalog.KubernetesApi;
@@ -14,7 +15,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.TreeMap;
 
 /** Tables, groups and agents' addresses as the API server knows them, and the compare-and-set of a table's snapshot. */
 final class Cluster {
@@ -51,14 +51,11 @@ final class Cluster {
     String name = group.configMapIn(namespace);
     String what = "ConfigMap " + namespace + "/" + name;
     JsonNode data = get(what, "/api/v1/namespaces/" + namespace + "/configmaps/" + name).path("data");
-    Map<String, String> found = new TreeMap<>();
     try {
-      JSON.readTree(data.path("agents.json").asText("{}")).properties()
-          .forEach(agent -> found.put(agent.getKey(), agent.getValue().asText()));
+      return AgentAddresses.parse(data, AgentAddresses.READY);
     } catch (JsonProcessingException error) {
-      throw new WriteException("agents.json of " + what + " cannot be read: " + error.getMessage(), error);
+      throw new WriteException(AgentAddresses.READY + " of " + what + " cannot be read: " + error.getMessage(), error);
     }
-    return found;
   }
 
   /**
