@@ -2,17 +2,20 @@
 PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
-.PHONY: help setup wheel images sbom check checks class-archive test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
+.PHONY: help setup environment wheel images sbom check checks class-archive test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
         simulate chaos release release-check krew
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-$(HELP_WIDTH)s %s\n", $$1, $$2}'
 
-setup:  ## the virtual environment from locks/, and the coloc:// file system's jar
+setup: environment  ## the virtual environment from locks/, the coloc:// file system's jar, and nginx for agents on this machine
+	@scripts/nginx
+
+environment:
 	@scripts/setup
 
-wheel: setup  ## build/dist/colocation-*.whl, the jar inside; and build/s3-jars, for the Spark image
+wheel: environment  ## build/dist/colocation-*.whl, the jar inside; and build/s3-jars, for the Spark image
 	@scripts/build-wheel
 	@scripts/s3-jars
 

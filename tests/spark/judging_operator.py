@@ -1,10 +1,12 @@
-"""An operator that only judges tables, as a test says; its real judgement of a spec is tested with the operator."""
+"""An operator that only judges tables: each spec by itself as the real one does, and what else a test says."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from colocation.model.conditions import Reason
+from colocation.state.parse import parse_table
 from tests.integration.control_plane import ControlPlane, NoSuchObject, path_of
 from tests.spark.cluster_tables import ClusterTables
 from tests.spark.loopback import LoopbackAgents
@@ -13,7 +15,10 @@ LOOKS_SECONDS = 0.05
 
 
 class Operator:
-    """Judges every table of the namespace once per generation; ``refuse``: specs that it does not take, and why."""
+    """Judges every table of the namespace once per generation: its spec by itself as the real operator does.
+
+    ``refuse``: other specs that it does not take, and why.
+    """
 
     def __init__(self, tables: ClusterTables) -> None:
         self._tables = tables
@@ -33,8 +38,10 @@ class Operator:
         return found
 
     def _judge(self, item: dict[str, Any]) -> None:
-        message = self.refuse(item["spec"])
-        condition = {"type": "Accepted", "status": "False", "reason": "SchemaMismatch", "message": message}
+        unsound = parse_table(item).spec_error
+        message = unsound or self.refuse(item["spec"])
+        reason = Reason.INVALID_SPEC if unsound else Reason.SCHEMA_MISMATCH
+        condition = {"type": "Accepted", "status": "False", "reason": reason, "message": message}
         status = {
             "observedGeneration": item["metadata"]["generation"], "accepted": not message,
             "conditions": [condition] if message else [],

@@ -100,6 +100,12 @@ def test_a_new_column_takes_the_old_name_of_a_renamed_one(session: SparkSession,
     session.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT n AS v, k, old FROM {table}")
     assert values(session, f"SELECT k, old, v FROM {table}") == [(1, 10, None), (2, 20, "new")]
     assert values(session, f"SELECT k, v FROM {table} VERSION AS OF 1") == [(1, 10)]
+    before = spec(tables, "named-again")
+    for layout, field in (("CLUSTERED BY (k) SORTED BY (k, v)", "sortedBy"),
+                          ("PARTITIONED BY (v) CLUSTERED BY (k)", "partitionedBy")):  # fmt: skip
+        with pytest.raises(Exception, match=rf"v in {field}, since files hold it as v_2 .*: give it another name"):
+            session.sql(f"CREATE OR REPLACE TABLE {table} {layout} INTO 6 BUCKETS AS SELECT k, old, v FROM {table}")
+    assert spec(tables, "named-again") == before
 
 
 def test_defaults_of_columns(session: SparkSession, tables: ClusterTables) -> None:
@@ -254,6 +260,11 @@ def test_partitions_of_doubles(session: SparkSession, tables: ClusterTables) -> 
     session.sql(f"CREATE TABLE {table} (k BIGINT, f DOUBLE) PARTITIONED BY (f) "
                 f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
     session.sql(f"INSERT INTO {table} VALUES (1, 0.0D), (2, -0.0D), (3, double('nan')), (4, 0.1D), (5, NULL)")
+    with pytest.raises(Exception, match=r"which tells 0.0 and -0.0 apart: use ALTER TABLE … DROP PARTITION"):
+        session.sql(f"DELETE FROM {table} WHERE CAST(f AS STRING) = '-0.0'")
+    assert values(session, f"SELECT k FROM {table}") == [(1,), (2,), (3,), (4,), (5,)]
+    session.sql(f"DELETE FROM {table} WHERE abs(f) < 0.01")
+    session.sql(f"INSERT INTO {table} VALUES (1, 0.0D), (2, -0.0D)")
     session.sql(f"DELETE FROM {table} WHERE f = 0")
     assert values(session, f"SELECT k FROM {table}") == [(3,), (4,), (5,)]
     session.sql(f"DELETE FROM {table} WHERE f IN (double('nan'), 0.1D)")

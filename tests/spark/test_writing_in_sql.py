@@ -438,8 +438,9 @@ def test_texts_of_partitions(session: SparkSession, tables: ClusterTables) -> No
     gone = {"a/b", "100%", " leads", "NULL", "%2F", "trails "}
     assert dropped.partitions == 2 and found(table) == {row for row in changed if row[2] not in gone}
     for text, message in {
-        "__HIVE_DEFAULT_PARTITION__": "by which folders mean NULL; allowed: any other",
-        "x" * 254: r"has a name of 256 bytes \(p=x+…\); allowed: 255",
+        "'__HIVE_DEFAULT_PARTITION__'": "by which folders mean NULL; allowed: any other",
+        f"'{'x' * 254}'": r"has a name of 256 bytes \(p=x+…\); allowed: 255",
+        "concat('a', char(0))": "a text with the character NUL, which no folder's name can hold",
     }.items():
         with pytest.raises(SparkRuntimeException, match=f"^SchemaMismatch: partition column p holds .* ?{message}"):
-            session.sql(f"INSERT INTO {table} VALUES (1, 1, '{text}')")
+            session.sql(f"INSERT INTO {table} VALUES (1, 1, {text})")

@@ -221,8 +221,8 @@ class Cluster:
         except ApiException as error:
             if error.status == HTTP_NOT_FOUND:
                 raise CommandFailed(
-                    f"the cluster has no {plural}.{API_GROUP}: install the operator's chart (helm install colocation "
-                    "charts/colocation-operator), or choose another cluster with --context"
+                    f"the cluster has no {plural}.{API_GROUP}: install the operator (docs/how-to/install.md#install), "
+                    "or choose another cluster with --context"
                 ) from error
             raise
         return sorted(_items(answer), key=lambda item: (item["metadata"]["namespace"], item["metadata"]["name"]))

@@ -1,5 +1,6 @@
 """What `colocation doctor` judges: facts in, findings out. Each finding says what is wrong and what to do. Pure."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Literal
@@ -14,6 +15,9 @@ LOW_DISK_SHARE = 0.10
 RUN_AGAIN = "fix that first, or ask an administrator to run `colocation doctor`"
 PAGE = "docs/how-to/troubleshoot.md"
 SICK_DISKS = "docs/how-to/operate.md#sick-disks"
+INSTALL = "docs/how-to/install.md#install"
+RELEASE_OF_IMAGE = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)$")
+"""The release that an image's tag names; other tags and digests say nothing of it."""
 
 
 class Finding(Frozen):
@@ -92,7 +96,8 @@ def check_kinds(facts: Facts) -> Iterator[Verdict]:
     apply = "kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
     for plural, fields in (facts.missing_fields or {}).items():
         if fields is None:
-            yield "error", f"the cluster does not know {plural}.colocation.dev", f"install the chart, or {apply}"
+            advice = f"install the operator: {INSTALL}; or {apply}"
+            yield "error", f"the cluster does not know {plural}.colocation.dev", advice
         elif fields:
             yield "warning", f"{plural} lack {', '.join(fields)}: the kind is of an older release", apply
 
@@ -134,8 +139,11 @@ def _because(trouble: str) -> str:
 
 
 def check_versions(facts: Facts) -> Iterator[Verdict]:
-    """Command, operator and agents are of one release."""
+    """Command, chart, operator and agents are of one release."""
     pods = [*(facts.operators or ()), *(facts.agents or ())]
+    for release, image in sorted({(pod.version, pod.image) for pod in pods if _is_of_another_release(pod)}):
+        advice = "give the image of the chart's release, image.tag: docs/how-to/upgrade.md#steps"
+        yield "warning", f"the chart is {release}, but it runs the image {image}", advice
     if len(images := sorted({pod.image for pod in pods})) > 1:
         rollout = f"kubectl rollout status daemonset/colocation-agent -n {facts.operator_namespace}"
         advice = f"wait for the rollout: {rollout}"
@@ -144,6 +152,12 @@ def check_versions(facts: Facts) -> Iterator[Verdict]:
     if others:
         advice = "install the command of the operator's release: docs/tutorial.md#1-install-the-command"
         yield "warning", f"this command is {facts.cli_version}, the operator {', '.join(others)}", advice
+
+
+def _is_of_another_release(pod: Pod) -> bool:
+    """Whether the image says that it is not of the chart's release: an upgrade kept the tag that was given before."""
+    tagged = RELEASE_OF_IMAGE.search(pod.image)
+    return bool(tagged and pod.version and tagged[1] != pod.version)
 
 
 def check_reachability(facts: Facts) -> Iterator[Verdict]:

@@ -50,7 +50,7 @@ class Authority:
         authority, key = self._certificate(), self._key()
         ends_at = min(now + timedelta(seconds=lifetime_seconds), authority.not_valid_after_utc)
         if ends_at <= now:
-            raise AuthorityUnusable(f"the CA has ended at {ends_at}; renew it, see docs/how-to/operate.md")
+            raise AuthorityUnusable(f"the CA has ended at {ends_at}; renew it, see docs/how-to/operate.md#certificates")
         leeway = min(MAX_CLOCK_LEEWAY, (ends_at - now) / 10)
         public = x509.load_pem_x509_csr(request_pem).public_key()
         builder = (

@@ -167,6 +167,6 @@ class CertificateSigner:
         self._metrics.authority_end.set(ends_at.timestamp())
         if ends_at - now < AUTHORITY_WARNING:
             logger.warning(
-                "%s: the CA of the agents' certificates ends at %s; renew it, see docs/how-to/operate.md",
+                "%s: the CA of the agents' certificates ends at %s; renew it, see docs/how-to/operate.md#certificates",
                 Reason.CERTIFICATE_EXPIRING, ends_at,
             )  # fmt: skip

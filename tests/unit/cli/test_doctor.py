@@ -54,7 +54,7 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
     ("changes", "check", "level", "message", "advice"),
     [
         pytest.param({"missing_fields": {"colocatedtables": None}}, "kinds", "error",
-                     "does not know colocatedtables.colocation.dev", "install the chart", id="no kind"),
+                     "does not know colocatedtables.colocation.dev", "docs/how-to/install.md#install", id="no kind"),
         pytest.param({"missing_fields": {"colocationgroups": ("spec.x",)}}, "kinds", "warning",
                      "colocationgroups lack spec.x", "kubectl apply --server-side", id="older kind"),
         pytest.param({"rights": (FORBIDDEN,)}, "rights", "warning",
@@ -71,6 +71,8 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "the agent of node-1 is not ready: no certificate", "kubectl describe pod agent-1", id="agent"),
         pytest.param({"agents": (pod(image="op:2"),)}, "versions", "warning",
                      "different images: op:1, op:2", "rollout status", id="half a rollout"),
+        pytest.param({name: (pod(image="op:v0.0.9"),) for name in ("operators", "agents")}, "versions", "warning",
+                     "the chart is 0.1.0, but it runs the image op:v0.0.9", "upgrade.md#steps", id="a tag that stayed"),
         pytest.param({"cli_version": "0.2.0"}, "versions", "warning",
                      "this command is 0.2.0, the operator 0.1.0", "docs/tutorial.md", id="another release"),
         pytest.param({"snapshot": snapshot(node(ready=False, notReadyReason="AgentNotReady", notReadyMessage="late"))},

@@ -11,6 +11,9 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 
 /** {@code ALTER TABLE … COLUMN} on a spec's columns. Files that are there stay; what they could not bear is refused. */
 final class ColumnChanges {
+  /** Fields of a spec that name columns, by whose names files are laid out. */
+  static final List<String> LAYOUTS = List.of("bucketedBy", "partitionedBy", "sortedBy");
+
   private static final String WITH_ALL_ROWS = "use CREATE OR REPLACE TABLE … AS SELECT with ";
 
   /** The older snapshots of a table that is replaced hold the column, too. */
@@ -130,7 +133,7 @@ final class ColumnChanges {
 
   /** Files keep the column's first name. */
   private void rename(String name, String wanted) {
-    for (String layout : List.of("bucketedBy", "partitionedBy", "sortedBy")) {
+    for (String layout : LAYOUTS) {
       if (isIn(layout, name)) {
         throw TableDefinition.refused("RENAME COLUMN " + name + ", which is in " + layout + ": files are laid out by its name; "
             + "use another name in queries (AS), or CREATE TABLE … AS SELECT a table of another name");

@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
@@ -21,6 +22,9 @@ import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
@@ -69,13 +73,32 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
 
   private static Expression chosen(LoadedTable table, List<Attribute> columns, Expression condition) {
     Set<Expression> equalities = new LinkedHashSet<>();
+    List<Values> others = new ArrayList<>();
     for (TablePartitions.Found partition : TablePartitions.of(table)) {
       Values values = new Values(partition);
-      if (Boolean.TRUE.equals(condition.transform(values).eval(InternalRow.empty()))) {
+      if (values.fulfil(condition)) {
         equalities.add(columns.stream().<Expression>map(values::equality).reduce(And::new).orElse(Literal$.MODULE$.TrueLiteral()));
+      } else {
+        others.add(values);
       }
     }
-    return either(List.copyOf(equalities)).orElse(Literal$.MODULE$.FalseLiteral());
+    Expression chosen = either(List.copyOf(equalities)).orElse(Literal$.MODULE$.FalseLiteral());
+    if (columns.stream().anyMatch(column -> isFraction(column.dataType()))) {
+      requireNoOther(table, condition, chosen, others);
+    }
+    return chosen;
+  }
+
+  private static boolean isFraction(DataType type) {
+    return type instanceof FloatType || type instanceof DoubleType;
+  }
+
+  /** 0.0 and -0.0 are equal, and two partitions: a condition that tells them apart chooses one of them. */
+  private static void requireNoOther(LoadedTable table, Expression condition, Expression chosen, List<Values> others) {
+    if (others.stream().anyMatch(other -> other.fulfil(chosen))) {
+      throw new ColocationException(table.name() + " does not take DELETE by " + condition.sql() + ", which tells 0.0 and -0.0 "
+          + "apart: use ALTER TABLE … DROP PARTITION").unchecked();
+    }
   }
 
   /** Halved again and again: an expression as deep as a table has partitions is too deep for Spark. */
@@ -107,6 +130,10 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
     public Expression apply(Expression part) {
       Attribute column = (Attribute) part;
       return new Literal(partition.value(column.name(), column.dataType()), column.dataType());
+    }
+
+    boolean fulfil(Expression condition) {
+      return Boolean.TRUE.equals(condition.transform(this).eval(InternalRow.empty()));
     }
 
     Expression equality(Attribute column) {

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -80,6 +81,7 @@ final class TableChanges {
     ArrayNode columns = replaced.putArray("columns");
     wanted.path("columns").forEach(column -> columns.add(successor(spec, column)));
     ColumnChanges.storeApart(columns);
+    requireOwnNames(spec, replaced);
     ObjectNode changed = wanted.objectNode();
     replaced.properties().forEach(field -> {
       JsonNode before = spec.path(field.getKey());
@@ -90,6 +92,21 @@ final class TableChanges {
       }
     });
     return changed;
+  }
+
+  /** Files are laid out by names of columns, so the operator refuses a layout by one that files call otherwise. */
+  private static void requireOwnNames(JsonNode spec, JsonNode replaced) {
+    for (String layout : ColumnChanges.LAYOUTS) {
+      List<String> names = GroupObject.texts(replaced.has(layout) ? replaced.path(layout) : spec.path(layout));
+      for (JsonNode column : replaced.path("columns")) {
+        String name = column.path("name").asText();
+        String stored = column.path("storedAs").asText("");
+        if (!stored.isEmpty() && names.stream().anyMatch(name::equalsIgnoreCase)) {
+          throw TableDefinition.refused("REPLACE TABLE with column " + name + " in " + layout + ", since files hold it as "
+              + stored + " after RENAME COLUMN: give it another name in the query (AS)");
+        }
+      }
+    }
   }
 
   private static JsonNode successor(JsonNode spec, JsonNode wanted) {

@@ -48,11 +48,15 @@ public final class PartitionText {
     return escape(column) + "=" + (value == null ? NULL : escape(value));
   }
 
-  /** Why no folder can be named for a value: it would be NULL's, or its name too long; empty when it can. */
+  /** Why no folder can be named for a value: it would be NULL's, hold a NUL, or be too long; empty when it can. */
   static String refusal(String column, String value) {
     if (NULL.equals(value)) {
       return "partition column " + column + " holds the text " + NULL + ", by which folders mean NULL; allowed: any other. "
           + "Replace it, e.g. by NULL: NULLIF(" + column + ", '" + NULL + "')";
+    }
+    if (value != null && value.indexOf(0) >= 0) {
+      return "partition column " + column + " holds a text with the character NUL, which no folder's name can hold; allowed: any "
+          + "other. Replace it, e.g. by nothing: replace(" + column + ", char(0), '')";
     }
     String name = folder(column, value);
     int bytes = name.getBytes(StandardCharsets.UTF_8).length;

@@ -26,6 +26,12 @@ final class PartitionTextTest {
     assertEquals("", PartitionText.refusal("p", null));
   }
 
+  @Test
+  void theCharacterNulIsRefused() {
+    assertEquals("partition column p holds a text with the character NUL, which no folder's name can hold; allowed: any other. "
+        + "Replace it, e.g. by nothing: replace(p, char(0), '')", PartitionText.refusal("p", "a\0b"));
+  }
+
   @ParameterizedTest
   @CsvSource({"x,253,true", "x,254,false", "ü,126,true", "ü,127,false", "=,84,true", "=,85,false"})
   void aNameThatNoFileSystemTakesIsRefused(String letter, int times, boolean isTaken) {
