@@ -317,6 +317,18 @@ def test_keys_of_every_type(session: SparkSession, tables: ClusterTables) -> Non
     assert {row["n"] for row in groups.collect()} == {2}
 
 
+def test_both_zeros_as_partitions(session: SparkSession, tables: ClusterTables) -> None:
+    """Two partitions, which sort as equal: rows that come mixed are still written in one file of each bucket."""
+    table = f"{IN}.zeros"
+    for kind in ("DOUBLE", "FLOAT"):
+        session.sql(f"CREATE TABLE {table} (k BIGINT, zero {kind}) PARTITIONED BY (zero) "
+                    f"CLUSTERED BY (k) SORTED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+        session.sql(f"INSERT INTO {table} SELECT id, CAST(-(id % 2) AS {kind}) * CAST(0 AS {kind}) FROM range(1200)")
+        found = session.sql(f"SELECT partition['zero'], count(*), sum(rows) FROM {table}.files GROUP BY 1 ORDER BY 1")
+        assert [tuple(row) for row in found.collect()] == [("-0.0", 6, 600), ("0.0", 6, 600)]
+        session.sql(f"DROP TABLE {table}")
+
+
 def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 

@@ -9,6 +9,7 @@ import java.util.function.Function;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Ascending$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -27,6 +28,9 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -144,9 +148,12 @@ public final class DistributeRows extends Rule<LogicalPlan> {
         NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
     List<NamedExpression> withBucket = new ArrayList<>(output);
     withBucket.add(bucket);
-    List<Expression> together = columns(output, layout.partitionedBy());
+    List<Expression> partition = columns(output, layout.partitionedBy());
+    List<Expression> together = new ArrayList<>(partition);
     together.add(bucket.toAttribute());
-    List<Expression> order = new ArrayList<>(together);
+    List<Expression> order = new ArrayList<>();
+    partition.forEach(column -> order.addAll(asPartition(column)));
+    order.add(bucket.toAttribute());
     order.addAll(columns(output, layout.sortedInFiles()));
     LogicalPlan rebalanced = new RebalancePartitions(
         sequence(together), new Project(sequence(withBucket), query), Option.empty(), Option.apply(options.targetFileSize()));
@@ -171,6 +178,12 @@ public final class DistributeRows extends Rule<LogicalPlan> {
       found.add(output.stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst().orElseThrow());
     }
     return found;
+  }
+
+  /** What tells a partition from another: 0.0 and -0.0, which sort as equal, are two, by their texts. */
+  private static List<Expression> asPartition(Expression column) {
+    return column.dataType() instanceof DoubleType || column.dataType() instanceof FloatType
+        ? List.of(column, Cast$.MODULE$.apply(column, DataTypes.StringType, Option.empty(), false)) : List.of(column);
   }
 
   /** NULL first. */
