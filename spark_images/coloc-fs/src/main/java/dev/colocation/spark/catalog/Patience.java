@@ -71,8 +71,8 @@ final class Patience {
   }
 
   /**
-   * An answer of which a refusal (403) can be believed. An API server that has just begun has not read the roles yet, and refuses
-   * what is allowed: so a refusal counts when it was asked for after the server had said that it is ready. Until it has read the
+   * An answer of which a refusal (401, 403) can be believed. An API server that has just begun has read neither roles nor the pods
+   * of tokens yet, and refuses what is allowed: so a refusal counts when it was asked for after the server had said that it is ready. Until it has read the
    * role for {@code /readyz}, it refuses that, too; one that goes on refusing it tells nobody, and is believed.
    *
    * @param ask may be repeated after a refusal, which says that nothing was done
@@ -100,7 +100,7 @@ final class Patience {
   }
 
   private static boolean isRefusal(KubernetesApi.Answer answer) {
-    return answer.status() == HttpURLConnection.HTTP_FORBIDDEN;
+    return answer.status() == HttpURLConnection.HTTP_FORBIDDEN || answer.status() == HttpURLConnection.HTTP_UNAUTHORIZED;
   }
 
   /** Whether the same request may be answered otherwise in a while: no answer, too many requests, a server's error. */

@@ -17,6 +17,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** An API server that is away is waited for, and one that has just begun is not believed when it refuses. */
 final class PatienceTest {
   private static final int OK = 200;
+  private static final int UNAUTHORIZED = 401;
   private static final int FORBIDDEN = 403;
   private static final int NOT_READY = 500;
 
@@ -58,7 +59,7 @@ final class PatienceTest {
   }
 
   @ParameterizedTest
-  @ValueSource(ints = {400, 401, FORBIDDEN, 404, 409, 410, 422})
+  @ValueSource(ints = {400, UNAUTHORIZED, FORBIDDEN, 404, 409, 410, 422})
   void whatDoesNotPassIsAnsweredAtOnce(int status) {
     assertEquals(status, Patience.read(server("list", status), clock).status());
     assertEquals(0, clock.nanos);
@@ -77,33 +78,37 @@ final class PatienceTest {
     assertEquals(List.of("list"), List.copyOf(asked));
   }
 
-  @Test
-  void aRefusalBeforeTheServerIsReadyIsNoAnswerYet() {
+  @ParameterizedTest
+  @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
+  void aRefusalBeforeTheServerIsReadyIsNoAnswerYet(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(
-        server("list", FORBIDDEN, FORBIDDEN, OK), server("readyz", NOT_READY, OK));
+        server("list", refused, refused, OK), server("readyz", NOT_READY, OK));
     assertEquals(OK, Patience.read(confirmed, clock).status());
     assertEquals(List.of("list", "readyz", "list", "readyz", "list"), List.copyOf(asked));
   }
 
-  @Test
-  void aRefusalOfAReadyServerIsBelieved() {
-    Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", FORBIDDEN), server("readyz", OK));
-    assertEquals(FORBIDDEN, Patience.read(confirmed, clock).status());
+  @ParameterizedTest
+  @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
+  void aRefusalOfAReadyServerIsBelieved(int refused) {
+    Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", refused), server("readyz", OK));
+    assertEquals(refused, Patience.read(confirmed, clock).status());
     assertEquals(List.of("list", "readyz", "list"), List.copyOf(asked));
   }
 
-  @Test
-  void aServerThatHasNotReadTheRoleForItsReadinessIsAskedAgain() {
+  @ParameterizedTest
+  @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
+  void aServerThatHasNotReadTheRoleForItsReadinessIsAskedAgain(int refused) {
     Supplier<KubernetesApi.Answer> confirmed = confirming(
-        server("list", FORBIDDEN, FORBIDDEN, OK), server("readyz", FORBIDDEN));
+        server("list", refused, refused, OK), server("readyz", refused));
     assertEquals(OK, Patience.read(confirmed, clock).status());
     assertEquals(List.of("list", "readyz", "list", "readyz", "list"), List.copyOf(asked));
   }
 
-  @Test
-  void aServerThatTellsNobodyWhetherItIsReadyIsBelievedInTheEnd() {
-    Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", FORBIDDEN), server("readyz", FORBIDDEN));
-    assertEquals(FORBIDDEN, Patience.read(confirmed, clock).status());
+  @ParameterizedTest
+  @ValueSource(ints = {UNAUTHORIZED, FORBIDDEN})
+  void aServerThatTellsNobodyWhetherItIsReadyIsBelievedInTheEnd(int refused) {
+    Supplier<KubernetesApi.Answer> confirmed = confirming(server("list", refused), server("readyz", refused));
+    assertEquals(refused, Patience.read(confirmed, clock).status());
     assertTrue(clock.nanos >= Duration.ofSeconds(5).toNanos() && clock.nanos < Duration.ofSeconds(6).toNanos());
   }
 
