@@ -1,5 +1,6 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.write.PartitionText;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -22,9 +23,6 @@ import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
@@ -83,17 +81,13 @@ public final class PartitionConditions extends Rule<LogicalPlan> {
       }
     }
     Expression chosen = either(List.copyOf(equalities)).orElse(Literal$.MODULE$.FalseLiteral());
-    if (columns.stream().anyMatch(column -> isFraction(column.dataType()))) {
+    if (columns.stream().anyMatch(column -> PartitionText.hasTwoZeros(column.dataType()))) {
       requireNoOther(table, condition, chosen, others);
     }
     return chosen;
   }
 
-  private static boolean isFraction(DataType type) {
-    return type instanceof FloatType || type instanceof DoubleType;
-  }
-
-  /** 0.0 and -0.0 are equal, and two partitions: a condition that tells them apart chooses one of them. */
+  /** See {@link PartitionText#hasTwoZeros}: a condition that tells them apart chooses one of them. */
   private static void requireNoOther(LoadedTable table, Expression condition, Expression chosen, List<Values> others) {
     if (others.stream().anyMatch(other -> other.fulfil(chosen))) {
       throw new ColocationException(table.name() + " does not take DELETE by " + condition.sql() + ", which tells 0.0 and -0.0 "

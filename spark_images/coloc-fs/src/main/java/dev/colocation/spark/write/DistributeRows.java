@@ -29,8 +29,6 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -180,9 +178,9 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return found;
   }
 
-  /** What tells a partition from another: 0.0 and -0.0, which sort as equal, are two, by their texts. */
+  /** What tells a partition from another: its text, too, where equal values have two. */
   private static List<Expression> asPartition(Expression column) {
-    return column.dataType() instanceof DoubleType || column.dataType() instanceof FloatType
+    return PartitionText.hasTwoZeros(column.dataType())
         ? List.of(column, Cast$.MODULE$.apply(column, DataTypes.StringType, Option.empty(), false)) : List.of(column);
   }
 

@@ -8,6 +8,8 @@ import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.TimestampType;
 import scala.Option;
 
@@ -37,6 +39,11 @@ public final class PartitionText {
     Object text = Cast$.MODULE$.apply(new Literal(value, shownType), DataTypes.StringType, Option.apply("UTC"), false)
         .eval(InternalRow.empty());
     return text.toString().isEmpty() ? null : isInstant ? text + "Z" : text.toString();
+  }
+
+  /** Whether values that are equal have two texts: 0.0 and -0.0 are two partitions. */
+  public static boolean hasTwoZeros(DataType type) {
+    return type instanceof FloatType || type instanceof DoubleType;
   }
 
   /** {@code a=1/b=__HIVE_DEFAULT_PARTITION__}; empty without partition columns. */
