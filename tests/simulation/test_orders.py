@@ -17,7 +17,7 @@ from colocation.reconcile.actions import (
     Action,
     DeleteGroup,
     DropBucket,
-    EndRecoverRequest,
+    EndRecoverRequests,
     MarkGroupUnstable,
     RecycleTable,
     TableDrop,
@@ -222,7 +222,7 @@ def test_an_operator_writes_over_nothing_that_it_has_not_read() -> None:
         await refused(scene, WriteGroupStatus(with_version(group), {"stable": False}))
         await refused(scene, WriteTableStatus(with_version(table), {"accepted": False}))
         await refused(scene, MarkGroupUnstable(replace(group, uid="another"), {"stable": False}))
-        await refused(scene, EndRecoverRequest(replace(group, uid="another"), "12345678"))
+        await refused(scene, EndRecoverRequests(replace(group, uid="another"), ("12345678",)))
         process = scene.operator.process
         assert process is not None
         await process._reconciler._writer.perform(DeleteGroup(with_version(group)))

@@ -6,7 +6,7 @@ removed, hashed, found damaged or announced by a clone, when a look at its folde
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from colocation.model.agent import AgentReport, CloneProgress, DiskReport, TableReference, TableReport
@@ -22,6 +22,12 @@ from .question import Question, key_of
 
 FREE_BYTES_SHARE = 0.01
 """Of the disk's size: a smaller change of the free space is told with the next answer and wakes nobody."""
+MAX_TABLES_BYTES = 24 << 20
+"""Of an answer, about: it ends with the table that takes it past this, and the next one goes on from there."""
+_BUCKET_BYTES = 160
+_TABLE_BYTES = 400
+_NUMBER_BYTES = 6
+"""What a bucket, a table, and a number in a list take in an answer, at most."""
 PROGRESS_SECONDS = 2.0
 """A clone that merely advances is told so often at most."""
 
@@ -87,7 +93,8 @@ class Answers:
         self._told_at = 0.0
 
     def answer(self, question: Question, since: int | None) -> AgentReport | None:
-        """The report on a question's tables: those that changed after revision ``since``, or all of them.
+        """The report on a question's tables: those that changed after revision ``since``, or all of them; the first of
+        them where that is too much for one answer.
 
         None when nothing changed. ``since`` is a revision of this process, else None.
 
@@ -106,10 +113,13 @@ class Answers:
         if since == self._revision:
             return None
         full = since is None or since > self._revision
-        reports = tuple(known.report for known in self._known.values() if full or known.changed_at > (since or 0))
-        report = self._report(part, reports, uptime_seconds)
-        revision = f"{self._conversation.instance}-{self._revision}"
-        return report.model_copy(update={"revision": revision, "is_full": full})
+        news = [known for known in self._known.values() if full or known.changed_at > (since or 0)]
+        told = _first_of(news)
+        is_whole = len(told) == len(news)
+        number = self._revision if is_whole else told[-1].changed_at
+        report = self._report(part, tuple(known.report for known in told), uptime_seconds)
+        revision = f"{self._conversation.instance}-{number}"
+        return report.model_copy(update={"revision": revision, "is_full": full, "is_whole": is_whole})
 
     def unasked(self, tables: tuple[TableReference, ...], with_tables: bool) -> AgentReport:
         """A full report outside of the conversation; ``unknown_directories`` only ``with_tables``."""
@@ -184,6 +194,25 @@ class Answers:
             recycled_directories=part.recycled,
             clones=part.clones,
         )
+
+
+def _first_of(news: Sequence[_Known]) -> Sequence[_Known]:
+    """As many as there is room for in one answer; in the order in which they changed where that is not all."""
+    if sum(_size_bytes(known.report) for known in news) <= MAX_TABLES_BYTES:
+        return news
+    told, size_bytes = [], 0
+    for known in sorted(news, key=lambda known: known.changed_at):
+        told.append(known)
+        size_bytes += _size_bytes(known.report)
+        if size_bytes > MAX_TABLES_BYTES:
+            break
+    return told
+
+
+def _size_bytes(report: TableReport) -> int:
+    buckets = report.buckets.values()
+    lists = sum(len(one.held_files) + sum(map(len, one.corrupt_files)) for one in buckets)
+    return _TABLE_BYTES + _BUCKET_BYTES * len(buckets) + _NUMBER_BYTES * len(report.retained_missing) + lists
 
 
 def _is_other_space(told: Disk, now: Disk) -> bool:

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 from colocation.model.agent import AgentReport
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
+from colocation.storage.manifest_room import ManifestRoom
 from colocation.storage.root import DataRoot
 
 from ..waiting import set_within
@@ -45,7 +46,7 @@ class NodeState:
         self.settings = settings
         self.root = root
         self.metrics = metrics
-        self.inventory = Inventory(root)
+        self.inventory = Inventory(root, ManifestRoom(settings.memory_bytes))
         self.conversation = Conversation(root.monotonic)
         self.health = DiskHealth(root, settings.node, settings.require_mount_point)
         self.folders = NamespaceFolders(root, self.health)

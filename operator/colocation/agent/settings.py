@@ -33,6 +33,8 @@ class Settings:
 
     ``max_requests``: served at once; ``max_requests_per_address`` of them for one client address.
 
+    ``memory_bytes``: that the agent may take; None = as much as there is.
+
     ``require_mount_point``: the data root has to be a whole file system, not a folder of one.
     """
 
@@ -58,6 +60,7 @@ class Settings:
     clone_mib_per_second: float | None = None
     max_requests: int = 2048
     max_requests_per_address: int = 512
+    memory_bytes: int | None = None
 
     @property
     def certificate_seconds(self) -> int:
@@ -100,6 +103,7 @@ _OPTIONS = (
     _Option("clone-mib-per-second", "what clones may read of this node; empty = no limit", ""),
     _Option("max-requests", "served at once", str(Settings.max_requests)),
     _Option("max-requests-per-address", "of one client address", str(Settings.max_requests_per_address)),
+    _Option("memory-bytes", "that the agent may take; empty = as much as there is", ""),
     _Option("log-format", f"how log lines look: {' or '.join(LOG_FORMATS)}", Settings.log_format),
 )
 
@@ -171,4 +175,5 @@ def _settings(given: Mapping[str, str]) -> Settings:
         clone_mib_per_second=float(given["clone_mib_per_second"]) if given["clone_mib_per_second"] else None,
         max_requests=int(given["max_requests"]),
         max_requests_per_address=int(given["max_requests_per_address"]),
+        memory_bytes=int(given["memory_bytes"]) if given["memory_bytes"] else None,
     )

@@ -11,7 +11,7 @@ from colocation.model.agent import FilePublished
 from colocation.model.content_digest import sha256_of_content_digest
 from colocation.model.table_manifest import MAX_MANIFEST_BYTES
 from colocation.storage.incoming import IncomingFile
-from colocation.storage.paths import sha256_of_manifest_path
+from colocation.storage.paths import TablePath, sha256_of_manifest_path
 from colocation.storage.publish import is_published, publish_once
 from colocation.storage.root import UPLOADS
 
@@ -24,6 +24,7 @@ BLOCK_BYTES = 1 << 20
 """Large blocks: a thread switch per block, not per 64 KiB."""
 UPLOAD_IDLE_SECONDS = 60.0
 """Room is kept for an upload that says nothing for no longer."""
+KNOWN_SOON_SECONDS = 1
 MIN_BYTES_PER_SECOND = 64 << 10
 """On the average, after the first minute: room is kept for a file, and its sender decides for how long."""
 
@@ -36,6 +37,7 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
     length = _announced_length(request, max_bytes)
     sha256 = _announced_digest(request)
     async with node.uploads.turn(user):
+        await _check_known(node, target.table)
         with node.transfer(), node.room.keep(user, length) as reservation:
             arriving = _received_blocks(request, length)
             if await node.run_write(is_published, node.root, target.table, target.path, sha256):
@@ -46,6 +48,24 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
                 created = await _receive(node, arriving, reservation, target, sha256)
     answer = FilePublished(path=target.path, bytes=length, sha256=sha256)
     return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
+
+
+async def _check_known(node: NodeState, table: TablePath) -> None:
+    """Refuse the first file of a table that the operator does not ask about: folders of no table are others' work.
+
+    Who asks for the first time after this process began has not told of any table yet.
+
+    Raises:
+        Refusal: 503; the operator asks about a new table within moments.
+    """
+    question = node.conversation.question
+    if question is None or str(table) in question.tables or await node.run_write(node.root.holds, table):
+        return
+    message = (
+        f"the operator has not told this agent of table {table}; load a ColocatedTable that exists and is accepted, "
+        "by its own uid"
+    )
+    raise Refusal(503, "UnknownTable", message, {"Retry-After": str(KNOWN_SOON_SECONDS)})
 
 
 async def _receive(

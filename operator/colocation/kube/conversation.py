@@ -94,6 +94,8 @@ class Conversation:
         self._held: asyncio.Task[tuple[int, bytes]] | None = None
         self._is_old = False
         self._says_all = False
+        self._begun: AgentView | None = None
+        """What an answer in several parts has told so far; nobody else knows of it before the last one."""
 
     def ask(self, wanted: Asked, in_full: bool = False) -> None:
         """Ask about these tables, now; a question that is being held is given up for it.
@@ -140,7 +142,7 @@ class Conversation:
 
     def _forget(self) -> None:
         """Nothing is known of what the agent remembers: the next question is asked in full."""
-        self._sent, self._revision, self._due, self._is_old = None, None, True, False
+        self._sent, self._revision, self._due, self._is_old, self._begun = None, None, True, False, None
 
     async def _exchange(self) -> None:
         if self._is_old:
@@ -227,8 +229,8 @@ class Conversation:
         now = self._around.now()
         before = replace(self.view, answered_at=now, asked_at=asked_at, silent_since=None)
         if status == NOT_MODIFIED:
-            if self._revision is None:
-                raise AgentError(status, "UnexpectedAnswer", "nothing has changed since no revision")
+            if self._revision is None or self._begun is not None:
+                raise AgentError(status, "UnexpectedAnswer", "nothing has changed since an answer that was not given")
             header = _aged(self.view, now)
             self._tell(replace(before, report=header, asked=wanted, tables=self._kept(wanted)), news=False)
             return
@@ -242,21 +244,25 @@ class Conversation:
         tables = said if report.is_full else {**kept, **said} if said else kept
         self._revision = report.revision
         header = report.model_copy(update={"tables": ()})
-        self._tell(replace(before, report=header, tables=tables, asked=wanted), news=True)
+        view = replace(before, report=header, tables=tables, asked=wanted)
+        self._begun = None if report.is_whole else view
+        if report.is_whole:
+            self._tell(view, news=True)
         if report.term > self._around.term():
             self._around.listener.heard_term(report.term)
 
     def _kept(self, wanted: Asked) -> Mapping[TableKey, TableReport]:
         """What was said before, of the tables that are still asked about."""
-        if wanted is self.view.asked:
-            return self.view.tables
-        return {key: one for key, one in self.view.tables.items() if key in wanted}
+        said = self._begun or self.view
+        if wanted is said.asked:
+            return said.tables
+        return {key: one for key, one in said.tables.items() if key in wanted}
 
     def _checked(self, report: AgentReport) -> AgentReport:
         if report.node != self._node:
             message = f"it answers as the agent of node {report.node[:253]!r}; an agent runs once on each node"
             raise AgentError(200, "UnexpectedAnswer", message)
-        known = self.view.report
+        known = (self._begun or self.view).report
         if not report.is_full and (self._revision is None or known is None or known.instance != report.instance):
             raise AgentError(200, "UnexpectedAnswer", "it reported changes since an answer that it has not given")
         return report

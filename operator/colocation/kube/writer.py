@@ -34,7 +34,7 @@ from ..reconcile.actions import (
     DeleteDataVolume,
     DeleteGroup,
     DropBucket,
-    EndRecoverRequest,
+    EndRecoverRequests,
     LabelNode,
     MarkGroupUnstable,
     PostEvent,
@@ -122,7 +122,7 @@ class LiveWriter:
                 await self._collect_garbage(action)
             case WriteConfigMap():
                 await self._write_config_map(action)
-            case CreateTable() | EndRecoverRequest() | RestoreTable():
+            case CreateTable() | EndRecoverRequests() | RestoreTable():
                 await self._recover(action)
             case PostEvent():
                 await self._events.post(action)
@@ -157,12 +157,12 @@ class LiveWriter:
                 raise Refused(str(error)) from error
             raise
 
-    async def _recover(self, action: CreateTable | EndRecoverRequest | RestoreTable) -> None:
+    async def _recover(self, action: CreateTable | EndRecoverRequests | RestoreTable) -> None:
         match action:
             case CreateTable():
                 await self._create_table(action)
-            case EndRecoverRequest():
-                await self._end_recover_request(action)
+            case EndRecoverRequests():
+                await self._end_recover_requests(action)
             case RestoreTable():
                 await self._restore_table(action)
 
@@ -205,9 +205,10 @@ class LiveWriter:
                 problem = error
         raise problem
 
-    async def _end_recover_request(self, action: EndRecoverRequest) -> None:
+    async def _end_recover_requests(self, action: EndRecoverRequests) -> None:
         group = action.group
-        patch = {"metadata": {"uid": group.uid, "annotations": {f"{RECOVER_PREFIX}{action.request}": None}}}
+        ended = {f"{RECOVER_PREFIX}{request}": None for request in action.requests}
+        patch = {"metadata": {"uid": group.uid, "annotations": ended}}
         self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch))
 
     async def _write_status(self, resource: Resource, subject: Identity, status: JsonObject) -> None:

@@ -165,7 +165,8 @@ class AgentReport(Observed):
     """What one agent holds and has verified. ``revision`` changes whenever any of it changes.
 
     ``tables`` answers for the tables of the question; without ``is_full`` only those that changed since the revision
-    that the caller has. ``instance`` names the agent's process, ``uptime_seconds`` is its own clock, ``term`` the
+    that the caller has. Without ``is_whole`` the rest of them is told to whoever asks with this ``revision``: what there
+    is to say of many large tables is told in several answers. ``instance`` names the agent's process, ``uptime_seconds`` is its own clock, ``term`` the
     newest that it has heard of.
     """
 
@@ -179,6 +180,7 @@ class AgentReport(Observed):
     disk: DiskReport | None = Field(None, description="None: an agent of the release before, which does not look.")
     active_transfers: int = 0
     is_full: bool = True
+    is_whole: bool = True
     tables: tuple[TableReport, ...] = ()
     unknown_directories: tuple[str, ...] = Field(
         (), description="'<namespace>/<table>-<uid8>' that lie here and that the question does not name."

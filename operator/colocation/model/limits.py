@@ -14,3 +14,5 @@ MAX_MAP_BYTES = 3 << 18
 """Of a group's map as JSON: half of what etcd takes for an object; its tables and all else need the other half."""
 MAX_SEQUENCE_BYTES = MAX_MAP_BYTES // 2
 """Of a map set by hand, which the object holds twice: in ``spec.bucketSequence`` and, carried out, in the status."""
+MAX_MANIFEST_FILES = 1 << 18
+"""Files of one replica of a table: agents keep some 500 bytes of memory for each that a live manifest names."""

@@ -13,13 +13,15 @@ the SHA-256 of everything that is stored, so agents check it as any other file.
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import zstandard
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from .base import Observed
+from .limits import MAX_MANIFEST_FILES
 
 _MAGIC = bytes.fromhex("502a4d18")
 _PREFIX = struct.Struct("<4sII32s")
@@ -27,6 +29,11 @@ _PREFIX = struct.Struct("<4sII32s")
 _CONTENT_BYTES = 36
 _PIECE_BYTES = 1 << 20
 _LEAST_WINDOW_BYTES = 1 << 10
+_MAX_JSON_NODES = 4 * MAX_MANIFEST_FILES
+_MAX_JSON_VALUES = 32 * MAX_MANIFEST_FILES
+"""Objects and lists, and values, of a manifest's JSON: a file has two objects and at most 24 values. A parser takes up
+to 500 bytes of memory for two characters, so they are counted before."""
+Value = TypeVar("Value")
 
 
 class Frame(Observed):
@@ -42,15 +49,19 @@ class _Header(Observed):
     frames: tuple[Frame, ...]
 
 
+_HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
+
+
 @dataclass(frozen=True)
 class ManifestParts:
     """What is stored of a manifest: its JSON, and apart from it the JSON of each bucket's files.
 
-    ``is_framed``: format 2. A manifest of format 1 has all in ``text``.
+    ``is_framed``: format 2. A manifest of format 1 has all in ``text``. ``buckets`` can be gone through once, and
+    raises what ``split_frames`` would: no more than one bucket's files are in memory at a time.
     """
 
     text: bytes
-    buckets: tuple[tuple[Frame, bytes], ...] = ()
+    buckets: Iterable[tuple[Frame, bytes]] = ()
     is_framed: bool = False
 
 
@@ -68,7 +79,8 @@ def split_frames(stored: bytes, sha256: str, max_bytes: int) -> ManifestParts:
         max_bytes: of all texts together; nothing larger is taken into memory.
 
     Raises:
-        ValueError: it was cut, is not what its digests say, or is larger.
+        ValueError: it was cut, is not what its digests say, or is larger; of what lies behind the header as soon as
+            ``buckets`` comes to it.
     """
     view = memoryview(stored)
     if len(view) < _PREFIX.size:
@@ -80,14 +92,18 @@ def split_frames(stored: bytes, sha256: str, max_bytes: int) -> ManifestParts:
     if hashlib.sha256(head).digest() != header_digest:
         raise ValueError(f"the header of manifest {sha256} has another content than its digest says")
     text = decompressed(head, sha256, max_bytes)
-    header = _Header.model_validate_json(text)
-    left = max_bytes - len(text)
-    buckets = []
-    for frame, content in _frames(view[_PREFIX.size + header_bytes :], header.frames, sha256):
-        files = decompressed(content, sha256, left)
-        left -= len(files)
-        buckets.append((frame, files))
-    return ManifestParts(text, tuple(buckets), is_framed=True)
+    header = parsed_json(_HEADER, text, sha256)
+    frames = _frames(view[_PREFIX.size + header_bytes :], header.frames, sha256)
+    return ManifestParts(text, _texts(frames, sha256, max_bytes - len(text)), is_framed=True)
+
+
+def _texts(frames: Iterable[tuple[Frame, bytes]], sha256: str, max_bytes: int) -> Iterator[tuple[Frame, bytes]]:
+    """The frames' JSON, so many bytes together."""
+    left = max_bytes
+    for frame, content in frames:
+        text = decompressed(content, sha256, left)
+        left -= len(text)
+        yield frame, text
 
 
 def _frames(view: memoryview, frames: Sequence[Frame], sha256: str) -> Iterator[tuple[Frame, bytes]]:
@@ -106,6 +122,21 @@ def _frames(view: memoryview, frames: Sequence[Frame], sha256: str) -> Iterator[
         position += frame.bytes
     if position != len(view):
         raise ValueError(f"manifest {sha256} has {len(view) - position} bytes behind its last frame")
+
+
+def parsed_json(kind: TypeAdapter[Value], text: bytes, sha256: str) -> Value:
+    """A manifest's JSON, or a part of it, as a value.
+
+    Raises:
+        ValueError: it is another value, or has so many that they would take the memory of whoever reads it.
+    """
+    nodes, values = text.count(b"{") + text.count(b"["), text.count(b",")
+    if nodes > _MAX_JSON_NODES or values > _MAX_JSON_VALUES:
+        raise ValueError(
+            f"manifest {sha256} has {nodes} objects and lists, and {values} values; allowed: {_MAX_JSON_NODES} and "
+            f"{_MAX_JSON_VALUES}, enough for {MAX_MANIFEST_FILES} files"
+        )
+    return kind.validate_json(text)
 
 
 def decompressed(frame: bytes, sha256: str, max_bytes: int) -> bytes:

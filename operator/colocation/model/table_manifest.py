@@ -7,13 +7,14 @@ the files of each bucket in a frame of their own; see ``manifest_frames``.
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Protocol, TypeVar
 
 from pydantic import TypeAdapter, field_serializer
 
 from .base import Observed
-from .manifest_frames import ManifestParts, decompressed, is_framed, split_frames
+from .limits import MAX_BUCKETS, MAX_MANIFEST_FILES
+from .manifest_frames import ManifestParts, decompressed, is_framed, parsed_json, split_frames
 from .table import Column
 
 PLAIN_FORMAT = 1
@@ -22,8 +23,8 @@ FORMAT_VERSION = 2
 """The newest format that is read."""
 MANIFEST_DIRECTORY = "manifests"
 DATA_DIRECTORY = "data"
-MAX_MANIFEST_BYTES = 256 << 20
-"""Of a manifest's JSON, and of what is stored: a million files. Whoever may load can put any bytes under a manifest's
+MAX_MANIFEST_BYTES = 128 << 20
+"""Of a manifest's JSON, and of what is stored. Whoever may load can put any bytes under a manifest's
 name, so nothing larger is read, nor is memory taken for what a frame merely announces."""
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -90,6 +91,7 @@ class BucketFile(Protocol):
 
 
 File = TypeVar("File", bound=BucketFile)
+_MANIFEST: TypeAdapter[TableManifest] = TypeAdapter(TableManifest)
 _FILES: TypeAdapter[list[DataFile]] = TypeAdapter(list[DataFile])
 
 
@@ -97,14 +99,14 @@ def decode_manifest(stored: bytes, sha256: str) -> TableManifest:
     """The manifest in ``stored``, which must have the digest ``sha256``.
 
     Raises:
-        ValueError: wrong digest, not zstd, not a manifest, a newer format, or a file whose bucket is wrong.
+        ValueError: wrong digest, not zstd, not a manifest, too large, a newer format, or a file whose bucket is wrong.
     """
     parts = manifest_parts(stored, sha256)
-    manifest = TableManifest.model_validate_json(parts.text)
+    manifest = parsed_json(_MANIFEST, parts.text, sha256)
     check_format(manifest.format_version, sha256, parts)
     if parts.is_framed:
         manifest = manifest.model_copy(update={"files": files_of_frames(parts, sha256, _FILES)})
-    check_buckets(manifest.files, manifest.buckets)
+    check_files(manifest.files, manifest.buckets)
     return manifest
 
 
@@ -126,11 +128,12 @@ def files_of_frames(parts: ManifestParts, sha256: str, kind: TypeAdapter[list[Fi
     """All files of a manifest of format 2, each in the frame of its bucket.
 
     Raises:
-        ValueError: a frame holds other files than the header says.
+        ValueError: a frame holds other files than the header says, or all of them too many.
     """
     found: list[File] = []
     for frame, text in parts.buckets:
-        files = kind.validate_json(text)
+        _check_count(len(found) + frame.files)
+        files = parsed_json(kind, text, sha256)
         if len(files) != frame.files or any(file.bucket != frame.bucket for file in files):
             raise ValueError(
                 f"manifest {sha256} has other files where those of bucket {frame.bucket} should be, or not "
@@ -152,21 +155,30 @@ def check_format(format_version: int, sha256: str, parts: ManifestParts) -> None
         raise ValueError(f"manifest {sha256} is not stored as one of format {format_version}")
 
 
-def check_buckets(files: Iterable[BucketFile], buckets: int) -> None:
-    """Refuse files whose bucket is out of range or is not the one in their name.
+def check_files(files: Collection[BucketFile], buckets: int) -> None:
+    """Refuse more files or buckets than a table may have, and files whose bucket is out of range or is not the one in
+    their name.
 
     A wrong bucket id silently loses rows in joins (Spark reads the id from the file's name), hence the check
     wherever files enter: load, clone, read.
 
     Raises:
-        ValueError: naming the file, its bucket and what was expected.
+        ValueError: naming what was found, for a file its bucket too, and what is allowed.
     """
+    _check_count(len(files))
+    if not 1 <= buckets <= MAX_BUCKETS:
+        raise ValueError(f"the manifest says {buckets} buckets; allowed: 1 to {MAX_BUCKETS}")
     for file in files:
         named = bucket_of_file_name(file.path)
         if named != file.bucket:
             raise ValueError(f"file {file.path} is listed in bucket {file.bucket} but its name says {named}")
         if not 0 <= file.bucket < buckets:
             raise ValueError(f"file {file.path} is in bucket {file.bucket}; allowed: 0 to {buckets - 1}")
+
+
+def _check_count(files: int) -> None:
+    if files > MAX_MANIFEST_FILES:
+        raise ValueError(f"the manifest names {files} files; allowed: {MAX_MANIFEST_FILES}")
 
 
 def bucket_of_file_name(path: str) -> int | None:

@@ -61,11 +61,11 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
-class EndRecoverRequest:
-    """Take away the annotation by which a user asked for a dropped table."""
+class EndRecoverRequests:
+    """Take away annotations by which users asked for dropped tables."""
 
     group: Identity
-    request: str
+    requests: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class PostEvent:
 Action = (
     CreateGroup
     | CreateTable
-    | EndRecoverRequest
+    | EndRecoverRequests
     | DeleteGroup
     | MarkGroupUnstable
     | WriteGroupStatus

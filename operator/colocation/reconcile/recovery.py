@@ -20,10 +20,12 @@ from ..state.observation import AgentView, Observation, ObservedGroup, ObservedT
 from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
-from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequest, PostEvent, RestoreTable
+from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequests, PostEvent, RestoreTable
 
 Bins = Mapping[str, Sequence[tuple[str, str]]]
 """``<namespace>/<directory>`` of a folder in a recycle bin -> (node, its agent's URL) of all that have it there."""
+MAX_REFUSAL_EVENTS = 8
+"""Of one group in one pass; it has as many annotations as anybody writes who may patch it."""
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
 
@@ -233,19 +235,33 @@ def _lacks_a_bucket(
 
 
 def request_actions(index: TableIndex, group: ObservedGroup) -> Iterator[Action]:
-    """Carry out, or refuse, what users ask of one group."""
-    observation, tables = index.observation, index.by_name
+    """Carry out, or refuse, what users ask of one group: with few requests, however many annotations it has."""
+    wanted: dict[str, RecycledTable] = {}
+    refusals: dict[str, None] = {}
+    ended: list[str] = []
     for request in sorted(group.recover_requests):
         record = next((one for one in group.status.recycled if _is_meant(one, request)), None)
-        problem = _problem(observation, group, record, tables)
-        if record is None or problem:
-            message = problem or f"no dropped table with a uid {request}… is in the recycle bin of the group"
-            yield PostEvent(GROUP_KIND, group.identity, "Warning", "RecoverRefused", message)
-            yield EndRecoverRequest(group.identity, request)
-        elif (record.namespace, record.name) in tables:
-            yield EndRecoverRequest(group.identity, request)
+        problem = _problem(index.observation, group, record, index.by_name)
+        if record is None:
+            problem = f"no dropped table with a uid {request}… is in the recycle bin of the group"
+        if problem:
+            refusals[problem] = None
+        if record is None or problem or (record.namespace, record.name) in index.by_name:
+            ended.append(request)
         else:
-            yield from _creation(observation, group, record)
+            wanted[record.uid] = record
+    for message in _announced(list(refusals)):
+        yield PostEvent(GROUP_KIND, group.identity, "Warning", "RecoverRefused", message)
+    if ended:
+        yield EndRecoverRequests(group.identity, tuple(ended))
+    for record in wanted.values():
+        yield from _creation(index.observation, group, record)
+
+
+def _announced(refusals: Sequence[str]) -> Iterator[str]:
+    yield from refusals[:MAX_REFUSAL_EVENTS]
+    if len(refusals) > MAX_REFUSAL_EVENTS:
+        yield f"{len(refusals) - MAX_REFUSAL_EVENTS} more requests to bring tables back were refused"
 
 
 def _is_meant(record: RecycledTable, request: str) -> bool:

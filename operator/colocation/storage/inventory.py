@@ -15,6 +15,7 @@ from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folders import UNREADABLE_MEDIUM
 from .hashing import FileChanged, unlimited
 from .ledger import LedgerEntry
+from .manifest_room import ManifestRoom
 from .paths import TablePath, table_path
 from .quarantine import quarantined, set_aside
 from .report import absent_report, table_report
@@ -68,16 +69,17 @@ class StampedReport(NamedTuple):
 class TableInventory:
     """One table on this node. Safe to share between threads."""
 
-    def __init__(self, root: DataRoot, table: TablePath) -> None:
+    def __init__(self, root: DataRoot, table: TablePath, room: ManifestRoom | None = None) -> None:
         self.table = table
         self._root = root
         self._lock = threading.Lock()
         self._contents = TableContents(root, table)
-        self._shelf = ManifestShelf(root, table)
+        self._shelf = ManifestShelf(root, table, room)
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
         self._size_bytes: tuple[int, int] = (0, 0)
         self._distrusted = False
+        self._asked: TableReference | None = None
         self._live: frozenset[str] = frozenset()
         self._quarantined: tuple[int | None, frozenset[str]] = (None, frozenset())
         self._judged: tuple[int, frozenset[str]] | None = None
@@ -215,6 +217,7 @@ class TableInventory:
         report = table_report(reference, wanted, retained, self._contents.files(), quarantined)
         evaluation = _Evaluation(self._contents.generation, wanted, retained, quarantined, report)
         self._evaluations[reference] = evaluation
+        self._forget_evaluations(reference)
         return report
 
     def _in_quarantine(self) -> frozenset[str]:
@@ -269,13 +272,17 @@ class TableInventory:
     def keep_only(self, reference: TableReference) -> None:
         """Forget manifests, and reports on them, that neither the operator wants nor a load used lately."""
         with self._lock:
-            self._live = frozenset(reference.live_manifests)
-            self._shelf.keep({reference.manifest or "", *reference.retained_manifests})
-            self._evaluations = {
-                known: evaluation
-                for known, evaluation in self._evaluations.items()
-                if known == reference or (known.manifest in self._shelf and not known.retained_manifests)
-            }
+            self._asked, self._live = reference, frozenset(reference.live_manifests)
+            self._shelf.keep(self._live)
+            self._forget_evaluations(reference)
+
+    def _forget_evaluations(self, newest: TableReference) -> None:
+        """All but this one, and those of what loads verified lately."""
+        self._evaluations = {
+            known: evaluation
+            for known, evaluation in self._evaluations.items()
+            if known in (newest, self._asked) or (known.manifest in self._shelf and not known.retained_manifests)
+        }
 
 
 class Inventory:
@@ -283,10 +290,12 @@ class Inventory:
 
     Args:
         root: where the tables lie.
+        room: in memory, for their manifests; None = as much as there is.
     """
 
-    def __init__(self, root: DataRoot) -> None:
+    def __init__(self, root: DataRoot, room: ManifestRoom | None = None) -> None:
         self._root = root
+        self._room = room or ManifestRoom()
         self._lock = threading.Lock()
         self._tables: dict[TablePath, TableInventory] = {}
         root.damage_listeners.append(lambda table, _path: self.table(table).distrust())
@@ -295,7 +304,7 @@ class Inventory:
         """The inventory of one table, held or not."""
         with self._lock:
             if table not in self._tables:
-                self._tables[table] = TableInventory(self._root, table)
+                self._tables[table] = TableInventory(self._root, table, self._room)
             return self._tables[table]
 
     def tables(self) -> tuple[TableInventory, ...]:
@@ -317,16 +326,15 @@ class Inventory:
             _log.warning("table %s/%s is not allowed; nothing of it is here", reference.namespace, reference.directory)
             return StampedReport(absent_report(reference), None)
         table = self.table(path)
+        table.keep_only(reference)
         stamp = table.stamp
         try:
-            report = table.stamped_report(reference)
+            return table.stamped_report(reference)
         except OSError as error:
             if error.errno in EXHAUSTED:
                 raise
             _log.warning("table %s cannot be read, its manifest counts as missing: %s", path, error)
             return StampedReport(absent_report(reference), stamp)
-        table.keep_only(reference)
-        return report
 
     def expected_sha256(self, table: TablePath, path: str) -> str | None:
         """The digest that a live manifest gives for a file, as far as known."""

@@ -11,6 +11,8 @@ from .wanted import WantedFile, WantedFiles
 
 MAX_LISTED_CORRUPT_FILES = 20
 """Per bucket: enough to see what happened; the counts are whole."""
+MAX_BUCKETS_WITH_LISTS = 256
+"""Of a table that say which files are corrupt; the others say only how many are not held."""
 MAX_NAMED_FILES = 65_536
 """A bucket with more files than this does not say which it holds: that would be more than 16 KiB."""
 
@@ -66,7 +68,7 @@ def table_report(
         directory=reference.directory,
         manifest=reference.manifest,
         manifest_present=reference.manifest is None or wanted is not None,
-        buckets={bucket: _bucket_report(tally) for bucket, tally in sorted(tallies.items())},
+        buckets=_bucket_reports(tallies),
         surplus_bytes=surplus,
         retained_present=len(retained) == len(reference.retained_manifests),
         retained_missing=_retained_missing(retained, held),
@@ -112,14 +114,20 @@ def _count(tally: _Tally, path: str, wanted: WantedFile, held: HeldFile | None) 
         tally.files_waiting += 1
 
 
-def _bucket_report(tally: _Tally) -> BucketReport:
+def _bucket_reports(tallies: Mapping[int, _Tally]) -> dict[int, BucketReport]:
+    damaged = sorted(bucket for bucket, tally in tallies.items() if tally.corrupt)
+    listing = frozenset(damaged[:MAX_BUCKETS_WITH_LISTS])
+    return {bucket: _bucket_report(tally, bucket in listing) for bucket, tally in sorted(tallies.items())}
+
+
+def _bucket_report(tally: _Tally, lists_corrupt: bool) -> BucketReport:
     return BucketReport(
         state=_state(tally),
         files_wanted=tally.files_wanted,
         files_held=tally.files_held,
         bytes_wanted=tally.bytes_wanted,
         bytes_held=tally.bytes_held,
-        corrupt_files=tuple(sorted(tally.corrupt)[:MAX_LISTED_CORRUPT_FILES]),
+        corrupt_files=tuple(sorted(tally.corrupt)[:MAX_LISTED_CORRUPT_FILES]) if lists_corrupt else (),
         held_files=_held_files(tally),
     )
 

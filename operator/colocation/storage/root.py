@@ -124,6 +124,14 @@ class DataRoot:
         with self.folder(segments[:-1]) as parent:
             return open_regular_file(parent, segments[-1])
 
+    def holds(self, table: TablePath) -> bool:
+        """Whether there is a folder of the table."""
+        try:
+            with self.folder(table):
+                return True
+        except NotHeld:
+            return False
+
     def tables(self) -> tuple[TablePath, ...]:
         """Every table's folder, sorted. A namespace's folder that the disk cannot read is left out."""
         found = []

@@ -10,9 +10,10 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from colocation.model.content_digest import is_sha256
+from colocation.model.manifest_frames import parsed_json
 from colocation.model.table_manifest import (
     MAX_MANIFEST_BYTES,
-    check_buckets,
+    check_files,
     check_format,
     files_of_frames,
     manifest_parts,
@@ -21,6 +22,7 @@ from colocation.model.table_manifest import (
 
 from .errors import InvalidPath, NotHeld
 from .hashing import FileIdentity, identity_of
+from .manifest_room import ManifestRoom
 from .paths import TablePath, sha256_of_manifest_path
 from .root import DataRoot
 
@@ -56,41 +58,58 @@ WantedFiles = Mapping[str, WantedFile]
 """By path relative to the table's folder."""
 
 
-class ManifestShelf:
-    """The manifests of one table that were used lately.
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A manifest as it was read. ``files`` None: it is none that can be understood, or found no room.
 
-    Only ``expected_sha256`` may be called by several threads at once: reads of files ask it and must not wait.
+    ``names``: how many files it names, 0 for what is not understood.
     """
 
-    def __init__(self, root: DataRoot, table: TablePath) -> None:
+    identity: FileIdentity
+    names: int
+    files: WantedFiles | None
+
+
+class ManifestShelf:
+    """The manifests of one table that were used lately: those that are live, and the newest few of all others.
+
+    Only ``expected_sha256`` may be called by several threads at once: reads of files ask it and must not wait.
+
+    Args:
+        root: where the table lies.
+        table: whose manifests.
+        room: in memory, which all tables share.
+    """
+
+    def __init__(self, root: DataRoot, table: TablePath, room: ManifestRoom | None = None) -> None:
         self._root = root
         self._table = table
-        self._loaded: OrderedDict[str, tuple[FileIdentity, WantedFiles]] = OrderedDict()
+        self._room = room or ManifestRoom()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._live: Collection[str] = ()
         self._newest_first: tuple[WantedFiles, ...] = ()
 
     def wanted(self, sha256: str) -> WantedFiles | None:
-        """The files of a manifest; None when it is not held, is damaged, or is no digest at all (from a status that a
-        tenant wrote). Reads it only if it looks changed.
+        """The files of a manifest; None when it is not held, is damaged, finds no room, or is no digest at all (from a
+        status that a tenant wrote). Reads it only if it looks changed.
         """
         if not is_sha256(sha256):
             return None
         try:
             with self._root.file(self._table, manifest_path(sha256)) as descriptor:
                 identity = identity_of(os.fstat(descriptor))
-                known = self._loaded.get(sha256)
-                if known is not None and known[0] == identity:
-                    self._loaded.move_to_end(sha256)
-                    return known[1]
-                files = _decoded(descriptor, identity.bytes, sha256)
-        except (NotHeld, InvalidPath, ValueError) as error:
-            self._loaded.pop(sha256, None)
+                known = self._known.get(sha256)
+                if known is not None and known.identity == identity and not self._finds_room_now(known):
+                    self._known.move_to_end(sha256)
+                    return known.files
+                self._drop(sha256)
+                self._known[sha256] = known = self._read(descriptor, identity, sha256)
+        except (NotHeld, InvalidPath):
+            self._drop(sha256)
             self._publish()
-            if not isinstance(error, NotHeld):
-                _log.warning("table %s: %s", self._table, error)
             return None
-        self._loaded[sha256] = (identity, files)
-        self._publish()
-        return files
+        self.keep(self._live)
+        return known.files
 
     def expected_sha256(self, path: str) -> str | None:
         """The digest that a loaded manifest gives for a file. A path never has two: file names are per load."""
@@ -108,28 +127,55 @@ class ManifestShelf:
         own = sha256_of_manifest_path(path)
         if own is not None:
             return own != sha256
-        loaded = list(self._loaded.items())
-        if any(path in files and files[path].sha256 == sha256 for _, (_, files) in loaded):
+        loaded = [(manifest, known.files) for manifest, known in self._known.items() if known.files is not None]
+        if any(path in files and files[path].sha256 == sha256 for _, files in loaded):
             return False
-        return any(path in files for manifest, (_, files) in loaded if manifest in live)
+        return any(path in files for manifest, files in loaded if manifest in live)
 
     def keep(self, live: Collection[str]) -> None:
-        """Drop what is neither live nor was used lately."""
-        for sha256 in list(self._loaded)[:-SPARE_MANIFESTS]:
+        """Drop what is neither live nor was used lately, now and from now on."""
+        self._live = live
+        for sha256 in list(self._known)[:-SPARE_MANIFESTS]:
             if sha256 not in live:
-                del self._loaded[sha256]
+                self._drop(sha256)
         self._publish()
 
     def clear(self) -> None:
         """Read every manifest again when it is next used."""
-        self._loaded.clear()
+        for sha256 in list(self._known):
+            self._drop(sha256)
         self._publish()
 
     def __contains__(self, sha256: str | None) -> bool:
-        return sha256 in self._loaded
+        return sha256 in self._known
+
+    def _read(self, descriptor: int, identity: FileIdentity, sha256: str) -> _Known:
+        try:
+            files = _decoded(descriptor, identity.bytes, sha256)
+        except ValueError as error:
+            _log.warning("table %s: %s", self._table, error)
+            return _Known(identity, 0, None)
+        if self._room.take(self._table.namespace, len(files)):
+            return _Known(identity, len(files), files)
+        _log.warning(
+            "table %s: manifest %s names %d files, for which this agent has no memory left; it counts as missing. Give "
+            "agents more (agent.resources.limits.memory), or compact the tables of namespace %s",
+            self._table, sha256, len(files), self._table.namespace,
+        )  # fmt: skip
+        return _Known(identity, len(files), None)
+
+    def _finds_room_now(self, known: _Known) -> bool:
+        """Whether a manifest that found no room would find it by now."""
+        return known.files is None and known.names > 0 and self._room.has(self._table.namespace, known.names)
+
+    def _drop(self, sha256: str) -> None:
+        known = self._known.pop(sha256, None)
+        if known is not None and known.files is not None:
+            self._room.give_back(self._table.namespace, known.names)
 
     def _publish(self) -> None:
-        self._newest_first = tuple(files for _, files in reversed(self._loaded.values()))
+        loaded = (known.files for known in reversed(self._known.values()))
+        self._newest_first = tuple(files for files in loaded if files is not None)
 
 
 def _decoded(descriptor: int, length: int, sha256: str) -> WantedFiles:
@@ -137,10 +183,10 @@ def _decoded(descriptor: int, length: int, sha256: str) -> WantedFiles:
         raise ValueError(f"manifest {sha256} has {length} bytes; allowed: {MAX_MANIFEST_BYTES}")
     with os.fdopen(os.dup(descriptor), "rb") as file:
         parts = manifest_parts(file.read(length), sha256)
-    wanted = _WANTED.validate_json(parts.text)
+    wanted = parsed_json(_WANTED, parts.text, sha256)
     check_format(wanted.format_version, sha256, parts)
     files = files_of_frames(parts, sha256, _FILES) if parts.is_framed else wanted.files
     if files is None:
         raise ValueError(f"manifest {sha256} says nothing of files")
-    check_buckets(files, wanted.buckets)
+    check_files(files, wanted.buckets)
     return {file.path: file for file in files}

@@ -151,6 +151,21 @@ def test_no_room(agent: AgentThread) -> None:
         full.stop()
 
 
+def test_files_of_tables_that_nobody_asks_about(agent: AgentThread) -> None:
+    """Folders of no table count against the brake on deletions, which is everybody's: strangers must not make any. Who
+    was never asked does not know which tables there are; what lies here goes on.
+    """
+    other = make_table({PATH: CONTENT}, "lines")
+    with agent.client() as client:
+        client.put_file(*other.path, PATH, CONTENT)
+        client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
+        client.put_file(*TABLE.path, PATH, CONTENT)
+        client.put_file(*other.path, data_path(2), CONTENT)
+        with pytest.raises(Exception, match="503 UnknownTable: the operator has not told this agent of table shop/new-"):
+            client.put_file("shop", "new-0a1b2c3d", PATH, CONTENT)
+    assert [str(one) for one in agent.running.node.root.tables()] == [str(other.path), str(TABLE.path)]
+
+
 def test_a_damaged_file_is_not_served(agent: AgentThread) -> None:
     """Once the agent knows a file to be wrong it says so instead of serving it."""
     with agent.client() as client:

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from colocation.agent import answers
 from colocation.agent.answers import Answers, Superseded
 from colocation.agent.conversation import Conversation
 from colocation.agent.question import key_of
@@ -56,12 +57,21 @@ class Node:
         question = self.conversation.take(request).question
         report = self.answers.answer(question, self.revision)
         self.known = {key: known for key, known in self.known.items() if key in self.asked}
+        self.take(report)
+        while report is not None and not report.is_whole:
+            report = self.answers.answer(question, self.revision)
+            assert report is not None, "more was promised"
+            assert not report.is_full, "it would begin anew for ever"
+            self.take(report)
+        return report
+
+    def take(self, report: AgentReport | None) -> None:
+        """Put an answer into what is known."""
         if report is not None:
             self.revision = int(report.revision.rpartition("-")[2])
             told = {f"{table.namespace}/{table.directory}": table for table in report.tables}
             self.known = told if report.is_full else self.known | told
             self.last = report
-        return report
 
     def in_full(self) -> AgentReport:
         """What a caller without a revision is told now."""
@@ -73,9 +83,11 @@ class Node:
 class ConversationMachine(RuleBasedStateMachine):
     """Things happen to the disk and to the question, and the operator asks now and then."""
 
-    @initialize()
-    def start(self) -> None:
-        """An empty node."""
+    @initialize(max_tables_bytes=st.sampled_from([answers.MAX_TABLES_BYTES, 1000, 0]))
+    def start(self, max_tables_bytes: int) -> None:
+        """An empty node, which tells of all tables at once, of a few, or of one at a time."""
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(answers, "MAX_TABLES_BYTES", max_tables_bytes)
         self.folder = Path(tempfile.mkdtemp())
         self.node = Node(self.folder)
 
@@ -149,7 +161,10 @@ class ConversationMachine(RuleBasedStateMachine):
             return
         node = self.node
         node.ask()
-        full = node.in_full()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(answers, "MAX_TABLES_BYTES", 1 << 20)
+            full = node.in_full()
+        assert full.is_whole
         assert node.known == {f"{table.namespace}/{table.directory}": table for table in full.tables}
         assert node.known == {
             key: node.inventory.report_on(asked.reference).report for key, asked in node.asked.items()
@@ -163,6 +178,7 @@ class ConversationMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Nothing stays."""
         if hasattr(self, "node"):
+            self.patch.undo()
             self.node.root.close()
             shutil.rmtree(self.folder)
 

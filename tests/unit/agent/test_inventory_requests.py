@@ -24,7 +24,7 @@ from colocation.model.agent import (
 from colocation.storage.clone_progress import write_progress
 from colocation.storage.root import DataRoot, Disk
 from tests.agent_caller import AgentCaller
-from tests.unit.storage.tables import UID, Table, damage, data_path, make_table, on_disk
+from tests.unit.storage.tables import UID, Table, damage, data_path, make_table, on_disk, publish_table
 
 from .harness import AgentThread, FakeAuthorizer, Operator, until
 
@@ -112,9 +112,9 @@ def test_nothing_new_is_304(operator: Operator) -> None:
     assert time.monotonic() - started >= 0.2
 
 
-def test_later_answers_hold_what_changed(client: AgentCaller, operator: Operator) -> None:
+def test_later_answers_hold_what_changed(agent: AgentThread, client: AgentCaller, operator: Operator) -> None:
     """A table that is new in the question, a table that changed; not the quiet one; what is unknown is always whole."""
-    put(client, OTHER)
+    publish_table(agent.running.node.root, OTHER)
     report = operator.change(OTHER.asked)
     assert (report.is_full, states(report)) == (False, {OTHER.path.directory: {0: "complete"}})
     put(client, NEXT)
@@ -215,7 +215,7 @@ with IncomingFile(root, UPLOADS, "new") as incoming:
     "act",
     [
         pytest.param(lambda _agent, client: client.put_file(*TABLE.path, data_path(2), b"x"), id="a file is published"),
-        pytest.param(lambda _agent, client: put(client, OTHER), id="a folder appears"),
+        pytest.param(lambda agent, _client: publish_table(agent.running.node.root, OTHER), id="a folder appears"),
         pytest.param(
             lambda agent, _client: on_disk(agent.settings.data_root, TABLE.path, data_path(0)).unlink(),
             id="a file goes by hand",

@@ -27,7 +27,7 @@ from colocation.reconcile.actions import (
     DeleteDataVolume,
     DeleteGroup,
     DropBucket,
-    EndRecoverRequest,
+    EndRecoverRequests,
     LabelNode,
     MarkGroupUnstable,
     PostEvent,
@@ -238,7 +238,7 @@ class FakeCluster:
 
     def _perform(self, action: Action) -> None:
         match action:
-            case CreateTable() | RestoreTable() | EndRecoverRequest():
+            case CreateTable() | RestoreTable() | EndRecoverRequests():
                 self._recover(action)
             case CreateGroup(namespace, name, spec, private):
                 new = ObservedGroup(self._identity(name), spec, "", ColocationGroupStatus(), private=private)
@@ -315,7 +315,7 @@ class FakeCluster:
     def _has(found: ObservedClaim | ObservedVolume | None, identity: Identity) -> bool:
         return found is not None and found.identity.uid == identity.uid
 
-    def _recover(self, action: CreateTable | RestoreTable | EndRecoverRequest) -> None:
+    def _recover(self, action: CreateTable | RestoreTable | EndRecoverRequests) -> None:
         match action:
             case CreateTable(record, folders, colocate_with, replicas):
                 schema = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=4)
@@ -329,9 +329,9 @@ class FakeCluster:
                 if buckets is not None and successor not in self.disks[node]:
                     self.disks[node][successor] = buckets
                     self.bucket_bytes[successor] = self.bucket_bytes[directory]
-            case EndRecoverRequest(group, request):
+            case EndRecoverRequests(group, requests):
                 found = self.groups[group.namespace, group.name]
-                left = found.recover_requests - {request}
+                left = found.recover_requests.difference(requests)
                 self.groups[group.namespace, group.name] = replace(found, recover_requests=left)
 
     def _start_clone(self, action: StartClone) -> None:

@@ -15,10 +15,12 @@ from colocation.kube import agent_channel as module
 from colocation.kube.agent_channel import HttpChannel
 from colocation.kube.inventories import Inventories
 from colocation.model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name
+from colocation.storage.paths import table_path
 
 from ...certificates import self_signed
 from ..agent.harness import ADMIN_TOKEN, AgentThread, FakeAuthorizer, make_pki
 from ..state.objects import NOW
+from ..storage.tables import data_path, publish
 from .agents import asked_about, question, until
 
 QUESTION = Call("POST", "/v1/inventory")
@@ -240,9 +242,7 @@ async def test_conversation_with_a_real_agent(tmp_path: Path) -> None:
         assert (view.silent_since, view.asked, [one.manifest_present for one in view.tables.values()]) == (
             None, asked["node-1"], [False],
         )  # fmt: skip
-        with agent.client() as client:
-            path = "data/part-0_00000.c000.zstd.parquet"
-            await asyncio.to_thread(client.put_file, "shop", "lines-00000001", path, b"rows")
+        publish(agent.running.node.root, table_path("shop", "lines-00000001"), data_path(0), b"rows")
         await until(lambda: _unknown(inventories) == ("shop/lines-00000001",))
         asked = {"node-1": question(asked_about("orders"), asked_about("lines"))}
         await inventories.ask({"node-1": agent.url}, {"node-1"}, asked)

@@ -369,3 +369,25 @@ async def test_nodes_that_are_gone_are_forgotten(setting: Setting) -> None:
 def _report(**fields: object) -> bytes:
     report = AgentReport(node="node-1", revision="r", capacity_bytes=1, free_bytes=1)
     return json.dumps(report.model_copy(update=fields).to_json_dict()).encode()
+
+
+async def test_an_answer_in_parts_counts_once_it_is_whole(setting: Setting) -> None:
+    """Before that a table that was not told of yet would seem to be missing on the node."""
+    setting.questions = {"node-1": question(ORDERS, LINES)}
+    agent = setting.agents[URL]
+    agent.put("lines", 20)
+    parts = iter([(ORDERS, True, False), (LINES, False, True)])
+    seen: list[bool] = []
+
+    def answer(call: Call) -> tuple[int, bytes]:
+        seen.append("node-1" in setting.inventories.views and bool(setting.view.tables))
+        table, is_full, is_whole = next(parts, (None, False, True))
+        reports = () if table is None else (agent._report_on(table.reference),)
+        report = agent._header(reports, is_full, f"one-{len(seen)}", set())
+        return 200, report.model_copy(update={"is_whole": is_whole}).model_dump_json(by_alias=True).encode()
+
+    agent.answers = answer
+    await setting.ask()
+    await until(lambda: setting.sizes)
+    assert setting.sizes == {KEY: 10, ("shop", "lines-00000001"): 20}
+    assert seen[:2] == [False, False]

@@ -18,7 +18,7 @@ from colocation.reconcile.actions import (
     Action,
     DeleteGroup,
     DropBucket,
-    EndRecoverRequest,
+    EndRecoverRequests,
     LabelNode,
     MarkGroupUnstable,
     RecycleTable,
@@ -114,11 +114,14 @@ async def test_labels_are_those_of_the_node_that_was_read() -> None:
     assert api.changes == [("PATCH", {"metadata": {"uid": "uid-of-node-1", "labels": {"a": "true", "b": None}}})]
 
 
-async def test_request_is_ended_on_the_group_that_was_read() -> None:
+async def test_requests_are_ended_at_once_on_the_group_that_was_read() -> None:
     """A group that was made anew keeps its own requests."""
-    api, _, _ = await performed(EndRecoverRequest(SALES, "12345678"))
+    api, _, _ = await performed(EndRecoverRequests(SALES, ("12345678", "x")))
     [(_, body)] = api.changes
-    assert body["metadata"]["uid"] == SALES.uid
+    assert body["metadata"] == {
+        "uid": SALES.uid,
+        "annotations": {"recover.colocation.dev/12345678": None, "recover.colocation.dev/x": None},
+    }
 
 
 @pytest.mark.parametrize(

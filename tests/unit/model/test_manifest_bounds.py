@@ -1,6 +1,8 @@
 """Anybody may have put a manifest there: reading one takes bounded memory, and ends in a manifest or in words."""
 
 import hashlib
+import json
+import tempfile
 import tracemalloc
 
 import pytest
@@ -8,10 +10,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colocation.model import table_manifest
+from colocation.model import manifest_frames, table_manifest
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest, manifest_parts
-from tests.manifests import encode_manifest
+from colocation.storage import wanted
+from colocation.storage.wanted import WantedFiles
+from tests.manifests import encode_manifest, join_frames
 
 MANIFEST = TableManifest(
     namespace="shop",
@@ -31,6 +35,19 @@ HUGE_FRAME = bytes.fromhex("28b52ffde0ffffffffffffff0f010000")
 """Sixteen bytes that announce 2^60 (T2: reading them raised MemoryError)."""
 
 
+def plain(**changes: object) -> bytes:
+    """The manifest in format 1, with other fields than it has."""
+    return zstandard.compress(json.dumps({**MANIFEST.to_json_dict(), **changes}).encode())
+
+
+def wanted_in(stored: bytes) -> WantedFiles:
+    """The same as an agent reads it."""
+    with tempfile.TemporaryFile() as file:
+        file.write(stored)
+        file.seek(0)
+        return wanted._decoded(file.fileno(), len(stored), hashlib.sha256(stored).hexdigest())
+
+
 def decoded(stored: bytes) -> TableManifest:
     """The manifest in these bytes, under their right name."""
     return decode_manifest(stored, hashlib.sha256(stored).hexdigest())
@@ -39,7 +56,7 @@ def decoded(stored: bytes) -> TableManifest:
 def test_a_frame_that_announces_more_than_there_is_room_for() -> None:
     """It is refused before anything is taken."""
     assert zstandard.frame_content_size(HUGE_FRAME) > 1 << 59
-    with pytest.raises(ValueError, match="longer than 268435456 bytes"):
+    with pytest.raises(ValueError, match="longer than 134217728 bytes"):
         decoded(HUGE_FRAME)
 
 
@@ -91,6 +108,45 @@ def test_any_text_that_is_compressed_ends_in_words(text: bytes) -> None:
     assert manifest_parts(stored, sha256).text == text
     with pytest.raises(ValueError, match=r"."):
         decode_manifest(stored, sha256)
+
+
+ONE_FILE = MANIFEST.files[0].to_json_dict()
+HEADER = {**MANIFEST.to_json_dict(), "formatVersion": 2}
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        pytest.param(plain(buckets=65537), "says 65537 buckets; allowed: 1 to 65536", id="buckets"),
+        pytest.param(plain(buckets=0, files=[]), "says 0 buckets; allowed: 1 to 65536", id="no bucket"),
+        pytest.param(plain(files=[ONE_FILE] * 6), "names 6 files; allowed: 5", id="files"),
+        pytest.param(
+            join_frames(HEADER, [(bucket, 3, json.dumps([{**ONE_FILE, "bucket": bucket}] * 3).encode())
+                                 for bucket in range(2)]),
+            "names 6 files; allowed: 5", id="files in frames",
+        ),
+        pytest.param(plain(more=[{}] * 400), "objects and lists", id="objects that nobody wants"),
+        pytest.param(plain(more=[1] * 4000), "values; allowed", id="values that nobody wants"),
+        pytest.param(
+            join_frames({**HEADER, "more": [[]] * 400}, []), "objects and lists", id="lists in the header"
+        ),
+        pytest.param(
+            join_frames(HEADER, [(0, 1, json.dumps([{**ONE_FILE, "more": [[]] * 400}]).encode())]),
+            "objects and lists", id="lists in a frame",
+        ),
+    ],
+)  # fmt: skip
+def test_more_than_any_table_has(monkeypatch: pytest.MonkeyPatch, stored: bytes, expected: str) -> None:
+    """Few bytes can name very much: of a manifest of 1.7 MB an agent took 1 GiB, and of 600,000 buckets it told more
+    than the operator reads, so that its node was silent for everybody.
+    """
+    monkeypatch.setattr(table_manifest, "MAX_MANIFEST_FILES", 5)
+    monkeypatch.setattr(manifest_frames, "_MAX_JSON_NODES", 100)
+    monkeypatch.setattr(manifest_frames, "_MAX_JSON_VALUES", 3000)
+    with pytest.raises(ValueError, match=expected):
+        decoded(stored)
+    with pytest.raises(ValueError, match=expected):
+        wanted_in(stored)
 
 
 @pytest.mark.parametrize("length", range(0, len(STORED), 7))

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.reconcile.actions import CreateTable, EndRecoverRequest, PostEvent
+from colocation.reconcile.actions import CreateTable, EndRecoverRequests, PostEvent
 from colocation.reconcile.members import next_recycled
-from colocation.reconcile.recovery import request_actions
+from colocation.reconcile.recovery import MAX_REFUSAL_EVENTS, request_actions
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
@@ -65,7 +65,20 @@ def test_whose_tables_a_group_brings_back(
         return
     [event, end] = actions
     assert isinstance(event, PostEvent) and refusal in event.message
-    assert isinstance(end, EndRecoverRequest)
+    assert isinstance(end, EndRecoverRequests)
+
+
+@pytest.mark.parametrize("count", [1, 9500])
+def test_any_number_of_requests_costs_few_calls(count: int) -> None:
+    """Each call delays all groups. An object has room for so many annotations, and a uid has many beginnings."""
+    observation = with_dropped("shop", [], UID[:8])
+    found = only_group(observation)
+    wrong = {f"wrong-{number}" for number in range(count)}
+    asked = replace(found, recover_requests=frozenset({UID[:length] for length in range(8, len(UID))} | wrong))
+    *events, end, creation = request_actions(index_of(observation), asked)
+    assert isinstance(end, EndRecoverRequests) and set(end.requests) == wrong
+    assert isinstance(creation, CreateTable)
+    assert all(isinstance(one, PostEvent) for one in events) and 1 <= len(events) <= MAX_REFUSAL_EVENTS + 1
 
 
 def test_table_is_made_from_the_bin_of_a_node_that_answers() -> None:

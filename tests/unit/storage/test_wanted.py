@@ -1,4 +1,4 @@
-"""Which manifests a node goes by: those that are what their names say, and that it understands whole."""
+"""Which manifests a node goes by: those that are what their names say, that it understands whole, and has room for."""
 
 import json
 from collections.abc import Callable
@@ -8,6 +8,8 @@ import pytest
 import zstandard
 
 from colocation.model.table_manifest import manifest_parts, manifest_path
+from colocation.storage import wanted
+from colocation.storage.manifest_room import BYTES_OF_A_FILE, SHARES, ManifestRoom
 from colocation.storage.root import DataRoot
 from colocation.storage.wanted import ManifestShelf
 
@@ -52,6 +54,53 @@ def test_a_manifest_that_is_too_long_is_not_read(root: DataRoot, monkeypatch: py
     publish_table(root, TABLE)
     monkeypatch.setattr("colocation.storage.wanted.MAX_MANIFEST_BYTES", len(TABLE.stored) - 1)
     assert ManifestShelf(root, TABLE.path).wanted(TABLE.manifest) is None
+
+
+def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which manifests are read from now on."""
+    read: list[str] = []
+    decode = wanted._decoded
+    monkeypatch.setattr(
+        wanted, "_decoded", lambda descriptor, length, sha256: (read.append(sha256), decode(descriptor, length, sha256))[1]
+    )
+    return read
+
+
+def test_what_cannot_be_understood_is_read_once(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports on all tables are made in one thread, which a manifest of a tenant must not keep busy."""
+    sha256 = published(root, lambda manifest: manifest.pop("files"))
+    read, shelf = reads_of(monkeypatch), ManifestShelf(root, TABLE.path)
+    assert [shelf.wanted(sha256) for _ in range(3)] == [None] * 3
+    assert read == [sha256]
+
+
+def test_only_live_manifests_and_the_newest_others_stay_in_memory(root: DataRoot) -> None:
+    """Whoever may load can have any number of them verified, also in folders of no table."""
+    shelf = ManifestShelf(root, TABLE.path)
+    made = [published(root, lambda manifest, number=number: manifest.update(snapshotId=number)) for number in range(9)]
+    shelf.keep(made[:2])
+    assert all(shelf.wanted(sha256) for sha256 in made)
+    assert [sha256 for sha256 in made if sha256 in shelf] == [*made[:2], *made[-wanted.SPARE_MANIFESTS :]]
+
+
+def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
+    """What finds no room counts as missing, and is taken once there is room; a small namespace always has some."""
+    memory = ManifestRoom(2 * SHARES * BYTES_OF_A_FILE)  # 32 files; 2 of them are anybody's
+    large, more = (
+        make_table({data_path(bucket, load=str(load)): b"x" for bucket in range(4) for load in range(loads)}, name, "big")
+        for name, loads in (("large", 8), ("more", 1))
+    )
+    small = make_table({PATH: b"12345", OTHER: b"other"}, "small")
+    shelves = {}
+    for table in (large, more, small):
+        publish(root, table.path, manifest_path(table.manifest), table.stored)
+        shelves[table.path.table] = ManifestShelf(root, table.path, memory)
+    assert len(shelves["large"].wanted(large.manifest)) == 32
+    assert shelves["more"].wanted(more.manifest) is None
+    assert "names 4 files, for which this agent has no memory left" in caplog.text
+    assert len(shelves["small"].wanted(small.manifest)) == 2
+    shelves["large"].clear()
+    assert len(shelves["more"].wanted(more.manifest)) == 4
 
 
 @pytest.mark.parametrize("text", ["", "../../x", "A" * 64, "0" * 63])
