@@ -35,18 +35,13 @@ from .clock import SteadyClock, wall_clock
 from .leadership import Leadership
 from .metrics import Metrics
 from .orphans import orphans_of
+from .pace import MAX_FAILURE_SECONDS, Pace
 from .reconciler import PassResult, Reconciler
 from .settings import Settings
 from .strategy import BesideTheLoop
 
 logger = logging.getLogger(__name__)
 
-BUSY_INTERVAL_SECONDS = 2.0
-"""Between passes while something is under way."""
-WRITTEN_INTERVAL_SECONDS = 1.0
-"""After a pass that wrote something: the next step may follow from it."""
-MAX_FAILURE_INTERVAL_SECONDS = 30.0
-"""Between passes that fail again and again."""
 WAITING_INTERVAL_SECONDS = 1.0
 """Between looks at whether this operator leads."""
 COALESCING_SECONDS = 0.05
@@ -113,7 +108,7 @@ class Operator:
         self._follows_tables = False
         self._resync_at = 0.0
         self._advanced_at = self._leading_since = self._succeeded_at = time.monotonic()
-        self._failed_in_a_row = 0
+        self._pace = Pace(settings.inventory_seconds)
         self._pass_seconds = 0.0
 
     def start(self) -> None:
@@ -227,7 +222,7 @@ class Operator:
                 raise NoPasses(f"no pass in {MAX_UNSUCCESSFUL_SECONDS:.0f} s; the process ends, to be started again")
             result = await self._pass_or_none()
             self._pass_seconds = time.monotonic() - started
-            await self._sleep(self._interval(result))
+            await self._sleep(self._pace.interval(result))
 
     async def _pass_or_none(self) -> PassResult | None:
         """One pass; None when it did not happen, which is logged and counted."""
@@ -247,16 +242,6 @@ class Operator:
             return None
         self._succeeded_at = time.monotonic()
         return result
-
-    def _interval(self, result: PassResult | None) -> float:
-        """Seconds until the next pass, unless something happens before."""
-        if result is None or result.has_failed:
-            self._failed_in_a_row += 1
-            return min(BUSY_INTERVAL_SECONDS * 2 ** (self._failed_in_a_row - 1), MAX_FAILURE_INTERVAL_SECONDS)
-        self._failed_in_a_row = 0
-        if result.performed:
-            return WRITTEN_INTERVAL_SECONDS
-        return BUSY_INTERVAL_SECONDS if result.is_busy else self._settings.inventory_seconds
 
     async def _show(self, result: PassResult) -> None:
         """Tell of a pass: metrics, snapshot, admin API."""
@@ -278,7 +263,7 @@ class Operator:
             if self.last is None:
                 raise
             logger.warning("the full lists were not taken: %s", error)
-            self._resync_at = now + MAX_FAILURE_INTERVAL_SECONDS
+            self._resync_at = now + MAX_FAILURE_SECONDS
             return
         if not self._follows_tables:
             await self._cluster.hear_of_drops(self.leadership.predecessor_version)

@@ -61,12 +61,15 @@ class ClusterReader(Protocol):
 
 @dataclass(frozen=True)
 class PassResult:
-    """What a pass did. ``failures``: scope -> why the rest of its actions were not done."""
+    """What a pass did. ``failures``: scope -> why the rest of its actions were not done. ``has_advanced``: whether a
+    scope was carried out to its end.
+    """
 
     observation: Observation
     decision: Decision
     performed: tuple[Action, ...] = ()
     failures: Mapping[str, ClusterError] = field(default_factory=dict)
+    has_advanced: bool = False
 
     @property
     def version(self) -> int | None:
@@ -97,6 +100,15 @@ class PassResult:
     def is_busy(self) -> bool:
         """Whether something is under way: the next pass should follow soon."""
         return bool(self.performed or self.failures or self.decision.snapshot.clones)
+
+
+@dataclass
+class _Done:
+    """What a pass has done so far; see ``PassResult``."""
+
+    performed: list[Action] = field(default_factory=list)
+    failures: dict[str, ClusterError] = field(default_factory=dict)
+    has_advanced: bool = False
 
 
 class Reconciler:
@@ -162,25 +174,26 @@ class Reconciler:
             logger.warning("%s: %s", Reason.TOO_MANY_DELETIONS, decision.withheld.message)
         self._config_maps.begin(one for one in _all_actions(decision) if isinstance(one, WriteConfigMap))
         self._evidence = self._evidence.after(observation, _all_actions(decision))
-        performed: list[Action] = []
-        failures: dict[str, ClusterError] = {}
+        done = _Done()
         now = observation.now
         self._refused = {namespace: one for namespace, one in self._refused.items() if now < one.retry_at}
-        await self._strategy.perform([self._work(scope, now, performed, failures) for scope in decision.scopes])
-        self._performed = tuple(performed)
+        await self._strategy.perform([self._work(scope, now, done) for scope in decision.scopes])
+        self._performed = tuple(done.performed)
         for name, error in decision.errors.items():
             logger.error("%s: the decision failed; the others go on", name, exc_info=error)
-        self._last = PassResult(observation, decision, self._performed, failures)
+        self._last = PassResult(observation, decision, self._performed, done.failures, done.has_advanced)
         await self._renew_config_maps(observation.now)
         return self._last
 
-    def _work(
-        self, scope: Scope, now: datetime, performed: list[Action], failures: dict[str, ClusterError]
-    ) -> Callable[[], Awaitable[None]]:
+    def _work(self, scope: Scope, now: datetime, done: "_Done") -> Callable[[], Awaitable[None]]:
         async def work() -> None:
+            performed: list[Action] = []
             error = await self._perform(scope, now, performed)
+            done.performed += performed
             if error is not None:
-                failures[scope.name] = error
+                done.failures[scope.name] = error
+            elif performed:
+                done.has_advanced = True
 
         return work
 

@@ -187,7 +187,7 @@ class _Pass:
     def _withheld_of(self, group: ObservedGroup) -> Withheld | None:
         """What is not recycled in the group's namespace."""
         withheld = self.recycling.withheld
-        return withheld if withheld and group.identity.namespace in withheld.namespaces else None
+        return withheld.within(group.identity.namespace) if withheld else None
 
     def _files_problem_of(self, group: ObservedGroup) -> FilesProblem | None:
         """Of the first namespace in which pods of the group do not get its files."""

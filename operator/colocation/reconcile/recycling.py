@@ -12,7 +12,7 @@ as far as agents tell them, but for those that an admin has named.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model.members import RecycledTable
 from ..model.table import ColocatedTableSpec
@@ -72,35 +72,38 @@ def _small_share(wanted: int, known: int, few: int) -> int:
 class Withheld:
     """Unexplained folders of which none goes, as they are too many. ``allowed``: so many may go.
 
-    ``tables``: '<namespace>/<directory>' of them, each once. ``by_bytes``: they are few, and too much lies in them.
+    ``tables``: '<namespace>/<directory>' of them, each once; only those of ``namespace`` if there is one. ``by_bytes``:
+    they are few, and too much lies in them.
     """
 
     brake: Brake
     allowed: int
     tables: tuple[str, ...]
     by_bytes: bool = False
+    namespace: str = ""
 
     @property
     def folders(self) -> int:
         """How many they are."""
         return self.brake.folders
 
-    @property
-    def namespaces(self) -> frozenset[str]:
-        """Where their tables were."""
-        return frozenset(path.partition("/")[0] for path in self.tables)
+    def within(self, namespace: str) -> "Withheld | None":
+        """The same for whoever reads one namespace: of others' tables they learn the number of folders only."""
+        tables = tuple(path for path in self.tables if path.partition("/")[0] == namespace)
+        return replace(self, tables=tables, namespace=namespace) if tables else None
 
     @property
     def message(self) -> str:
         """What is withheld and what to do, for people."""
         listed = ", ".join(self.tables[:5]) + (", …" if len(self.tables) > 5 else "")
+        place = f" of namespace {self.namespace}" if self.namespace else ""
         brake, share, allowed = self.brake, "", str(self.allowed)
         if self.by_bytes:
             share = f", with {100 * brake.size_bytes // brake.known_bytes} % of all bytes,"
             allowed = f"{100 * MAX_UNEXPLAINED_SHARE:g} % of the bytes"
         return (
             f"{brake.folders} of {brake.known} table folders on the nodes{share} belong to no table, and no group "
-            f"remembers that they were dropped ({len(self.tables)} tables: {listed}); at most {allowed} go at once, "
+            f"remembers that they were dropped ({len(self.tables)} tables{place}: {listed}); at most {allowed} go at once, "
             "so none does. If the objects were lost, `colocation adopt` makes them again; if they were deleted on "
             "purpose, for example with their namespace, `colocation discard` lets the files go"
         )

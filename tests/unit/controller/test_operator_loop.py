@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from colocation.controller import leadership
+from colocation.controller import leadership, pace
 from colocation.controller import operator as module
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
@@ -52,7 +52,7 @@ def shown_passes(operator: Operator) -> asyncio.Queue[object]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BUSY_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(pace, "BUSY_SECONDS", 0.01)
     monkeypatch.setattr(module, "COALESCING_SECONDS", 0)
 
 

@@ -98,9 +98,23 @@ def test_more_than_a_small_share_does_not_go(tables: int) -> None:
     reason, message = stalled(decision)
     assert reason == "TooManyDeletions"
     assert f"12 of {12 + 3 * tables} table folders" in message
-    assert "colocation adopt" in message and "colocation discard" in message and "lost0" in message
+    assert "colocation adopt" in message and "colocation discard" in message
+    assert "(4 tables of namespace shop: shop/lost0-00000000" in message
     assert decision.withheld is not None and decision.withheld.folders == 12
     assert "Stalled" in [one.reason for one in actions_of(decision, PostEvent)]
+
+
+def test_a_group_says_nothing_of_other_namespaces_tables() -> None:
+    """Whoever reads it may not read them; the operator's log names all."""
+    observation = lying(4)
+    withheld = decide(observation, seen(observation), POLICY, False).withheld
+    assert withheld is not None
+    mixed = replace(withheld, tables=("lake/secret-00000000", *withheld.tables))
+    shown = mixed.within("shop")
+    assert shown is not None and "lost0" in shown.message and "secret" not in shown.message
+    assert shown.folders == mixed.folders
+    assert mixed.within("nobody") is None
+    assert "secret" in mixed.message
 
 
 def test_small_share_of_many_folders_goes() -> None:
