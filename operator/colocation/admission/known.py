@@ -1,7 +1,7 @@
 """What the operator knows at the moment when it is asked."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
@@ -9,6 +9,7 @@ from typing import TypeVar
 from ..model.freshness import CURRENT, Freshness
 from ..model.snapshot import Snapshot
 from ..state.membership import Membership, memberships
+from ..state.memo import Memo
 from ..state.observation import Observation, ObservedGroup, ObservedTable
 
 Named = TypeVar("Named", ObservedGroup, ObservedTable)
@@ -19,7 +20,9 @@ class Known:
     """The groups and tables as the watches tell them, and what the last pass told the planner of nodes.
 
     ``data_root`` and ``spark_image`` (or None) are the installation's. ``freshness``: whether the verdicts in the
-    groups' status hold; they do not while this operator does not lead.
+    groups' status hold; they do not while this operator does not lead. ``memo``: saves work, and changes nothing.
+
+    Questions that come while nothing changes share one of these, in one thread at a time.
     """
 
     now: datetime
@@ -29,11 +32,12 @@ class Known:
     data_root: str
     spark_image: str | None = None
     freshness: Freshness = CURRENT
+    memo: Memo = field(default_factory=Memo, compare=False)
 
     @cached_property
     def membership(self) -> Membership:
         """Which tables are in which group: what the operator's next pass will find."""
-        return memberships(Observation(now=self.now, groups=self.groups, tables=self.tables))
+        return memberships(Observation(now=self.now, groups=self.groups, tables=self.tables), self.memo)
 
     @cached_property
     def ready_nodes(self) -> frozenset[str]:
@@ -46,11 +50,16 @@ class Known:
 
     def with_group(self, group: ObservedGroup) -> "Known":
         """As it were if this group were there, instead of the one of its name."""
-        return replace(self, groups=(*_others(self.groups, group), group))
+        return replace(self, groups=(*_others(self.groups, group), group), memo=self._memo_of_another())
 
     def with_table(self, table: ObservedTable) -> "Known":
         """As it were if this table were there, instead of the one of its name."""
-        return replace(self, tables=(*_others(self.tables, table), table))
+        return replace(self, tables=(*_others(self.tables, table), table), memo=self._memo_of_another())
+
+    def _memo_of_another(self) -> Memo:
+        """With what was found of the objects that are the same there."""
+        _ = self.membership
+        return self.memo.branch()
 
 
 def _others(known: Iterable[Named], one: Named) -> list[Named]:

@@ -4,6 +4,7 @@ Nothing is answered before the operator has looked at the cluster: the API serve
 policy.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -35,23 +36,29 @@ def validate(review: Review, known: Known) -> Verdict:
 
 
 def admission_application(known: Callable[[], Known | None]) -> web.Application:
-    """The aiohttp application. ``known``: what the operator knows now; None before its first pass."""
+    """The aiohttp application. ``known``: what the operator knows now; None before its first pass.
+
+    Questions are judged in a thread, one after the other: however many anybody provokes, and however many tables there
+    are, the operator's Lease and watches go on.
+    """
+    turn = asyncio.Lock()
     application = web.Application(client_max_size=MAX_BODY_BYTES)
-    application.router.add_post(VALIDATE_PATH, _handler(validate, known))
-    application.router.add_post(SPARK_APPLICATIONS_PATH, _handler(place_application, known))
+    application.router.add_post(VALIDATE_PATH, _handler(validate, known, turn))
+    application.router.add_post(SPARK_APPLICATIONS_PATH, _handler(place_application, known, turn))
     return application
 
 
-def _handler(judge: Judge, known: Callable[[], Known | None]) -> Handler:
+def _handler(judge: Judge, known: Callable[[], Known | None], turn: asyncio.Lock) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         try:
             review = parse_body(await request.read())
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
-        now = known()
-        if now is None:
-            return web.Response(status=503, text="the operator has not made its first pass yet; try again\n")
-        verdict = judge(review, now)
+        async with turn:
+            now = known()
+            if now is None:
+                return web.Response(status=503, text="the operator has not made its first pass yet; try again\n")
+            verdict = await asyncio.to_thread(judge, review, now)
         if not verdict.allowed:
             what = f"{review.operation} {review.resource.resource} {review.namespace}/{review.name}"
             logger.info("refused: %s: %s: %s", what, verdict.reason, verdict.message)

@@ -28,6 +28,7 @@ from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.adoption import Orphans
 from ..model.freshness import CURRENT, Freshness
+from ..state.memo import Memo
 from ..waiting import set_within
 from .authority import Authority
 from .certificates import CertificateSigner
@@ -78,6 +79,7 @@ class Operator:
         self.metrics = Metrics(api.failures)
         self.last: PassResult | None = None
         self.last_pass_at: datetime | None = None
+        self._told: Known | None = None
         self.leadership = Leadership(api, settings.namespace, settings.pod_name, wall_clock)
         self._now = now
         self._settings = settings
@@ -178,17 +180,28 @@ class Operator:
         return admission_application(self._known)
 
     def _known(self) -> Known | None:
+        """The same object as long as nothing is new: what it has found out is not found out again."""
         if self.last is None:
             return None
-        return Known(
-            now=self._now(),
-            groups=self._cluster.groups,
-            tables=self._cluster.tables,
-            snapshot=self.last.decision.snapshot,
-            data_root=self._settings.data_root,
-            spark_image=self._settings.spark_image or None,
-            freshness=self._freshness(),
-        )
+        known, snapshot, freshness = self._told, self.last.decision.snapshot, self._freshness()
+        groups, tables = self._cluster.groups, self._cluster.tables
+        if (
+            known is None
+            or (known.groups, known.tables, known.snapshot) != (groups, tables, snapshot)
+            or known.freshness != freshness
+        ):
+            memo = known.memo.branch() if known else Memo()
+            self._told = known = Known(
+                now=self._now(),
+                groups=groups,
+                tables=tables,
+                snapshot=snapshot,
+                data_root=self._settings.data_root,
+                spark_image=self._settings.spark_image or None,
+                freshness=freshness,
+                memo=memo,
+            )
+        return known
 
     def _freshness(self) -> Freshness:
         """Whether the verdicts that the groups hold are still this operator's."""

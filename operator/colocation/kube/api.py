@@ -1,5 +1,6 @@
 """The Kubernetes API in plain JSON: list, read, create, patch, delete; errors by what callers do about them."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -20,7 +21,8 @@ WATCH_SECONDS = 300
 """The API server ends a watch after this."""
 WATCH_SILENCE_SECONDS = 100.0
 """A watch that dies silently is begun anew; a living one has a bookmark every minute."""
-PAGE_OBJECTS = 500
+PAGE_OBJECTS = 50
+"""An object may have 1.5 MiB; and the API server gives a few hundred small pages within seconds."""
 MAX_PAGED_ATTEMPTS = 3
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -156,6 +158,7 @@ class Api:
             del answer
             for body in objects:
                 listing.take(body)
+                await asyncio.sleep(0)  # an object may be large, and a Lease is to be renewed
             if not more:
                 return version
             page = [*query, ("continue", more)]

@@ -4,7 +4,8 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Annotated
 
@@ -121,7 +122,7 @@ class ColocatedTableSpec(Frozen):
     @model_validator(mode="after")
     def _columns_exist(self) -> "ColocatedTableSpec":
         names = [column.name.lower() for column in self.columns]
-        duplicates = sorted({name for name in names if names.count(name) > 1})
+        duplicates = _twice(names)
         if duplicates:
             raise ValueError(f"columns named twice: {', '.join(duplicates)}")
         for field, chosen in (
@@ -141,7 +142,7 @@ class ColocatedTableSpec(Frozen):
     @model_validator(mode="after")
     def _stored_names_are_sound(self) -> "ColocatedTableSpec":
         stored = [column.stored_name.lower() for column in self.columns]
-        duplicates = sorted({name for name in stored if stored.count(name) > 1})
+        duplicates = _twice(stored)
         if duplicates:
             raise ValueError(f"columns stored under one name: {', '.join(duplicates)}; storedAs must name another")
         for field, chosen in (
@@ -175,6 +176,11 @@ class ColocatedTableSpec(Frozen):
     def bucket_key_types(self) -> tuple[str, ...]:
         """Canonical types of the bucket key, in order: the table's side of the CGS check."""
         return tuple(canonical_type(self.column(name).type) for name in self.bucketed_by)
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    """Those that are there more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 MANIFEST_PATTERN = r"^sha256:[0-9a-f]{64}$"

@@ -22,6 +22,14 @@ class Memo:
         """A decision begins: what the one before did not need is forgotten."""
         self._last, self._now = self._now, {}
 
+    def branch(self) -> "Memo":
+        """For a decision about something a little different: it begins with what this one has found, and changes none of
+        it.
+        """
+        branch = Memo()
+        branch._last = self._now
+        return branch
+
     def of(
         self,
         name: Hashable,

@@ -1,15 +1,17 @@
 """The requests themselves: questions in, answers out, nothing before the operator knows its cluster."""
 
+import asyncio
 import base64
 import json
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp.test_utils import TestClient
 
 from colocation.admission import Known, admission_application
-from colocation.admission.review import Review
-from colocation.admission.server import SPARK_APPLICATIONS_PATH, VALIDATE_PATH
+from colocation.admission.review import Review, Verdict
+from colocation.admission.server import SPARK_APPLICATIONS_PATH, VALIDATE_PATH, VALIDATORS
 
 from ..submit.applications_under_test import spark_application
 from .reviews import JsonObject, creation, known, table
@@ -37,6 +39,21 @@ def ask(aiohttp_client: Callable[..., Awaitable[TestClient]]) -> Ask:
         return response
 
     return asked
+
+
+async def test_questions_do_not_hold_up_the_operator(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    """Its Lease and its watches are on the same loop; with 20,000 tables a question took more than a second of it."""
+    judged = threading.Event()
+
+    def slow(_review: Review, _known: Known) -> Verdict:
+        assert judged.wait(30), "the loop does nothing else"
+        return Verdict()
+
+    monkeypatch.setitem(VALIDATORS, "colocatedtables", slow)
+    answer = asyncio.create_task(ask(VALIDATE_PATH, question(creation(table("new")))))
+    await asyncio.sleep(0.2)
+    judged.set()
+    assert (await answer)["allowed"]
 
 
 async def test_a_good_object_is_allowed(ask: Ask) -> None:

@@ -1,5 +1,6 @@
 """Lists in pages: whole, in order, and begun anew when the API server forgets their beginning."""
 
+import asyncio
 import contextlib
 from typing import Any
 
@@ -8,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio import client
 
-from colocation.kube.api import PAGE_OBJECTS, TABLES, Api, ApiError, Expired, JsonObject, NotFound
+from colocation.kube.api import PAGE_OBJECTS, TABLES, Api, ApiError, Expired, JsonObject, NotFound, _Collected
 
 Query = list[tuple[str, str]]
 
@@ -43,6 +44,30 @@ async def test_list_is_whole_however_many_pages_it_takes(total: int, expiring: i
     assert ([one["n"] for one in objects], version) == (list(range(total)), 7)
     assert all(asked["labelSelector"] == "a=b" for asked in api.requests)
     assert all("limit" in asked for asked in api.requests[:-1])
+
+
+async def test_a_page_of_large_objects_leaves_room_for_others() -> None:
+    """The Lease is renewed on the same loop: 500 tables of 2,000 columns held it up for 44 s."""
+    turns = 0
+
+    class Slow(_Collected):
+        turns_before: list[int] = []
+
+        def take(self, body: JsonObject) -> None:
+            super().take(body)
+            self.turns_before.append(turns)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    listing = Slow()
+    await PagedApi(PAGE_OBJECTS).list_into(listing, TABLES)
+    beside.cancel()
+    assert len(set(listing.turns_before)) == PAGE_OBJECTS
 
 
 @pytest.mark.parametrize("answer", [{}, [], {"items": None}, {"items": [], "metadata": None}, {"items": 3}])
