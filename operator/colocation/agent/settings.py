@@ -139,6 +139,8 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
             f"clone-mib-per-second {settings.clone_mib_per_second:g} is not allowed; allowed: "
             f"{MIN_CLONE_MIB_PER_SECOND:g} or more, or nothing for no limit"
         )
+    if settings.memory_bytes is not None and settings.memory_bytes <= 0:
+        parser.error(f"memory-bytes {settings.memory_bytes} is not allowed; allowed: 1 or more, or nothing: no limit")
     if not 1 <= settings.max_requests_per_address <= settings.max_requests:
         parser.error(
             f"max-requests-per-address {settings.max_requests_per_address} is not allowed; allowed: 1 to max-requests, "

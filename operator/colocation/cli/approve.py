@@ -33,7 +33,10 @@ def approve(group: str, wanted: str | None, target: Target, output: Format) -> N
     cluster = target.open()
     proposal = _proposal(cluster, group, wanted)
     cluster.annotate_group(cluster.namespace, group, ANNOTATION_APPROVED_PROPOSAL, proposal.id)
-    text = f"proposal {proposal.id} of group {cluster.namespace}/{group} is approved; watch it: colocation show {group}"
+    text = (
+        f"proposal {proposal.id} of group {cluster.namespace}/{group} is approved; watch it: "
+        f"colocation show {group} -n {cluster.namespace}"
+    )
     approved = proposal.model_copy(update={"approved": True})
     write(approved.to_json_dict(), f"{render_moves(proposal)}\n\n{text}", output)
 
@@ -41,12 +44,13 @@ def approve(group: str, wanted: str | None, target: Target, output: Format) -> N
 def _proposal(cluster: Cluster, group: str, wanted: str | None) -> Proposal:
     status, _ = salvage(ColocationGroupStatus, cluster.group(group).get("status"))
     name, proposal = f"group {cluster.namespace}/{group}", status.proposal
+    chosen = f"{group} -n {cluster.namespace}"
     if proposal is None or not proposal.is_of((cluster.namespace, group)):
-        raise CommandFailed(f"{name} has no proposal to approve; `colocation plan {group}` shows its moves")
+        raise CommandFailed(f"{name} has no proposal to approve; `colocation plan {chosen}` shows its moves")
     if wanted not in (None, proposal.id):
         raise CommandFailed(
             f"{name} has no proposal {wanted}; its current proposal is {proposal.id}: read it with "
-            f"`colocation show {group}`, then approve that one"
+            f"`colocation show {chosen}`, then approve that one"
         )
     return proposal
 

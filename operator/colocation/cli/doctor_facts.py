@@ -15,6 +15,8 @@ from .doctor_checks import Facts, Pod, Right, Webhook
 from .errors import HTTP_NOT_FOUND, CommandFailed, api_message
 from .operator_port import fetch_snapshot
 
+EDIT = "edit"
+"""The cluster's own role, of which colocation-edit is a part."""
 LABEL_VERSION = "app.kubernetes.io/version"
 OURS = f"{LABEL_NAME}={APP_NAME}"
 
@@ -95,13 +97,19 @@ def gather_rights(connection: Connection, namespace: str, operator_namespace: st
                 "spec": {"resourceAttributes": attributes}}  # fmt: skip
         return Right(what=what, allowed=is_allowed(body) or is_allowed_once_ready(body), used_by=used_by, role=role)
 
-    def of_kind(plural: str) -> dict[str, str]:
-        return {"verb": "list", "group": API_GROUP, "resource": plural, "namespace": namespace}
+    def of_kind(plural: str, verb: str = "list", group: str = API_GROUP) -> dict[str, str]:
+        return {"verb": verb, "group": group, "resource": plural, "namespace": namespace}
 
     forward = {"verb": "create", "resource": "pods", "subresource": "portforward", "namespace": operator_namespace}
     return (
         right(f"list groups in {namespace}", of_kind(GROUP_PLURAL), "`colocation groups`", "colocation-view"),
         right(f"list tables in {namespace}", of_kind(TABLE_PLURAL), "`colocation tables`", "colocation-view"),
+        right(f"create tables in {namespace}", of_kind(TABLE_PLURAL, "create"), "`colocation adopt`", EDIT),
+        right(f"patch groups in {namespace}", of_kind(GROUP_PLURAL, "patch"), "`colocation recover`, `approve`", EDIT),
+        right(
+            f"create pods in {namespace}", of_kind("pods", "create", ""),
+            "`colocation submit --direct`, `load --direct`, `sql --direct`", EDIT,
+        ),
         right(f"forward ports in {operator_namespace}", forward, "`colocation plan`, `nodes`", "colocation-snapshot"),
         right("patch nodes", {"verb": "patch", "resource": "nodes"}, "`colocation drain`", "colocation-admin"),
     )
@@ -122,8 +130,8 @@ def _pods(core: "client.CoreV1Api", namespace: str, component: str) -> tuple[Pod
 
 
 def _trouble(pod: Any) -> str:
-    """Why its container waits, or why it ended last."""
-    for status in pod.status.container_statuses or ():
+    """Why one of its containers waits, those that prepare it first, or what its conditions say."""
+    for status in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())):
         waiting = status.state.waiting if status.state else None
         if waiting and waiting.reason:
             return f"{waiting.reason} {waiting.message or ''}".strip()

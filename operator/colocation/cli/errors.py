@@ -74,7 +74,8 @@ def api_message(error: ApiException) -> str:
             "another --context, or ask the cluster's administrator for access"
         )
     if error.status == HTTP_FORBIDDEN:
-        return f"you may not do this: {said}; `colocation doctor` lists the rights that you lack, and their roles"
+        advice = "`colocation doctor -n NAMESPACE` lists rights that you lack, and their roles"
+        return f"you may not do this: {said}; {advice}"
     return f"the cluster answered {error.status}: {said}"
 
 

@@ -19,6 +19,8 @@ from .errors import CommandFailed
 SILENCE_SECONDS = 5.0
 """A credential plugin that takes longer is named: it may wait for the user to log in, or for ever."""
 
+_UNREADABLE = (OSError, UnicodeDecodeError, YAMLError, AttributeError, KeyError, TypeError, ValueError)
+"""What the client's library raises for a file that is no kubeconfig."""
 _NOT_FOUND = f"[Errno {errno.ENOENT}]"
 
 
@@ -44,13 +46,15 @@ def connect(context: str | None) -> Connection:
 
 
 def namespace_of(context: str | None) -> str | None:
-    """The namespace that a context of the kubeconfig names; None when it names none."""
+    """The namespace that a context of the kubeconfig names, which need not have a current one; None when it names none,
+    or there is no such context.
+    """
     try:
-        contexts, active = config.list_kube_config_contexts()
-    except config.ConfigException:
+        merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+        chosen = kube_config.KubeConfigLoader(merged, active_context=context).current_context if merged else None
+    except (config.ConfigException, *_UNREADABLE):
         return None
-    chosen = next((item for item in contexts if item["name"] == context), active) if context else active
-    return cast("str | None", chosen["context"].get("namespace"))
+    return cast("str | None", chosen["context"].get("namespace")) if chosen else None
 
 
 def _load(context: str | None, settings: client.Configuration) -> None:
@@ -64,7 +68,7 @@ def _load(context: str | None, settings: client.Configuration) -> None:
             merged.config, active_context=context, config_base_path=None, config_persister=merged.save_changes
         )
         loader.load_and_set(settings)
-    except (OSError, UnicodeDecodeError, YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except _UNREADABLE as error:
         why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise config.ConfigException(f"{files} cannot be read as a kubeconfig: {why}") from error
 

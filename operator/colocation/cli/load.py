@@ -85,5 +85,6 @@ def describe_load(table: str, result: Mapping[str, Any]) -> str:
     if result.get("compaction"):
         lines.append(describe_compaction(table, result["compaction"]))
     if result.get("compaction_failure"):
-        lines.append(f"not compacted: {result['compaction_failure']}; try again: colocation compact {table}")
+        advice = f"try again, with the same -n: colocation compact {table}"
+        lines.append(f"not compacted: {result['compaction_failure']}; {advice}")
     return "\n".join(lines)

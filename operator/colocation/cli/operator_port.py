@@ -65,7 +65,7 @@ def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
     selector = f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}=operator"
     pods: list[Any] = core.list_namespaced_pod(namespace, label_selector=selector).items
     running = sorted(
-        str(pod.metadata.name)
+        (not _is_ready(pod), str(pod.metadata.name))  # one that waits for the Lease knows nothing
         for pod in pods
         if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
     )
@@ -74,4 +74,8 @@ def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
             f"no operator runs in namespace {namespace!r}: name its namespace with --operator-namespace, or see why: "
             f"kubectl get pods -n {namespace} -l {selector}"
         )
-    return running[0]
+    return running[0][1]
+
+
+def _is_ready(pod: Any) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())

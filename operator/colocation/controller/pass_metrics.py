@@ -1,7 +1,7 @@
 """What a pass found, as metrics: made from its result when they are asked for, so nothing of an earlier pass stays."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import Metric as Family
 from ..model import metrics as table
 from ..model.conditions import ConditionType
 from ..model.group import CloneCounts
+from ..model.liveness import dead_buckets
 from ..model.metrics import Kind, Metric, known_reason
 from ..model.plan import BucketProblem, GroupPlan
 from ..model.snapshot import Node
@@ -30,6 +31,8 @@ def families_of(result: PassResult) -> Iterator[Family]:
     yield from _table_families(observation.tables)
     yield from _plan_families(decision.plan.groups)
     yield from _status_families(observation.groups)
+    ready = frozenset(node.name for node in decision.snapshot.nodes if node.ready)
+    yield _family(table.DEAD_BUCKETS, ((one.key, _dead_buckets(one, ready)) for one in observation.groups))
     states = decision.snapshot.groups
     targets = (((one.namespace, one.name), len(one.failing_targets)) for one in states)
     yield _family(table.FAILING_TARGETS, targets)
@@ -103,6 +106,11 @@ def _status_families(groups: Iterable[ObservedGroup]) -> Iterator[Family]:
     done = (((*key, "done"), one.bytes_done) for key, one in clones.items())
     left = (((*key, "left"), max(0, one.bytes_total - one.bytes_done)) for key, one in clones.items())
     yield _family(table.GROUP_CLONE_BYTES, (*done, *left))
+
+
+def _dead_buckets(group: ObservedGroup, ready: Collection[str]) -> int:
+    """Of which files are, or may be, lost for now: without tables there are none."""
+    return len(dead_buckets(group.status, ready)) if group.status.table_count else 0
 
 
 def _conditions(groups: Iterable[ObservedGroup]) -> Values:

@@ -127,6 +127,7 @@ class Settings(Frozen):
         """What all clone Jobs share."""
         return CloneJobSettings(
             namespace=self.namespace,
+            tolerated_taints=self.taint_keys,
             image=self.image,
             image_pull_policy=self.image_pull_policy,
             image_pull_secrets=_listed(self.image_pull_secrets),

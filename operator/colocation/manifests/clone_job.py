@@ -52,6 +52,9 @@ class CloneJobSettings(Frozen):
     ca_config_map: str = "colocation-agent-ca"
     data_root: str = DEFAULT_DATA_ROOT
     user_id: int = Field(0, ge=0, description="The owner of the data root on the nodes.")
+    tolerated_taints: frozenset[str] = Field(
+        frozenset(), description="Keys of taints with which nodes take new replicas, whatever the effect."
+    )
 
 
 def clone_job_name(group_uid: str, bucket: int, target: str) -> str:
@@ -98,7 +101,7 @@ def _pod_spec(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
         "automountServiceAccountToken": False,
         "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
         "affinity": _only_on(spec.target),
-        "tolerations": _TOLERATIONS,
+        "tolerations": _tolerations(settings),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": settings.user_id,
@@ -144,8 +147,12 @@ def _only_on(node: str) -> JsonObject:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-_TOLERATIONS = [{"operator": "Exists", "effect": "NoSchedule"}, {"operator": "Exists", "effect": "PreferNoSchedule"}]
-"""Data nodes may be reserved by taints; NoExecute taints (the node is going) are not tolerated."""
+def _tolerations(settings: CloneJobSettings) -> list[JsonObject]:
+    """Data nodes may be reserved by taints. Of NoExecute taints (the node is going) only those are tolerated with which
+    nodes take new replicas.
+    """
+    reserved = [{"operator": "Exists", "effect": effect} for effect in ("NoSchedule", "PreferNoSchedule")]
+    return [*reserved, *({"key": key, "operator": "Exists"} for key in sorted(settings.tolerated_taints))]
 
 
 def _access(ca_config_map: str) -> list[JsonObject]:

@@ -165,9 +165,9 @@ class AgentReport(Observed):
     """What one agent holds and has verified. ``revision`` changes whenever any of it changes.
 
     ``tables`` answers for the tables of the question; without ``is_full`` only those that changed since the revision
-    that the caller has. Without ``is_whole`` the rest of them is told to whoever asks with this ``revision``: what there
-    is to say of many large tables is told in several answers. ``instance`` names the agent's process, ``uptime_seconds`` is its own clock, ``term`` the
-    newest that it has heard of.
+    that the caller has. Without ``is_whole`` the rest of them is told to whoever asks with this ``revision``: there is
+    too much to say of many large tables for one answer. ``instance`` names the agent's process, ``uptime_seconds`` is
+    its own clock, ``term`` the newest that it has heard of.
     """
 
     node: str

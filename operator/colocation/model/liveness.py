@@ -37,13 +37,18 @@ def liveness(status: ColocationGroupStatus, ready: Collection[str]) -> Liveness:
     rows = status.backends_per_bucket_seq
     if status.stable is None or not rows or status.reason == Reason.MARKED_UNSTABLE:
         return Liveness()
+    dead = dead_buckets(status, ready)
+    return Liveness(message=f"{Reason.NO_LIVE_REPLICA}: {_listed(dead)}") if dead else Liveness(is_whole=True)
+
+
+def dead_buckets(status: ColocationGroupStatus, ready: Collection[str]) -> list[int]:
+    """The buckets of the group's map that have no live replica; see ``liveness``."""
     told = {one.bucket: one.replicas for one in status.unstable_buckets}
-    dead = [
+    return [
         bucket
-        for bucket, row in enumerate(rows)
+        for bucket, row in enumerate(status.backends_per_bucket_seq or ())
         if not any(node in ready and told.get(bucket, {}).get(node, COMPLETE) == COMPLETE for node in row)
     ]
-    return Liveness(message=f"{Reason.NO_LIVE_REPLICA}: {_listed(dead)}") if dead else Liveness(is_whole=True)
 
 
 def _listed(buckets: list[int]) -> str:

@@ -125,6 +125,10 @@ GROUP_CONDITION = Metric(
     "colocation_group_condition", Kind.GAUGE, "1: the condition has this status, for this reason.",
     (*_GROUP, "condition", "status", "reason"), Per.GROUP, 4,
 )  # fmt: skip
+DEAD_BUCKETS = Metric(
+    "colocation_group_dead_buckets", Kind.GAUGE,
+    "Buckets of a group with tables that have no complete replica on a node whose agent is ready.", _GROUP, Per.GROUP,
+)  # fmt: skip
 UNSTABLE_BUCKETS = Metric(
     "colocation_group_unstable_buckets", Kind.GAUGE, "Buckets that are not stable; none: no series.",
     (*_GROUP, "reason"), Per.GROUP,
@@ -165,9 +169,9 @@ GROUP_BYTES = Metric("colocation_group_bytes", Kind.GAUGE, "Bytes of one replica
 OPERATOR_METRICS = (
     LEADING, LAST_PASS, PASS_SECONDS, FAILED_PASSES, ACTIONS, ACTION_FAILURES, INTERNAL_ERRORS, API_ERRORS,
     CERTIFICATE_ANSWERS, AUTHORITY_END, SERVER_CERTIFICATE_END, NODES, SILENT_AGENTS, NODE_FAULT, DISK_FAULTS,
-    WITHHELD_FOLDERS, CLONES, CLONE_SECONDS, TABLES, TABLE_REFUSED, GROUP_STABLE, GROUP_CONDITION, UNSTABLE_BUCKETS,
-    BLOCKED_BUCKETS, MOVES, GROUP_CLONES, GROUP_CLONE_BYTES, CLONES_SUCCEEDED, CLONES_FAILED, FAILING_TARGETS,
-    PROPOSED_MOVES, GROUP_TABLES, GROUP_BYTES,
+    WITHHELD_FOLDERS, CLONES, CLONE_SECONDS, TABLES, TABLE_REFUSED, GROUP_STABLE, GROUP_CONDITION, DEAD_BUCKETS,
+    UNSTABLE_BUCKETS, BLOCKED_BUCKETS, MOVES, GROUP_CLONES, GROUP_CLONE_BYTES, CLONES_SUCCEEDED, CLONES_FAILED,
+    FAILING_TARGETS, PROPOSED_MOVES, GROUP_TABLES, GROUP_BYTES,
 )  # fmt: skip
 
 # each node's agent

@@ -72,8 +72,8 @@ def _small_share(wanted: int, known: int, few: int) -> int:
 class Withheld:
     """Unexplained folders of which none goes, as they are too many. ``allowed``: so many may go.
 
-    ``tables``: '<namespace>/<directory>' of them, each once; only those of ``namespace`` if there is one. ``by_bytes``:
-    they are few, and too much lies in them.
+    ``tables``: '<namespace>/<directory>' of them, each once; only those of ``namespace`` if there is one.
+    ``by_bytes``: they are few, and too much lies in them.
     """
 
     brake: Brake
@@ -103,9 +103,9 @@ class Withheld:
             allowed = f"{100 * MAX_UNEXPLAINED_SHARE:g} % of the bytes"
         return (
             f"{brake.folders} of {brake.known} table folders on the nodes{share} belong to no table, and no group "
-            f"remembers that they were dropped ({len(self.tables)} tables{place}: {listed}); at most {allowed} go at once, "
-            "so none does. If the objects were lost, `colocation adopt` makes them again; if they were deleted on "
-            "purpose, for example with their namespace, `colocation discard` lets the files go"
+            f"remembers that they were dropped ({len(self.tables)} tables{place}: {listed}); at most {allowed} go at "
+            "once, so none does. If the objects were lost, `colocation adopt` makes them again; if they were deleted "
+            "on purpose, for example with their namespace, `colocation discard` lets the files go"
         )
 
 

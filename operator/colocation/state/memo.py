@@ -23,8 +23,8 @@ class Memo:
         self._last, self._now = self._now, {}
 
     def branch(self) -> "Memo":
-        """For a decision about something a little different: it begins with what this one has found, and changes none of
-        it.
+        """For a decision about something a little different: begins with what this one has found, and changes nothing
+        of it.
         """
         branch = Memo()
         branch._last = self._now

@@ -161,7 +161,7 @@ def test_files_of_tables_that_nobody_asks_about(agent: AgentThread) -> None:
         client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
         client.put_file(*TABLE.path, PATH, CONTENT)
         client.put_file(*other.path, data_path(2), CONTENT)
-        with pytest.raises(Exception, match="503 UnknownTable: the operator has not told this agent of table shop/new-"):
+        with pytest.raises(Exception, match="503 UnknownTable: the operator has not told this agent of table shop/n"):
             client.put_file("shop", "new-0a1b2c3d", PATH, CONTENT)
     assert [str(one) for one in agent.running.node.root.tables()] == [str(other.path), str(TABLE.path)]
 

@@ -17,6 +17,15 @@ def allowed(values: dict[str, Any]) -> bool:
     return jsonschema.Draft7Validator(SCHEMA).is_valid(values)
 
 
+@pytest.mark.parametrize(
+    ("tag", "is_allowed"),
+    [("1.2.3", True), ("", True), ("20261201", True), (20261201, False), (1.1, False), ("a b", False)],
+)
+def test_an_image_tag_is_text(tag: object, is_allowed: bool) -> None:
+    """Helm writes the number 20261201 as 2.0261201e+07, and 1.10 as 1.1: no such image is found."""
+    assert allowed({**VALUES, "image": {**VALUES["image"], "tag": tag}}) is is_allowed
+
+
 def leaves(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> list[str]:
     """Every place of values.yaml that the schema does not describe."""
     if "$ref" in schema:

@@ -255,7 +255,7 @@ def test_load_tells_of_its_compaction(run: Run, cluster: FakeCluster, kubeflow: 
     kubeflow(result={**LOADED, "compaction_failure": "NotReady: no map"})
     done = run("load", "orders", "--from", "x")
     assert done.exit_code == 0
-    assert "not compacted: NotReady: no map; try again: colocation compact orders" in done.stdout
+    assert "not compacted: NotReady: no map; try again, with the same -n: colocation compact orders" in done.stdout
 
 
 def test_load_from_a_source_without_a_path(run: Run, cluster: FakeCluster, kubeflow: Kubeflow) -> None:

@@ -150,4 +150,4 @@ def test_doctor_finds_no_right_missing_that_the_server_has_not_read(serve: Calla
     """Its questions are answered with no, not refused."""
     serve(Starting([REFUSED, OK], [NOT_READY, OK]))
     rights = doctor_facts.gather_rights(kubeconfig.connect(None), "shop", "colocation-system")
-    assert [right.allowed for right in rights] == [True] * 4
+    assert rights and all(right.allowed for right in rights)

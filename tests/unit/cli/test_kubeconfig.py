@@ -41,6 +41,20 @@ def write_plugin(folder: Path, script: str) -> None:
     (folder / "aws").chmod(0o755)
 
 
+@pytest.mark.parametrize("current", ["one", "gone", None])
+def test_the_namespace_is_that_of_the_chosen_context(folder: Path, current: str | None) -> None:
+    """Else `colocation --context two recover` works on another namespace. Often no context is the current one."""
+    (folder / "kubeconfig").write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", **({"current-context": current} if current else {}),
+        "clusters": [{"name": name, "cluster": {"server": "http://127.0.0.1:1"}} for name in ("one", "two")],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": f"shop-{name}"}}
+                     for name in ("one", "two")],
+    }))  # fmt: skip
+    assert kubeconfig.namespace_of("two") == "shop-two"
+    assert kubeconfig.namespace_of(None) == ("shop-one" if current == "one" else None)
+    assert kubeconfig.namespace_of("three") is None
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [

@@ -46,6 +46,16 @@ def test_a_slow_clone_has_the_time_that_it_takes() -> None:
     assert hours == [6, 720, 720]
 
 
+def test_a_clone_runs_where_its_node_takes_new_replicas() -> None:
+    """Also on a node whose taint would evict it, if the operator was told to use such nodes; else on none that goes."""
+    settings = SETTINGS.model_copy(update={"tolerated_taints": frozenset({"dedicated"})})
+    found = [clone_job("clone-x", SPEC, None, 0, one)["spec"]["template"]["spec"]["tolerations"]
+             for one in (SETTINGS, settings)]  # fmt: skip
+    assert {"key": "dedicated", "operator": "Exists"} not in found[0]
+    assert found[1] == [*found[0], {"key": "dedicated", "operator": "Exists"}]
+    assert all("effect" in one for one in found[0])
+
+
 def test_job_runs_on_its_target_with_least_rights() -> None:
     """Pinned by node name; no API token but one for agents; no capability; failures are ours to repeat."""
     job = clone_job("clone-x", SPEC, "node-1", 2, SETTINGS)

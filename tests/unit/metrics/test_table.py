@@ -114,6 +114,24 @@ def test_a_lost_node_is_named_with_its_reason() -> None:
     assert found[series("colocation_group_unstable_buckets", **unstable)] == 1
 
 
+def test_buckets_without_a_live_replica_are_counted_at_once() -> None:
+    """Whatever the operator may do about them: within the tolerance, with no node to spare, with relocation off."""
+    observation = quiet_observation("orders")
+    key = series("colocation_group_dead_buckets", namespace="shop", group="sales")
+    [group] = observation.groups
+    rows = group.status.backends_per_bucket_seq or ()
+    counted = replace(group, status=group.status.model_copy(update={"table_count": 1}))
+    lost = tuple(
+        replace(node, ready=node.name not in rows[0], not_ready_message="gone") for node in observation.nodes
+    )
+    dead = sum(set(row) <= set(rows[0]) for row in rows)
+    assert dead
+    for groups, nodes, expected in (
+        ((counted,), observation.nodes, 0), ((counted,), lost, dead), ((group,), lost, 0),
+    ):  # fmt: skip
+        assert series_of(operator_metrics(replace(observation, groups=groups, nodes=nodes)))[key] == expected
+
+
 def clone_seconds(metrics: OperatorMetrics) -> tuple[float | None, float | None]:
     """(number, sum) of the clones that were measured."""
     registry = metrics.registry

@@ -60,9 +60,7 @@ def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Which manifests are read from now on."""
     read: list[str] = []
     decode = wanted._decoded
-    monkeypatch.setattr(
-        wanted, "_decoded", lambda descriptor, length, sha256: (read.append(sha256), decode(descriptor, length, sha256))[1]
-    )
+    monkeypatch.setattr(wanted, "_decoded", lambda *given: (read.append(given[2]), decode(*given))[1])
     return read
 
 
@@ -87,8 +85,8 @@ def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: p
     """What finds no room counts as missing, and is taken once there is room; a small namespace always has some."""
     memory = ManifestRoom(2 * SHARES * BYTES_OF_A_FILE)  # 32 files; 2 of them are anybody's
     large, more = (
-        make_table({data_path(bucket, load=str(load)): b"x" for bucket in range(4) for load in range(loads)}, name, "big")
-        for name, loads in (("large", 8), ("more", 1))
+        make_table({data_path(number % 4, load=str(number)): b"x" for number in range(files)}, name, "greedy")
+        for name, files in (("large", 32), ("more", 4))
     )
     small = make_table({PATH: b"12345", OTHER: b"other"}, "small")
     shelves = {}

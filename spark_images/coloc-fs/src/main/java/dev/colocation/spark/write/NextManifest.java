@@ -109,6 +109,10 @@ record NextManifest(
 
   private static NextManifest encoded(
       TableState table, Optional<StoredManifest> parent, List<DataFile> kept, List<DataFile> added, int buckets) {
+    int files = kept.size() + added.size();
+    if (files > StoredManifest.MAX_FILES) {
+      throw tooManyFiles(table, files, "; allowed: " + StoredManifest.MAX_FILES);
+    }
     long snapshotId = table.lastId() + 1;
     byte[] header = bytes(header(table, snapshotId, buckets));
     ByteArrayOutputStream text = new ByteArrayOutputStream();
@@ -122,14 +126,17 @@ record NextManifest(
     }
     write(text, "]}");
     if (text.size() > StoredManifest.MAX_BYTES) {
-      throw new WriteException("table " + table.fullName() + " would have " + (kept.size() + added.size())
-          + " files, whose manifest has " + text.size() + " bytes; allowed: " + StoredManifest.MAX_BYTES
-          + ". Compact the table, or load it with fewer partitions");
+      throw tooManyFiles(table, files, ", whose manifest has " + text.size() + " bytes; allowed: " + StoredManifest.MAX_BYTES);
     }
     ObjectNode snapshot = snapshot(snapshotId, kept, added);
-    return kept.size() + added.size() < ManifestEncoder.FRAMED_FROM_FILES
+    return files < ManifestEncoder.FRAMED_FROM_FILES
         ? inFormat1(snapshotId, text.toByteArray(), snapshot, List.of())
         : framed(snapshotId, text.toByteArray(), snapshot);
+  }
+
+  private static WriteException tooManyFiles(TableState table, int files, String limit) {
+    return new WriteException("table " + table.fullName() + " would have " + files + " files" + limit
+        + ". Nothing was changed; compact the table, or load it with fewer partitions or buckets");
   }
 
   private static NextManifest inFormat1(long snapshotId, byte[] text, ObjectNode snapshot, List<DataFile> removed) {

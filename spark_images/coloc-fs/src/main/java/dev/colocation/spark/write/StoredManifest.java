@@ -29,8 +29,11 @@ import java.util.regex.Pattern;
  */
 final class StoredManifest {
   static final int FORMAT_VERSION = 1;
-  /** Of a manifest's JSON, and of what is stored: a million files. Whoever may load can put any bytes under a manifest's name. */
-  static final int MAX_BYTES = 256 << 20;
+  /** As {@code MAX_MANIFEST_FILES} in {@code model/limits.py}: agents have the names of a live manifest's files in memory. */
+  static final int MAX_FILES = 1 << 18;
+
+  /** Of a manifest's JSON, and of what is stored. Whoever may load can put any bytes under a manifest's name. */
+  static final int MAX_BYTES = 128 << 20;
 
   private static final int BLOCK_BYTES = 1 << 20;
   private static final Pattern BUCKET_IN_FILE_NAME = Pattern.compile(".*_(\\d+)(?:\\..*)?$");

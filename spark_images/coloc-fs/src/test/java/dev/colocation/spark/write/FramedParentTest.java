@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -29,6 +30,18 @@ class FramedParentTest {
     StoredManifest parent = StoredManifest.decode(stored.content(), stored.sha256());
     assertEquals(7, parent.snapshotId());
     assertEquals(files.size(), parent.files().size());
+  }
+
+  /** Agents would not read the manifest, so the table would be lost with it. */
+  @Test
+  void refusesMoreFilesThanAgentsRead() {
+    List<DataFile> files = new ArrayList<>();
+    for (int number = 0; number <= StoredManifest.MAX_FILES; number++) {
+      files.add(Files.file(String.format("%08x", number), "a"));
+    }
+    WriteException refused = assertThrows(WriteException.class,
+        () -> NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, 2)));
+    assertTrue(refused.getMessage().contains("would have 262145 files; allowed: 262144. Nothing was changed"));
   }
 
   /** A commit of many files is stored by bucket, and in format 1 for agents that do not read that yet; it counts the same. */

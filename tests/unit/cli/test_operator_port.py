@@ -1,0 +1,37 @@
+"""Which of the operator's pods is asked: with two replicas one only waits for the Lease, and answers 503."""
+
+from types import SimpleNamespace as Object
+from typing import Any
+
+import pytest
+
+from colocation.cli import operator_port
+from colocation.cli.errors import CommandFailed
+
+
+def pod(name: str, ready: bool, phase: str = "Running", deleting: bool = False) -> Any:
+    """As the client's library has it."""
+    metadata = Object(name=name, deletion_timestamp="2026-11-25" if deleting else None)
+    condition = Object(type="Ready", status=str(ready))
+    return Object(metadata=metadata, status=Object(phase=phase, conditions=[condition]))
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param([pod("a", False), pod("b", True)], "b", id="the one that is ready"),
+        pytest.param([pod("a", True, deleting=True), pod("b", False)], "b", id="none that goes"),
+        pytest.param([pod("b", False), pod("a", False)], "a", id="none is ready yet"),
+    ],
+)
+def test_which_pod_is_asked(pods: list[Any], expected: str) -> None:
+    """A pod that is not ready may still answer, and says what is wrong."""
+    core: Any = Object(list_namespaced_pod=lambda namespace, label_selector: Object(items=pods))
+    assert operator_port._operator_pod(core, "colocation") == expected
+
+
+def test_no_operator_runs() -> None:
+    """What to look at is said."""
+    core: Any = Object(list_namespaced_pod=lambda namespace, label_selector: Object(items=[pod("a", False, "Pending")]))
+    with pytest.raises(CommandFailed, match="no operator runs in namespace 'colocation'"):
+        operator_port._operator_pod(core, "colocation")
