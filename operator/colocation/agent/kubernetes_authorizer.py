@@ -48,7 +48,14 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
             await self._api.close()
 
     async def identify(self, token: str, peer: str = "") -> Identity | None:
-        """See ``Authorizer``."""
+        """See ``Authorizer``. A no counts as one of ``may`` does: at first the API server knows not all accounts."""
+        identity = await self._identify(token)
+        if identity is not None:
+            return identity
+        await self._check_ready()
+        return await self._identify(token)
+
+    async def _identify(self, token: str) -> Identity | None:
         asked = [TOKEN_AUDIENCE, self._node_audience]
         review = client.V1TokenReview(spec=client.V1TokenReviewSpec(token=token, audiences=asked))
         answer = await self._ask(client.AuthenticationV1Api(self._api).create_token_review, review)
@@ -98,8 +105,8 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
             raise _unreachable(error) from error
         if response.status != HTTPStatus.OK:
             raise AuthenticationUnavailable(
-                f"the API server answered {response.status} to /readyz: it has just begun, and has not read all roles "
-                "yet; ask again in a moment"
+                f"the API server answered {response.status} to /readyz: it has just begun, and has not read all "
+                "accounts and roles yet; ask again in a moment"
             )
 
     async def _ask(self, create: Callable[..., Awaitable[Any]], review: object) -> Any:  # the client is untyped

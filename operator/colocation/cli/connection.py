@@ -14,15 +14,16 @@ STARTING_SECONDS = 25.0
 """An API server is ready a few seconds after its start."""
 READING_ROLES_SECONDS = 5.0
 """So long a server that refuses to say whether it is ready is taken for one that has not read the roles yet."""
+_REFUSALS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class Connection(client.ApiClient):
-    """A client whose refusals (403) can be believed.
+    """A client whose refusals (401, 403) can be believed.
 
-    An API server that has just begun has not read all roles, and refuses what is allowed (docs/decisions/0065). So a
-    refusal counts when it was given after the server had said that it is ready. It says that nothing was done, so
-    writes may be repeated, too.
+    An API server that has just begun has not read all roles and accounts, and refuses what is allowed, and tokens that
+    are good (docs/decisions/0065). So a refusal counts when it was given after the server had said that it is ready. It
+    says that nothing was done, so writes may be repeated, too.
     """
 
     def __init__(self, configuration: client.Configuration) -> None:
@@ -32,22 +33,24 @@ class Connection(client.ApiClient):
     def call_api(self, *request: Any, **options: Any) -> Any:  # the client is untyped
         """One request; what was refused is asked once more when the server is ready."""
         answer = super().call_api(*request, **options)
-        if answer.status != HTTPStatus.FORBIDDEN:
+        if answer.status not in _REFUSALS:
             return answer
         answer.read()  # makes the connection free again
-        self.wait_until_ready()
+        self.wait_until_ready(as_nobody=answer.status == HTTPStatus.UNAUTHORIZED)
         return super().call_api(*request, **options)
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self, as_nobody: bool = False) -> None:
         """Until the server says that it is ready, or has refused so long to say it that it tells nobody.
+
+        ``as_nobody``: without credentials, which most servers allow; of what has expired they would say nothing.
 
         Raises:
             CommandFailed: it does not become ready.
         """
         began = time.monotonic()
         while self._tells_readiness:
-            status, waited = self._readiness(), time.monotonic() - began
-            if status == HTTPStatus.FORBIDDEN:
+            status, waited = self._readiness(as_nobody), time.monotonic() - began
+            if status in _REFUSALS:
                 self._tells_readiness = waited < READING_ROLES_SECONDS
             elif status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
                 return
@@ -58,8 +61,8 @@ class Connection(client.ApiClient):
                 )
             time.sleep(PAUSE_SECONDS)
 
-    def _readiness(self) -> int:
-        request = self.param_serialize("GET", "/readyz", auth_settings=["BearerToken"])
+    def _readiness(self, as_nobody: bool) -> int:
+        request = self.param_serialize("GET", "/readyz", auth_settings=[] if as_nobody else ["BearerToken"])
         answer = super().call_api(*request, _request_timeout=REQUEST_SECONDS)
         answer.read()
         return int(answer.status)

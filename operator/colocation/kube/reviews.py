@@ -34,11 +34,20 @@ class Right:
 async def identify(api: Api, token: str) -> Caller | None:
     """Whose token it is; None when it is nobody's.
 
-    Tokens for our own audience are taken, and those that the API server itself takes: people have no others.
+    Tokens for our own audience are taken, and those that the API server itself takes: people have no others. A no
+    counts as one of ``may`` does.
 
     Raises:
-        ApiError: the question could not be asked.
+        ApiError: the question could not be asked, or the API server is not ready.
     """
+    caller = await _identify(api, token)
+    if caller is not None:
+        return caller
+    await api.check_ready()
+    return await _identify(api, token)
+
+
+async def _identify(api: Api, token: str) -> Caller | None:
     for audiences in ([TOKEN_AUDIENCE], []):
         status = await _review(api, TOKEN_REVIEWS, "TokenReview", {"token": token, "audiences": audiences})
         if status.get("authenticated") and set(audiences) <= set(status.get("audiences") or ()):

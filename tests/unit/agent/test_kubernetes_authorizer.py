@@ -146,6 +146,23 @@ async def test_a_refusal_before_the_api_server_is_ready_is_no_refusal(api_server
             await authorizer.may(LOADER, Access("create", "shop", "orders"))
 
 
+@pytest.mark.parametrize("readiness", [403, 500, 503])
+async def test_a_token_before_the_api_server_is_ready_is_not_refused(api_server: ApiServer, readiness: int) -> None:
+    """It does not know the token's account yet; the refusal would be kept for ten seconds (chaos, seed 86420117)."""
+    api_server.status, api_server.readiness = {"authenticated": False, "error": "no such account"}, readiness
+    async with KubernetesAuthorizer("node-1") as authorizer:
+        with pytest.raises(AuthenticationUnavailable, match=str(readiness)):
+            await authorizer.identify("secret")
+
+
+async def test_a_token_is_asked_for_again_once_the_api_server_is_ready(api_server: ApiServer) -> None:
+    """As a right is."""
+    api_server.status = {"authenticated": False}
+    api_server.next_status = {"authenticated": True, "audiences": ["colocation.dev"], "user": USER}
+    async with KubernetesAuthorizer("node-1") as authorizer:
+        assert await authorizer.identify("secret") == LOADER
+
+
 async def test_a_refusal_is_asked_for_again_once_the_api_server_is_ready(api_server: ApiServer) -> None:
     """It may have become ready between the refusal and its word."""
     api_server.status, api_server.next_status = {"allowed": False}, {"allowed": True}

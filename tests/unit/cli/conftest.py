@@ -18,7 +18,7 @@ apiVersion: v1
 kind: Config
 current-context: one
 clusters: [{name: one, cluster: {server: "http://127.0.0.1:%d"}}]
-users: [{name: one, user: {}}]
+users: [{name: one, user: {token: secret}}]
 contexts: [{name: one, context: {cluster: one, user: one, namespace: shop}}]
 """
 """Of an API server at a port of this machine."""

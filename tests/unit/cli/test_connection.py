@@ -25,6 +25,7 @@ class Starting:
     answers: list[int]
     readiness: list[int]
     asked: list[str] = field(default_factory=list)
+    credentials: list[bool] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, object]:
         """HTTP status and body; a review is always answered, and says whether the caller may."""
@@ -48,6 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.starting.credentials.append("Authorization" in self.headers)
         status, answered = self.server.starting.answer(self.path)
         body = json.dumps(answered).encode()
         self.send_response(status)
@@ -82,6 +84,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     server.server_close()
 
 
+@pytest.mark.parametrize("refused", [REFUSED, UNAUTHORIZED])
 @pytest.mark.parametrize(
     "readiness",
     [
@@ -91,10 +94,10 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     ],
 )
 def test_a_refusal_by_a_server_that_has_just_begun_is_asked_again(
-    run: Run, serve: Callable[[Starting], Starting], readiness: list[int]
+    run: Run, serve: Callable[[Starting], Starting], readiness: list[int], refused: int
 ) -> None:
-    """The command does what was asked, and says nothing of it."""
-    serve(Starting([REFUSED, OK], readiness))
+    """The command does what was asked, and says nothing of it. It refuses tokens that are good, too."""
+    serve(Starting([refused, OK], readiness))
     done = run("groups")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "sales" in done.stdout
@@ -139,10 +142,11 @@ def test_a_server_that_does_not_become_ready_is_not_believed(run: Run, serve: Ca
 
 
 def test_credentials_that_have_expired_are_said_so(run: Run, serve: Callable[[Starting], Starting]) -> None:
-    """Once, and with what to do: tokens depend on no roles."""
+    """With what to do, and at once: whether the server is ready is asked without them."""
     server = serve(Starting([UNAUTHORIZED], [OK]))
     done = run("groups")
-    assert (done.exit_code, server.asked) == (1, ["colocationgroups"])
+    assert (done.exit_code, server.asked) == (1, ["colocationgroups", "readyz", "colocationgroups"])
+    assert server.credentials == [True, False, True]
     assert "does not accept your credentials: refused; they may have expired: log in again, choose" in done.stderr
 
 
