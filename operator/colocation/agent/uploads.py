@@ -24,7 +24,8 @@ BLOCK_BYTES = 1 << 20
 """Large blocks: a thread switch per block, not per 64 KiB."""
 UPLOAD_IDLE_SECONDS = 60.0
 """Room is kept for an upload that says nothing for no longer."""
-KNOWN_SOON_SECONDS = 1
+MAX_UNKNOWN_FOLDERS = 1000
+"""Of tables of one namespace."""
 MIN_BYTES_PER_SECOND = 64 << 10
 """On the average, after the first minute: room is kept for a file, and its sender decides for how long."""
 
@@ -37,7 +38,7 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
     length = _announced_length(request, max_bytes)
     sha256 = _announced_digest(request)
     async with node.uploads.turn(user):
-        await _check_known(node, target.table)
+        await node.run_write(_check_new_folder, node, target.table)
         with node.transfer(), node.room.keep(user, length) as reservation:
             arriving = _received_blocks(request, length)
             if await node.run_write(is_published, node.root, target.table, target.path, sha256):
@@ -50,22 +51,27 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
     return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
 
 
-async def _check_known(node: NodeState, table: TablePath) -> None:
-    """Refuse the first file of a table that the operator does not ask about: folders of no table are others' work.
+def _check_new_folder(node: NodeState, table: TablePath) -> None:
+    """Refuse one more folder of a table that the operator does not ask about, where a namespace has very many: reports
+    name them all.
 
-    Who asks for the first time after this process began has not told of any table yet.
+    Tables come to nodes that are not in their group's map, where others are away, so some such folders are ordinary;
+    the operator asks about them as soon as it hears of them.
 
     Raises:
-        Refusal: 503; the operator asks about a new table within moments.
+        Refusal: 507.
     """
     question = node.conversation.question
-    if question is None or str(table) in question.tables or await node.run_write(node.root.holds, table):
+    asked = question.tables if question is not None else {}
+    if str(table) in asked or node.root.holds(table):
         return
-    message = (
-        f"the operator has not told this agent of table {table}; load a ColocatedTable that exists and is accepted, "
-        "by its own uid"
-    )
-    raise Refusal(503, "UnknownTable", message, {"Retry-After": str(KNOWN_SOON_SECONDS)})
+    unknown = sum(one.namespace == table.namespace and str(one) not in asked for one in node.root.tables())
+    if unknown >= MAX_UNKNOWN_FOLDERS:
+        message = (
+            f"namespace {table.namespace} has {unknown} folders here of tables that the operator does not know; "
+            f"allowed: {MAX_UNKNOWN_FOLDERS}. Load tables that exist, and wait until the others are recycled"
+        )
+        raise Refusal(507, "TooManyFolders", message)
 
 
 async def _receive(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from colocation.agent import uploads
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
 from colocation.model.agent import InventoryRequest
 from colocation.model.content_digest import content_digest
@@ -151,19 +152,19 @@ def test_no_room(agent: AgentThread) -> None:
         full.stop()
 
 
-def test_files_of_tables_that_nobody_asks_about(agent: AgentThread) -> None:
-    """Folders of no table count against the brake on deletions, which is everybody's: strangers must not make any. Who
-    was never asked does not know which tables there are; what lies here goes on.
-    """
-    other = make_table({PATH: CONTENT}, "lines")
+def test_folders_of_tables_that_nobody_asks_about_are_bounded(
+    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is named in every report on the node. A node that takes another one's files has some for a moment."""
+    monkeypatch.setattr(uploads, "MAX_UNKNOWN_FOLDERS", 2)
     with agent.client() as client:
-        client.put_file(*other.path, PATH, CONTENT)
         client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
-        client.put_file(*TABLE.path, PATH, CONTENT)
-        client.put_file(*other.path, data_path(2), CONTENT)
-        with pytest.raises(Exception, match="503 UnknownTable: the operator has not told this agent of table shop/n"):
-            client.put_file("shop", "new-0a1b2c3d", PATH, CONTENT)
-    assert [str(one) for one in agent.running.node.root.tables()] == [str(other.path), str(TABLE.path)]
+        for directory in ("a-0a1b2c3d", "b-0a1b2c3d", TABLE.path.directory):
+            client.put_file("shop", directory, PATH, CONTENT)
+        with pytest.raises(InsufficientStorage, match="namespace shop has 2 folders here of tables that the operator"):
+            client.put_file("shop", "c-0a1b2c3d", PATH, CONTENT)
+        client.put_file("shop", "a-0a1b2c3d", data_path(2), CONTENT)
+        client.put_file("lake", "c-0a1b2c3d", PATH, CONTENT)
 
 
 def test_a_damaged_file_is_not_served(agent: AgentThread) -> None:
