@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from colocation.model.agent import AgentReport, CloneProgress, DiskReport, TableReference, TableReport
+from colocation.model.agent import AgentReport, AskedTable, CloneProgress, DiskReport, TableReference, TableReport
 from colocation.storage.announcements import take_announced
 from colocation.storage.clone_progress import read_progress
 from colocation.storage.disk_health import DiskHealth
@@ -24,6 +24,8 @@ FREE_BYTES_SHARE = 0.01
 """Of the disk's size: a smaller change of the free space is told with the next answer and wakes nobody."""
 MAX_TABLES_BYTES = 24 << 20
 """Of an answer, about: it ends with the table that takes it past this, and the next one goes on from there."""
+FIRST_PART = 10**18
+"""Revisions of answers of which not all is told; no others are so high."""
 _BUCKET_BYTES = 160
 _TABLE_BYTES = 400
 _NUMBER_BYTES = 6
@@ -44,6 +46,21 @@ class _Known:
     stamp: Stamp | None
     report: TableReport
     changed_at: int
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """An answer, of which parts may be told already; ``part`` is the revision of the last one.
+
+    ``tables``: those of the question. ``left``: those that are still to be told of. What changes meanwhile is told by
+    the next answer, so that this one ends. ``revision``: as of its begin. ``since``: what the caller knew then.
+    """
+
+    tables: Mapping[str, AskedTable]
+    part: int | None
+    revision: int
+    left: tuple[str, ...]
+    since: int | None
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,8 @@ class Answers:
         self._known: dict[str, _Known] = {}
         self._told: NodePart | None = None
         self._told_at = 0.0
+        self._begun: _Begun | None = None
+        self._parts = 0
 
     def answer(self, question: Question, since: int | None) -> AgentReport | None:
         """The report on a question's tables: those that changed after revision ``since``, or all of them; the first of
@@ -112,14 +131,35 @@ class Answers:
         self._update_tables(question)
         if since == self._revision:
             return None
-        full = since is None or since > self._revision
-        news = [known for known in self._known.values() if full or known.changed_at > (since or 0)]
-        told = _first_of(news)
-        is_whole = len(told) == len(news)
-        number = self._revision if is_whole else told[-1].changed_at
-        report = self._report(part, tuple(known.report for known in told), uptime_seconds)
-        revision = f"{self._conversation.instance}-{number}"
-        return report.model_copy(update={"revision": revision, "is_full": full, "is_whole": is_whole})
+        tables, told_of = self._told_now(question, since)
+        report = self._report(part, tables, uptime_seconds)
+        return report.model_copy(update=told_of)
+
+    def _told_now(self, question: Question, since: int | None) -> tuple[tuple[TableReport, ...], dict[str, object]]:
+        """The reports on tables of the next answer, and which answer that is."""
+        begun, self._begun = self._begun, None
+        is_next = begun is not None and begun.part == since
+        if begun is None or not is_next or begun.tables is not question.tables:
+            begun = self._begin(question, begun.since if begun is not None and is_next else since)
+        known = [one for key in begun.left if (one := self._known.get(key)) is not None]
+        told = _first_of([one.report for one in known])
+        is_whole, number = len(told) == len(known), begun.revision
+        if not is_whole:
+            self._parts += 1
+            number = FIRST_PART + self._parts
+            left = tuple(key_of(one.reference) for one in known[len(told) :])
+            self._begun = replace(begun, part=number, left=left)
+        return told, {
+            "revision": f"{self._conversation.instance}-{number}",
+            "is_full": begun.part is None and begun.since is None,
+            "is_whole": is_whole,
+        }
+
+    def _begin(self, question: Question, since: int | None) -> _Begun:
+        """What there is to tell of all tables, or of those that changed after ``since``."""
+        known_since = since if since is not None and since <= self._revision else None
+        news = (key for key, known in self._known.items() if known.changed_at > (known_since or 0))
+        return _Begun(question.tables, None, self._revision, tuple(news), known_since)
 
     def unasked(self, tables: tuple[TableReference, ...], with_tables: bool) -> AgentReport:
         """A full report outside of the conversation; ``unknown_directories`` only ``with_tables``."""
@@ -196,17 +236,14 @@ class Answers:
         )
 
 
-def _first_of(news: Sequence[_Known]) -> Sequence[_Known]:
-    """As many as there is room for in one answer; in the order in which they changed where that is not all."""
-    if sum(_size_bytes(known.report) for known in news) <= MAX_TABLES_BYTES:
-        return news
-    told, size_bytes = [], 0
-    for known in sorted(news, key=lambda known: known.changed_at):
-        told.append(known)
-        size_bytes += _size_bytes(known.report)
+def _first_of(news: Sequence[TableReport]) -> tuple[TableReport, ...]:
+    """As many as there is room for in one answer, and one at least."""
+    size_bytes = 0
+    for number, report in enumerate(news, start=1):
+        size_bytes += _size_bytes(report)
         if size_bytes > MAX_TABLES_BYTES:
-            break
-    return told
+            return tuple(news[:number])
+    return tuple(news)
 
 
 def _size_bytes(report: TableReport) -> int:

@@ -56,15 +56,15 @@ def _check_new_folder(node: NodeState, table: TablePath) -> None:
     name them all.
 
     Tables come to nodes that are not in their group's map, where others are away, so some such folders are ordinary;
-    the operator asks about them as soon as it hears of them.
+    the operator asks about them as soon as it hears of them. Who was not asked yet knows no table.
 
     Raises:
         Refusal: 507.
     """
     question = node.conversation.question
-    asked = question.tables if question is not None else {}
-    if str(table) in asked or node.root.holds(table):
+    if question is None or str(table) in question.tables or node.root.holds(table):
         return
+    asked = question.tables
     unknown = sum(one.namespace == table.namespace and str(one) not in asked for one in node.root.tables())
     if unknown >= MAX_UNKNOWN_FOLDERS:
         message = (

@@ -9,6 +9,8 @@ WRITTEN_SECONDS = 1.0
 MAX_FAILURE_SECONDS = 30.0
 """Between passes that do not happen, as the cluster cannot be observed."""
 
+MAX_DOUBLINGS = 10
+
 
 class Pace:
     """What always fails for one object does not slow the steps of all others, and is tried again as often as anything
@@ -29,7 +31,7 @@ class Pace:
             return WRITTEN_SECONDS
         if result is None or result.has_failed:
             self._failed_in_a_row += 1
-            longest = MAX_FAILURE_SECONDS if result is None else self._quiet_seconds
-            return min(BUSY_SECONDS * 2 ** (self._failed_in_a_row - 1), longest)
+            longest = MAX_FAILURE_SECONDS if result is None else min(self._quiet_seconds, MAX_FAILURE_SECONDS)
+            return min(BUSY_SECONDS * 2 ** min(self._failed_in_a_row - 1, MAX_DOUBLINGS), longest)
         self._failed_in_a_row = 0
         return BUSY_SECONDS if result.is_busy else self._quiet_seconds

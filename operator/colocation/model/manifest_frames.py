@@ -30,9 +30,9 @@ _CONTENT_BYTES = 36
 _PIECE_BYTES = 1 << 20
 _LEAST_WINDOW_BYTES = 1 << 10
 _MAX_JSON_NODES = 4 * MAX_MANIFEST_FILES
-_MAX_JSON_VALUES = 32 * MAX_MANIFEST_FILES
-"""Objects and lists, and values, of a manifest's JSON: a file has two objects and at most 24 values. A parser takes up
-to 500 bytes of memory for two characters, so they are counted before."""
+_MAX_JSON_VALUES = 12 * MAX_MANIFEST_FILES
+"""Objects and lists, and values, of a manifest's JSON: a file has two objects, and six values and one for each partition
+column. A parser takes up to 500 bytes for two characters, and 150 for a value, so they are counted before."""
 Value = TypeVar("Value")
 
 
@@ -130,13 +130,19 @@ def parsed_json(kind: TypeAdapter[Value], text: bytes, sha256: str) -> Value:
     Raises:
         ValueError: it is another value, or has so many that they would take the memory of whoever reads it.
     """
-    nodes, values = text.count(b"{") + text.count(b"["), text.count(b",")
+    check_values(text, sha256)
+    return kind.validate_json(text)
+
+
+def check_values(text: bytes, sha256: str, before: int = 0) -> int:
+    """Refuse too many values; how many these are together with those ``before``, of other parts of the manifest."""
+    nodes, values = text.count(b"{") + text.count(b"["), before + text.count(b",")
     if nodes > _MAX_JSON_NODES or values > _MAX_JSON_VALUES:
         raise ValueError(
             f"manifest {sha256} has {nodes} objects and lists, and {values} values; allowed: {_MAX_JSON_NODES} and "
             f"{_MAX_JSON_VALUES}, enough for {MAX_MANIFEST_FILES} files"
         )
-    return kind.validate_json(text)
+    return values
 
 
 def decompressed(frame: bytes, sha256: str, max_bytes: int) -> bytes:

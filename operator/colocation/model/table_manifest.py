@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection
 from typing import Any, Protocol, TypeVar
 
-from pydantic import TypeAdapter, field_serializer
+from pydantic import Field, TypeAdapter, field_serializer
 
 from .base import Observed
-from .limits import MAX_BUCKETS, MAX_MANIFEST_FILES
-from .manifest_frames import ManifestParts, decompressed, is_framed, parsed_json, split_frames
+from .limits import MAX_BUCKETS, MAX_KEY_COLUMNS, MAX_MANIFEST_FILES
+from .manifest_frames import ManifestParts, check_values, decompressed, is_framed, parsed_json, split_frames
 from .table import Column
 
 PLAIN_FORMAT = 1
@@ -40,7 +40,7 @@ class DataFile(Observed):
 
     path: str
     bucket: int
-    partition: dict[str, str | None] = {}
+    partition: dict[str, str | None] = Field({}, max_length=MAX_KEY_COLUMNS)
     rows: int
     bytes: int
     sha256: str
@@ -81,6 +81,10 @@ class TableManifest(Observed):
         return len({tuple(sorted(file.partition.items(), key=lambda item: item[0])) for file in self.files})
 
 
+class WrongDigest(ValueError):
+    """A manifest's content is another than its name says."""
+
+
 class BucketFile(Protocol):
     """A file as far as its bucket is concerned."""
 
@@ -114,11 +118,12 @@ def manifest_parts(stored: bytes, sha256: str) -> ManifestParts:
     """The JSON in ``stored``, which must have the digest ``sha256``.
 
     Raises:
-        ValueError: wrong digest, not zstd, or larger than ``MAX_MANIFEST_BYTES``.
+        WrongDigest: it has another one.
+        ValueError: not zstd, or larger than ``MAX_MANIFEST_BYTES``.
     """
     actual = hashlib.sha256(stored).hexdigest()
     if actual != sha256:
-        raise ValueError(f"manifest {sha256} has the content of {actual}")
+        raise WrongDigest(f"manifest {sha256} has the content of {actual}")
     if is_framed(stored):
         return split_frames(stored, sha256, MAX_MANIFEST_BYTES)
     return ManifestParts(decompressed(stored, sha256, MAX_MANIFEST_BYTES))
@@ -131,8 +136,10 @@ def files_of_frames(parts: ManifestParts, sha256: str, kind: TypeAdapter[list[Fi
         ValueError: a frame holds other files than the header says, or all of them too many.
     """
     found: list[File] = []
+    values = 0
     for frame, text in parts.buckets:
         _check_count(len(found) + frame.files)
+        values = check_values(text, sha256, values)
         files = parsed_json(kind, text, sha256)
         if len(files) != frame.files or any(file.bucket != frame.bucket for file in files):
             raise ValueError(

@@ -142,6 +142,12 @@ class TableInventory:
                 self.hash_file(path, always=deep, pace=pace)
         return self.report(reference)
 
+    def close(self) -> None:
+        """Give back the memory of a table that is gone, and take none again for whoever still asks about it."""
+        with self._lock:
+            self._shelf.close()
+            self._evaluations.clear()
+
     def wanted(self, manifest: str) -> WantedFiles | None:
         """The files of a manifest; None when it is not held or is damaged."""
         with self._lock:
@@ -343,7 +349,9 @@ class Inventory:
     def forget(self, table: TablePath) -> None:
         """Drop what is known of a table that was recycled."""
         with self._lock:
-            self._tables.pop(table, None)
+            gone = self._tables.pop(table, None)
+        if gone is not None:
+            gone.close()
         self._root.ledger.forget_table(table)
 
 

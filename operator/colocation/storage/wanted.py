@@ -13,6 +13,7 @@ from colocation.model.content_digest import is_sha256
 from colocation.model.manifest_frames import parsed_json
 from colocation.model.table_manifest import (
     MAX_MANIFEST_BYTES,
+    WrongDigest,
     check_files,
     check_format,
     files_of_frames,
@@ -103,13 +104,13 @@ class ManifestShelf:
                     self._known.move_to_end(sha256)
                     return known.files
                 self._drop(sha256)
-                self._known[sha256] = known = self._read(descriptor, identity, sha256)
+                known = self._read(descriptor, identity, sha256)
         except (NotHeld, InvalidPath):
+            known = None
             self._drop(sha256)
+        finally:
             self._publish()
-            return None
-        self.keep(self._live)
-        return known.files
+        return known and known.files
 
     def expected_sha256(self, path: str) -> str | None:
         """The digest that a loaded manifest gives for a file. A path never has two: file names are per load."""
@@ -133,12 +134,20 @@ class ManifestShelf:
         return any(path in files for manifest, files in loaded if manifest in live)
 
     def keep(self, live: Collection[str]) -> None:
-        """Drop what is neither live nor was used lately, now and from now on."""
-        self._live = live
-        for sha256 in list(self._known)[:-SPARE_MANIFESTS]:
-            if sha256 not in live:
-                self._drop(sha256)
+        """These are live from now on. What is not is dropped if it was not used lately, and all of it once others are
+        live than before: a load has committed what it had verified.
+        """
+        if live != self._live:
+            self._live = live
+            self._keep_newest(0)
+        else:
+            self._keep_newest(SPARE_MANIFESTS)
         self._publish()
+
+    def _keep_newest(self, spares: int) -> None:
+        others = [sha256 for sha256 in self._known if sha256 not in self._live]
+        for sha256 in others[: len(others) - spares]:
+            self._drop(sha256)
 
     def clear(self) -> None:
         """Read every manifest again when it is next used."""
@@ -149,12 +158,30 @@ class ManifestShelf:
     def __contains__(self, sha256: str | None) -> bool:
         return sha256 in self._known
 
-    def _read(self, descriptor: int, identity: FileIdentity, sha256: str) -> _Known:
+    def close(self) -> None:
+        """Give back all room, and take none again."""
+        self.clear()
+        self._room = ManifestRoom(0)
+
+    def _read(self, descriptor: int, identity: FileIdentity, sha256: str) -> _Known | None:
+        """Read a manifest and remember it; one whose content is another than its name is read again the next time."""
         try:
             files = _decoded(descriptor, identity.bytes, sha256)
+        except WrongDigest as error:
+            _log.warning("table %s: %s", self._table, error)
+            return None
         except ValueError as error:
             _log.warning("table %s: %s", self._table, error)
-            return _Known(identity, 0, None)
+            known = _Known(identity, 0, None)
+        else:
+            known = self._with_room(identity, files, sha256)
+        self._known[sha256] = known
+        self._keep_newest(SPARE_MANIFESTS)
+        return known
+
+    def _with_room(self, identity: FileIdentity, files: WantedFiles, sha256: str) -> _Known:
+        if not self._room.has(self._table.namespace, len(files)):
+            self._keep_newest(0)
         if self._room.take(self._table.namespace, len(files)):
             return _Known(identity, len(files), files)
         _log.warning(

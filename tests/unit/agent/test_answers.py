@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ class Node:
         self.number = 0
         self.known: dict[str, TableReport] = {}
         self.last: AgentReport | None = None
+        self.between_parts: Callable[[], object] = lambda: None
 
     def ask(self) -> AgentReport | None:
         """Ask in full, and put the answer into what is known."""
@@ -58,10 +60,15 @@ class Node:
         report = self.answers.answer(question, self.revision)
         self.known = {key: known for key, known in self.known.items() if key in self.asked}
         self.take(report)
+        parts = 1
         while report is not None and not report.is_whole:
-            report = self.answers.answer(question, self.revision)
+            self.number, parts = self.number + 1, parts + 1
+            request = InventoryRequest(session="s", number=self.number, base=self.number - 1)
+            self.between_parts()
+            report = self.answers.answer(self.conversation.take(request).question, self.revision)
             assert report is not None, "more was promised"
             assert not report.is_full, "it would begin anew for ever"
+            assert parts <= len(self.asked), "it would never end"
             self.take(report)
         return report
 
@@ -72,6 +79,10 @@ class Node:
             told = {f"{table.namespace}/{table.directory}": table for table in report.tables}
             self.known = told if report.is_full else self.known | told
             self.last = report
+
+    def in_all_parts(self) -> tuple[TableReport, ...]:
+        """All tables, as they would be told now."""
+        return tuple(self.inventory.report_on(asked.reference).report for asked in self.asked.values())
 
     def in_full(self) -> AgentReport:
         """What a caller without a revision is told now."""
@@ -219,6 +230,26 @@ def test_only_what_changed_is_looked_at(quiet: Node, monkeypatch: pytest.MonkeyP
     assert [table.directory for table in report.tables] == [changed.path.directory]
     assert report.tables[0].buckets[0].state is None
     assert quiet.ask() is None
+
+
+def test_tables_that_change_all_the_time_do_not_keep_an_answer_from_its_end(
+    quiet: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are told again by the next one; else a tenant's uploads keep the operator from hearing of a node at all."""
+    monkeypatch.setattr(answers, "MAX_TABLES_BYTES", 0)
+    changes = iter(range(1000))
+
+    def publish_to_all() -> None:
+        load = f"changed-{next(changes)}"
+        for first, _ in TABLES.values():
+            publish(quiet.root, first.path, data_path(2, load=load), b"x")
+
+    quiet.between_parts = publish_to_all
+    quiet.revision = None
+    assert quiet.ask() is not None
+    quiet.between_parts = lambda: None
+    quiet.ask()
+    assert quiet.known == {f"{one.namespace}/{one.directory}": one for one in quiet.in_all_parts()}
 
 
 def test_a_superseded_question_is_not_answered(quiet: Node) -> None:

@@ -54,3 +54,11 @@ def test_a_cluster_that_cannot_be_observed_is_asked_less_and_less() -> None:
     """Up to a limit; the first pass that happens ends it."""
     pace = Pace(QUIET_SECONDS)
     assert [pace.interval(None) for _ in range(6)] == [2, 4, 8, 16, MAX_FAILURE_SECONDS, MAX_FAILURE_SECONDS]
+
+
+async def test_failing_for_weeks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 1,024 passes the interval was too large for a number, and the operator ended."""
+    story, pace = await broken(monkeypatch), Pace(QUIET_SECONDS)
+    result = await story.operator.reconcile_once()
+    assert {pace.interval(result) for _ in range(2000)} == {2, 4, QUIET_SECONDS}
+    assert {pace.interval(None) for _ in range(2000)} == {MAX_FAILURE_SECONDS}

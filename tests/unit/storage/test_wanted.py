@@ -9,6 +9,7 @@ import zstandard
 
 from colocation.model.table_manifest import manifest_parts, manifest_path
 from colocation.storage import wanted
+from colocation.storage.inventory import TableInventory
 from colocation.storage.manifest_room import BYTES_OF_A_FILE, SHARES, ManifestRoom
 from colocation.storage.root import DataRoot
 from colocation.storage.wanted import ManifestShelf
@@ -99,6 +100,26 @@ def test_one_namespace_does_not_take_the_memory_of_all(root: DataRoot, caplog: p
     assert len(shelves["small"].wanted(small.manifest)) == 2
     shelves["large"].clear()
     assert len(shelves["more"].wanted(more.manifest)) == 4
+
+
+def test_memory_comes_back(root: DataRoot) -> None:
+    """Of a table that is gone, and of what a load verified once its commit is live (a nightly job that makes its tables
+    anew had filled the room within days).
+    """
+    memory = ManifestRoom(6 * BYTES_OF_A_FILE)
+    for number in range(4):
+        table = make_table({data_path(bucket): b"x" for bucket in range(4)}, f"t{number}")
+        publish(root, table.path, manifest_path(table.manifest), table.stored)
+        inventory = TableInventory(root, table.path, memory)
+        assert inventory.wanted(table.manifest) is not None
+        inventory.close()
+        assert inventory.wanted(table.manifest) is None
+    shelf = ManifestShelf(root, TABLE.path, ManifestRoom(5 * BYTES_OF_A_FILE))
+    made = [published(root, lambda manifest, number=number: manifest.update(snapshotId=number)) for number in range(4)]
+    for sha256 in made:
+        assert shelf.wanted(sha256) is not None
+        shelf.keep({sha256})
+        assert [one for one in made if one in shelf] == [sha256]
 
 
 @pytest.mark.parametrize("text", ["", "../../x", "A" * 64, "0" * 63])
