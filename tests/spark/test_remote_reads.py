@@ -73,7 +73,11 @@ def test_files_that_are_shortened_while_they_are_sent_change_no_answer(
 
 
 def test_without_a_replica_the_error_names_what_was_tried(away: SparkSession, agents: LoopbackAgents) -> None:
-    """Table, bucket, file and each node's answer stand in the error; no wrong answer is given."""
+    """Table, bucket, file and each node's answer stand in the error; no wrong answer is given, whatever the session
+    says of files that are missing.
+    """
+    for what in ("Corrupt", "Missing"):
+        away.conf.set(f"spark.sql.files.ignore{what}Files", "true")
     agents.stop("node-1")
     agents.stop("node-2")
     with pytest.raises((PySparkException, Py4JJavaError)) as failed:

@@ -276,6 +276,27 @@ def test_values_of_every_type(
         assert "INT96" not in str(pq.read_metadata(file).schema) and "p" not in pq.read_schema(file).names
 
 
+def test_streams_check_the_lengths_of_texts(session: SparkSession, tables: ClusterTables, tmp_path: Path) -> None:
+    """As statements do: else the table's own rows could not be written again."""
+    table = f"{IN}.short"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, s VARCHAR(3), c CHAR(2)) "
+                f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+
+    def stream(name: str, values: str) -> None:
+        rows = session.sql(f"SELECT k, s, c FROM VALUES {values} AS t(k, s, c)")
+        rows.write.parquet(str(tmp_path / name))
+        read = session.readStream.schema(rows.schema).parquet(str(tmp_path / name))
+        write = read.writeStream.option("checkpointLocation", str(tmp_path / f"{name}-at"))
+        write.trigger(availableNow=True).toTable(table).awaitTermination()
+
+    stream("good", "(1L, 'abc', 'x'), (2L, NULL, 'xy')")
+    for name, values in (("long", "(3L, 'abcd', 'x')"), ("longer", "(3L, 'a', 'xyz')")):
+        with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+            stream(name, values)
+    found = session.sql(f"SELECT * FROM {table} ORDER BY k").collect()
+    assert [tuple(row) for row in found] == [(1, "abc", "x"), (2, None, "xy")]
+
+
 KEYS = """SELECT IF(id % 7 = 0, NULL, CONCAT('key ', id)) AS a, CAST(id AS DECIMAL(20,2)) AS b, id % 2 = 0 AS h,
 CASE id % 4 WHEN 0 THEN CAST('-0.0' AS DOUBLE) WHEN 1 THEN 0.0D WHEN 2 THEN CAST('NaN' AS DOUBLE) END AS c,
 DATE_SUB(DATE '1582-10-20', CAST(id AS INT)) AS d, TIMESTAMP_MICROS(-id * 1000000007) AS e, CAST(CAST(id AS STRING)
@@ -327,6 +348,29 @@ def test_both_zeros_as_partitions(session: SparkSession, tables: ClusterTables) 
         found = session.sql(f"SELECT partition['zero'], count(*), sum(rows) FROM {table}.files GROUP BY 1 ORDER BY 1")
         assert [tuple(row) for row in found.collect()] == [("-0.0", 6, 600), ("0.0", 6, 600)]
         session.sql(f"DROP TABLE {table}")
+
+
+def test_a_sessions_idea_of_timestamps_changes_no_table(session: SparkSession, tables: ClusterTables) -> None:
+    """A column stays what it was made as, in files and in folders, for this session and all others."""
+    table = f"{IN}.instants"
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    session.sql(f"CREATE TABLE {table} (k BIGINT, ts TIMESTAMP, at ARRAY<TIMESTAMP>, p TIMESTAMP) PARTITIONED BY (p) "
+                f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
+    insert = f"INSERT INTO {table} SELECT {{}}, TIMESTAMP {{t}}, array(TIMESTAMP {{t}}), TIMESTAMP {{t}}"
+    time = {"t": "'2026-01-01 09:00:00'"}
+    session.sql(insert.format(1, **time))
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    session.sql(insert.format(2, **time))
+    assert [field.dataType.simpleString() for field in session.table(table).schema] == [
+        "bigint", "timestamp", "array<timestamp>", "timestamp",
+    ]  # fmt: skip
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    instants = "date_format(ts, 'd HH'), date_format(at[0], 'd HH'), date_format(p, 'd HH')"
+    found = session.sql(f"SELECT k, {instants} FROM {table} ORDER BY k").collect()
+    assert [tuple(row) for row in found] == [(1, "1 00", "1 00", "1 00"), (2, "1 00", "1 00", "1 00")]
+    assert session.sql(f"SELECT count(DISTINCT partition) FROM {table}.partitions").first()[0] == 1
+    session.conf.unset("spark.sql.timestampType")
+    session.sql(f"DROP TABLE {table}")
 
 
 def quoted(name: str) -> str:

@@ -31,8 +31,8 @@ _PIECE_BYTES = 1 << 20
 _LEAST_WINDOW_BYTES = 1 << 10
 _MAX_JSON_NODES = 4 * MAX_MANIFEST_FILES
 _MAX_JSON_VALUES = 12 * MAX_MANIFEST_FILES
-"""Objects and lists, and values, of a manifest's JSON: a file has two objects, and six values and one for each partition
-column. A parser takes up to 500 bytes for two characters, and 150 for a value, so they are counted before."""
+"""Objects and lists, and values, of a manifest's JSON: a file has two objects, and six values and one for each
+partition column. A parser takes up to 500 bytes for two characters, and 150 for a value: they are counted before."""
 Value = TypeVar("Value")
 
 

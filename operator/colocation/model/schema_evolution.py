@@ -1,8 +1,8 @@
 """How a table's columns may change while files of it are there: pure, one rule for admission, loads and reads.
 
 Files are read by column name, and a column that a file lacks reads as NULL. So a nullable column can be added; a column
-can be renamed when its files' name stays (``storedAs``), and its place in the list does not matter. Everything else
-would change or hide rows that are there.
+can be renamed, if only to another case, when its files' name stays (``storedAs``), and its place in the list does not
+matter. Everything else would change or hide rows that are there.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,10 @@ def refused_change(stored: Sequence[Column], wanted: Sequence[Column]) -> str | 
             problems.append(f"column {column.name} ({column.type}) exists and is no longer in the spec")
         elif _simple(successor.type) != _simple(column.type):
             problems.append(f"column {successor.name} has type {column.type} and should be {successor.type}")
+        elif successor.stored_name != column.stored_name:
+            problems.append(
+                f"column {successor.name} is called {column.stored_name} in its files, and storedAs should say so"
+            )
         elif column.nullable and not successor.nullable:
             problems.append(f"column {successor.name} may hold NULL and should not")
     problems.extend(

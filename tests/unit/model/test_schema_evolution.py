@@ -17,7 +17,12 @@ STORED = (KEY, PRICE)
         pytest.param((PRICE, KEY), None, id="moved"),
         pytest.param((*STORED, Column(name="note", type="string")), None, id="added"),
         pytest.param((KEY, Column(name="cost", type="decimal(10,2)", stored_as="price")), None, id="renamed"),
-        pytest.param((KEY, Column(name="PRICE", type="DECIMAL(10, 2)")), None, id="another-spelling"),
+        pytest.param((KEY, Column(name="price", type="DECIMAL(10, 2)")), None, id="type-in-another-spelling"),
+        pytest.param((KEY, Column(name="PRICE", type="decimal(10,2)", stored_as="price")), None, id="renamed-by-case"),
+        pytest.param(
+            (KEY, Column(name="PRICE", type="decimal(10,2)")),
+            "column PRICE is called price in its files, and storedAs should say so", id="another-case",
+        ),
         pytest.param((Column(name="id", type="bigint"), PRICE), None, id="null-is-allowed-now"),
         pytest.param(
             (KEY, Column(name="price", type="decimal(12,2)")),

@@ -75,6 +75,12 @@ record LoadedTable(
     return "coloc://" + object.namespace() + "/" + object.directory() + "/" + manifest + "/data";
   }
 
+  /**
+   * Options by which Spark would leave out what cannot be read, and go on: {@code spark.sql.files.ignoreCorruptFiles} is for
+   * files of which there is one copy. Rows would be missing although another replica has them.
+   */
+  private static final List<String> NEVER_SKIP = List.of("ignoreCorruptFiles", "ignoreMissingFiles");
+
   /** Options of the relation: all that drivers and executors need to find the files. Nothing is left in the session. */
   Map<String, String> options() {
     ObjectNode note = JSON.createObjectNode()
@@ -85,6 +91,7 @@ record LoadedTable(
     shape.bucketedBy().forEach(note.putArray("bucketedBy")::add);
     Map<String, String> options = new TreeMap<>(fileSystem);
     options.put(NOTE, note.toString());
+    NEVER_SKIP.forEach(option -> options.put(option, "false"));
     return options;
   }
 

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.CharType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType$;
@@ -8,6 +9,8 @@ import org.apache.spark.sql.types.VarcharType;
 
 /** Types as objects and manifests name them. */
 public final class Types {
+  private static final SQLConf DEFAULTS = new SQLConf();
+
   private Types() {}
 
   /**
@@ -19,21 +22,21 @@ public final class Types {
   }
 
   /** Whether it is varchar(n) or char(n). */
-  static boolean hasLength(String name) {
+  public static boolean hasLength(String name) {
     DataType type = declared(name);
     return type instanceof CharType || type instanceof VarcharType;
   }
 
   /** The type as statements declare and change columns: a text has its length, but is never padded. */
-  static DataType written(String name) {
+  public static DataType written(String name) {
     DataType type = declared(name);
     return type instanceof CharType text ? declared("varchar(" + text.length() + ")") : type;
   }
 
-  /** The type as {@code CREATE TABLE} names it. */
+  /** The type as {@code CREATE TABLE} names it, whatever a session's {@code spark.sql.timestampType} makes of "timestamp". */
   static DataType declared(String name) {
     try {
-      return CatalystSqlParser$.MODULE$.parseDataType(name);
+      return SQLConf.withExistingConf(DEFAULTS, () -> CatalystSqlParser$.MODULE$.parseDataType(name));
     } catch (Exception error) { // ParseException, which Scala throws without saying so
       throw new ColocationException("InvalidSpec: type '" + name + "' is not a Spark SQL type", error).unchecked();
     }

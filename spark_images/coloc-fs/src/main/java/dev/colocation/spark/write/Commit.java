@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.slf4j.Logger;
@@ -164,12 +165,38 @@ final class Commit {
   // Publication and compare-and-set
 
   private Prepared prepare(TableState table) throws IOException {
+    refuseChangedLayout(table);
     Optional<StoredManifest> parent = change.keepsFiles() ? parent(table) : Optional.empty();
     NextManifest manifest = NextManifest.of(table, parent, change);
     Publication.Published there = storage.publish(manifest);
     ObjectNode snapshot = there.manifest().snapshot().put("operation", change.label())
         .put("committedAt", timer.now().truncatedTo(ChronoUnit.SECONDS).toString());
     return new Prepared(Snapshot.of(snapshot), there);
+  }
+
+  /** The files are laid out as the table was when the change began; readers trust what the table says when it is committed. */
+  private void refuseChangedLayout(TableState table) {
+    if (change.files().isEmpty()) {
+      return;
+    }
+    List<String> problems = new ArrayList<>();
+    differ(problems, "bucketedBy", began.bucketedBy(), table.bucketedBy());
+    differ(problems, "partitionedBy", began.partitionedBy(), table.partitionedBy());
+    differ(problems, "sortedBy", began.sortedBy(), table.sortedBy());
+    String columns = SchemaEvolution.refusedChange(began.columns(), table.columns());
+    if (!columns.isEmpty()) {
+      problems.add(columns);
+    }
+    if (!problems.isEmpty()) {
+      throw new WriteException.LoadConflict("table " + table.fullName() + " was changed while this " + change.label()
+          + " ran: " + String.join("; ", problems) + ". Nothing was changed; start it again");
+    }
+  }
+
+  private static void differ(List<String> problems, String what, Object began, Object now) {
+    if (!began.equals(now)) {
+      problems.add(what + " was " + began + " and is " + now);
+    }
   }
 
   /** Empty when it is done; else the table as it is now. */

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.catalog.Types;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -26,8 +27,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.Logger;
@@ -79,10 +82,31 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     }
     if (plan instanceof WriteToMicroBatchDataSource command) {
       return target(command)
-          .map(table -> changed(command, query -> distributed(query, table, options(command.writeOptions()))))
+          .map(table -> changed(
+              command, query -> distributed(withCheckedLengths(query, table), table, options(command.writeOptions()))))
           .orElse(plan);
     }
     return plan;
+  }
+
+  /** Spark checks the lengths of texts in statements, and not in streams. */
+  private static LogicalPlan withCheckedLengths(LogicalPlan query, Writable table) {
+    List<NamedExpression> checked = new ArrayList<>();
+    boolean isAny = false;
+    for (Attribute given : CollectionConverters.asJava(query.output())) {
+      Optional<DataType> type = table.layout().columns().stream()
+          .filter(column -> column.name().equalsIgnoreCase(given.name()) && Types.hasLength(column.type()))
+          .map(column -> Types.written(column.type())).findFirst();
+      isAny |= type.isPresent();
+      checked.add(type.<NamedExpression>map(declared -> named(CharVarcharUtils.stringLengthCheck(given, declared), given.name()))
+          .orElse(given));
+    }
+    return isAny ? new Project(sequence(checked), query) : query;
+  }
+
+  private static Alias named(Expression expression, String name) {
+    return new Alias(
+        expression, name, NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
   }
 
   /** Versions of Spark name the table of a stream's write by other fields, of other types. */
@@ -141,9 +165,7 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     if (!hasColumns(output, layout)) {
       return query;
     }
-    Alias bucket = new Alias(
-        bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), BUCKET,
-        NamedExpression$.MODULE$.newExprId(), sequence(List.of()), Option.empty(), sequence(List.of()));
+    Alias bucket = named(bucket(columns(output, layout.bucketedBy()), table.plannedBuckets()), BUCKET);
     List<NamedExpression> withBucket = new ArrayList<>(output);
     withBucket.add(bucket);
     List<Expression> partition = columns(output, layout.partitionedBy());

@@ -12,7 +12,7 @@ import java.util.Map;
  * How a table's columns may change while files of it are there, as {@code model/schema_evolution.py} says. Pure.
  *
  * <p>Files are read by column name, and a column that a file lacks reads as NULL. So a nullable column can be added; a column
- * can be renamed when its files' name stays, and its place in the list does not matter. Everything else would change or hide
+ * can be renamed, if only to another case, when its files' name stays, and its place in the list does not matter. Everything else would change or hide
  * rows.
  */
 final class SchemaEvolution {
@@ -29,6 +29,9 @@ final class SchemaEvolution {
         problems.add("column " + column.name() + " (" + column.type() + ") exists and is no longer in the spec");
       } else if (!TypeNames.areEqual(successor.type(), column.type())) {
         problems.add("column " + successor.name() + " has type " + column.type() + " and should be " + successor.type());
+      } else if (!successor.storedName().equals(column.storedName())) {
+        problems.add(
+            "column " + successor.name() + " is called " + column.storedName() + " in its files, and storedAs should say so");
       } else if (column.nullable() && !successor.nullable()) {
         problems.add("column " + successor.name() + " may hold NULL and should not");
       }

@@ -288,6 +288,25 @@ class CommitTest {
     assertEquals(Set.of(B.path()), paths());
   }
 
+  /** Files are sorted by the order that the table had when the load began; readers merge them by the one that it has. */
+  @Test
+  void aLayoutThatChangesWhileALoadRunsIsAConflict() throws IOException {
+    run(Mode.APPEND, A);
+    TableState began = cluster.state();
+    cluster.spec().putArray("sortedBy").add("day").add("id");
+    conflict("was changed while this overwrite ran: sortedBy was [id] and is [day, id]. Nothing was changed",
+        () -> run(load(Mode.OVERWRITE, B), began));
+    run(Mode.OVERWRITE);
+    TableState empty = cluster.state();
+    cluster.spec().putArray("sortedBy").add("id");
+    conflict("sortedBy was [day, id] and is [id]", () -> run(load(Mode.APPEND, B), empty));
+    cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "int").put("nullable", false);
+    TableState before = TableState.parse(cluster.table().deepCopy());
+    cluster.spec().withArray("columns").remove(cluster.spec().withArray("columns").size() - 1);
+    conflict("column x (int) exists and is no longer in the spec", () -> run(load(Mode.APPEND, B), before));
+    assertEquals(Set.of(), paths());
+  }
+
   @Test
   void columnsMayBeAddedAndNothingElse() {
     run(Mode.APPEND, A);
