@@ -30,6 +30,26 @@ def test_files_of_every_format(format_name: str, spark: SparkSession, catalog: F
 
 
 @pytest.mark.parametrize(
+    ("mark", "read_at", "kind"),
+    [
+        ("_delta_log", ".", "delta"), (".hoodie", ".", "hudi"), ("metadata/v1.metadata.json", ".", "iceberg"),
+        ("metadata/v1.metadata.json", "data", "iceberg"),
+    ],
+)  # fmt: skip
+def test_folders_of_other_tables_are_refused(
+    mark: str, read_at: str, kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Their files also hold rows that were deleted."""
+    spark.range(3).write.parquet(str(tmp_path / "table" / "data" / "part"))
+    found = tmp_path / "table" / mark
+    found.parent.mkdir(exist_ok=True)
+    found.touch()
+    path = str((tmp_path / "table" / read_at).resolve())
+    with pytest.raises(ValueError, match=f"is the folder of a table of {kind}; read as parquet it would also give"):
+        read(spark, path, "parquet", {})
+
+
+@pytest.mark.parametrize(
     ("options", "columns", "count"),
     [
         pytest.param({}, [("id", "int"), ("name", "string")], 2, id="a-header-and-types"),

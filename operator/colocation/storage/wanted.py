@@ -110,7 +110,7 @@ class ManifestShelf:
             self._drop(sha256)
         finally:
             self._publish()
-        return known and known.files
+        return None if known is None else known.files
 
     def expected_sha256(self, path: str) -> str | None:
         """The digest that a loaded manifest gives for a file. A path never has two: file names are per load."""

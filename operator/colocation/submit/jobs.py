@@ -217,7 +217,8 @@ def _complete_kubeflow(spec: Json, program: str, arguments: Sequence[str], execu
     driver = spec["driver"] = require_mapping(spec.get("driver"), "spec.driver")
     driver.setdefault("serviceAccount", DEFAULT_SERVICE_ACCOUNT)
     executor = spec["executor"] = require_mapping(spec.get("executor"), "spec.executor")
-    executor.setdefault("instances", executors)
+    configured = str((spec.get("sparkConf") or {}).get(INSTANCES, ""))
+    executor.setdefault("instances", int(configured) if configured.isdigit() else executors)
 
 
 def _set_kubeflow_executors(spec: Json, executors: int) -> None:

@@ -17,6 +17,7 @@ APACHE_FAILED = frozenset(
 APACHE_TERMINATED = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
 """After the end, whichever it was: the state before tells (Apache's ApplicationStateSummary)."""
 
+MAX_REASON_CHARACTERS = 300
 WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 
 
@@ -110,12 +111,12 @@ def job_status(
     conditions = (job.get("status") or {}).get("conditions") or ()
     ended = {str(item["type"]): item for item in conditions if item.get("status") == "True"}
     phase: Phase = "succeeded" if "Complete" in ended else "failed" if "Failed" in ended else "running"
-    waiting = [reason for reason in map(_waiting, status.get("containerStatuses") or []) if reason]
+    trouble = _trouble(status) or next((f"an executor: {one}" for one in map(_trouble, _executors(pods)) if one), "")
     state = str(status.get("phase") or "")
     if phase != "running":
         state = phase.capitalize()
-    elif waiting:
-        state = f"{state} ({waiting[0]})"
+    elif trouble:
+        state = f"{state} ({trouble})"
     elif not driver and refusal:
         state = f"without a pod ({refusal})"
     return ApplicationStatus(
@@ -126,6 +127,28 @@ def job_status(
         executors_running=count_running(pods),
         executors_wanted=executors_wanted,
     )
+
+
+def _executors(pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The statuses of the executors' pods."""
+    return [
+        pod.get("status") or {}
+        for pod in pods
+        if (pod["metadata"].get("labels") or {}).get("spark-role") == "executor"
+    ]
+
+
+def _trouble(status: Mapping[str, Any]) -> str:
+    """Why a pod does not run: what its container waits for, or why no node takes it; empty while that is ordinary."""
+    if status.get("phase") == "Running":
+        return ""
+    reasons = [reason for reason in map(_waiting, status.get("containerStatuses") or []) if reason]
+    unscheduled = [
+        f"Unschedulable: {one.get('message')}"[:MAX_REASON_CHARACTERS]
+        for one in status.get("conditions") or ()
+        if one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("message")
+    ]
+    return next(iter((*reasons, *unscheduled)), "")
 
 
 def _waiting(container: Mapping[str, Any]) -> str:
@@ -150,8 +173,7 @@ def newest_pod(pods: Sequence[Mapping[str, Any]], role: str) -> str | None:
 
 def count_running(pods: Sequence[Mapping[str, Any]]) -> int:
     """How many of the pods are running executors."""
-    executors = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("spark-role") == "executor"]
-    return sum((pod.get("status") or {}).get("phase") == "Running" for pod in executors)
+    return sum(status.get("phase") == "Running" for status in _executors(pods))
 
 
 def _configured_executors(conf: Mapping[str, str]) -> int | None:

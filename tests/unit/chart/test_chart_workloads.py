@@ -102,7 +102,9 @@ def test_one_data_root_for_all(render: Render) -> None:
     daemon = agent(objects)
     assert variables(daemon)["COLOCATION_DATA_ROOT"] == "/disk/colocation"
     assert variables(operator(objects))["COLOCATION_DATA_ROOT"] == "/disk/colocation"
-    assert {"name": "data", "mountPath": "/disk/colocation"} in only_container(daemon)["volumeMounts"]
+    # A disk that is mounted on the node after the agent has started is seen, so that the agent restarts on it.
+    mount = {"name": "data", "mountPath": "/disk/colocation", "mountPropagation": "HostToContainer"}
+    assert mount in only_container(daemon)["volumeMounts"]
     assert {"name": "data", "hostPath": {"path": "/disk/colocation", "type": "DirectoryOrCreate"}} in daemon["spec"][
         "template"]["spec"]["volumes"]
 

@@ -118,6 +118,32 @@ def test_a_job_tells_how_it_goes(
     assert (found.driver_pod, found.executors_running) == ("report-x7k2p" if driver else None, 1)
 
 
+UNSCHEDULABLE = {"phase": "Pending", "conditions": [
+    {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 had untolerated taints"}]}
+UNPULLED = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}],
+            "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
+WHY = "Unschedulable: 0/3 nodes are available: 3 had untolerated taints"
+
+
+@pytest.mark.parametrize(
+    ("driver", "executors", "state"),
+    [
+        pytest.param(UNSCHEDULABLE, [], f"Pending ({WHY})", id="the driver fits on no node"),
+        pytest.param({"phase": "Running"}, [{"phase": "Running"}, UNSCHEDULABLE], f"Running (an executor: {WHY})",
+                     id="an executor fits on no node"),
+        pytest.param({"phase": "Running"}, [UNPULLED], "Running (an executor: ImagePullBackOff)", id="no image"),
+        pytest.param({"phase": "Running"}, [{"phase": "Pending"}], "Running", id="executors start"),
+    ],
+)  # fmt: skip
+def test_a_job_says_which_pod_does_not_start(
+    driver: dict[str, Any], executors: list[dict[str, Any]], state: str
+) -> None:
+    """Else the command waits for ever and says nothing of why."""
+    pods = [pod("report-x7k2p", "driver", **driver)]
+    pods += [pod(f"report-exec-{number}", "executor", **one) for number, one in enumerate(executors)]
+    assert job_status({}, pods, executors_wanted=2).state == state
+
+
 def test_a_job_without_a_pod_says_why() -> None:
     """The Job controller tries again; what it was refused for is all that there is to see."""
     found = job_status({}, [], executors_wanted=2, refusal="exceeded quota: pods")

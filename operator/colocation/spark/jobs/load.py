@@ -5,7 +5,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import configure, load
@@ -16,6 +18,14 @@ from colocation.spark.write.loading import MODES
 
 CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
 """Options that CSV files are read with when none of the same name is given."""
+FILE_FORMATS = frozenset({"parquet", "orc", "avro"})
+MARKS_OF_TABLES = {
+    "_delta_log": "delta",
+    ".hoodie": "hudi",
+    "metadata/*.metadata.json": "iceberg",
+    "../metadata/*.metadata.json": "iceberg",
+}
+"""What lies in the folder of a table of another format, or beside its data folder."""
 NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
 
 
@@ -49,7 +59,30 @@ def read(spark: SparkSession, path: str | None, format_name: str, options: Mappi
         given = {key.lower() for key in options}
         options = {**{key: value for key, value in CSV_OPTIONS.items() if key.lower() not in given}, **options}
     reader = spark.read.format(format_name).options(**options)
+    if path is not None and format_name.lower() in FILE_FORMATS:
+        refuse_table_folder(spark, path, format_name)
     return reader.load() if path is None else reader.load(path)
+
+
+def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> None:
+    """Refuse the folder of a table of another format, whose files also hold rows that were deleted or replaced.
+
+    Raises:
+        ValueError: it is one.
+    """
+    java: Any = spark._jvm
+    configuration = spark._jsc.hadoopConfiguration()
+    for mark, kind in MARKS_OF_TABLES.items():
+        pattern = java.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/{mark}")
+        try:
+            found = pattern.getFileSystem(configuration).globStatus(pattern)
+        except Py4JJavaError:
+            return  # whoever reads says why the path cannot be read
+        if found:
+            raise ValueError(
+                f"{path} is the folder of a table of {kind}; read as {format_name} it would also give rows that were "
+                f"deleted or replaced. Use --format {kind}, with its jar in the image"
+            )
 
 
 def main(arguments: Sequence[str]) -> None:
