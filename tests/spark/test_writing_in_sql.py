@@ -350,6 +350,31 @@ def test_both_zeros_as_partitions(session: SparkSession, tables: ClusterTables) 
         session.sql(f"DROP TABLE {table}")
 
 
+def test_rows_that_were_committed_since_a_query_was_analyzed_are_not_lost(
+    session: SparkSession, tables: ClusterTables
+) -> None:
+    """A DataFrame reads the snapshot on which it was made; what it would replace by now has more rows."""
+    table = f"{IN}.reread"
+    session.sql(f"CREATE TABLE {table} (k BIGINT, v BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    session.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    made = session.table(table).selectExpr("k", "v + 1 AS v")
+    session.sql(f"INSERT INTO {table} VALUES (2, 2)")
+    for write in (
+        lambda: made.writeTo(table).overwrite(F.lit(True)),
+        lambda: made.write.mode("overwrite").insertInto(table),
+        lambda: made.writeTo(table).createOrReplace(),
+    ):
+        with pytest.raises(SparkRuntimeException, match="was read as of snapshot 1, and by now it has snapshot 2"):
+            write()
+    assert pairs(session, table) == [(1, 1), (2, 2)]
+    made.writeTo(table).append()
+    assert pairs(session, table) == [(1, 1), (1, 2), (2, 2)]
+    session.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table} VERSION AS OF 2")
+    assert pairs(session, table) == [(1, 1), (2, 2)]
+    session.sql(f"CREATE OR REPLACE TABLE {table} AS SELECT k, v + 1 AS v FROM {table}")
+    assert pairs(session, table) == [(1, 2), (2, 3)]
+
+
 def test_a_sessions_idea_of_timestamps_changes_no_table(session: SparkSession, tables: ClusterTables) -> None:
     """A column stays what it was made as, in files and in folders, for this session and all others."""
     table = f"{IN}.instants"

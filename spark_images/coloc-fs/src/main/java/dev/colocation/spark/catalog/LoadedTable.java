@@ -70,6 +70,11 @@ record LoadedTable(
     return location(object, snapshot);
   }
 
+  private ReadSnapshot read() {
+    long id = snapshot.map(TableObject.Snapshot::id).orElse(0L);
+    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, snapshot.equals(object.newest()));
+  }
+
   static String location(TableObject object, Optional<TableObject.Snapshot> snapshot) {
     String manifest = snapshot.map(TableObject.Snapshot::manifest).orElse(Manifest.NOTHING);
     return "coloc://" + object.namespace() + "/" + object.directory() + "/" + manifest + "/data";
@@ -91,6 +96,7 @@ record LoadedTable(
     shape.bucketedBy().forEach(note.putArray("bucketedBy")::add);
     Map<String, String> options = new TreeMap<>(fileSystem);
     options.put(NOTE, note.toString());
+    options.put(ReadSnapshot.OPTION, read().asOption());
     NEVER_SKIP.forEach(option -> options.put(option, "false"));
     return options;
   }

@@ -72,13 +72,13 @@ public final class DistributeRows extends Rule<LogicalPlan> {
    */
   private static LogicalPlan ofCommand(LogicalPlan plan, Set<String> written) {
     if (plan instanceof AppendData command) {
-      return inserted(command, command.writeOptions(), written, DistributeRows::withoutRepetition);
+      return inserted(command, command.writeOptions(), written, DistributeRows::ofAppend);
     }
     if (plan instanceof OverwriteByExpression command) {
-      return inserted(command, command.writeOptions(), written, Query::plan);
+      return inserted(command, command.writeOptions(), written, DistributeRows::ofOverwrite);
     }
     if (plan instanceof OverwritePartitionsDynamic command) {
-      return inserted(command, command.writeOptions(), written, Query::plan);
+      return inserted(command, command.writeOptions(), written, DistributeRows::ofOverwrite);
     }
     if (plan instanceof WriteToMicroBatchDataSource command) {
       return target(command)
@@ -146,11 +146,30 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     return WriteOptions.of(new CaseInsensitiveStringMap(CollectionConverters.asJava(options)));
   }
 
-  /** An append that was committed before is not computed again: it has no rows, and so nothing to commit. */
-  private static LogicalPlan withoutRepetition(Query query) {
-    boolean wasCommitted =
-        query.options().key().flatMap(key -> query.table().target().begin().committed(key)).isPresent();
-    return wasCommitted ? LocalRelation$.MODULE$.apply(query.plan().output()) : query.plan();
+  /** What was committed before replaces nothing. */
+  private static LogicalPlan ofOverwrite(Query query) {
+    if (!wasCommitted(query)) {
+      StaleReads.refuse(query.plan(), query.table().target());
+    }
+    return query.plan();
+  }
+
+  /**
+   * An append that was committed before is not computed again: it has no rows, and so nothing to commit. The rows of a table
+   * that is being replaced are appended to the new one.
+   */
+  private static LogicalPlan ofAppend(Query query) {
+    if (wasCommitted(query)) {
+      return LocalRelation$.MODULE$.apply(query.plan().output());
+    }
+    if (query.table().target().staging().isPresent()) {
+      StaleReads.refuse(query.plan(), query.table().target());
+    }
+    return query.plan();
+  }
+
+  private static boolean wasCommitted(Query query) {
+    return query.options().key().flatMap(key -> query.table().target().begin().committed(key)).isPresent();
   }
 
   private static LogicalPlan changed(LogicalPlan command, Function<LogicalPlan, LogicalPlan> change) {

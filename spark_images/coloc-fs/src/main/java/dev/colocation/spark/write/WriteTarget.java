@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import dev.colocation.spark.catalog.ClusterApi;
+import dev.colocation.spark.catalog.Names;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -48,6 +49,11 @@ public record WriteTarget(
           "table " + namespace + "." + table + " was dropped and recreated meanwhile; start again");
     }
     return transaction;
+  }
+
+  /** Of the table's files, {@code <namespace>/<table>-<uid8>}. */
+  String folder() {
+    return namespace + "/" + Names.directory(table, uid);
   }
 
   TableLayout layout(Transaction transaction) {
