@@ -117,7 +117,7 @@ class Operator:
         """Begin to take part in the election, and to make passes, in the background."""
         watched = {PODS: self._settings.namespace, JOBS: self._settings.namespace, VOLUMES: "", CLAIMS: ""}
         own = (
-            (follow(self._api, one, namespace, LABEL_SELECTORS[one], self.take), one.plural)
+            (follow(self._api, one, namespace, LABEL_SELECTORS[one], self.take, missed=self._list_again), one.plural)
             for one, namespace in watched.items()
         )
         for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
@@ -215,6 +215,11 @@ class Operator:
         if self._cluster.take(resource, body, deleted):
             self._wake.set()
 
+    def _list_again(self) -> None:
+        """What went unseen would stay for minutes, until the lists that are taken from time to time."""
+        self._resync_at = 0.0
+        self._wake.set()
+
     def _term(self) -> int:
         return self.leadership.term
 
@@ -282,7 +287,7 @@ class Operator:
             await self._cluster.hear_of_drops(self.leadership.predecessor_version)
             self._follows_tables = True
             since = str(self._cluster.listed_at[TABLES])
-            self._begin(follow(self._api, TABLES, "", "", self.take, since), TABLES.plural)
+            self._begin(follow(self._api, TABLES, "", "", self.take, since, self._list_again), TABLES.plural)
         self._reconciler.forget_writes()
         self._resync_at = now + self._settings.resync_seconds
 

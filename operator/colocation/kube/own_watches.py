@@ -22,12 +22,19 @@ Take = Callable[[Resource, JsonObject, bool], object]
 
 
 async def follow(
-    api: Api, resource: Resource, namespace: str, labels: str, take: Take, since: str = ""
+    api: Api,
+    resource: Resource,
+    namespace: str,
+    labels: str,
+    take: Take,
+    since: str = "",
+    missed: Callable[[], object] = lambda: None,
 ) -> None:
     """Pass on every change of the objects that have these labels, for ever.
 
     ``namespace``: empty = of all namespaces. ``since``: a resource version, or "" to begin with all that is there.
-    What a gap between two watches hides, the full lists find that are taken from time to time.
+    ``missed``: called when objects may have gone unseen, as the API server does not remember what was before (it has
+    begun anew, above all): only full lists tell.
     """
     version, loop = since, asyncio.get_running_loop()
     while True:
@@ -40,6 +47,7 @@ async def follow(
                     take(resource, body, event["type"] == "DELETED")
         except Expired:
             version = ""
+            missed()
         except (ClusterError, KeyError, TypeError) as error:
             logger.warning("the watch of %s broke and is begun anew: %s", resource.path(namespace), error)
         await asyncio.sleep(next_at - loop.time())

@@ -10,7 +10,7 @@ from colocation.controller import leadership, pace
 from colocation.controller import operator as module
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
-from colocation.kube.api import NODES, TABLES, ApiError, Listing, Resource
+from colocation.kube.api import NODES, TABLES, ApiError, Expired, Listing, Resource
 
 from .fake_leases import FakeLeases
 
@@ -24,6 +24,7 @@ class FakeApi(FakeLeases):
         super().__init__()
         self.errors = errors
         self.lists = 0
+        self.forgets = False
         self.watched = asyncio.Queue[tuple[object, ...]]()
         self.closed = False
 
@@ -36,6 +37,9 @@ class FakeApi(FakeLeases):
 
     async def watch(self, *asked: object) -> AsyncIterator[Any]:
         self.watched.put_nowait(asked)
+        if asked[0] == TABLES and self.forgets:
+            self.forgets = False
+            raise Expired(410, "too old resource version")
         await asyncio.Event().wait()
         yield
 
@@ -66,6 +70,21 @@ async def test_error_that_nobody_foresaw_ends_one_pass_only(caplog: pytest.LogCa
         await operator.stop()
     assert "RuntimeError: a bug" in caplog.text
     assert b"colocation_failed_passes_total 1.0" in operator.metrics.render()
+
+
+async def test_full_lists_are_taken_once_a_watch_may_have_missed_something() -> None:
+    """Not only minutes later: what was deleted meanwhile is told by nothing else."""
+    api = FakeApi([])
+    api.forgets = True
+    operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
+    passes = shown_passes(operator)
+    operator.start()
+    async with asyncio.timeout(5):
+        await passes.get()
+        lists = api.lists
+        while api.lists < 2 * lists:
+            await passes.get()
+        await operator.stop()
 
 
 async def test_leader_that_makes_no_passes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
