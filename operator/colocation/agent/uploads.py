@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 from aiohttp import web
 
@@ -38,7 +38,9 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
     length = _announced_length(request, max_bytes)
     sha256 = _announced_digest(request)
     async with node.uploads.turn(user):
-        await node.run_write(_check_new_folder, node, target.table)
+        question = node.conversation.question
+        if question is not None and str(target.table) not in question.tables:
+            await node.run_write(_check_new_folder, node, target.table, question.tables)
         with node.transfer(), node.room.keep(user, length) as reservation:
             arriving = _received_blocks(request, length)
             if await node.run_write(is_published, node.root, target.table, target.path, sha256):
@@ -51,7 +53,7 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
     return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
 
 
-def _check_new_folder(node: NodeState, table: TablePath) -> None:
+def _check_new_folder(node: NodeState, table: TablePath, asked: Collection[str]) -> None:
     """Refuse one more folder of a table that the operator does not ask about, where a namespace has very many: reports
     name them all.
 
@@ -61,10 +63,8 @@ def _check_new_folder(node: NodeState, table: TablePath) -> None:
     Raises:
         Refusal: 507.
     """
-    question = node.conversation.question
-    if question is None or str(table) in question.tables or node.root.holds(table):
+    if node.root.holds(table):
         return
-    asked = question.tables
     unknown = sum(one.namespace == table.namespace and str(one) not in asked for one in node.root.tables())
     if unknown >= MAX_UNKNOWN_FOLDERS:
         message = (

@@ -187,7 +187,9 @@ class Operator:
         groups, tables = self._cluster.groups, self._cluster.tables
         if (
             known is None
-            or (known.groups, known.tables, known.snapshot) != (groups, tables, snapshot)
+            or known.groups is not groups
+            or known.tables is not tables
+            or known.snapshot is not snapshot
             or known.freshness != freshness
         ):
             memo = known.memo.branch() if known else Memo()

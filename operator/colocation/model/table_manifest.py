@@ -140,7 +140,7 @@ def files_of_frames(parts: ManifestParts, sha256: str, kind: TypeAdapter[list[Fi
     for frame, text in parts.buckets:
         _check_count(len(found) + frame.files)
         values = check_values(text, sha256, values)
-        files = parsed_json(kind, text, sha256)
+        files = kind.validate_json(text)
         if len(files) != frame.files or any(file.bucket != frame.bucket for file in files):
             raise ValueError(
                 f"manifest {sha256} has other files where those of bucket {frame.bucket} should be, or not "

@@ -131,11 +131,12 @@ def job_status(
 
 def _executors(pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The statuses of the executors' pods."""
-    return [
-        pod.get("status") or {}
-        for pod in pods
-        if (pod["metadata"].get("labels") or {}).get("spark-role") == "executor"
-    ]
+    return [pod.get("status") or {} for pod in _of_role(pods, "executor")]
+
+
+def _of_role(pods: Sequence[Mapping[str, Any]], role: str) -> list[Mapping[str, Any]]:
+    """Those with this ``spark-role``."""
+    return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("spark-role") == role]
 
 
 def _trouble(status: Mapping[str, Any]) -> str:
@@ -166,7 +167,7 @@ def _termination(status: Mapping[str, Any]) -> str:
 
 def newest_pod(pods: Sequence[Mapping[str, Any]], role: str) -> str | None:
     """The name of the youngest pod with this ``spark-role``: of several attempts, the last one's."""
-    fitting = [pod["metadata"] for pod in pods if (pod["metadata"].get("labels") or {}).get("spark-role") == role]
+    fitting = [pod["metadata"] for pod in _of_role(pods, role)]
     youngest = max(fitting, key=lambda metadata: str(metadata.get("creationTimestamp") or ""), default=None)
     return str(youngest["name"]) if youngest else None
 

@@ -34,6 +34,12 @@ record LoadedTable(
   /** Option of the relation: what {@code colocation.spark.explain} tells of the table, as JSON. */
   static final String NOTE = "colocation.table";
 
+  /**
+   * Options by which Spark would leave out what cannot be read, and go on: {@code spark.sql.files.ignoreCorruptFiles} is for
+   * files of which there is one copy. Rows would be missing although another replica has them.
+   */
+  private static final List<String> NEVER_SKIP = List.of("ignoreCorruptFiles", "ignoreMissingFiles");
+
   private static final ObjectMapper JSON = new ObjectMapper();
 
   /** How files are, and how their columns are shown. */
@@ -70,21 +76,10 @@ record LoadedTable(
     return location(object, snapshot);
   }
 
-  private ReadSnapshot read() {
-    long id = snapshot.map(TableObject.Snapshot::id).orElse(0L);
-    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, snapshot.equals(object.newest()));
-  }
-
   static String location(TableObject object, Optional<TableObject.Snapshot> snapshot) {
     String manifest = snapshot.map(TableObject.Snapshot::manifest).orElse(Manifest.NOTHING);
     return "coloc://" + object.namespace() + "/" + object.directory() + "/" + manifest + "/data";
   }
-
-  /**
-   * Options by which Spark would leave out what cannot be read, and go on: {@code spark.sql.files.ignoreCorruptFiles} is for
-   * files of which there is one copy. Rows would be missing although another replica has them.
-   */
-  private static final List<String> NEVER_SKIP = List.of("ignoreCorruptFiles", "ignoreMissingFiles");
 
   /** Options of the relation: all that drivers and executors need to find the files. Nothing is left in the session. */
   Map<String, String> options() {
@@ -99,6 +94,11 @@ record LoadedTable(
     options.put(ReadSnapshot.OPTION, read().asOption());
     NEVER_SKIP.forEach(option -> options.put(option, "false"));
     return options;
+  }
+
+  private ReadSnapshot read() {
+    long id = snapshot.map(TableObject.Snapshot::id).orElse(0L);
+    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, snapshot.equals(object.newest()));
   }
 
   /**

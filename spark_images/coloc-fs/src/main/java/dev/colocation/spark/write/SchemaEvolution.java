@@ -12,8 +12,8 @@ import java.util.Map;
  * How a table's columns may change while files of it are there, as {@code model/schema_evolution.py} says. Pure.
  *
  * <p>Files are read by column name, and a column that a file lacks reads as NULL. So a nullable column can be added; a column
- * can be renamed, if only to another case, when its files' name stays, and its place in the list does not matter. Everything else would change or hide
- * rows.
+ * can be renamed, if only to another case, when its files' name stays, and its place in the list does not matter. Everything
+ * else would change or hide rows.
  */
 final class SchemaEvolution {
   private SchemaEvolution() {}
