@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -14,6 +14,7 @@ from colocation.model.names import API_GROUP, TABLE_DATA_SUBRESOURCE, TABLE_PLUR
 from .authorizer import Access, AuthenticationUnavailable, Identity
 
 REQUEST_SECONDS = 10.0
+Answer = TypeVar("Answer")
 
 
 class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAuthorizer"]):
@@ -49,11 +50,7 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
 
     async def identify(self, token: str, peer: str = "") -> Identity | None:
         """See ``Authorizer``. A no counts as one of ``may`` does: at first the API server knows not all accounts."""
-        identity = await self._identify(token)
-        if identity is not None:
-            return identity
-        await self._check_ready()
-        return await self._identify(token)
+        return await self._believed(lambda: self._identify(token))
 
     async def _identify(self, token: str) -> Identity | None:
         asked = [TOKEN_AUDIENCE, self._node_audience]
@@ -74,10 +71,19 @@ class KubernetesAuthorizer(contextlib.AbstractAsyncContextManager["KubernetesAut
         """
         review = self._access_review(identity, access)
         create = client.AuthorizationV1Api(self._api).create_subject_access_review
-        if (await self._ask(create, review)).status.allowed:
-            return True
+
+        async def is_allowed() -> bool:
+            return bool((await self._ask(create, review)).status.allowed)
+
+        return await self._believed(is_allowed)
+
+    async def _believed(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer; a no is asked for once more when the API server has said that it is ready."""
+        answer = await ask()
+        if answer:
+            return answer
         await self._check_ready()
-        return bool((await self._ask(create, review)).status.allowed)
+        return await ask()
 
     def _access_review(self, identity: Identity, access: Access) -> client.V1SubjectAccessReview:
         spec = client.V1SubjectAccessReviewSpec(

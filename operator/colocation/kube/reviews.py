@@ -1,11 +1,13 @@
 """Asks the API server whose a token is and what they may do, for the operator's own HTTPS servers."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ..model.names import API_GROUP, TOKEN_AUDIENCE
 from .api import Api, Resource
 
+Answer = TypeVar("Answer")
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews")
 
@@ -40,11 +42,7 @@ async def identify(api: Api, token: str) -> Caller | None:
     Raises:
         ApiError: the question could not be asked, or the API server is not ready.
     """
-    caller = await _identify(api, token)
-    if caller is not None:
-        return caller
-    await api.check_ready()
-    return await _identify(api, token)
+    return await _believed(api, lambda: _identify(api, token))
 
 
 async def _identify(api: Api, token: str) -> Caller | None:
@@ -72,10 +70,16 @@ async def may(api: Api, caller: Caller, right: Right) -> bool:
         "user": caller.user, "uid": caller.uid, "groups": list(caller.groups), "extra": caller.extra,
         "resourceAttributes": attributes,
     }  # fmt: skip
-    if await _is_allowed(api, spec):
-        return True
+    return await _believed(api, lambda: _is_allowed(api, spec))
+
+
+async def _believed(api: Api, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer; a no is asked for once more when the API server has said that it is ready."""
+    answer = await ask()
+    if answer:
+        return answer
     await api.check_ready()
-    return await _is_allowed(api, spec)
+    return await ask()
 
 
 async def _is_allowed(api: Api, spec: dict[str, Any]) -> bool:
