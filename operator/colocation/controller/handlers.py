@@ -63,7 +63,11 @@ def _die(memo: kopf.Memo) -> None:
 
 def _handler(resource: Resource) -> Callable[..., Awaitable[None]]:
     async def changed(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-        memo.operator.take(resource, dict(event["object"]), deleted=event["type"] == "DELETED")
+        body = dict(event["object"])
+        if event["type"] is None:  # so kopf marks what a watch begins with
+            memo.operator.take_listed(resource, body)
+        else:
+            memo.operator.take(resource, body, deleted=event["type"] == "DELETED")
 
     changed.__name__ = changed.__qualname__ = f"{resource.plural}_changed"
     return changed

@@ -23,7 +23,7 @@ from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
 from ..kube.inventories import Inventories
 from ..kube.orders import AgentOrders, order_client, patient_client
-from ..kube.own_watches import follow
+from ..kube.own_watches import follow, from_all_there_is
 from ..kube.reader import LABEL_SELECTORS, JsonObject, LiveCluster
 from ..kube.writer import LiveWriter
 from ..model.adoption import Orphans
@@ -33,10 +33,11 @@ from ..waiting import set_within
 from .authority import Authority
 from .certificates import CertificateSigner
 from .clock import SteadyClock, wall_clock
+from .full_lists import FullLists
 from .leadership import Leadership
 from .metrics import Metrics
 from .orphans import orphans_of
-from .pace import MAX_FAILURE_SECONDS, Pace
+from .pace import Pace
 from .reconciler import PassResult, Reconciler
 from .settings import Settings
 from .strategy import BesideTheLoop
@@ -98,6 +99,7 @@ class Operator:
         self._cluster = LiveCluster(
             api, settings.namespace, now, self._inventories, access / "ca.crt", self._term, settings.taint_keys
         )
+        self._lists = FullLists(self._cluster, settings.resync_seconds, self._wake.set)
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
         self._reconciler = Reconciler(
@@ -108,7 +110,6 @@ class Operator:
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
         self._tasks: list[asyncio.Task[None]] = []
         self._follows_tables = False
-        self._resync_at = 0.0
         self._advanced_at = self._leading_since = self._succeeded_at = time.monotonic()
         self._pace = Pace(settings.inventory_seconds)
         self._pass_seconds = 0.0
@@ -117,14 +118,14 @@ class Operator:
         """Begin to take part in the election, and to make passes, in the background."""
         watched = {PODS: self._settings.namespace, JOBS: self._settings.namespace, VOLUMES: "", CLAIMS: ""}
         own = (
-            (follow(self._api, one, namespace, LABEL_SELECTORS[one], self.take, missed=self._list_again), one.plural)
+            (follow(self._api, one, namespace, LABEL_SELECTORS[one], self.take, self._lists.again), one.plural)
             for one, namespace in watched.items()
         )
         for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
             self._begin(work, name)
         if self._certificates is not None:
             take = self._certificates.take
-            watch = follow(self._api, CERTIFICATE_REQUESTS, "", LABEL_SELECTORS[PODS], take)
+            watch = follow(self._api, CERTIFICATE_REQUESTS, "", LABEL_SELECTORS[PODS], take, from_all_there_is)
             self._begin(watch, CERTIFICATE_REQUESTS.plural)
             self._begin(self._certificates.run(), "certificates")
 
@@ -217,10 +218,12 @@ class Operator:
         if self._cluster.take(resource, body, deleted):
             self._wake.set()
 
-    def _list_again(self) -> None:
-        """What went unseen would stay for minutes, until the lists that are taken from time to time."""
-        self._resync_at = 0.0
-        self._wake.set()
+    def take_listed(self, resource: Resource, body: JsonObject) -> None:
+        """Hear of an object from a watch of kopf's that begins anew with all that is there: what was deleted since it
+        broke is not told, and would stay for minutes.
+        """
+        self.take(resource, body)
+        self._lists.ask()
 
     def _term(self) -> int:
         return self.leadership.term
@@ -247,8 +250,8 @@ class Operator:
     async def _pass_or_none(self) -> PassResult | None:
         """One pass; None when it did not happen, which is logged and counted."""
         try:
-            await self._resync_if_due()
             self._wake.clear()
+            await self._list_if_due()
             with self.metrics.time_pass():
                 result = await self._reconciler.reconcile_once()
             await self._show(result)
@@ -272,26 +275,15 @@ class Operator:
             decision = result.decision
             await self._passes.show(LastPass(result.observation, decision.snapshot, decision.plan))
 
-    async def _resync_if_due(self) -> None:
-        """Full lists: a must before the first pass; later on a list that fails is tried again in time."""
-        now = time.monotonic()
-        if now < self._resync_at:
-            return
-        try:
-            await self._cluster.resync()
-        except ClusterError as error:
-            if self.last is None:
-                raise
-            logger.warning("the full lists were not taken: %s", error)
-            self._resync_at = now + MAX_FAILURE_SECONDS
+    async def _list_if_due(self) -> None:
+        if not await self._lists.take_if_due():
             return
         if not self._follows_tables:
             await self._cluster.hear_of_drops(self.leadership.predecessor_version)
             self._follows_tables = True
             since = str(self._cluster.listed_at[TABLES])
-            self._begin(follow(self._api, TABLES, "", "", self.take, since, self._list_again), TABLES.plural)
+            self._begin(follow(self._api, TABLES, "", "", self.take, self._lists.again, since), TABLES.plural)
         self._reconciler.forget_writes()
-        self._resync_at = now + self._settings.resync_seconds
 
     async def _sleep(self, seconds: float) -> None:
         await set_within(self._wake, seconds)

@@ -7,7 +7,7 @@ it lists all objects in one piece, and has a task and a queue for each (docs/dec
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from .api import Api, Expired, JsonObject, Resource
 from .errors import ClusterError
@@ -21,20 +21,25 @@ without end."""
 Take = Callable[[Resource, JsonObject, bool], object]
 
 
+async def from_all_there_is(resource: Resource) -> str:
+    """A watch from here on begins with all that is there, and says nothing of what is gone."""
+    return ""
+
+
 async def follow(
     api: Api,
     resource: Resource,
     namespace: str,
     labels: str,
     take: Take,
+    listed_again: Callable[[Resource], Awaitable[str]],
     since: str = "",
-    missed: Callable[[], object] = lambda: None,
 ) -> None:
     """Pass on every change of the objects that have these labels, for ever.
 
-    ``namespace``: empty = of all namespaces. ``since``: a resource version, or "" to begin with all that is there.
-    ``missed``: called when objects may have gone unseen, as the API server does not remember what was before (it has
-    begun anew, above all): only full lists tell.
+    ``namespace``: empty = of all namespaces. ``listed_again``: the resource version to begin with when the API server
+    does not remember what was before (it has begun anew, above all): of a full list, which alone tells what is gone.
+    ``since``: the first such version, or "" to begin with all that is there.
     """
     version, loop = since, asyncio.get_running_loop()
     while True:
@@ -46,8 +51,7 @@ async def follow(
                 if event["type"] != "BOOKMARK":
                     take(resource, body, event["type"] == "DELETED")
         except Expired:
-            version = ""
-            missed()
+            version = await listed_again(resource)
         except (ClusterError, KeyError, TypeError) as error:
             logger.warning("the watch of %s broke and is begun anew: %s", resource.path(namespace), error)
         await asyncio.sleep(next_at - loop.time())

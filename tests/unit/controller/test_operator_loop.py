@@ -10,6 +10,7 @@ from colocation.controller import leadership, pace
 from colocation.controller import operator as module
 from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
+from colocation.kube import own_watches
 from colocation.kube.api import NODES, TABLES, ApiError, Expired, Listing, Resource
 
 from .fake_leases import FakeLeases
@@ -33,7 +34,7 @@ class FakeApi(FakeLeases):
         if self.errors:
             raise self.errors.pop()
         listing.begin()
-        return 1
+        return self.lists
 
     async def watch(self, *asked: object) -> AsyncIterator[Any]:
         self.watched.put_nowait(asked)
@@ -72,19 +73,41 @@ async def test_error_that_nobody_foresaw_ends_one_pass_only(caplog: pytest.LogCa
     assert b"colocation_failed_passes_total 1.0" in operator.metrics.render()
 
 
-async def test_full_lists_are_taken_once_a_watch_may_have_missed_something() -> None:
-    """Not only minutes later: what was deleted meanwhile is told by nothing else."""
+async def versions_of_table_watches(api: FakeApi, count: int) -> list[object]:
+    """From where the next ones begin."""
+    versions: list[object] = []
+    while len(versions) < count:
+        asked = await api.watched.get()
+        if asked[0] == TABLES:
+            versions.append(asked[3])
+    return versions
+
+
+async def test_watch_that_may_have_missed_something_goes_on_from_full_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only minutes later, and from them on: what was deleted meanwhile is told by nothing else."""
+    monkeypatch.setattr(own_watches, "PAUSE_SECONDS", 0)
     api = FakeApi([])
     api.forgets = True
     operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
+    operator.start()
+    async with asyncio.timeout(5):
+        assert await versions_of_table_watches(api, 2) == ["2", "9"]  # tables are the second of seven kinds
+        await operator.stop()
+
+
+async def test_full_lists_are_taken_once_a_watch_of_kopf_begins_anew() -> None:
+    """It tells what is there, not what is gone."""
+    api = FakeApi([])
+    operator = Operator(api, SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
     passes = shown_passes(operator)
     operator.start()
     async with asyncio.timeout(5):
         await passes.get()
         lists = api.lists
-        while api.lists < 2 * lists:
-            await passes.get()
+        operator.take_listed(NODES, {"metadata": {"name": "node-1", "resourceVersion": "2"}})
+        await passes.get()
         await operator.stop()
+    assert api.lists == 2 * lists
 
 
 async def test_leader_that_makes_no_passes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,10 +204,8 @@ async def test_tables_are_watched_from_the_first_full_list_on() -> None:
     operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
     operator.start()
     async with asyncio.timeout(5):
-        while (asked := await api.watched.get())[0] != TABLES:
-            pass
+        assert await versions_of_table_watches(api, 1) == ["2"]
         await operator.stop()
-    assert asked == (TABLES, "", "", "1")
 
 
 async def test_stop_ends_a_pass_wherever_it_is() -> None:

@@ -46,10 +46,11 @@ async def followed(api: ScriptedApi, monkeypatch: pytest.MonkeyPatch) -> list[tu
     def take(resource: Resource, body: Json, deleted: bool) -> None:
         heard.append((body["metadata"]["resourceVersion"], deleted))
 
-    def missed() -> None:
-        heard.append(("missed", True))
+    async def listed_again(resource: Resource) -> str:
+        heard.append((f"full list of {resource.plural}", True))
+        return "7"
 
-    task = asyncio.create_task(own_watches.follow(api, PODS, "system", "a=b", take, missed=missed))
+    task = asyncio.create_task(own_watches.follow(api, PODS, "system", "a=b", take, listed_again))
     await api.has_begun_all.wait()
     task.cancel()
     return heard
@@ -62,13 +63,13 @@ async def test_watch_goes_on_where_the_last_one_ended(monkeypatch: pytest.Monkey
     assert api.begun_at == ["", "5", "6", "6"]
 
 
-async def test_forgotten_watch_begins_with_all_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_forgotten_watch_goes_on_from_a_full_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """The API server remembers versions for some minutes only, and none from before its start. What was deleted since
     then is not there, so that only a full list tells (chaos, seed 5907731: a dropped table was not seen for minutes).
     """
     api = ScriptedApi([event("ADDED", "1"), Expired(410, "too old")], [event("ADDED", "9")])
-    assert await followed(api, monkeypatch) == [("1", False), ("missed", True), ("9", False)]
-    assert api.begun_at == ["", "", "9"]
+    assert await followed(api, monkeypatch) == [("1", False), ("full list of pods", True), ("9", False)]
+    assert api.begun_at == ["", "7", "9"]
 
 
 async def test_nonsense_ends_no_watch_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
