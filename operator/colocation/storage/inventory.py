@@ -273,7 +273,7 @@ class TableInventory:
             return UNREADABLE
 
     def _is_damaged(self, path: str, sha256: str) -> bool:
-        return self._shelf.calls_damaged(path, sha256, self._live)
+        return self._shelf.calls_damaged(path, sha256)
 
     def keep_only(self, reference: TableReference) -> None:
         """Forget manifests, and reports on them, that neither the operator wants nor a load used lately."""

@@ -88,7 +88,7 @@ class ManifestShelf:
         self._room = room or ManifestRoom()
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._live: Collection[str] = ()
-        self._newest_first: tuple[WantedFiles, ...] = ()
+        self._live_files: tuple[WantedFiles, ...] = ()
 
     def wanted(self, sha256: str) -> WantedFiles | None:
         """The files of a manifest; None when it is not held, is damaged, finds no room, or is no digest at all (from a
@@ -113,25 +113,21 @@ class ManifestShelf:
         return None if known is None else known.files
 
     def expected_sha256(self, path: str) -> str | None:
-        """The digest that a loaded manifest gives for a file. A path never has two: file names are per load."""
-        for files in self._newest_first:
-            wanted = files.get(path)
-            if wanted is not None:
-                return wanted.sha256
-        return None
+        """The digest that a live manifest gives for a file, the newest one's. No other manifest has a say in it: whoever
+        may put files puts manifests, too, and would make others' content the right one.
+        """
+        return next((files[path].sha256 for files in self._live_files if path in files), None)
 
-    def calls_damaged(self, path: str, sha256: str, live: Collection[str]) -> bool:
-        """Whether a live manifest names the file with another content than this, and none that is loaded with this.
+    def calls_damaged(self, path: str, sha256: str) -> bool:
+        """Whether live manifests name the file, and none of them with this content.
 
         A manifest's own file is damaged when its content is not its name.
         """
         own = sha256_of_manifest_path(path)
         if own is not None:
             return own != sha256
-        loaded = [(manifest, known.files) for manifest, known in self._known.items() if known.files is not None]
-        if any(path in files and files[path].sha256 == sha256 for _, files in loaded):
-            return False
-        return any(path in files for manifest, files in loaded if manifest in live)
+        named = {files[path].sha256 for files in self._live_files if path in files}
+        return bool(named) and sha256 not in named
 
     def keep(self, live: Collection[str]) -> None:
         """These are live from now on. What is not is dropped if it was not used lately, and all of it once others are
@@ -201,8 +197,8 @@ class ManifestShelf:
             self._room.give_back(self._table.namespace, known.names)
 
     def _publish(self) -> None:
-        loaded = (known.files for known in reversed(self._known.values()))
-        self._newest_first = tuple(files for files in loaded if files is not None)
+        newest_first = [(sha256, known.files) for sha256, known in reversed(self._known.items())]
+        self._live_files = tuple(files for sha256, files in newest_first if files is not None and sha256 in self._live)
 
 
 def _decoded(descriptor: int, length: int, sha256: str) -> WantedFiles:

@@ -172,6 +172,7 @@ def test_a_damaged_file_is_not_served(agent: AgentThread) -> None:
     with agent.client() as client:
         client.put_file(*TABLE.path, PATH, CONTENT)
         client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+        client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
         damage(on_disk(agent.settings.data_root, TABLE.path, PATH))
         report = client.verify(*TABLE.path, TABLE.manifest)
         assert report.buckets[3].state == "corrupt"

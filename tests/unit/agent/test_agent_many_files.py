@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from colocation.agentclient import BadRequest, Forbidden
-from colocation.model.agent import MAX_BYTES_AT_ONCE, MAX_FILES_AT_ONCE
+from colocation.model.agent import MAX_BYTES_AT_ONCE, MAX_FILES_AT_ONCE, InventoryRequest
 from colocation.model.file_frames import FileFrame
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
@@ -20,12 +20,12 @@ TARGET = "/v1/tables/shop/orders-0a1b2c3d/files"
 
 
 def put(agent: AgentThread) -> None:
-    """Publish the table."""
+    """Publish the table, of which the operator asks."""
     with agent.client() as client:
         for path, content in CONTENTS.items():
             client.put_file(*TABLE.path, path, content)
         client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
-        client.verify(*TABLE.path, TABLE.manifest)
+        client.inventory(InventoryRequest(session="one", number=1, changed=(TABLE.asked,)))
 
 
 def test_every_file_comes_in_the_order_asked(agent: AgentThread) -> None:

@@ -9,14 +9,16 @@ from unittest.mock import Mock
 
 import pytest
 
+from colocation.model.table_manifest import manifest_path
 from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom
 from colocation.storage.folders import names_in
 from colocation.storage.incoming import IncomingFile, received_bytes, remove_stale
+from colocation.storage.inventory import Inventory
 from colocation.storage.publish import publish_once
 from colocation.storage.root import UPLOADS, DataRoot
 
 from .conftest import Clock
-from .tables import damage, data_path, make_table, on_disk, publish, sha256_hex
+from .tables import damage, data_path, make_table, on_disk, publish, publish_table, sha256_hex
 
 TABLE = make_table({data_path(1): b"content"})
 PATH = data_path(1, partition="o_year=1995")
@@ -76,6 +78,21 @@ def test_a_damaged_file_may_be_replaced_by_the_one_its_manifest_names(root: Data
         wanted = sha256_hex(b"content")
         assert publish_once(root, TABLE.path, PATH, incoming, wanted, lambda _table, _path: wanted)
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"content"
+
+
+def test_a_live_file_is_not_replaced_by_what_somebody_elses_manifest_names(root: DataRoot) -> None:
+    """By an account that may put files, but not commit: its manifest is held and verified like one of a load."""
+    publish_table(root, TABLE)
+    inventory = Inventory(root)
+    inventory.report([TABLE.reference])
+    path, foreign = next(iter(TABLE.contents)), b"foreign"
+    theirs = make_table({path: foreign}, snapshot=2)
+    publish(root, TABLE.path, manifest_path(theirs.manifest), theirs.stored)
+    inventory.table(TABLE.path).verify(theirs.manifest, deep=False)
+    with IncomingFile(root, UPLOADS, "x") as incoming, pytest.raises(ContentConflict):
+        incoming.write(foreign)
+        publish_once(root, TABLE.path, path, incoming, sha256_hex(foreign), inventory.expected_sha256)
+    assert on_disk(root, TABLE.path, path).read_bytes() == TABLE.contents[path]
 
 
 def test_a_damaged_manifest_is_replaced(root: DataRoot) -> None:

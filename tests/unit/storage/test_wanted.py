@@ -146,5 +146,21 @@ def test_what_is_called_damaged(root: DataRoot, path: str, sha256: str, live: bo
     """Only by a manifest that the operator calls live, or by a name that says what the content is."""
     publish_table(root, TABLE)
     shelf = ManifestShelf(root, TABLE.path)
+    shelf.keep({TABLE.manifest} if live else set())
     assert shelf.wanted(TABLE.manifest)
-    assert shelf.calls_damaged(path, sha256, {TABLE.manifest} if live else set()) is is_damaged
+    assert shelf.calls_damaged(path, sha256) is is_damaged
+
+
+def test_manifest_that_is_not_live_says_nothing_of_files(root: DataRoot) -> None:
+    """Whoever may only put files puts a manifest, too, and has it verified: others' files stay what they are."""
+    publish_table(root, TABLE)
+    shelf = ManifestShelf(root, TABLE.path)
+    shelf.keep({TABLE.manifest})
+    foreign = make_table({PATH: b"foreign", data_path(2): b"new"}, snapshot=2)
+    publish(root, TABLE.path, manifest_path(foreign.manifest), foreign.stored)
+    assert shelf.wanted(TABLE.manifest) and shelf.wanted(foreign.manifest)
+    assert shelf.expected_sha256(PATH) == sha256_hex(b"12345")
+    assert shelf.expected_sha256(data_path(2)) is None
+    assert shelf.calls_damaged(PATH, sha256_hex(b"foreign"))
+    shelf.keep({foreign.manifest})
+    assert shelf.wanted(foreign.manifest) and shelf.expected_sha256(data_path(2)) == sha256_hex(b"new")
