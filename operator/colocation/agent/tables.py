@@ -5,6 +5,7 @@ from aiohttp import web
 from colocation.model.agent import TableReport, VerifyRequest
 from colocation.storage import recycling
 from colocation.storage.folder_manifests import folder_manifests
+from colocation.storage.inventory import manifest_missing
 from colocation.storage.paths import TablePath
 
 from .bodies import answer_of, check_digests, parsed_body
@@ -19,8 +20,11 @@ async def verify(node: NodeState, request: web.Request, user: str, table: TableP
     check_digests((body.manifest,))
 
     def verified() -> TableReport:
+        inventory = node.inventory.table_here(table)
+        if inventory is None:
+            raise manifest_missing(table, body.manifest)
         node.root.note_use(table, body.manifest)
-        report = node.inventory.table(table).verify(body.manifest, body.deep)
+        report = inventory.verify(body.manifest, body.deep)
         node.root.note_use(table, body.manifest)  # the caller may commit only now
         return report
 

@@ -208,7 +208,7 @@ class TableInventory:
     def _wanted_or_raise(self, manifest: str) -> WantedFiles:
         wanted = self.wanted(manifest)
         if wanted is None:
-            raise ManifestMissing(f"manifest {manifest} of {self.table} is not held here, or is damaged; put it first")
+            raise manifest_missing(self.table, manifest)
         return wanted
 
     def _evaluated(self, reference: TableReference) -> TableReport:
@@ -313,6 +313,10 @@ class Inventory:
                 self._tables[table] = TableInventory(self._root, table, self._room)
             return self._tables[table]
 
+    def table_here(self, table: TablePath) -> TableInventory | None:
+        """The inventory of a table that has a folder here. One who asks about others makes nothing stay in memory."""
+        return self.table(table) if self._root.holds(table) else None
+
     def tables(self) -> tuple[TableInventory, ...]:
         """The inventories of all tables that lie on the disk."""
         return tuple(self.table(table) for table in self._root.tables())
@@ -353,6 +357,11 @@ class Inventory:
         if gone is not None:
             gone.close()
         self._root.ledger.forget_table(table)
+
+
+def manifest_missing(table: TablePath, manifest: str) -> ManifestMissing:
+    """The answer to whoever goes by a manifest that cannot be gone by."""
+    return ManifestMissing(f"manifest {manifest} of {table} is not held here, or is damaged; put it first")
 
 
 def path_of(reference: TableReference) -> TablePath | None:

@@ -1,9 +1,13 @@
 """Inventory, verification and deletion over HTTPS."""
 
+import gc
+import json
+
 import pytest
 
 from colocation.agentclient import AgentError, NotFound
 from colocation.model.agent import InventoryRequest
+from colocation.storage.inventory import TableInventory
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk
 
 from .harness import AgentThread
@@ -94,3 +98,17 @@ def test_reading_a_damaged_file_is_enough_to_find_it(loaded: AgentThread) -> Non
         with pytest.raises(NotFound, match="ReplicaCorrupt"):
             client.get_file(*TABLE.path, data_path(0))
         assert client.inventory(REQUEST).tables[0].buckets[0].state == "corrupt"
+
+
+def test_tables_that_are_not_here_leave_nothing_behind(loaded: AgentThread) -> None:
+    """Whoever may read one table may ask about 2^32 folders by its name."""
+    with loaded.client() as client:
+        for number in range(20):
+            with pytest.raises(NotFound, match="ManifestMissing"):
+                client.verify("shop", f"orders-{number:08x}", TABLE.manifest)
+            body = json.dumps({"path": data_path(0)}).encode()
+            target = f"/v1/tables/shop/orders-{number:08x}/damage"
+            answer = loaded.raw_request("POST", target, {"Content-Length": str(len(body))}, body)
+            assert answer.status == 200
+    known = [one.table for one in gc.get_objects() if isinstance(one, TableInventory)]
+    assert [table for table in known if table.directory.startswith("orders-000000")] == []
