@@ -13,6 +13,7 @@ from colocation.model.clone import CloneSource, spec_from_environment
 from colocation.model.conditions import Reason
 from colocation.model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
 from colocation.storage.errors import StorageError
+from colocation.storage.hashing import FileChanged
 from colocation.storage.marker import WrongDisk, check_disk
 from colocation.storage.root import DataRoot
 
@@ -63,7 +64,7 @@ def run(environment: Mapping[str, str]) -> int:
             root.close()
     except WrongDisk as error:
         raise CloneFailed(Reason.DISK_MISSING, f"node {spec.target}: {error}") from error
-    except (OSError, StorageError, ValueError) as error:
+    except (OSError, StorageError, FileChanged, ValueError) as error:
         raise CloneFailed(Reason.CLONE_FAILED, f"node {spec.target}: {error}") from error
 
 

@@ -4,7 +4,9 @@ Nothing is remembered between runs but files: a run after a kill finds what is p
 the bucket's own files are looked at, and at the end those that were pulled.
 """
 
+import contextlib
 import logging
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +18,11 @@ from colocation.model.clone import CloneSource, CloneSpec, clone_directory
 from colocation.model.conditions import Reason
 from colocation.model.table_manifest import manifest_path
 from colocation.storage.announcements import announce
-from colocation.storage.errors import ManifestMissing, NoRoom
+from colocation.storage.errors import ManifestMissing, NoRoom, NotHeld
 from colocation.storage.held_files import unheld_files
 from colocation.storage.incoming import remove_clone
 from colocation.storage.inventory import Inventory
-from colocation.storage.paths import TablePath, table_path
+from colocation.storage.paths import TablePath, file_segments, table_path
 from colocation.storage.root import DataRoot
 from colocation.storage.wanted import WantedFile
 
@@ -74,7 +76,8 @@ class CloneJob:
         try:
             with self._pace:
                 self._pull_manifests()
-                missing = self._missing()
+                wanted = self._wanted()
+                missing = self._unheld(wanted)
                 pulled = self._pull_files(missing)
             still_missing = self._unheld([file for file in missing if file.required])
         except NoRoom as error:
@@ -88,8 +91,7 @@ class CloneJob:
                 f"{len(still_missing)} files are damaged again after they were published, e.g. {first.path} of "
                 f"{first.table}; check the disk of node {self._spec.target}",
             )
-        for table in {snapshot.table for snapshot in self._snapshots}:
-            announce(self._root, table)  # a run before this one may have been killed before it did
+        self._end_what_was_killed(wanted)
         remove_clone(self._root, self._spec.namespace, self._spec.group, self._spec.bucket)
         return pulled
 
@@ -102,8 +104,8 @@ class CloneJob:
             if self._inventory.table(table).wanted(sha256) is None:
                 pull_one(puller, PulledFile(table, manifest_path(sha256), sha256, None, required))
 
-    def _missing(self) -> list[PulledFile]:
-        """The bucket's files that are not here, or are here with a wrong content; the required ones first.
+    def _wanted(self) -> list[PulledFile]:
+        """The bucket's files.
 
         Raises:
             ManifestMissing: a required manifest is damaged again.
@@ -117,10 +119,21 @@ class CloneJob:
                 if file.bucket == self._spec.bucket:
                     pulled = PulledFile(table, path, file.sha256, file.bytes, required)
                     wanted.setdefault((table, path), pulled)
-        return self._unheld(wanted.values())
+        return list(wanted.values())
+
+    def _end_what_was_killed(self, wanted: Iterable[PulledFile]) -> None:
+        """A run before this one may have been killed between its last renames and their syncs, or before it told the
+        agent.
+        """
+        manifests = {(*table, *file_segments(manifest_path(sha256))[:-1]) for table, sha256, _ in self._snapshots}
+        for folder in manifests | {(*file.table, *file_segments(file.path)[:-1]) for file in wanted}:
+            with contextlib.suppress(NotHeld), self._root.folder(folder) as opened:
+                os.fsync(opened)
+        for table in {snapshot.table for snapshot in self._snapshots}:
+            announce(self._root, table)
 
     def _unheld(self, files: Iterable[PulledFile]) -> list[PulledFile]:
-        """Those of the files that are not here with their content, in their order."""
+        """Those of the files that are not here with their content, the required ones first."""
         by_table: dict[TablePath, dict[WantedFile, PulledFile]] = defaultdict(dict)
         for file in files:
             wanted = WantedFile(file.path, self._spec.bucket, file.bytes or 0, file.sha256)

@@ -1,5 +1,6 @@
 """Pulls one file: on from what is there already, verified before it is published."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,11 @@ class PulledFile:
     sha256: str
     bytes: int | None
     required: bool
+
+    @property
+    def incoming_name(self) -> str:
+        """Its name while it arrives: two paths may have the same content, and arrive at the same time."""
+        return hashlib.sha256(f"{self.table}/{self.path} {self.sha256}".encode()).hexdigest()
 
 
 class Puller:
@@ -93,13 +99,13 @@ class Puller:
 
     def received_bytes(self, file: PulledFile) -> int:
         """How much of the file lies here from earlier attempts, of this Job or of one before it."""
-        received = received_bytes(self._root, self._folder, file.sha256)
+        received = received_bytes(self._root, self._folder, file.incoming_name)
         return received if file.bytes is not None and received <= file.bytes else 0
 
     def _attempt(self, file: PulledFile, source: Source) -> str | None:
         """Pull from one source; what went wrong, None when the file is published."""
         resume = self.received_bytes(file) > 0
-        with IncomingFile(self._root, self._folder, file.sha256, resume) as incoming:
+        with IncomingFile(self._root, self._folder, file.incoming_name, resume) as incoming:
             try:
                 if incoming.received_bytes != file.bytes:
                     self._receive(file, source, incoming)

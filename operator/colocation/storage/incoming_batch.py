@@ -2,7 +2,7 @@
 
 Order: contents written, all of them synced, ledger written, every file renamed, every folder synced once. So no file
 appears under its path before the whole batch is on the disk; killed anywhere in between, nothing wrong is visible and a
-repetition ends the same. When one sync fails nothing of the batch is trusted or kept.
+repetition ends the same. When one sync fails nothing that it was for is trusted or kept.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from .hashing import hash_descriptor
 from .incoming import room_errors
 from .ledger import LedgerEntry
 from .paths import TablePath, file_segments
-from .publish import MAX_ATTEMPTS
+from .publish import MAX_ATTEMPTS, sync_or_take_back
 from .root import DataRoot
 
 
@@ -79,7 +79,8 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
         A file takes the place of whatever lies under its path: a damaged file, or nothing.
 
         Raises:
-            OSError, NoRoom: a sync failed; nothing was published.
+            OSError, NoRoom: a sync failed. If a content's, nothing was published; if a folder's, its files were taken
+                back.
         """
         with room_errors():
             entries = dict(syncs.map(self._settled, self._received))
@@ -125,6 +126,6 @@ class IncomingBatch(contextlib.AbstractContextManager["IncomingBatch"]):
                         left.pop()
                 except FileNotFoundError:
                     continue  # a deletion in another process removed the folder while it was empty
-                os.fsync(target)
+                sync_or_take_back(self._root, self._table, [file.path for file in files], target)
                 return
         raise NotHeld(f"{'/'.join(segments)} of {self._table} was removed {MAX_ATTEMPTS} times; try again")

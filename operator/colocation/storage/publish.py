@@ -6,7 +6,7 @@ between, nothing wrong is visible and a repetition ends the same.
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .announcements import announce
 from .errors import ContentConflict, DigestDiffers, NotHeld
@@ -104,14 +104,17 @@ def _is_held(root: DataRoot, table: TablePath, path: str) -> bool:
         return False
 
 
-def _sync_or_take_back(root: DataRoot, table: TablePath, path: str, folder: int) -> None:
-    """Make a file's name durable. One whose name may not be is no replica: whoever sends it again must not find it."""
+def sync_or_take_back(root: DataRoot, table: TablePath, paths: Sequence[str], folder: int) -> None:
+    """Make the names of files in one folder durable. One whose name may not be is no replica: it goes, so that whoever
+    sends it again does not find it.
+    """
     try:
         os.fsync(folder)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(path.rpartition("/")[2], dir_fd=folder)
-        root.ledger.forget(table, [path])
+        for path in paths:
+            with contextlib.suppress(OSError):
+                os.unlink(path.rpartition("/")[2], dir_fd=folder)
+        root.ledger.forget(table, paths)
         root.note_fault(error)
         raise
 
@@ -134,6 +137,6 @@ def _publish(
                 except FileNotFoundError:
                     continue  # a deletion in another process removed the folder while it was empty
                 root.note_change(table)
-                _sync_or_take_back(root, table, path, target)
+                sync_or_take_back(root, table, [path], target)
                 return
     raise NotHeld(f"{path} could not be published: its folder was removed {MAX_ATTEMPTS} times; try again")

@@ -113,8 +113,8 @@ class ManifestShelf:
         return None if known is None else known.files
 
     def expected_sha256(self, path: str) -> str | None:
-        """The digest that a live manifest gives for a file, the newest one's. No other manifest has a say in it: whoever
-        may put files puts manifests, too, and would make others' content the right one.
+        """The digest that a live manifest gives for a file, the newest one's. No other manifest has a say: who may put
+        files puts manifests, too, and would make others' content the right one.
         """
         return next((files[path].sha256 for files in self._live_files if path in files), None)
 

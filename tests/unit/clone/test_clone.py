@@ -3,22 +3,25 @@
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from colocation.agent.errors import Refusal
 from colocation.agent.read_requests import ReadRequests
+from colocation.clone.job import CloneJob
+from colocation.clone.pull import PulledFile
 from colocation.model.agent import InventoryRequest
-from colocation.model.clone import CloneSource
+from colocation.model.clone import CloneSource, CloneSpec
 from colocation.model.table import Column
-from colocation.model.table_manifest import DataFile, TableManifest
+from colocation.model.table_manifest import DataFile, TableManifest, manifest_path
 from colocation.storage.announcements import take_announced
 from colocation.storage.paths import table_path
 from colocation.storage.root import DataRoot
 from tests.manifests import encode_manifest
 from tests.unit.agent.cutting_proxy import CuttingProxy
 from tests.unit.agent.harness import AgentThread, Pki, until
-from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, sha256_hex
+from tests.unit.storage.tables import Table, damage, data_path, make_table, on_disk, publish_table, sha256_hex
 
 from .scenario import BUCKET, clone_environment, clone_spec, put, report_on, run_clone, start_clone
 
@@ -27,7 +30,7 @@ ORDERS = make_table({data_path(bucket, partition=f"o_year={year}"): f"orders {ye
 LINES = make_table({data_path(bucket): f"lines {bucket}".encode() * 1000 for bucket in range(4)}, name="lineitem")
 BIG = make_table({data_path(BUCKET): bytes(range(256)) * 4096 * 8}, name="big")
 SERVED_BYTES = "colocation_agent_served_bytes_total"
-BIG_SHA256 = sha256_hex(BIG.contents[data_path(BUCKET)])
+BIG_FILE = PulledFile(BIG.path, data_path(BUCKET), sha256_hex(BIG.contents[data_path(BUCKET)]), None, True)
 
 
 def held_files(root: Path, table: Table) -> set[str]:
@@ -68,6 +71,41 @@ def test_the_agent_is_told_of_every_table(agents: list[AgentThread], pki: Pki, t
         assert set(take_announced(opened)) == {ORDERS.path, LINES.path}
         assert take_announced(opened) == ()
         opened.close()
+
+
+def test_large_files_with_the_same_content_arrive_beside_each_other(
+    agents: list[AgentThread], pki: Pki, tmp_path: Path
+) -> None:
+    """A copy of a table in its group, or rows that were appended twice."""
+    contents = {data_path(BUCKET, load=str(load)): bytes(2 << 20) for load in range(4)}
+    tables = [make_table(contents, name) for name in ("first", "second")]
+    for table in tables:
+        put(agents[0], table)
+    code, errors = run_clone(clone_environment(clone_spec(tables, agents[:1]), tmp_path / "node-3", pki))
+    assert code == 0, errors
+    for table in tables:
+        assert report_on(tmp_path / "node-3", table).buckets[BUCKET].state == "complete"
+
+
+def test_names_that_a_killed_run_has_not_synced_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All files are there; whether their names are on the disk, nobody knows."""
+    root, synced = DataRoot(tmp_path, owns_ledger=False), set[int]()
+    publish_table(root, ORDERS)
+    original = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    sources = (CloneSource(node="node-1", url="https://127.0.0.1:1"),)
+    spec = CloneSpec(
+        namespace="shop", group="sales", bucket=BUCKET, target="node-3", tables=(ORDERS.reference,), sources=sources
+    )
+    assert CloneJob(spec, root, Mock()).run() == 0
+    paths = [*ORDERS.contents_of(BUCKET), manifest_path(ORDERS.manifest)]
+    assert {on_disk(root, ORDERS.path, path).parent.stat().st_ino for path in paths} <= synced
+    root.close()
 
 
 def test_a_table_that_was_never_loaded_needs_nothing(agents: list[AgentThread], pki: Pki, tmp_path: Path) -> None:
@@ -178,7 +216,7 @@ def test_resumes_after_a_kill(agents: list[AgentThread], pki: Pki, tmp_path: Pat
     put(agents[0], BIG)
     root = tmp_path / "node-3"
     slow = clone_environment(clone_spec([BIG], agents[:1], bandwidth=0.2), root, pki)
-    partial = root / ".incoming/clones/shop.sales.00001/files" / BIG_SHA256
+    partial = root / ".incoming/clones/shop.sales.00001/files" / BIG_FILE.incoming_name
     with start_clone(slow) as process:
         until(lambda: partial.exists() and partial.stat().st_size > 0)
         process.kill() if kill else process.terminate()

@@ -137,6 +137,30 @@ def test_a_sync_that_fails_publishes_and_keeps_nothing(
     assert visible(root) == set(CONTENTS)
 
 
+def test_names_whose_folder_cannot_be_synced_are_taken_back(
+    root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt would count such files as held, and a power cut would take them."""
+    original = os.fsync
+    with root.folder((*TABLE, "data", "o_year=1"), create=True) as opened:
+        failing = os.fstat(opened).st_ino
+
+    def one_folder_fails(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == failing:
+            raise OSError(errno.EIO, "Input/output error")
+        original(descriptor)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="Input/output"):
+        patched.setattr(os, "fsync", one_folder_fails)
+        publish_all(root, syncs)
+    unheld = {file.path for file in unheld_files(root, TABLE, WANTED)}
+    assert unheld >= {path for path in CONTENTS if "o_year=1" in path}
+    assert not any("o_year=1" in path for path in visible(root))
+    assert not any("o_year=1" in path for path in root.ledger.entries(TABLE))
+    publish_all(root, syncs)
+    assert visible(root) == set(CONTENTS)
+
+
 @pytest.mark.parametrize("step", range(12))
 def test_a_kill_at_any_step_leaves_whole_files_only(
     root: DataRoot, syncs: Executor, monkeypatch: pytest.MonkeyPatch, step: int
