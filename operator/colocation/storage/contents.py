@@ -99,6 +99,14 @@ class TableContents:
             folder.files[name] = HeldFile(held.identity, UNREADABLE)
             self.generation += 1
 
+    def unlearn(self, path: str) -> None:
+        """Count a file as not hashed."""
+        folder, name = self._folder_of(path)
+        held = folder.files.get(name) if folder else None
+        if folder is not None and held is not None and held.sha256 is not None:
+            folder.files[name] = HeldFile(held.identity, None)
+            self.generation += 1
+
     def _folder_of(self, path: str) -> tuple[_Folder | None, str]:
         """The folder that holds a data file, and the file's name."""
         *folders, name = path.split("/")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from colocation.model.conditions import Reason
 
 from .errors import StorageError
-from .inventory import EXHAUSTED
+from .folders import EXHAUSTED
 from .marker import MARKER_FILE, Marker, MarkerDamaged, adopt, read_marker
 from .root import DataRoot
 

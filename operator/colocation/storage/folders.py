@@ -18,6 +18,8 @@ FILE_MODE = 0o644
 
 UNREADABLE_MEDIUM = frozenset({errno.EIO, errno.EUCLEAN, errno.EBADMSG})
 """Errors of one place of a failing disk or a damaged file system: the rest of the disk may be well."""
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors that say nothing about what was looked at."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

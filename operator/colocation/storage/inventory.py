@@ -1,6 +1,5 @@
 """What a node holds of every table: the agent's memory of its data root, and the reports made from it."""
 
-import errno
 import itertools
 import logging
 import threading
@@ -10,9 +9,10 @@ from typing import NamedTuple
 
 from colocation.model.agent import TableReference, TableReport
 
+from .attempts import all_attempted
 from .contents import TableContents
 from .errors import InvalidPath, ManifestMissing, NotHeld
-from .folders import UNREADABLE_MEDIUM
+from .folders import EXHAUSTED, UNREADABLE_MEDIUM
 from .hashing import FileChanged, unlimited
 from .ledger import LedgerEntry
 from .manifest_room import ManifestRoom
@@ -22,9 +22,6 @@ from .report import absent_report, table_report
 from .root import DataRoot
 from .verification import UNREADABLE, content_of, hash_content
 from .wanted import ManifestShelf, WantedFiles
-
-EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors that say nothing about the table that was looked at."""
 
 _log = logging.getLogger(__name__)
 _serials = itertools.count()
@@ -205,6 +202,12 @@ class TableInventory:
             self._contents.learn(path, entry)
         return entry
 
+    def forget_content(self, path: str) -> None:
+        """Count a file as not hashed: whoever tried cannot say that it still holds what it held."""
+        self._root.ledger.forget(self.table, [path])
+        with self._lock:
+            self._contents.unlearn(path)
+
     def _wanted_or_raise(self, manifest: str) -> WantedFiles:
         wanted = self.wanted(manifest)
         if wanted is None:
@@ -235,7 +238,10 @@ class TableInventory:
 
     def set_damaged_aside(self) -> int:
         """Move the files that are known to be damaged into the quarantine; how many. Costs nothing while nothing new is
-        known.
+        known and no move failed.
+
+        Raises:
+            OSError: one cannot be moved; all others are.
         """
         with self._lock:
             now = (self._contents.generation, self._live)
@@ -243,8 +249,14 @@ class TableInventory:
                 return 0
             held = self._contents.files().items()
             damaged = [path for path, file in held if file.sha256 and self._is_damaged(path, file.sha256)]
+        moved = 0
+        with all_attempted() as attempt:
+            for path in damaged:
+                with attempt(f"to move {path} of {self.table} into the quarantine"):
+                    moved += self.set_aside_if_damaged(path)
+        with self._lock:
             self._judged = now
-        return sum(self.set_aside_if_damaged(path) for path in damaged)
+        return moved
 
     def set_aside_if_damaged(self, path: str) -> bool:
         """Move a file into the quarantine if what is known of its content is not what live manifests say; whether."""

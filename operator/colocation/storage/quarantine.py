@@ -39,8 +39,9 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
             root.folder((*table, *segments[:-1])) as source,
             root.folder((QUARANTINE_DIRECTORY, *table, *segments[:-1]), create=True) as target,
         ):
-            os.utime(segments[-1], dir_fd=source, follow_symlinks=False)  # it is kept from now on
             os.rename(segments[-1], segments[-1], src_dir_fd=source, dst_dir_fd=target)
+            with contextlib.suppress(OSError):  # then it is not kept as long, but no reader sees it
+                os.utime(segments[-1], dir_fd=target, follow_symlinks=False)  # it is kept from now on
     except (NotHeld, FileNotFoundError):
         return False
     _log.warning("%s of %s is damaged and was moved into the quarantine", path, table)

@@ -7,8 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .attempts import all_attempted
+from .folders import EXHAUSTED
 from .hashing import unlimited
-from .inventory import EXHAUSTED, Inventory, TableInventory
+from .inventory import Inventory, TableInventory
 from .root import DataRoot
 
 SCRUB_BATCH_FILES = 100
@@ -20,12 +22,18 @@ def hash_unverified(inventory: Inventory, pace: Callable[[int], None]) -> int:
     """Hash the data files that nobody hashed yet (a returned node without its ledger); how many.
 
     What is damaged goes into the quarantine.
+
+    Raises:
+        OSError: a file cannot be read, or not be moved; all others are done.
     """
     hashed = 0
-    for table in inventory.tables():
-        for path in table.unverified():
-            hashed += table.hash_file(path, pace=pace) is not None
-        table.set_damaged_aside()
+    with all_attempted() as attempt:
+        for table in inventory.tables():
+            for path in table.unverified():
+                with attempt(f"to hash {path} of {table.table}"):
+                    hashed += table.hash_file(path, pace=pace) is not None
+            with attempt(f"to set damaged files of {table.table} aside"):
+                table.set_damaged_aside()
     return hashed
 
 
@@ -78,13 +86,22 @@ def scrub_batch(
 ) -> Scrubbed:
     """Hash again, from the disk itself, some of the files that were not hashed for ``interval_seconds``.
 
-    Oldest first, so that over one interval every file is read once.
+    Oldest first, so that over one interval every file is read once. One that cannot be read counts as not hashed, which
+    its report says, and is left to ``hash_unverified``, which fails for as long as that is so.
     """
     now = root.clock()
     due = root.ledger.oldest(SCRUB_BATCH_FILES, now - interval_seconds, now)
     read = []
     for row in due:
-        entry = inventory.table(row.table).hash_file(row.path, always=True, pace=pace, past_cache=True)
+        table = inventory.table(row.table)
+        try:
+            entry = table.hash_file(row.path, always=True, pace=pace, past_cache=True)
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                raise
+            _log.warning("%s of %s cannot be read and counts as not hashed: %s", row.path, row.table, error)
+            table.forget_content(row.path)
+            continue
         if entry is None:
             root.ledger.forget(row.table, [row.path])  # it is gone; should it return, it is hashed then
         else:

@@ -92,6 +92,48 @@ def test_a_file_that_cannot_be_opened_is_damaged(
     assert states(other) == {0: "corrupt"}
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENODATA], ids=errno.errorcode.get)
+def test_a_file_that_cannot_be_hashed_keeps_no_other_one(
+    root: DataRoot, inventory: Inventory, fail: Break, number: int
+) -> None:
+    """Its bucket is not complete, the step has failed, and everything else is hashed."""
+    root.ledger.forget_table(TABLE.path)
+    root.ledger.forget_table(OTHER.path)
+    upkeep.sweep(inventory)
+    fail(BAD_FILE, number)
+    with pytest.raises(OSError, match=os.strerror(number)) as failed:
+        upkeep.hash_unverified(inventory, unlimited)
+    assert [note for note in failed.value.__notes__ if str(TABLE.path) in note]
+    report, other = inventory.report([TABLE.reference, OTHER.reference])
+    assert (states(report), states(other)) == ({0: "partial", 1: "complete"}, {0: "partial"})
+
+
+def test_a_hash_without_file_descriptors_is_given_up(inventory: Inventory, root: DataRoot, fail: Break) -> None:
+    """No other file could be opened either."""
+    root.ledger.forget_table(OTHER.path)
+    upkeep.sweep(inventory)
+    fail(BAD_FILE, errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        upkeep.hash_unverified(inventory, unlimited)
+
+
+def test_a_file_that_cannot_be_scrubbed_keeps_no_other_one(
+    root: DataRoot, inventory: Inventory, clock: Clock, fail: Break
+) -> None:
+    """Nothing is known of it any more, so that it is not called complete and the thread that hashes tries it again."""
+    inventory.report([TABLE.reference, OTHER.reference])
+    clock.advance(101)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(upkeep, "SCRUB_BATCH_FILES", 2)
+        fail(BAD_FILE, errno.EACCES)
+        read = [upkeep.scrub_batch(root, inventory, 100, unlimited).files for _ in range(3)]
+    assert sum(read) == 3  # of five: the bad name is there twice
+    report, other = inventory.report([TABLE.reference, OTHER.reference])
+    assert (states(report), states(other)) == ({0: "partial", 1: "complete"}, {0: "partial"})
+    with pytest.raises(OSError, match="Permission denied"):
+        upkeep.hash_unverified(inventory, unlimited)
+
+
 @pytest.mark.parametrize(
     "number", [pytest.param(errno.EIO, id="EIO"), pytest.param(errno.EUCLEAN, id="EUCLEAN")]
 )

@@ -115,6 +115,45 @@ def test_what_says_nothing_about_a_file_damages_none(
     assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
 
+def fail_for(monkeypatch: pytest.MonkeyPatch, function: str, name: str) -> None:
+    """Make a function of ``os`` fail for everything of one name."""
+    original = getattr(os, function)
+
+    def failing(path: object, *arguments: object, **named: object) -> object:
+        if path == name:
+            raise OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN))
+        return original(path, *arguments, **named)
+
+    monkeypatch.setattr(os, function, failing)
+
+
+def test_a_file_that_cannot_be_moved_keeps_no_other_one(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers still see it, its bucket is corrupt, the step has failed, and it is tried again."""
+    for path in (PATH, OTHER):
+        damage(on_disk(root, TABLE.path, path))
+    upkeep.sweep(inventory)
+    with monkeypatch.context() as patched:
+        fail_for(patched, "rename", PATH.rpartition("/")[2])
+        for _ in range(2):
+            with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
+                upkeep.hash_unverified(inventory, unlimited)
+        assert aside(root) == {OTHER}
+        assert states(inventory.report([TABLE.reference])[0]) == {0: "corrupt", 1: "corrupt"}
+    upkeep.hash_unverified(inventory, unlimited)
+    assert aside(root) == {PATH, OTHER}
+
+
+def test_a_file_whose_time_cannot_be_set_is_moved_all_the_same(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That no reader sees it counts for more than how long it is kept."""
+    fail_for(monkeypatch, "utime", PATH.rpartition("/")[2])
+    break_and_notice(root, inventory)
+    assert aside(root) == {PATH}
+
+
 def test_it_is_purged_after_a_day_of_the_agents_own(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
     """No step of the wall clock shortens it; then nothing is left, and the bucket merely lacks a file."""
     break_and_notice(root, inventory)
