@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from colocation.model.names import agent_certificate_name
+from colocation.storage.incoming import uploads_in_use
 from colocation.storage.root import DataRoot
 from colocation.tls import Certificate, follow
 
@@ -81,6 +82,7 @@ async def running_agent(
         root = DataRoot(settings.data_root)
         root.damage_listeners.append(lambda _table, _path: metrics.damaged_files.inc())
         stack.callback(root.close)
+        stack.enter_context(uploads_in_use(root))
         node = NodeState(settings, root, metrics)
         stack.callback(node.close)
         node.health.probe()

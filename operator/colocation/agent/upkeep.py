@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from colocation.logs import audit
 from colocation.storage import incoming, quarantine, recycling, upkeep
+from colocation.storage.attempts import all_attempted
 from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
@@ -115,8 +116,15 @@ class Upkeep:
             self._stop.wait(task.pause_after(time.monotonic() - started))
 
     def _clean(self) -> None:
-        incoming.remove_stale(self._root)
-        quarantine.purge(self._root)
+        with all_attempted() as attempt:
+            with attempt("to remove stale uploads and clones"):
+                incoming.remove_stale(self._root)
+            with attempt("to purge the quarantine"):
+                quarantine.purge(self._root)
+            with attempt("to purge the recycle bin"):
+                self._empty_bin()
+
+    def _empty_bin(self) -> None:
         for table in self._purge.run():
             audit(_log, "purge", namespace=table.namespace, directory=table.directory, outcome="done", user="agent")
 

@@ -7,6 +7,7 @@ even between a check and its use.
 import contextlib
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 
@@ -129,6 +130,23 @@ def replace_file(folder: int, name: str, content: bytes, mode: int = FILE_MODE) 
             with contextlib.suppress(OSError):
                 os.unlink(one, dir_fd=folder)
         raise
+
+
+def remove_tree(folder: int, name: str) -> None:
+    """Remove a folder that lies in ``folder``, with all below it. What cannot be removed keeps nothing else.
+
+    Raises:
+        OSError: the first error; the rest is gone.
+    """
+    failed: list[BaseException] = []
+
+    def note(_function: object, _path: str, failure: tuple[object, BaseException, object]) -> None:
+        if not failed:
+            failed.append(failure[1])
+
+    shutil.rmtree(name, dir_fd=folder, onerror=note)
+    if failed:
+        raise failed[0]
 
 
 def names_in(folder: int) -> list[str]:

@@ -4,22 +4,26 @@ stale.
 
 import contextlib
 import errno
+import fcntl
+import logging
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from colocation.model.clone import clone_directory
 
-from .errors import NoRoom, NotHeld
-from .folders import FILE_MODE, names_in, open_regular_file
+from .attempts import all_attempted
+from .errors import NoRoom, NotHeld, StorageError
+from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
 from .hashing import hash_descriptor
 from .ledger import LedgerEntry
 from .root import CLONES, UPLOADS, DataRoot
 
 STALE_SECONDS = 86400
 """An upload or a clone that nobody wrote to for so long was given up."""
+
+_log = logging.getLogger(__name__)
 
 
 class IncomingFile(contextlib.AbstractContextManager["IncomingFile"]):
@@ -121,29 +125,71 @@ def received_bytes(root: DataRoot, folder: Sequence[str], name: str) -> int:
 
 
 def remove_stale(root: DataRoot) -> int:
-    """Remove uploads and clones that nobody wrote to for a day; how many. What goes by itself meanwhile is no error."""
+    """Remove uploads and clones that nobody wrote to for a day; how many. What goes by itself meanwhile is no error.
+
+    Raises:
+        OSError: one cannot be removed; all others are.
+    """
     removed = 0
-    with root.folder(UPLOADS, create=True) as uploads:
-        for name in names_in(uploads):
-            with contextlib.suppress(FileNotFoundError):
-                if root.ages.is_older(_status(uploads, name).st_mtime, STALE_SECONDS):
-                    os.unlink(name, dir_fd=uploads)
-                    removed += 1
-    with root.folder(CLONES, create=True) as clones:
-        for name in names_in(clones):
-            with contextlib.suppress(FileNotFoundError):
-                is_folder = stat.S_ISDIR(_status(clones, name).st_mode)
-                if is_folder and root.ages.is_older(_newest_change(clones, name), STALE_SECONDS):
-                    shutil.rmtree(name, dir_fd=clones)
-                    removed += 1
+    with all_attempted() as attempt:
+        for folder, remove in ((UPLOADS, _remove_stale_upload), (CLONES, _remove_stale_clone)):
+            with attempt("/".join(folder)), root.folder(folder, create=True) as parent:
+                for name in names_in(parent):
+                    with attempt(f"{'/'.join(folder)}/{name}"), contextlib.suppress(FileNotFoundError):
+                        removed += remove(root, parent, name)
     return removed
+
+
+def _remove_stale_upload(root: DataRoot, uploads: int, name: str) -> bool:
+    is_stale = root.ages.is_older(_status(uploads, name).st_mtime, STALE_SECONDS)
+    if is_stale:
+        os.unlink(name, dir_fd=uploads)
+    return is_stale
+
+
+def _remove_stale_clone(root: DataRoot, clones: int, name: str) -> bool:
+    is_folder = stat.S_ISDIR(_status(clones, name).st_mode)
+    is_stale = is_folder and root.ages.is_older(_newest_change(clones, name), STALE_SECONDS)
+    if is_stale:
+        remove_tree(clones, name)
+    return is_stale
+
+
+@contextlib.contextmanager
+def uploads_in_use(root: DataRoot) -> Iterator[None]:
+    """Held by an agent from before its first upload to after its last one. What earlier agents left goes first: nobody
+    resumes it, and where agents start more often than daily none of it would ever be known to be stale.
+
+    Two agents may overlap (a rolling update with ``maxSurge``, a pod deleted by force), so each holds a lock, and
+    nothing is removed while another one does. A disk on which this fails keeps no agent from starting.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            uploads = held.enter_context(root.folder(UPLOADS, create=True))
+            try:
+                fcntl.flock(uploads, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove_all(uploads)
+            except BlockingIOError:
+                _log.info("another agent runs on %s; uploads that were cut off stay", root.path)
+            finally:
+                fcntl.flock(uploads, fcntl.LOCK_SH)
+        except (OSError, StorageError) as error:
+            _log.warning("uploads that were cut off cannot be removed: %s", error)
+        yield
+
+
+def _remove_all(folder: int) -> None:
+    with all_attempted() as attempt:
+        for name in names_in(folder):
+            with attempt(name):
+                os.unlink(name, dir_fd=folder)
 
 
 def remove_clone(root: DataRoot, namespace: str, group: str, bucket: int) -> None:
     """Remove the folder of a clone that has finished; nothing there is no error."""
     *parents, name = clone_directory(namespace, group, bucket).split("/")
     with contextlib.suppress(FileNotFoundError), root.folder(parents, create=True) as clones:
-        shutil.rmtree(name, dir_fd=clones)
+        remove_tree(clones, name)
 
 
 def _newest_change(parent: int, name: str) -> float:

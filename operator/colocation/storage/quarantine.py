@@ -8,15 +8,15 @@ manifest that the operator calls live names it with another content, and none na
 import contextlib
 import logging
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 
 from colocation.model.names import QUARANTINE_DIRECTORY
 from colocation.model.table_manifest import bucket_of_file_name
 
+from .attempts import Attempts, all_attempted
 from .errors import InvalidPath, NotHeld
-from .folders import names_in
+from .folders import names_in, remove_tree
 from .paths import TablePath, file_segments
 from .root import DataRoot
 
@@ -63,17 +63,29 @@ def forget_bucket(root: DataRoot, table: TablePath, bucket: int) -> None:
 
 
 def purge(root: DataRoot, keep_seconds: float = QUARANTINE_SECONDS) -> int:
-    """Delete what has been in the quarantine for longer; how many files. Folders left empty go with them."""
+    """Delete what has been in the quarantine for longer; how many files. Folders left empty go with them.
+
+    Raises:
+        OSError: a file cannot be deleted; all others are.
+    """
     purged = 0
-    for namespace in root.names((QUARANTINE_DIRECTORY,)):
-        with contextlib.suppress(InvalidPath):
-            for directory in root.names((QUARANTINE_DIRECTORY, namespace)):
-                table = TablePath(namespace, directory)
-                for path, modified_at in _files(root, table):
-                    if root.ages.is_older(modified_at, keep_seconds):
-                        _delete(root, table, path)
-                        purged += 1
-                _remove_when_empty(root, table)
+    with all_attempted() as attempt:
+        for namespace in root.names((QUARANTINE_DIRECTORY,)):
+            with attempt(f"to purge the quarantine of {namespace}"), contextlib.suppress(InvalidPath):
+                for directory in root.names((QUARANTINE_DIRECTORY, namespace)):
+                    purged += _purge_table(root, TablePath(namespace, directory), keep_seconds, attempt)
+    return purged
+
+
+def _purge_table(root: DataRoot, table: TablePath, keep_seconds: float, attempt: Attempts) -> int:
+    purged = 0
+    for path, modified_at in _files(root, table):
+        if root.ages.is_older(modified_at, keep_seconds):
+            with attempt(f"to delete {path} of {table} from the quarantine"):
+                _delete(root, table, path)
+                purged += 1
+    with attempt(f"to remove the quarantine of {table}"):
+        _remove_when_empty(root, table)
     return purged
 
 
@@ -91,7 +103,7 @@ def _remove_when_empty(root: DataRoot, table: TablePath) -> None:
     if not any(True for _ in _files(root, table)):
         with contextlib.suppress(NotHeld), root.folder((QUARANTINE_DIRECTORY, table.namespace)) as folder:
             if table.directory in names_in(folder):
-                shutil.rmtree(table.directory, dir_fd=folder)
+                remove_tree(folder, table.directory)
 
 
 def _files(root: DataRoot, table: TablePath) -> Iterator[tuple[str, float]]:

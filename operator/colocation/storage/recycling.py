@@ -9,7 +9,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYT
 
 from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folder_manifests import schema_of
-from .folders import FILE_MODE, names_in, open_regular_file
+from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
 from .inventory import Inventory
 from .paths import TablePath, is_file_path, is_namespace, is_table_directory
 from .root import DataRoot
@@ -198,26 +197,23 @@ class Purge:
         self._watched: dict[str, _Watched] = {}
 
     def run(self) -> list[TablePath]:
-        """Delete what is due; the tables. A retention goes last, so a kill loses nothing."""
+        """Delete what is due; the tables. A retention goes last, so a kill loses nothing. What cannot be deleted keeps
+        nothing else.
+        """
         purged = []
         with self._root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
             names = names_in(recycled)
             for name in names:
-                if name.endswith(_RETENTION_SUFFIX):
-                    if name.removesuffix(_RETENTION_SUFFIX) not in names:
-                        _remove_old_orphan(self._root, recycled, name)
-                elif self._is_due(recycled, name) and self._purge(recycled, name):
-                    purged.append(_table_of(name))
+                try:
+                    if name.endswith(_RETENTION_SUFFIX):
+                        if name.removesuffix(_RETENTION_SUFFIX) not in names:
+                            _remove_old_orphan(self._root, recycled, name)
+                    elif self._is_due(recycled, name) and _purge(self._root, recycled, name):
+                        purged.append(_table_of(name))
+                except OSError as error:
+                    _log.warning("recycled %s cannot be deleted: %s", name, error)
         self._watched = {name: watched for name, watched in self._watched.items() if name in names}
         return purged
-
-    def _purge(self, recycled: int, name: str) -> bool:
-        """Delete one folder; whether it is gone. One that cannot be deleted keeps no other one."""
-        try:
-            return _purge(self._root, recycled, name)
-        except OSError as error:
-            _log.warning("recycled %s cannot be deleted: %s", name, error)
-            return False
 
     def _is_due(self, recycled: int, name: str) -> bool:
         now = self._root.monotonic()
@@ -227,7 +223,10 @@ class Purge:
         keep_seconds, kept_before = watched.retention
         kept_seconds = kept_before + now - watched.seen_at
         if now - watched.written_at >= max(WRITE_SECONDS, keep_seconds * WRITE_SHARE):
-            _write_retention(recycled, name, _Retention(keep_seconds, kept_seconds))
+            try:
+                _write_retention(recycled, name, _Retention(keep_seconds, kept_seconds))
+            except OSError as error:  # a full disk: what would free it must not wait for room
+                _log.warning("how long recycled %s has been kept cannot be written down: %s", name, error)
             watched = watched._replace(written_at=now)
         self._watched[name] = watched
         return kept_seconds >= keep_seconds and not self._is_wanted(_table_of(name))
@@ -238,7 +237,7 @@ def _purge(root: DataRoot, recycled: int, name: str) -> bool:
     with root.lock_of(_table_of(name)):
         try:
             if stat.S_ISDIR(os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mode):
-                shutil.rmtree(name, dir_fd=recycled)
+                remove_tree(recycled, name)
             else:
                 os.unlink(name, dir_fd=recycled)  # a link that somebody put in the table's place
         except FileNotFoundError:
@@ -266,18 +265,24 @@ def _write_retention(recycled: int, name: str, retention: _Retention) -> None:
     """Replace a retention in one step: a half one would have the default, which may be shorter."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     new = name + _NEW_SUFFIX
-    with os.fdopen(os.open(new, flags, FILE_MODE, dir_fd=recycled), "w") as file:
-        json.dump({"keepSeconds": retention.keep_seconds, "keptSeconds": int(retention.kept_seconds)}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(new, name + _RETENTION_SUFFIX, src_dir_fd=recycled, dst_dir_fd=recycled)
+    try:
+        with os.fdopen(os.open(new, flags, FILE_MODE, dir_fd=recycled), "w") as file:
+            json.dump({"keepSeconds": retention.keep_seconds, "keptSeconds": int(retention.kept_seconds)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(new, name + _RETENTION_SUFFIX, src_dir_fd=recycled, dst_dir_fd=recycled)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new, dir_fd=recycled)
+        raise
 
 
 def _remove_old_orphan(root: DataRoot, recycled: int, name: str) -> None:
     """Remove a retention whose folder never came (a kill in between); a young one's may still come."""
-    written_at = os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mtime
-    if root.ages.is_older(written_at, DEFAULT_KEEP_SECONDS):
-        os.unlink(name, dir_fd=recycled)
+    with contextlib.suppress(FileNotFoundError):  # a half one, which a whole one has replaced just now
+        written_at = os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mtime
+        if root.ages.is_older(written_at, DEFAULT_KEEP_SECONDS):
+            os.unlink(name, dir_fd=recycled)
 
 
 def _read_retention(recycled: int, name: str) -> _Retention:

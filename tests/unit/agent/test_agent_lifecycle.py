@@ -116,6 +116,16 @@ def test_a_stopped_agent_cannot_be_reached(agent: AgentThread) -> None:
         client.status()
 
 
+def test_a_start_removes_uploads_that_were_cut_off(tmp_path: Path, pki: Pki) -> None:
+    """A killed agent leaves them; restarts that come more often than daily must not let them gather."""
+    left = tmp_path / "node" / ".incoming" / "uploads" / "cut-off"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+    agent = AgentThread(tmp_path / "node", pki, FakeAuthorizer()).start()
+    agent.stop()
+    assert not left.exists()
+
+
 def test_a_stop_lets_an_upload_end_and_turns_others_away(tmp_path: Path, pki: Pki) -> None:
     """After SIGTERM: not ready, running requests are served to their end, new ones get 503 with Retry-After."""
     agent = AgentThread(tmp_path / "root", pki, FakeAuthorizer()).start(shutdown_seconds=60.0)

@@ -1,14 +1,18 @@
 """The agent's background work takes a bounded share of a processor, however much lies on the disk."""
 
+import errno
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from colocation.agent.metrics import Metrics
 from colocation.agent.settings import Settings
 from colocation.agent.upkeep import Upkeep
+from colocation.storage import incoming, quarantine, recycling
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
+from colocation.storage.paths import TablePath
 from colocation.storage.root import DataRoot
 
 
@@ -35,3 +39,17 @@ def test_looks_and_sweeps_cost_one_percent_at_most(
     """A longer one is followed by a longer pause."""
     [task] = [task for task in upkeep.tasks if task.name == name]
     assert task.pause_after(took_seconds) == pause_seconds
+
+
+def test_each_cleaner_runs_whatever_the_others_meet(
+    upkeep: Upkeep, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One bad place on the disk must not keep the recycle bin from being emptied; the step has failed all the same."""
+    caplog.set_level("INFO")
+    for module, function in ((incoming, "remove_stale"), (quarantine, "purge")):
+        monkeypatch.setattr(module, function, Mock(side_effect=OSError(errno.EUCLEAN, f"in {function}")))
+    monkeypatch.setattr(recycling.Purge, "run", lambda _: [TablePath("shop", "orders-0a1b2c3d")])
+    [clean] = [task for task in upkeep.tasks if task.name == "clean"]
+    with pytest.raises(OSError, match="in remove_stale"):
+        clean.step()
+    assert "purge" in caplog.text

@@ -1,6 +1,9 @@
 """Publication: all or nothing, once and for good."""
 
+import errno
+import fcntl
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Callable
@@ -12,7 +15,7 @@ import pytest
 from colocation.model.table_manifest import manifest_path
 from colocation.storage.errors import ContentConflict, DigestDiffers, NoRoom
 from colocation.storage.folders import names_in
-from colocation.storage.incoming import IncomingFile, received_bytes, remove_stale
+from colocation.storage.incoming import IncomingFile, received_bytes, remove_stale, uploads_in_use
 from colocation.storage.inventory import Inventory
 from colocation.storage.publish import publish_once
 from colocation.storage.root import UPLOADS, DataRoot
@@ -261,3 +264,68 @@ def test_a_clone_that_writes_is_not_stale(root: DataRoot, clock: Clock) -> None:
     os.utime(clone / "files" / "part", (clock.now, clock.now))
     assert remove_stale(root) == 0
     assert (clone / "files" / "part").exists()
+
+
+def test_a_file_that_cannot_be_removed_keeps_no_other_one(
+    root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither uploads nor clones, nor what lies beside it in its own folder."""
+    clone = (".incoming", "clones", "shop.sales.00001")
+    for folder, name in ((UPLOADS, "bad"), (UPLOADS, "old"), (clone, "bad"), (clone, "old")):
+        with IncomingFile(root, folder, name) as incoming:
+            incoming.write(b"content")
+    clock.advance(87000)
+    unlink = os.unlink
+
+    def failing(name: str, *arguments: int, **named: int) -> None:
+        if name == "bad":
+            raise OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN))
+        unlink(name, *arguments, **named)
+
+    monkeypatch.setattr(os, "unlink", failing)
+    with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
+        remove_stale(root)
+    assert uploads(root) == ["bad"]
+    assert [path.name for path in root.path.joinpath(*clone).iterdir()] == ["bad"]
+
+
+def test_uploads_that_were_cut_off_go_when_the_next_agent_begins(root: DataRoot) -> None:
+    """Nobody resumes them. Clones are others', and stay."""
+    clone = (".incoming", "clones", "shop.sales.00001")
+    for folder in (UPLOADS, clone):
+        with IncomingFile(root, folder, "cut-off") as incoming:
+            incoming.write(b"content")
+    with uploads_in_use(root):
+        assert uploads(root) == []
+    assert [path.name for path in root.path.joinpath(*clone).iterdir()] == ["cut-off"]
+
+
+def test_uploads_of_another_agent_that_still_runs_stay(root: DataRoot) -> None:
+    """Two may overlap: rolling updates with maxSurge, or a pod that was deleted by force."""
+    with uploads_in_use(root):
+        with IncomingFile(root, UPLOADS, "arriving") as incoming:
+            incoming.write(b"content")
+        with uploads_in_use(root):
+            assert uploads(root) == ["arriving"]
+    with uploads_in_use(root):
+        assert uploads(root) == []
+
+
+def test_uploads_that_cannot_be_removed_make_no_other_agent_wait(
+    root: DataRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock that keeps others away is held while uploads are removed, and no longer."""
+    with IncomingFile(root, UPLOADS, "cut-off"):
+        pass
+    monkeypatch.setattr(os, "unlink", Mock(side_effect=OSError(errno.EUCLEAN, os.strerror(errno.EUCLEAN))))
+    with uploads_in_use(root), root.folder(UPLOADS) as folder:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    assert uploads(root) == ["cut-off"]
+
+
+def test_an_agent_begins_also_where_uploads_cannot_be_removed(root: DataRoot, caplog: pytest.LogCaptureFixture) -> None:
+    """What its disk still has can be read."""
+    shutil.rmtree(root.path / ".incoming")
+    (root.path / ".incoming").write_text("in the way")
+    with uploads_in_use(root):
+        assert "cut off" in caplog.text

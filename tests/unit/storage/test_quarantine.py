@@ -165,6 +165,21 @@ def test_it_is_purged_after_a_day_of_the_agents_own(root: DataRoot, inventory: I
     assert states(inventory.report([TABLE.reference])[0])[0] is None
 
 
+def test_a_file_that_cannot_be_purged_keeps_no_other_one(
+    root: DataRoot, inventory: Inventory, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The purge has failed, and tries it again."""
+    damage(on_disk(root, TABLE.path, OTHER))
+    break_and_notice(root, inventory)
+    clock.advance(quarantine.QUARANTINE_SECONDS + 10)
+    bad = next(iter(quarantine._files(root, TABLE.path)))[0]
+    fail_for(monkeypatch, "unlink", bad.rpartition("/")[2])
+    for _ in range(2):
+        with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
+            quarantine.purge(root)
+    assert aside(root) == {bad}
+
+
 def test_a_bucket_that_is_dropped_leaves_nothing_in_the_quarantine(root: DataRoot, inventory: Inventory) -> None:
     """Else the node would be called corrupt, and ordered to drop it, again and again."""
     break_and_notice(root, inventory)

@@ -1,6 +1,8 @@
 """Dropped tables wait in the bin, come back whole, or go for good."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ from .conftest import Clock
 from .tables import data_path, make_table, on_disk, publish, publish_table
 
 TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(3)})
+OTHER = make_table({data_path(0): b"other"}, name="lines")
 SUCCESSOR = table_path("shop", "orders-99999999")
 UNWANTED: Callable[[TablePath], bool] = frozenset[TablePath]().__contains__
 
@@ -143,6 +146,76 @@ def test_a_retention_waits_for_its_folder_for_a_day(root: DataRoot, clock: Clock
     clock.advance(recycling.DEFAULT_KEEP_SECONDS + 60)
     purge.run()
     assert not early.exists()
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, function: str, name: object, number: int) -> None:
+    """Make a function of ``os`` fail for one argument; None = for every one."""
+    original = getattr(os, function)
+
+    def failing(what: object, *arguments: object, **named: object) -> object:
+        if name in (None, what):
+            raise OSError(number, os.strerror(number))
+        return original(what, *arguments, **named)
+
+    monkeypatch.setattr(os, function, failing)
+
+
+def test_a_full_disk_is_purged(root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long folders were kept cannot be written down there; the time that passed counts all the same."""
+    for table, keep_seconds in ((OTHER, 86400), (TABLE, 600)):
+        publish_table(root, table)
+        recycling.recycle(root, Inventory(root), table.path, keep_seconds)
+    purge = recycling.Purge(root, UNWANTED)
+    assert purge.run() == []
+    names = {path.name for path in (root.path / ".recycle").iterdir()}
+    with monkeypatch.context() as patched:
+        fail(patched, "fsync", None, errno.ENOSPC)
+        clock.advance(7200)
+        assert purge.run() == [TABLE.path]
+    left = {path.name for path in (root.path / ".recycle").iterdir()}
+    assert left == {name for name in names if name.startswith("shop.lines")}
+    clock.advance(86400 - 7200)
+    assert purge.run() == [OTHER.path]
+
+
+def test_a_retention_that_the_disk_cannot_read_keeps_no_other_folder(
+    root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own folder stays: nobody knows for how long."""
+    for table in (OTHER, TABLE):
+        publish_table(root, table)
+        recycling.recycle(root, Inventory(root), table.path, 0)
+    fail(monkeypatch, "open", f"{OTHER.path.namespace}.{OTHER.path.directory}.{int(clock.now)}.json", errno.EIO)
+    purge = recycling.Purge(root, UNWANTED)
+    assert [purge.run(), purge.run()] == [[TABLE.path], []]
+
+
+def test_a_retention_that_a_kill_left_half_written_keeps_nothing(root: DataRoot, clock: Clock) -> None:
+    """The next one takes its place, also while the bin is looked through."""
+    for table, keep_seconds in ((OTHER, 86400), (TABLE, 600)):
+        publish_table(root, table)
+        recycling.recycle(root, Inventory(root), table.path, keep_seconds)
+    purge = recycling.Purge(root, UNWANTED)
+    purge.run()
+    [written] = (root.path / ".recycle").glob("shop.lines*.json")
+    written.with_name(written.name.replace(".json", ".new.json")).write_text("{")
+    clock.advance(7200)
+    assert purge.run() == [TABLE.path]
+
+
+def test_a_file_that_the_disk_cannot_delete_keeps_no_other_one(
+    root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its own folder, too; the folder goes once the file does."""
+    publish_table(root, TABLE)
+    recycling.recycle(root, Inventory(root), TABLE.path, 0)
+    bad = data_path(0).rpartition("/")[2]
+    purge = recycling.Purge(root, UNWANTED)
+    with monkeypatch.context() as patched:
+        fail(patched, "unlink", bad, errno.EUCLEAN)
+        assert purge.run() == []
+    assert [path.name for path in (root.path / ".recycle").glob("*/**/*") if path.is_file()] == [bad]
+    assert purge.run() == [TABLE.path]
 
 
 @pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])
