@@ -22,6 +22,8 @@ from .settings import Settings
 HASH_PAUSE_SECONDS = 1.0
 SCRUB_PAUSE_SECONDS = 1.0
 CLEANING_PAUSE_SECONDS = 60.0
+BACKLOG_SECONDS = 60.0
+"""What is to be scrubbed is counted so often: the ledger answers nobody else meanwhile."""
 LOOK_PAUSE_SECONDS = 2.0
 LOOK_PAUSE_FACTOR = 100
 """After a look or a sweep the next one waits a hundred times as long as it took: where there are very many partitions
@@ -73,6 +75,7 @@ class Upkeep:
         self._hash_pace = Pace(None, self._stop)
         self._look_pace = Pace(None, self._stop)
         self._sweep_pace = Pace(None, self._stop)
+        self._backlog_counted_at = -BACKLOG_SECONDS
         self._scrub_interval_seconds = settings.scrub_interval_seconds
         self._scrub_pace = Pace(settings.scrub_mib_per_second * MIB, self._stop)
         self.tasks = (
@@ -135,11 +138,18 @@ class Upkeep:
         while True:
             scrubbed = upkeep.scrub_batch(self._root, self._inventory, self._scrub_interval_seconds, self._scrub_pace)
             self._metrics.scrubbed_bytes.inc(scrubbed.bytes)
-            backlog = upkeep.scrub_backlog(self._root, self._scrub_interval_seconds)
-            self._metrics.scrub_backlog_files.set(backlog.files)
-            self._metrics.scrub_backlog_bytes.set(backlog.bytes)
+            self._count_backlog()
             if scrubbed.files < upkeep.SCRUB_BATCH_FILES:
                 return
+
+    def _count_backlog(self) -> None:
+        now = self._root.monotonic()
+        if now - self._backlog_counted_at < BACKLOG_SECONDS:
+            return
+        self._backlog_counted_at = now
+        backlog = upkeep.scrub_backlog(self._root, self._scrub_interval_seconds)
+        self._metrics.scrub_backlog_files.set(backlog.files)
+        self._metrics.scrub_backlog_bytes.set(backlog.bytes)
 
     def _look(self) -> None:
         if self.scanned.is_set():  # the first sweep looks at everything

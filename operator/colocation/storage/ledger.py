@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS verified (
     verified_at REAL NOT NULL,
     PRIMARY KEY (namespace, directory, path)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS verified_by_age ON verified (verified_at);
+DROP INDEX IF EXISTS verified_by_age;
+CREATE INDEX IF NOT EXISTS verified_by_age_bytes ON verified (verified_at, bytes);
 """
 
 
@@ -82,11 +83,10 @@ class Ledger:
         return self._query(f"{_IS_DUE} ORDER BY verified_at LIMIT ?", (before, now, limit))
 
     def backlog(self, before: float, now: float) -> tuple[int, int]:
-        """(files, bytes) that ``oldest`` would give without a limit."""
+        """(files, bytes) that ``oldest`` would give without a limit. Everybody waits meanwhile: it reads the index only."""
         with self._lock:
             try:
-                select = f"SELECT count(*), coalesce(sum(bytes), 0) FROM verified WHERE {_IS_DUE}"
-                files, size_bytes = self._connection.execute(select, (before, now)).fetchone()
+                files, size_bytes = self._connection.execute(_BACKLOG, (before, now)).fetchone()
             except sqlite3.DatabaseError as error:
                 _log.warning("the ledger cannot be read: %s", error)
                 return 0, 0
@@ -214,6 +214,11 @@ class BorrowedLedger(Ledger):
 
 
 _IS_DUE = "(verified_at < ? OR verified_at > ?)"
+_BACKLOG = """
+SELECT count(*), coalesce(sum(bytes), 0) FROM (
+    SELECT bytes FROM verified WHERE verified_at < ? UNION ALL SELECT bytes FROM verified WHERE verified_at > ?
+)
+"""
 _INSERT = "INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _COLUMNS = "namespace, directory, path, sha256, bytes, modified_nanoseconds, inode, verified_at"
 

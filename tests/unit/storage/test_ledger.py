@@ -59,6 +59,33 @@ def test_what_was_hashed_in_the_future_is_due(tmp_path: Path) -> None:
     assert ledger.oldest(2, before=3.0, now=100.0) == []
 
 
+def test_the_backlog_is_counted_without_looking_at_rows(tmp_path: Path) -> None:
+    """Everybody waits for the ledger meanwhile: where much is due, a look at each row took seconds."""
+    ledger = Ledger(tmp_path / "ledger")
+    asked: list[str] = []
+    ledger._connection.set_trace_callback(asked.append)
+    assert ledger.backlog(before=3.0, now=10.0) == (0, 0)
+    plan = [step[3] for select in asked for step in ledger._connection.execute(f"EXPLAIN QUERY PLAN {select}")]
+    searches = [step for step in plan if "verified" in step]
+    assert searches and all("SEARCH" in step and "COVERING INDEX" in step for step in searches), plan
+    assert not [step for step in plan if "MULTI-INDEX OR" in step]
+
+
+def test_a_ledger_of_the_release_before_is_taken_over(tmp_path: Path) -> None:
+    """With its rows; the index that it had, and that nothing uses any more, goes."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.record(TABLE, "data/a", entry(1.0))
+    with ledger._connection as connection:
+        connection.execute("DROP INDEX IF EXISTS verified_by_age_bytes")
+        connection.execute("CREATE INDEX IF NOT EXISTS verified_by_age ON verified (verified_at)")
+    ledger.close()
+    again = Ledger(tmp_path / "ledger")
+    assert again.entries(TABLE) == {"data/a": entry(1.0)}
+    assert again.backlog(before=3.0, now=10.0) == (1, 7)
+    names = again._connection.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+    assert names.fetchall() == [("verified_by_age_bytes",)]
+
+
 def test_one_process_owns_it(tmp_path: Path) -> None:
     """A clone sees what the agent knows, keeps its own findings to itself, and changes nothing in the file."""
     agent, clone = Ledger(tmp_path / "ledger"), BorrowedLedger(tmp_path / "ledger")
