@@ -20,7 +20,6 @@ from colocation.model.agent import (
     InventoryRequest,
     RecycledSchema,
     Removed,
-    TableReference,
     TableReport,
 )
 from colocation.model.conditions import Reason
@@ -44,7 +43,6 @@ class ManifestAway(Exception):
 
 @dataclass
 class _Known:
-    reference: TableReference
     report: TableReport
     changed_at: int
 
@@ -130,9 +128,9 @@ class AgentProcess:
             del self._known[key]
         for key, asked in question.tables.items():
             known, report = self._known.get(key), self.disk.report(asked.reference)
-            if known is None or known.report is not report:
+            if known is None or known.report != report:
                 self._revision += 1
-                self._known[key] = _Known(asked.reference, report, self._revision)
+                self._known[key] = _Known(report, self._revision)
         if since == self._revision:
             return None
         is_full = since is None or since > self._revision

@@ -6,7 +6,7 @@ that ends without a commit leaves garbage.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from colocation.kube.api import TABLES, ApiError, Conflict
@@ -32,15 +32,19 @@ class GaveUp(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What a load does to the files that are there. ``goes_on_top``: of a change that overtook it."""
+    """What a load does to the files that are there. ``goes_on_top``: of a change that overtook it. ``share``: of the
+    buckets that get files.
+    """
 
     name: str
     kept: Callable[[Manifest], Iterable[File]]
     writes_files: bool = True
     goes_on_top: bool = False
+    share: float = 0.9
 
 
 APPEND = Change("append", lambda files: files, goes_on_top=True)
+APPEND_TO_SOME = replace(APPEND, name="append to some buckets", share=0.5)
 OVERWRITE = Change("overwrite", lambda files: ())
 OVERWRITE_PARTITION = Change("overwrite partition", lambda files: (file for file in files if file.partition != 0))
 COMPACT = Change("compact", lambda files: (file for file in files if file.partition != 1))
@@ -125,14 +129,14 @@ class Load:
         return tuple(tuple(row) for row in rows)
 
     def _new_files(self, table: JsonObject, buckets: int) -> tuple[File, ...]:
-        """Of most buckets, of some partitions."""
+        """Of some buckets and partitions."""
         namespace, directory, random = table["metadata"]["namespace"], directory_of(table), self._random
         partitions = random.sample(range(PARTITIONS), random.choice([1, 1, 2]))
         return tuple(
             File(namespace, directory, self._number, bucket, random.randint(1, GIB), partition)
             for partition in partitions
             for bucket in range(buckets)
-            if random.random() < 0.9
+            if random.random() < self._change.share
         )
 
     def _put(self, node: str, file: File) -> bool:

@@ -88,13 +88,13 @@ class Scene:
             await self.sleep(20)
         raise AssertionError(f"{MOST_LOADS} loads failed; {self.world.timeline[-1]}")
 
-    async def make(self, buckets: int = 2, replicas: int = 2, **fields: Any) -> None:
+    async def make(self, buckets: int = 2, replicas: int = 2, change: Change = APPEND, **fields: Any) -> None:
         """Group ``sales`` with table ``orders``, loaded, and all well."""
         retention = fields.pop("retention", {"seconds": 86400, "snapshots": 10})
         self.users.make_group("sales", buckets=buckets, replicas=replicas, **fields)
         self.users.make_table("orders", "sales", retention=retention)
         await self.until(lambda: self.table().get("status", {}).get("accepted") and self.rows(), 3 * MINUTE)
-        await self.load()
+        await self.load(change)
         await self.until_well()
 
 

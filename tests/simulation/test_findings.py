@@ -8,7 +8,7 @@ from colocation.kube.api import GROUPS, TABLES
 
 from .api import Event
 from .disks import GIB, File
-from .loads import EMPTY, OVERWRITE
+from .loads import APPEND_TO_SOME, EMPTY, OVERWRITE
 from .scenes import MINUTE, Scene, play
 from .users import HOSTILE_FIELDS, HOSTILE_VALUES, SHOP
 
@@ -295,6 +295,21 @@ def test_garbage_goes_and_retained_snapshots_stay() -> None:
         assert held == live
 
     play(story)
+
+
+def test_group_stays_stable_when_a_retained_snapshot_ages_out() -> None:
+    """No agent's report changes: what is known of the live manifest has to stay known."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(buckets=8, change=APPEND_TO_SOME, retention={"seconds": 300, "snapshots": 10})
+        await scene.load(APPEND_TO_SOME)
+        await scene.until_well()
+        assert len({file.bucket for file in scene.world.committed(scene.table())}) < 8
+        await scene.until(lambda: not scene.table()["status"].get("history"), 20 * MINUTE)
+        await scene.sleep(MINUTE)
+        assert scene.is_stable()
+
+    play(story, nodes=2)
 
 
 def test_an_answer_that_was_long_on_its_way_does_not_stop_deletions_for_ever() -> None:

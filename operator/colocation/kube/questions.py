@@ -176,7 +176,7 @@ class Questions:
         if before is None:
             for node in self._listed_by.get(key, ()):
                 self._find(node, (key,))
-        elif before.reference != asked.reference:
+        elif before.reference.manifest != asked.reference.manifest:
             self._forget_manifest(before)
         for node in self._nodes_asked_about(key):
             self._revalued.setdefault(node, {})[key] = None

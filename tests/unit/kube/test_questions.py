@@ -116,6 +116,18 @@ def test_commit_makes_new_questions_for_the_tables_nodes_only(cluster: Cluster, 
     assert not cluster.update(questions)
 
 
+def test_live_manifest_stays_known_when_a_retained_one_ages_out(cluster: Cluster, questions: Questions) -> None:
+    """No agent says again what it said of it: its report has not changed."""
+    table = cluster.table("orders", "sales")
+    assert table.status.snapshot is not None
+    older = table.status.snapshot.model_copy(update={"manifest": f"sha256:{'b' * 64}"})
+    cluster.tables["orders"] = replace(table, status=table.status.model_copy(update={"history": (older,)}))
+    cluster.update(questions)
+    cluster.tables["orders"] = table
+    assert cluster.update(questions)
+    assert not questions.forgotten_manifests()
+
+
 def test_new_map_version_is_a_new_question(cluster: Cluster, questions: Questions) -> None:
     """Agents refuse deletions that were decided on another map."""
     cluster.group("sales", "n1", "n2", version=2)
