@@ -146,16 +146,15 @@ class LiveCluster:
         self._version += changed
         return changed
 
-    async def resync(self) -> bool:
-        """Take full lists of everything; whether they changed anything. Must be called before the first pass."""
-        changed = False
-        for resource in self._stores:
-            changed = await self._list(resource) or changed
-        self._inventories.keep_bytes(frozenset(self._questions.live_manifests))
-        return changed
+    @property
+    def kinds(self) -> tuple[Resource, ...]:
+        """Whose full lists are taken."""
+        return tuple(self._stores)
 
-    async def _list(self, resource: Resource) -> bool:
-        """Take the full list of one kind. What a list tells before it breaks off counts, too."""
+    async def list_anew(self, resource: Resource) -> None:
+        """Take the full list of one kind; that of each must be taken before the first pass. What a list tells before it
+        breaks off counts, too.
+        """
         namespace = self._namespace if resource in (PODS, JOBS) else ""
         before, listing = self._tables.objects, self._stores[resource].listing()
         try:
@@ -169,7 +168,7 @@ class LiveCluster:
             for table in before:
                 if table.identity.uid not in uids:
                     self._remember_drop(table)
-        return listing.has_changed
+            self._inventories.keep_bytes(frozenset(self._questions.live_manifests))
 
     async def hear_of_drops(self, since: str) -> None:
         """Learn how tables were when they went while no operator watched: a load may have been committed just before.

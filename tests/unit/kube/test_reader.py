@@ -209,7 +209,8 @@ async def test_object_that_is_none_harms_nobody(setting: Setting, resource: Reso
     setting.cluster.take(resource, broken, deleted=True)
     setting.api.objects = {GROUPS: [group(9)], TABLES: [table(9)], NODES: [node(9)], PODS: [pod(9)]}
     setting.api.objects[resource].append(broken)
-    await setting.cluster.resync()
+    for kind in setting.cluster.kinds:
+        await setting.cluster.list_anew(kind)
     seen = await setting.cluster.observe()
     assert [one.identity.name for one in seen.tables if one.identity.name != "odd"] == ["orders"]
 
@@ -219,7 +220,7 @@ async def test_list_that_breaks_off_is_no_reason_to_sleep(setting: Setting) -> N
     before = await setting.cluster.observe()
     setting.api.objects[TABLES] = [table(30, f"sha256:{'c' * 64}"), ApiError(0, "no answer")]
     with pytest.raises(ApiError):
-        await setting.cluster.resync()
+        await setting.cluster.list_anew(TABLES)
     after = await setting.cluster.observe()
     assert after.tables[0].reference.manifest == "c" * 64
     assert after.version != before.version
