@@ -28,6 +28,8 @@ from ..model.names import LEASE_DURATION_SECONDS, LEASE_NAME, LEASE_RENEW_SECOND
 from ..waiting import set_within
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
+MAX_TERMS_AHEAD = 100_000
+"""More than a cluster loses when etcd is restored; who knows of a newer term yet makes it up. Terms have 31 bits."""
 RETRY_SECONDS = 2.0
 """Between attempts to renew or to take over."""
 SAFETY_SECONDS = 4.0
@@ -107,7 +109,9 @@ class Leadership:
 
     def hear_term(self, term: int) -> None:
         """An agent knows of a newer term than ours: take a newer one yet, or find out that somebody else has it."""
-        if term >= self._heard_term and term > self.term:
+        if term > self.term + MAX_TERMS_AHEAD:
+            logger.error("an agent claims to know term %d; ours is %d: it is not believed; restart it", term, self.term)
+        elif term >= self._heard_term and term > self.term:
             self._heard_term = term
             self._wake.set()
 

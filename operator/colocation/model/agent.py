@@ -1,7 +1,7 @@
 """What node agents are asked and what they answer (JSON over HTTPS)."""
 
 from dataclasses import field
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -12,6 +12,10 @@ from .table import Column
 ReplicaState = Literal["complete", "partial", "corrupt"]
 """Of a bucket on a node: all wanted files held and verified; some missing; some found damaged. Absent = none held."""
 BITS_OF_A_DIGIT = 4
+MAX_TERM = (1 << 31) - 1
+"""A Lease counts its transitions in 32 bits."""
+SizeBytes = Annotated[int, Field(ge=0, lt=1 << 63)]
+"""Of a disk. An agent that says another number says nothing: decisions about all groups go by it."""
 
 STALE_TERM = "StaleTerm"
 STALE_ORDER = "StaleOrder"
@@ -174,9 +178,9 @@ class AgentReport(Observed):
     revision: str
     instance: str = ""
     uptime_seconds: float = 0.0
-    term: int = 0
-    capacity_bytes: int
-    free_bytes: int
+    term: int = Field(0, ge=0, le=MAX_TERM)
+    capacity_bytes: SizeBytes
+    free_bytes: SizeBytes
     disk: DiskReport | None = Field(None, description="None: an agent of the release before, which does not look.")
     active_transfers: int = 0
     is_full: bool = True

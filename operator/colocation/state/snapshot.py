@@ -35,7 +35,7 @@ def snapshot_of(
 
     Groups that are being deleted, or whose spec or status is not valid, are left out: nothing is done for them.
     ``agent_grace_seconds``: an agent that is silent for less still counts as ready (it restarts).
-    ``containment``: keeps what is wrong with one group from the others.
+    ``containment``: keeps what is wrong with one group or node from the others.
     """
     containment = containment or Containment()
     observation = index.observation
@@ -52,7 +52,11 @@ def snapshot_of(
         names.update(group_state.held, *(group_state.map or ()))
     grace = timedelta(seconds=agent_grace_seconds)
     disks = known_disks(observation)
-    nodes = tuple(_node(observation, node, grace, disks) for node in observation.nodes if node.name in names)
+    nodes = tuple(
+        _contained_node(observation, node, grace, disks, containment)
+        for node in observation.nodes
+        if node.name in names
+    )
     clones = (*clones_of(observation, groups), *transfer_clones(observation))
     return Snapshot(now=observation.now, limits=limits, nodes=nodes, groups=groups, clones=clones)
 
@@ -128,8 +132,19 @@ def _unstable_since(group: ObservedGroup, buckets: int, now: datetime) -> dict[i
     return {bucket: min(moment, now) for bucket, moment in {**since, **listed}.items()}
 
 
-def _node(observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks) -> Node:
-    view, now = observation.agent_views.get(node.name, AgentView()), observation.now
+def _contained_node(
+    observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, containment: Containment
+) -> Node:
+    """What an agent says that cannot be understood harms no other node: it counts as one that never answered."""
+    view = observation.agent_views.get(node.name, AgentView())
+    found = containment.run(f"node {node.name}", _node, observation, node, grace, disks, view)
+    return found or _node(observation, node, grace, disks, AgentView())
+
+
+def _node(
+    observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, view: AgentView
+) -> Node:
+    now = observation.now
     awaited = is_awaited(observation, view)
     answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
     reason, message, since = None, "", None

@@ -156,6 +156,19 @@ async def test_term_that_agents_know_already_is_left_behind() -> None:
     assert leader.is_leading and leader.term == 8
 
 
+async def test_term_that_cannot_be_is_not_believed() -> None:
+    """A Lease counts in 32 bits: an agent's number beyond that would stop every renewal, and one close to it the later
+    takeovers.
+    """
+    leases, time = FakeLeases(), Time()
+    leader = candidate(leases, time)
+    await leader.step()
+    leader.hear_term(2**31 - 1)
+    leader.hear_term(2**40)
+    await leader.step()
+    assert leader.is_leading and leader.term == 1
+
+
 @pytest.mark.parametrize("who", [pytest.param(0, id="leads"), pytest.param(1, id="waits")])
 async def test_operator_ends_when_etcd_was_restored_from_an_older_copy(who: int) -> None:
     """Its caches hold objects of a future that never came; what the restored ones say, they take for old."""

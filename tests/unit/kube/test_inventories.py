@@ -259,6 +259,13 @@ async def test_slow_agent_holds_up_a_pass_for_a_moment_and_only_once(setting: Se
             id="changes since nothing",
         ),
         pytest.param(b'{"node": "node-1", "revision": "x", "capacityBytes": "1e999"}', id="wrong types"),
+        pytest.param(b'{"node": "node-1", "revision": "x", "capacityBytes": 1, "freeBytes": -1}', id="less than none"),
+        pytest.param(
+            b'{"node": "node-1", "revision": "x", "capacityBytes": 1%s, "freeBytes": 1}' % (b"0" * 400), id="no disk"
+        ),
+        pytest.param(
+            b'{"node": "node-1", "revision": "x", "capacityBytes": 1, "freeBytes": 1, "term": 2147483648}', id="no term"
+        ),
         pytest.param(b"\xff\xfe" * 10, id="no text"),
     ],
 )

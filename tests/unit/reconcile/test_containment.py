@@ -55,6 +55,17 @@ def failing(name: str, attribute: str, monkeypatch: pytest.MonkeyPatch, module: 
     monkeypatch.setattr(module, function, step)
 
 
+def test_what_an_agent_says_harms_its_node_alone() -> None:
+    """Whatever number passed for one: its node counts as one without an agent, and all others go on."""
+    observation = two_groups()
+    view = observation.agent_views["node-1"]
+    assert view.report is not None
+    views = {"node-1": replace(view, report=view.report.model_copy(update={"free_bytes": -1}))}
+    decision = decided(replace(observation, agent_views={**observation.agent_views, **views}))
+    assert list(decision.errors) == ["node node-1"]
+    assert [node.name for node in decision.snapshot.nodes if not node.ready] == ["node-1"]
+
+
 @pytest.mark.parametrize(
     ("module", "function", "attribute"),
     [
