@@ -83,7 +83,7 @@ class Ledger:
         return self._query(f"{_IS_DUE} ORDER BY verified_at LIMIT ?", (before, now, limit))
 
     def backlog(self, before: float, now: float) -> tuple[int, int]:
-        """(files, bytes) that ``oldest`` would give without a limit. Everybody waits meanwhile: it reads the index only."""
+        """(files, bytes) that ``oldest`` would give without a limit. It reads the index only, as everybody waits."""
         with self._lock:
             try:
                 files, size_bytes = self._connection.execute(_BACKLOG, (before, now)).fetchone()
