@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,10 +125,10 @@ def test_what_cannot_be_purged_keeps_nothing_else(
         recycling.recycle(root, Inventory(root), table.path, 1)
     whole = shutil.rmtree
 
-    def refusing(name: str, dir_fd: int) -> None:
+    def refusing(name: str, **options: Any) -> None:
         if name.startswith("shop.orders-"):
             raise PermissionError(1, "not permitted")
-        whole(name, dir_fd=dir_fd)
+        whole(name, **options)
 
     monkeypatch.setattr(shutil, "rmtree", refusing)
     _purge(root, clock)
