@@ -5,7 +5,8 @@ hashed again). It is a cache: losing it costs hashing and nothing else. SQLite, 
 
 The agent owns the file and alone writes it; clone Jobs read it, keep what they find to themselves, and tell the agent
 by announcements. The file goes only when it is damaged itself, and then it is set aside. When it cannot be opened or
-written (a read-only or full disk) the agent goes on with a copy in memory.
+written (a read-only or full disk) the agent goes on reading it, and keeps in memory what is new since then: a copy of
+all rows would take more memory than an agent has.
 """
 
 import contextlib
@@ -37,6 +38,33 @@ CREATE TABLE IF NOT EXISTS verified (
 DROP INDEX IF EXISTS verified_by_age;
 CREATE INDEX IF NOT EXISTS verified_by_age_bytes ON verified (verified_at, bytes);
 """
+
+_NEW_IN_MEMORY = """
+PRAGMA temp_store = MEMORY;
+CREATE TEMP TABLE IF NOT EXISTS learned (
+    namespace TEXT NOT NULL, directory TEXT NOT NULL, path TEXT NOT NULL,
+    sha256 TEXT, bytes INTEGER, modified_nanoseconds INTEGER, inode INTEGER, verified_at REAL,
+    PRIMARY KEY (namespace, directory, path)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS temp.learned_by_age_bytes ON learned (verified_at, bytes);
+CREATE TEMP VIEW IF NOT EXISTS verified AS
+    SELECT * FROM temp.learned WHERE sha256 IS NOT NULL
+    UNION ALL
+    SELECT * FROM main.verified AS old WHERE NOT EXISTS (
+        SELECT 1 FROM temp.learned AS new
+        WHERE new.namespace = old.namespace AND new.directory = old.directory AND new.path = old.path
+    );
+CREATE TEMP TRIGGER IF NOT EXISTS learn INSTEAD OF INSERT ON verified BEGIN
+    INSERT OR REPLACE INTO learned VALUES (
+        new.namespace, new.directory, new.path,
+        new.sha256, new.bytes, new.modified_nanoseconds, new.inode, new.verified_at
+    );
+END;
+CREATE TEMP TRIGGER IF NOT EXISTS forget INSTEAD OF DELETE ON verified BEGIN
+    INSERT OR REPLACE INTO learned (namespace, directory, path) VALUES (old.namespace, old.directory, old.path);
+END;
+"""
+"""A view that takes the table's name, so every statement goes on as before. ``sha256`` NULL = it was forgotten."""
 
 
 class LedgerEntry(NamedTuple):
@@ -117,17 +145,17 @@ class Ledger:
         self._write("DELETE FROM verified WHERE namespace = ? AND directory = ?", [tuple(table)])
 
     def _opened(self) -> sqlite3.Connection:
-        """The file, a new one in the place of a damaged one, or a copy in memory."""
+        """The file, a new one in the place of a damaged one, or what can be read of it."""
         try:
             return _connect(self._path)
         except sqlite3.DatabaseError as error:
             if _code(error) not in _DAMAGE:
-                return _copy_in_memory(self._path, error)
+                return _opened_for_reading(self._path, error)
         try:
             _set_aside(self._path)
             return _connect(self._path)
         except (sqlite3.DatabaseError, OSError) as error:
-            return _copy_in_memory(self._path, error)
+            return _opened_for_reading(self._path, error)
 
     def _query(self, condition: str, arguments: tuple[object, ...]) -> list[LedgerRow]:
         select = f"SELECT {_COLUMNS} FROM verified WHERE {condition}"
@@ -162,13 +190,14 @@ class Ledger:
         return None
 
     def _replace_connection(self, error: sqlite3.DatabaseError) -> None:
-        """A new file in the place of one that is damaged; else what is known goes on in memory."""
-        with contextlib.closing(self._connection) as failed:
-            if _code(error) not in _DAMAGE:
-                _log.warning("the ledger takes no writes, it is kept in memory until the agent's next start: %s", error)
-                self._connection = _copy_of(failed)
-                return
-        self._connection = self._opened()
+        """A new file in the place of one that is damaged; else it is only read from now on."""
+        if _code(error) in _DAMAGE:
+            self._connection.close()
+            self._connection = self._opened()
+            return
+        _log.warning("the ledger takes no writes; what is new is kept in memory until the next start: %s", error)
+        with contextlib.suppress(sqlite3.DatabaseError):  # then this write is lost
+            self._connection.executescript(_NEW_IN_MEMORY)
 
 
 class BorrowedLedger(Ledger):
@@ -243,8 +272,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_SCHEMA)
-        if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-            raise sqlite3.DatabaseError("the ledger is damaged")
+        _check(connection)
         connection.execute("BEGIN IMMEDIATE")  # SQLite opens a file that takes no writes, and says so at the first one
         connection.rollback()
     except sqlite3.DatabaseError:
@@ -253,31 +281,29 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _check(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise sqlite3.DatabaseError("the ledger is damaged")
+
+
 def _in_memory() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     connection.executescript(_SCHEMA)
     return connection
 
 
-def _copy_in_memory(path: Path, error: Exception) -> sqlite3.Connection:
-    """What can be read of the file without writing anything; the file stays as it is."""
-    _log.warning("the ledger cannot be opened, it is kept in memory until the agent's next start: %s", error)
-    with (
-        contextlib.suppress(sqlite3.DatabaseError),
-        contextlib.closing(sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True)) as file,
-    ):
-        return _copy_of(file)
+def _opened_for_reading(path: Path, error: Exception) -> sqlite3.Connection:
+    """What can be read of the file without writing anything, which stays as it is; else an empty ledger in memory."""
+    _log.warning("the ledger cannot be written; what is new is kept in memory until the next start: %s", error)
+    with contextlib.suppress(sqlite3.DatabaseError), contextlib.ExitStack() as opened:
+        file = sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True, check_same_thread=False)
+        opened.callback(file.close)
+        _check(file)
+        file.execute("SELECT 1 FROM verified LIMIT 1")
+        file.executescript(_NEW_IN_MEMORY)
+        opened.pop_all()
+        return file
     return _in_memory()
-
-
-def _copy_of(file: sqlite3.Connection) -> sqlite3.Connection:
-    """In memory; empty when the file cannot be read."""
-    connection = _in_memory()
-    with contextlib.suppress(sqlite3.DatabaseError):
-        rows = file.execute(f"SELECT {_COLUMNS} FROM verified").fetchall()
-        with connection:
-            connection.executemany(_INSERT, rows)
-    return connection
 
 
 def _set_aside(path: Path) -> None:
