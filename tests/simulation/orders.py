@@ -131,7 +131,8 @@ class OrderChecks:
         return question.tables.get(str(order.table)) if question else None
 
     def before_drop_is_sent(self, operator: str, url: str, order: Order) -> None:
-        """The order's map was read anew; all its nodes were heard since, of just this snapshot.
+        """The order's map was read anew; all its nodes were heard since, of just this snapshot: the newest one when the
+        order was decided.
 
         While the order is on its way the operator may write the next map: the node enters none as long as the order
         may be carried out (``before_entry``).
@@ -148,13 +149,12 @@ class OrderChecks:
         self._check_what_the_agent_was_asked(operator, url, order)
         since, rows = self._maps[proof.group_uid or "", proof.map_version]
         since = max(since, self._member_since(proof.group_uid, proof.table_uid, leaving=False))
-        heard = self._heard.get(operator, {})
         for node in rows[order.bucket] if order.bucket is not None and order.bucket < len(rows) else ():
-            asked_at, question = heard.get(node, (-1.0, None))
-            self._require(asked_at >= since, f"{operator} drops {key} and has not heard {node} since its map is so")
-            asked = question.tables.get("/".join(key)) if question else None
+            known = self._heard_before.get((operator, node), ())
+            heard = [question.tables.get("/".join(key)) for asked_at, question in known if asked_at >= since]
+            self._require(bool(heard), f"{operator} drops {key} and has not heard {node} since its map is so")
             self._require(
-                asked is not None and asked.reference.manifest == order.manifests[0],
+                any(one is not None and one.reference.manifest == order.manifests[0] for one in heard),
                 f"{operator} drops {key}, and {node} was not asked about that snapshot",
             )
 

@@ -20,6 +20,7 @@ REGRESSIONS: dict[int, str] = {
 
 WITH_DISKS: dict[int, str] = {
     16: "the simulation judged a drop by a map that strict balancing had written ahead of its data since",
+    29: "the simulation judged a drop by what was asked after it was decided: a load had committed meanwhile",
     1053904187: "the simulation took what a frozen operator sends when it goes on for a late verdict",
     3122100587: "a quiet group was called stable beside a failing disk: the planner's quick look did not see it",
 }
