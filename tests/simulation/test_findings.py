@@ -376,3 +376,19 @@ def test_a_table_that_is_there_already_moves_once_its_old_group_lets_go() -> Non
         await scene.until_well()
 
     play(story)
+
+
+def test_a_table_leaves_a_group_that_cannot_be_placed() -> None:
+    """There are too few nodes for the group that it names, and the user corrects that."""
+
+    async def story(scene: Scene) -> None:
+        scene.users.make_group("sales", buckets=2, replicas=5)
+        scene.users.make_group("parts", buckets=2, replicas=2)
+        scene.users.make_table("orders", "sales")
+        await scene.until(lambda: scene.table().get("status", {}).get("group") == "sales", MINUTE)
+        assert not scene.rows()
+        scene.users.patch_table(scene.table(), {"colocateWith": "parts"})
+        await scene.until(lambda: scene.table()["status"].get("group") == "parts", 5 * MINUTE)
+        await scene.load()
+
+    play(story)

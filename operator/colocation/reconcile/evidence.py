@@ -33,7 +33,7 @@ from .proofs import ORDER_VALIDITY_SECONDS
 Files = tuple[str, str, str, int | None]
 """(node, namespace, directory, bucket); without a bucket the whole folder."""
 Fence = tuple[int, tuple[tuple[str, bool], ...]]
-"""(map version, the members' uids and whether they are leaving)."""
+"""(map version, 0 without a map; the members' uids and whether they are leaving)."""
 Progress = tuple[str, int]
 """(phase of a clone Job, bytes that it has copied)."""
 Folder = tuple[str, str]
@@ -67,11 +67,7 @@ class Evidence:
 
         All questions that the observation knows the answers of were put before its ``now``.
         """
-        maps_seen = {
-            group.identity.uid: self._seen(group, observation.now)
-            for group in observation.groups
-            if group.status.map_version is not None
-        }
+        maps_seen = {group.identity.uid: self._seen(group, observation.now) for group in observation.groups}
         clones_seen = {job.identity.uid: self._clone_seen(observation, job) for job in observation.clone_jobs}
         future_seen = {name: self.future_seen.get(name, observation.now) for name in _future_times(observation)}
         attempted = tuple(attempted)

@@ -55,6 +55,15 @@ def test_map_is_seen_once() -> None:
     assert evidence.after(Observation(LATER, groups=(changed,)), ()).maps_seen == {GROUP_UID: ((4, ()), LATER)}
 
 
+def test_group_without_a_map_is_seen_but_drops_nothing() -> None:
+    """A table may leave it once agents were asked since."""
+    unplaced = replace(GROUP, status=ColocationGroupStatus())
+    evidence = Evidence().after(Observation(NOW, groups=(unplaced,)), ())
+    views = {"node-1": told(1)}
+    assert evidence.is_newer(unplaced, views, views)
+    assert not evidence.allows_drop(unplaced, (), 0, views)
+
+
 def test_nothing_is_dropped_before_the_group_knows_its_tables() -> None:
     """One that came from another group is known to be whole only by reports since this group's status names it."""
     views = {"node-1": told(1), "node-2": told(1)}
