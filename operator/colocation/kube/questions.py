@@ -39,7 +39,7 @@ class Questions:
         self._moved: set[str] = set()
         self._maps: dict[GroupKey, frozenset[str]] = {}
         self._groups_of: dict[str, dict[GroupKey, None]] = {}
-        self._transfers: dict[str, TableKey] = {}
+        self._transfers: dict[GroupKey, TableKey] = {}
         self._targets: dict[str, _Keys] = {}
         self._found: dict[str, _Keys] = {}
         self._views: dict[str, AgentView] = {}
@@ -133,7 +133,7 @@ class Questions:
         for table in changed:
             self._tables[table.identity.uid] = table
             key = (table.identity.namespace, table.directory)
-            self._keys[table.identity.uid] = self._transfers[transfer_name(table.identity.uid)] = key
+            self._keys[table.identity.uid] = self._transfers[_transfer_of(key, table.identity.uid)] = key
         if len(self._tables) != len(tables):
             for uid in self._tables.keys() - {table.identity.uid for table in tables}:
                 self._remove_table(uid)
@@ -184,7 +184,9 @@ class Questions:
     def _remove_table(self, uid: str) -> None:
         del self._tables[uid]
         key = self._keys.pop(uid)
-        del self._transfers[transfer_name(uid)]
+        transfer = _transfer_of(key, uid)
+        if self._transfers.get(transfer) == key:  # another table's uid may begin alike
+            del self._transfers[transfer]
         self._reshaped |= dict.fromkeys(self._nodes_asked_about(key))
         self._leave_group(key)
         self._forget_manifest(self._live.pop(key))
@@ -216,9 +218,8 @@ class Questions:
     def _take_jobs(self, jobs: tuple[ObservedCloneJob, ...]) -> None:
         targets: dict[str, _Keys] = {}
         for job in jobs:
-            keys = self._members.get((job.group_namespace, job.group), {})
-            if job.group in self._transfers:
-                keys = {self._transfers[job.group]: None}
+            group = (job.group_namespace, job.group)
+            keys = {self._transfers[group]: None} if group in self._transfers else self._members.get(group, {})
             targets.setdefault(job.target, {}).update(keys)
         for node in sorted(targets.keys() | self._targets.keys()):
             if targets.get(node) != self._targets.get(node):
@@ -289,6 +290,11 @@ class Questions:
 
 
 _NO_GROUP: GroupKey = ("", "")
+
+
+def _transfer_of(key: TableKey, uid: str) -> GroupKey:
+    """What stands for a group in Jobs that copy the table to its next one."""
+    return key[0], transfer_name(uid)
 
 
 def _group_named_by(table: ObservedTable) -> GroupKey:

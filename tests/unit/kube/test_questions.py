@@ -41,8 +41,10 @@ class Cluster:
         status = ColocationGroupStatus(backends_per_bucket_seq=(nodes,) if nodes else None, map_version=version)
         self.groups[name] = ObservedGroup(Identity("shop", name, f"uid-{name}", "1", 1, NOW), SPEC, "", status)
 
-    def table(self, name: str, group: str | None, manifest: str | None = "a" * 64) -> ObservedTable:
-        identity = Identity("shop", name, f"{sum(name.encode()):08d}-{name}", "1", 1, NOW)
+    def table(
+        self, name: str, group: str | None, manifest: str | None = "a" * 64, namespace: str = "shop"
+    ) -> ObservedTable:
+        identity = Identity(namespace, name, f"{sum(name.encode()):08d}-{name}", "1", 1, NOW)
         snapshot = None
         if manifest is not None:
             snapshot = TableSnapshot(id=1, manifest=f"sha256:{manifest}", committed_at="2026-11-21T00:00:00Z")
@@ -50,10 +52,10 @@ class Cluster:
         self.tables[name] = ObservedTable(identity, TABLE_SPEC, "", status)
         return self.tables[name]
 
-    def job(self, group: str, target: str) -> None:
+    def job(self, group: str, target: str, namespace: str = "shop") -> None:
         name = clone_job_name(f"uid-{group}", 0, target)
         identity = Identity("system", name, name, "1", 1, NOW)
-        self.jobs[name] = ObservedCloneJob(identity, "shop", group, 0, None, target, 0, "running", None, None)
+        self.jobs[name] = ObservedCloneJob(identity, namespace, group, 0, None, target, 0, "running", None, None)
 
     def say(self, node: str, unknown: tuple[str, ...], asked: Questions) -> None:
         """The agent answers what it is asked, and that these folders lie there, all of them with files."""
@@ -169,6 +171,23 @@ def test_targets_of_clones_are_asked(cluster: Cluster, questions: Questions) -> 
     cluster.jobs.clear()
     cluster.update(questions)
     assert "n4" not in keys(questions)
+
+
+@pytest.mark.parametrize("namespace", ["shop", "stock"])
+def test_tables_whose_uids_begin_alike_do_not_harm_each_other(cluster: Cluster, namespace: str) -> None:
+    """Each goes by itself, and a clone Job that moves one is of its own namespace."""
+    cluster.table("ab", None)
+    other = cluster.table("ba", None, namespace=namespace)
+    uid = cluster.tables["ab"].identity.uid
+    questions = Questions()
+    cluster.update(questions)
+    cluster.job(transfer_name(other.identity.uid), "n4", namespace)
+    cluster.update(questions)
+    assert keys(questions)["n4"] == {"ba"} and transfer_name(uid) == transfer_name(other.identity.uid)
+    for name in ("ab", "ba"):
+        del cluster.tables[name]
+        cluster.update(questions)
+    assert keys(questions) == {"n1": {"orders", "lines"}, "n2": {"orders", "lines"}}
 
 
 @pytest.mark.parametrize("seed", range(20))
