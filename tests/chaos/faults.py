@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -112,12 +113,10 @@ class Faults:
         return member.name, lambda: start(member)
 
     def _node_deleted(self, random: Random) -> tuple[str, Heal]:
+        """Killed only, while the API server is away: that has to be healed all the same."""
         said, heal = self._node_killed(random)
-        try:
+        with suppress(CommandFailed, subprocess.SubprocessError):
             kubectl("delete", "node", said, "--wait=false", "--request-timeout=20s")
-        except CommandFailed:
-            heal()
-            raise
         return said, heal
 
     def _node_added(self, random: Random) -> tuple[str, None]:
@@ -176,7 +175,9 @@ class Faults:
         return self._delete_pod(random, scene.NAMESPACE, "spark-role=executor")
 
     def _clone_killed(self, random: Random) -> tuple[str, Heal]:
-        """Clones are rare and short: a node that is to hold next to nothing gives its replicas to others by some."""
+        """Clones are rare and short: a node that is to hold next to nothing gives its replicas to others by some. The
+        node has its weight again once that is healed, also when no clone was met.
+        """
         label, member = LABEL_WEIGHT, any_node(random)
         kubectl("label", "node", member.name, f"{label}={LEAST_WEIGHT}", "--overwrite", "--request-timeout=20s")
 
@@ -187,10 +188,9 @@ class Faults:
         while True:
             try:
                 return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, CLONE_PODS)[0], heal
-            except (CannotNow, CommandFailed, cluster_view.ApiAway) as error:
+            except (CannotNow, CommandFailed, cluster_view.ApiAway, subprocess.SubprocessError):
                 if time.monotonic() > deadline:
-                    heal()
-                    raise CannotNow(f"no clone of {member.name}'s replicas: {error}") from error
+                    return f"none, of {member.name}'s replicas", heal
             time.sleep(0.2)
 
     def _upgrade(self, _: Random) -> tuple[str, None]:

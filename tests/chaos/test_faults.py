@@ -4,9 +4,11 @@ from random import Random
 
 import pytest
 
+from demo.shell import CommandFailed
+
 from .fault_kinds import BY_NAME
 from .faults import LEAST_STEP_SECONDS, MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS, Faults, clock_step
-from .targets import CannotNow
+from .targets import CannotNow, start
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -31,3 +33,15 @@ def test_a_clock_goes_to_no_time_before_the_agents_authority() -> None:
     assert clock_step(Random(ahead), 30.0) > 0
     with pytest.raises(CannotNow, match="CA is 30 s old"):
         clock_step(Random(behind), 30.0)
+
+
+def test_node_whose_object_cannot_be_deleted_is_healed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its programs are dead already, and while the API server is away they cannot be started (seed 11251744)."""
+
+    def refused(*_words: str) -> str:
+        raise CommandFailed("The connection to the server was refused")
+
+    monkeypatch.setattr(Faults, "_node_killed", lambda _self, _random: ("node-3", start))
+    monkeypatch.setattr("tests.chaos.faults.kubectl", refused)
+    said, heal = Faults(None, None)._action("node-deleted")(Random(1))  # type: ignore[arg-type]
+    assert (said, heal) == ("node-3", start)
