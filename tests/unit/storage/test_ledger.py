@@ -19,6 +19,12 @@ def entry(verified_at: float, sha256: str = "aa") -> LedgerEntry:
     return LedgerEntry(FileIdentity(7, 123_456_789_012_345_678, 1 << 60), sha256, verified_at)
 
 
+def make_read_only(ledger: Ledger) -> None:
+    """As when the kernel has made the file system read-only: what is open can be read."""
+    ledger._connection.close()
+    ledger._connection = sqlite3.connect(f"file:{ledger._path}?mode=ro", uri=True, check_same_thread=False)
+
+
 def test_remembers_exactly(tmp_path: Path) -> None:
     """Nanoseconds and inodes survive a restart without rounding."""
     ledger = Ledger(tmp_path / "ledger")
@@ -195,7 +201,7 @@ def test_a_ledger_that_takes_no_writes_any_more_goes_on_in_memory(
     """Files on a full or read-only disk must not be hashed at each look; it is said once."""
     ledger = Ledger(tmp_path / "ledger")
     ledger.record(TABLE, "data/a", entry(1.0))
-    ledger._connection.execute("PRAGMA query_only = ON")
+    make_read_only(ledger)
     for number in range(3):
         ledger.record(TABLE, f"data/{number}", entry(2.0))
     assert sorted(ledger.entries(TABLE)) == ["data/0", "data/1", "data/2", "data/a"]
@@ -215,12 +221,50 @@ def test_a_write_that_a_lock_refuses_is_lost(tmp_path: Path, caplog: pytest.LogC
     assert "will be hashed again" in caplog.text
 
 
-def test_a_write_that_memory_refuses_too_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("opened_anew", [False, True], ids=["while it runs", "at its start"])
+def test_what_is_kept_in_memory_is_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened_anew: bool
+) -> None:
+    """A copy of all rows took more memory than an agent has. What is forgotten stays forgotten, and is not scrubbed."""
+    ledger = Ledger(tmp_path / "ledger")
+    for table in (TABLE, OTHER):
+        ledger.record_all(table, [(f"data/{number}", entry(float(number))) for number in range(4)])
+    if opened_anew:
+        ledger.close()
+        error = sqlite3.OperationalError("read-only")
+        error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+        monkeypatch.setattr("colocation.storage.ledger._connect", Mock(side_effect=error))
+        ledger = Ledger(tmp_path / "ledger")
+    else:
+        make_read_only(ledger)
+    ledger.record(TABLE, "data/0", entry(9.0, "bb"))
+    ledger.record(TABLE, "data/new", entry(0.5))
+    ledger.forget(TABLE, ["data/1", "data/never"])
+    ledger.forget_table(OTHER)
+    ledger.record(OTHER, "data/1", entry(2.5))
+    assert ledger.entries(OTHER) == {"data/1": entry(2.5)}
+    assert (ledger.entry(TABLE, "data/0"), ledger.entry(TABLE, "data/1")) == (entry(9.0, "bb"), None)
+    assert [row.path for row in ledger.oldest(9, before=8.0, now=99.0)] == ["data/new", "data/2", "data/1", "data/3"]
+    assert (ledger.backlog(before=8.0, now=99.0), ledger.oldest_verification()) == ((4, 28), 0.5)
+    assert ledger._connection.execute("SELECT count(*) FROM temp.learned").fetchone() == (7,)
+
+
+def test_a_full_disk_takes_new_rows_into_memory(tmp_path: Path) -> None:
+    """As the disk says it: in the middle of a write, of which nothing stays in the file."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.record(TABLE, "data/a", entry(1.0))
+    ledger._connection.execute("PRAGMA max_page_count = 1")  # no more than it has
+    ledger.record_all(TABLE, [(f"data/{number}", entry(2.0)) for number in range(1000)])
+    assert len(ledger.entries(TABLE)) == 1001
+    ledger.close()
+    assert list(Ledger(tmp_path / "ledger").entries(TABLE)) == ["data/a"]
+
+
+def test_a_write_that_memory_refuses_too_fails_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Files are served and published all the same."""
     ledger = Ledger(tmp_path / "ledger")
-    ledger._connection.execute("PRAGMA query_only = ON")
-    refusing = sqlite3.connect(":memory:")
-    refusing.execute("PRAGMA query_only = ON")
-    monkeypatch.setattr("colocation.storage.ledger._copy_of", lambda _: refusing)
     ledger.record(TABLE, "data/a", entry(1.0))
-    assert ledger._connection is refusing
+    ledger._connection.execute("PRAGMA query_only = ON")
+    ledger.record(TABLE, "data/b", entry(1.0))
+    assert ledger.entries(TABLE) == {"data/a": entry(1.0)}
+    assert "will be hashed again" in caplog.text

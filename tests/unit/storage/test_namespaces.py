@@ -5,7 +5,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -125,10 +124,10 @@ def test_what_cannot_be_purged_keeps_nothing_else(
         recycling.recycle(root, Inventory(root), table.path, 1)
     whole = shutil.rmtree
 
-    def refusing(name: str, **options: Any) -> None:
+    def refusing(name: str, **named: object) -> None:
         if name.startswith("shop.orders-"):
             raise PermissionError(1, "not permitted")
-        whole(name, **options)
+        whole(name, **named)
 
     monkeypatch.setattr(shutil, "rmtree", refusing)
     _purge(root, clock)
