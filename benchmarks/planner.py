@@ -30,7 +30,7 @@ from colocation.model.group import BucketSequence, ColocationGroupSpec
 from colocation.model.plan import Plan
 from colocation.model.snapshot import GroupState, Node, Snapshot
 from colocation.planner import plan
-from colocation.planner.balance import nearest_even_map
+from colocation.planner.balance import last_even_map
 from colocation.planner.evenness.shares import remembered_shares
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -83,7 +83,7 @@ def timed(work: Callable[[], Plan]) -> tuple[float, Plan]:
     """Processor seconds of the fastest of some repeats, and what it gave."""
     best = float("inf")
     for _ in range(REPEATS):
-        nearest_even_map.cache_clear()
+        last_even_map.cache_clear()
         remembered_shares.cache_clear()
         start = time.process_time()
         result = work()

@@ -106,42 +106,59 @@ def _even_map(view: GroupView) -> Placement:
     weights, replicas = view.takers, view.spec.replicas
     zones = {node: view.zone(node) for node in sorted({*chain.from_iterable(view.map), *weights})}
     return list(
-        nearest_even_map(
+        last_even_map(view.key).nearest(
             tuple(view.map),
             tuple(sorted(weights, key=view.cluster.loads.of)),
             view.shares(by_weight_alone=True),
-            tuple(zones.items()),
+            zones,
             tuple(view.bytes_of(bucket) for bucket in range(len(view.map))),
             tuple(replicas - len({zones[node] for node in nodes}) for nodes in view.map),
-            frozenset(view.begun.items()),
+            dict(view.begun),
             view.keepers,
         )
     )
 
 
+class LastEvenMap:
+    """The last one of a group; remembered, as moving the data takes many passes that all plan the same."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, BucketSequence] | None = None
+
+    def nearest(
+        self,
+        rows: BucketSequence,
+        takers: tuple[str, ...],
+        shares: Shares,
+        zones: dict[str, str],
+        bucket_bytes: tuple[int, ...],
+        spare: tuple[int, ...],
+        begun: dict[tuple[int, str], bool],
+        keepers: frozenset[str],
+    ) -> BucketSequence:
+        """The even map nearest to ``rows``."""
+        given, last = (rows, takers, shares, zones, bucket_bytes, spare, begun, keepers), self._last
+        if last is not None and last[0] == given:
+            return last[1]
+        problem = EvennessProblem(
+            holders=[set(nodes) for nodes in rows],
+            takers=list(takers),
+            shares=shares,
+            zones=zones,
+            bucket_bytes=list(bucket_bytes),
+            spare=list(spare),
+            begun=begun,
+            keepers=keepers,
+        )
+        found = tuple(in_order(old, new) for old, new in zip(rows, even_placement(problem), strict=True))
+        self._last = given, found
+        return found
+
+
 @lru_cache(maxsize=2048)
-def nearest_even_map(
-    rows: BucketSequence,
-    takers: tuple[str, ...],
-    shares: Shares,
-    zones: tuple[tuple[str, str], ...],
-    bucket_bytes: tuple[int, ...],
-    spare: tuple[int, ...],
-    begun: frozenset[tuple[tuple[int, str], bool]],
-    keepers: frozenset[str],
-) -> BucketSequence:
-    """The even map nearest to ``rows``; remembered, as moving the data takes many passes that all plan the same."""
-    problem = EvennessProblem(
-        holders=[set(nodes) for nodes in rows],
-        takers=list(takers),
-        shares=shares,
-        zones=dict(zones),
-        bucket_bytes=list(bucket_bytes),
-        spare=list(spare),
-        begun=dict(begun),
-        keepers=keepers,
-    )
-    return tuple(in_order(old, new) for old, new in zip(rows, even_placement(problem), strict=True))
+def last_even_map(group: GroupKey) -> LastEvenMap:
+    """The last one only: they grow with the buckets, and each commit makes another one."""
+    return LastEvenMap()
 
 
 def in_order(old: tuple[str, ...], new: set[str]) -> tuple[str, ...]:

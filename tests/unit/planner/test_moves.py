@@ -7,6 +7,9 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.group import BucketSequence
 from colocation.model.snapshot import Clone, Limits, Node
+from colocation.planner import balance
+from colocation.planner.evenness.exchange import even_placement
+from colocation.planner.evenness.min_cost_flow import EvennessProblem
 from tests.property.worlds import GIB, NOW, make_group, make_node
 
 from .cases import SIX, down_for, nodes_of, planned, reasons, shape
@@ -239,3 +242,12 @@ def test_strict_balancing_changes_the_map_first() -> None:
     group = planned(nodes_of(1, 2, 3, 4), spec={"balancing": {"strict": True}})
     assert group.next_map == group.target_map
     assert group.drops == ()
+
+
+def test_even_map_is_remembered_until_another_one_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes plan the same again and again; a commit changes the bytes, and what was planned before is let go."""
+    found: list[EvennessProblem] = []
+    monkeypatch.setattr(balance, "even_placement", lambda problem: found.append(problem) or even_placement(problem))
+    for size_bytes in (1, 1, 2, 2, 1):
+        planned(nodes_of(1, 2, 3, 4), name="remembered", bucket_bytes=(size_bytes,) * 6)
+    assert [problem.bucket_bytes[0] for problem in found] == [1, 2, 1]
