@@ -119,7 +119,7 @@ class Inventories:
 
     def keep_bytes(self, keys: Collection[BytesKey]) -> None:
         """Forget those of all other manifests."""
-        self._memory.keep(keys)
+        self._memory.keep(keys, (table for view in self._views.values() for table in view.tables.values()))
 
     async def close(self) -> None:
         """End the conversations and close the connections; ``ask`` begins anew."""

@@ -13,7 +13,8 @@ from ..state.observation import BucketBytes
 BytesKey = tuple[str, str, str]
 """(namespace, directory, manifest)."""
 MAX_KINDS = 64
-"""Different words about one manifest that are remembered: as many as a map of that many buckets has kinds of nodes."""
+"""Different words about one manifest that are remembered, the last ones: a map of as many buckets has as many kinds of
+nodes."""
 
 
 @dataclass(slots=True)
@@ -30,9 +31,14 @@ class _Said:
         for table in self.tables:
             if table == same:
                 return table
-        if len(self.tables) < MAX_KINDS:
-            self.tables.append(same)
+        if len(self.tables) >= MAX_KINDS:
+            del self.tables[0]
+        self.tables.append(same)
         return same
+
+
+def _said(tables: list[dict[int, BucketReport]]) -> _Said:
+    return _Said({bucket: bucket for buckets in tables for bucket in buckets.values()}, tables)
 
 
 class ManifestMemory:
@@ -67,9 +73,15 @@ class ManifestMemory:
             if self._bytes.pop(key, None) is not None:
                 self._shown = None
 
-    def keep(self, keys: Collection[BytesKey]) -> None:
-        """Forget those of all other manifests."""
+    def keep(self, keys: Collection[BytesKey], told: Iterable[TableReport]) -> None:
+        """Forget all other manifests, and words that no agent says any more: ``told`` is what they say now."""
         self.forget(self._known.keys() - set(keys))
+        said: dict[BytesKey, dict[int, dict[int, BucketReport]]] = {key: {} for key in self._known}
+        for table in told:
+            key = (table.namespace, table.directory, table.manifest or "")
+            if key in said:
+                said[key][id(table.buckets)] = table.buckets
+        self._known = {key: _said(list(tables.values())[-MAX_KINDS:]) for key, tables in said.items()}
 
     def _learn_bytes(self, key: BytesKey, said: BucketBytes) -> None:
         known = self._bytes.get(key)
