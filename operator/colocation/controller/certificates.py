@@ -100,10 +100,12 @@ class CertificateSigner:
         has_failed = False
         for name, (request, seen_at) in list(self._open.items()):
             try:
-                if await self._answer(request, seen_at) and self._open.get(name) == (request, seen_at):
-                    del self._open[name]
-            except (NotFound, Conflict):
-                continue  # it has gone or changed, which the watch tells
+                if await self._answer(request, seen_at):
+                    self._forget(name, request)
+            except NotFound:
+                self._forget(name, request)
+            except Conflict:
+                continue  # it has changed, which the watch tells
             except AuthorityUnusable as error:
                 logger.warning("%s: no request is signed: %s", Reason.CERTIFICATE_MISSING, error)
                 return False
@@ -114,6 +116,11 @@ class CertificateSigner:
                 logger.exception("request %s cannot be answered", name)
                 self._open.pop(name, None)
         return not has_failed
+
+    def _forget(self, name: str, request: CertificateRequest) -> None:
+        """Unless the watch has told of a newer one meanwhile."""
+        if name in self._open and self._open[name][0] == request:
+            del self._open[name]
 
     async def _answer(self, request: CertificateRequest, seen_at: datetime) -> bool:
         """Whether nothing is left to do."""

@@ -15,7 +15,7 @@ from colocation.controller import certificates as module
 from colocation.controller.authority import Authority, AuthorityUnusable
 from colocation.controller.certificates import CertificateSigner
 from colocation.controller.metrics import Metrics
-from colocation.kube.api import Api, ApiError, Conflict, Resource
+from colocation.kube.api import Api, ApiError, Conflict, NotFound, Resource
 from colocation.kube.certificate_requests import CERTIFICATE_REQUESTS, CertificateRequests
 from colocation.model.certificates import USAGES, certificate_names
 from colocation.model.names import AGENT_SIGNER_NAME
@@ -255,3 +255,13 @@ def test_a_certificate_is_never_an_authority(tmp_path: Path) -> None:
     usage = found.extensions.get_extension_for_class(x509.KeyUsage).value
     assert (usage.digital_signature, usage.key_cert_sign, usage.crl_sign) == (True, False, False)
     assert found.public_bytes(serialization.Encoding.PEM) == pem
+
+
+async def test_request_that_was_deleted_unseen_is_forgotten(tmp_path: Path) -> None:
+    """No watch tells of it any more: it would be answered every two seconds for ever."""
+    scene = scene_in(tmp_path)
+    scene.server.add("node-1")
+    scene.server.refuses = NotFound(404, "gone")
+    await scene.answer()
+    assert await scene.signer.answer_all()
+    assert not scene.server.patches
