@@ -1,6 +1,7 @@
 """ClusterReader: what is known of the cluster now, from watch events, full lists and the agents."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
@@ -11,7 +12,7 @@ from typing import Any
 
 from ..manifests.clone_job import CLONE_COMPONENT
 from ..manifests.data_volume import DATA_LABELS
-from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
+from ..model.names import APP_NAME, DATA_CLAIM, LABEL_COMPONENT, LABEL_NAME
 from ..state.observation import (
     DroppedTable,
     Observation,
@@ -37,7 +38,7 @@ from .errors import ClusterError
 from .inventories import Inventories
 from .questions import Questions
 from .sightings import Sightings
-from .store import Store
+from .store import Store, StoreListing
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ class LiveCluster:
         self._ca_certificate = ""
         self._version = 0
         self._namespace_uids: dict[str, str] = {}
+        self._groups_of_namespaces: dict[str, set[str]] = {}
         self.listed_at: dict[Resource, int] = {}
         self._readers_urls: Mapping[str, str] = {}
         self._agents_by_url: tuple[tuple[ObservedAgent, ...], dict[str, ObservedAgent]] = (), {}
@@ -159,6 +161,8 @@ class LiveCluster:
         before, listing = self._tables.objects, self._stores[resource].listing()
         try:
             version = await self._api.list_into(listing, resource, namespace, LABEL_SELECTORS.get(resource, ""))
+            if resource in (VOLUMES, CLAIMS):
+                await self._look_at_others(resource, listing)
             listing.end(version)
         finally:
             self._version += listing.has_changed
@@ -169,6 +173,13 @@ class LiveCluster:
                 if table.identity.uid not in uids:
                     self._remember_drop(table)
             self._inventories.keep_bytes(frozenset(self._questions.live_manifests))
+
+    async def _look_at_others(self, resource: Resource, listing: StoreListing) -> None:
+        """What has our name and not our labels is in no list, and may be there still."""
+        for namespace, name in sorted(listing.unlisted):
+            if resource == VOLUMES or name == DATA_CLAIM:
+                with contextlib.suppress(NotFound):
+                    listing.take(await self._api.get(resource, namespace, name))
 
     async def hear_of_drops(self, since: str) -> None:
         """Learn how tables were when they went while no operator watched: a load may have been committed just before.
@@ -267,15 +278,23 @@ class LiveCluster:
         return {**names, **Observation(self._now(), agents=self._agents.objects).agent_urls}
 
     async def _learn_namespaces(self, groups: Iterable[ObservedGroup]) -> None:
-        missing = sorted({group.identity.namespace for group in groups} - self._namespace_uids.keys())
+        """Once each; where all groups are others than before, the namespace may be another one, too."""
+        now: dict[str, set[str]] = {}
+        for group in groups:
+            now.setdefault(group.identity.namespace, set()).add(group.identity.uid)
+        before = self._groups_of_namespaces
+        missing = sorted(one for one, uids in now.items() if uids.isdisjoint(before.get(one, ())))
         for start in range(0, len(missing), MAX_READS):
             await asyncio.gather(*(self._learn_namespace(one) for one in missing[start : start + MAX_READS]))
+        self._groups_of_namespaces = {one: uids for one, uids in now.items() if one in self._namespace_uids}
+        self._namespace_uids = {one: uid for one, uid in self._namespace_uids.items() if one in now}
 
     async def _learn_namespace(self, namespace: str) -> None:
         try:
             body = await self._api.get(NAMESPACES, "", namespace)
         except NotFound:
-            return  # it goes together with its groups
+            self._namespace_uids.pop(namespace, None)  # it goes together with its groups
+            return
         self._namespace_uids[namespace] = body["metadata"]["uid"]
         self._version += 1
 

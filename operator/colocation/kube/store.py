@@ -5,7 +5,7 @@ The three sources race; resource versions decide which word is the newest. Kuber
 """
 
 import logging
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Set
 from typing import Any, Generic, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,10 @@ class Store(Generic[Parsed]):
         if self._sorted is None:
             self._sorted = tuple(self._objects[key] for key in sorted(self._objects))
         return self._sorted
+
+    def keys(self) -> Set[Key]:
+        """(namespace, name) of all objects."""
+        return self._objects.keys()
 
     def get(self, key: Key) -> Parsed | None:
         """The object of this (namespace, name)."""
@@ -120,6 +124,11 @@ class StoreListing:
         if identified is not None:
             self._listed.add(identified[0])
             self.has_changed = self._store.put(body) or self.has_changed
+
+    @property
+    def unlisted(self) -> Set[Key]:
+        """What is known and not in the list, so far: it is gone, newer, or not what the list is asked for."""
+        return self._store.keys() - self._listed
 
     def end(self, list_version: int) -> None:
         """The list is whole, and was made at ``list_version``."""

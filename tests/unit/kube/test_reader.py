@@ -9,7 +9,20 @@ from typing import Any
 import pytest
 
 from colocation.kube import reader as module
-from colocation.kube.api import GROUPS, NODES, PODS, TABLES, ApiError, Expired, Listing, Resource
+from colocation.kube.api import (
+    CLAIMS,
+    GROUPS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    TABLES,
+    VOLUMES,
+    ApiError,
+    Expired,
+    Listing,
+    NotFound,
+    Resource,
+)
 from colocation.kube.reader import LiveCluster
 from colocation.state.observation import AgentView, BucketBytes
 
@@ -54,6 +67,9 @@ class FakeApi:
         self.objects: dict[Resource, list[Any]] = {}
         self.history: list[Any] = []
         self.watched_since: list[str] = []
+        self.others: list[dict[str, Any]] = []
+        self.namespace_uid = "uid-shop"
+        self.read: list[tuple[Resource, str, str]] = []
         self.while_reading: Callable[[], object] = lambda: None
 
     async def list_into(self, listing: Listing, resource: Resource, namespace: str = "", labels: str = "") -> int:
@@ -74,7 +90,10 @@ class FakeApi:
 
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         self.while_reading()
-        return {"metadata": {"uid": f"uid-{name}"}}
+        self.read.append((resource, namespace, name))
+        if resource != NAMESPACES and not self.others:
+            raise NotFound(404, "it is gone")
+        return self.others[0] if resource != NAMESPACES else {"metadata": {"uid": self.namespace_uid}}
 
 
 class FakeInventories:
@@ -213,6 +232,46 @@ async def test_object_that_is_none_harms_nobody(setting: Setting, resource: Reso
         await setting.cluster.list_anew(kind)
     seen = await setting.cluster.observe()
     assert [one.identity.name for one in seen.tables if one.identity.name != "odd"] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "other"),
+    [
+        pytest.param(CLAIMS, body("colocation-data", 9, spec={}), id="claim"),
+        pytest.param(VOLUMES, body("colocation-shop", 9, "", spec={}), id="volume"),
+    ],
+)
+async def test_what_has_our_name_is_known_until_it_is_gone(
+    setting: Setting, resource: Resource, other: dict[str, Any]
+) -> None:
+    """No full list shows what does not have our labels: the group's status would say now this, now that."""
+    setting.cluster.take(resource, other)
+    setting.api.others = [other]
+    before = await setting.cluster.observe()
+    await setting.cluster.list_anew(resource)
+    after = await setting.cluster.observe()
+    assert after.version == before.version
+    assert len(after.claims) + len(after.volumes) == 1
+    setting.api.others = []
+    await setting.cluster.list_anew(resource)
+    after = await setting.cluster.observe()
+    assert after.claims == () and after.volumes == ()
+
+
+async def test_namespace_that_is_made_anew_has_its_new_uid(setting: Setting) -> None:
+    """All of its groups are others then. It is read no more often than that, and forgotten with its last group."""
+    for resource_version in (10, 11):
+        setting.cluster.take(GROUPS, group(resource_version))
+        assert (await setting.cluster.observe()).namespace_uids == {"shop": "uid-shop"}
+    assert len(setting.api.read) == 1
+    setting.api.namespace_uid = "uid-new"
+    setting.cluster.take(GROUPS, group(12), deleted=True)
+    again = group(13)
+    again["metadata"]["uid"] = "another"
+    setting.cluster.take(GROUPS, again)
+    assert (await setting.cluster.observe()).namespace_uids == {"shop": "uid-new"}
+    setting.cluster.take(GROUPS, again, deleted=True)
+    assert (await setting.cluster.observe()).namespace_uids == {}
 
 
 async def test_list_that_breaks_off_is_no_reason_to_sleep(setting: Setting) -> None:
