@@ -62,6 +62,10 @@ class NoSuchObject(Exception):
     """The API server has nothing at a path."""
 
 
+class Conflict(Exception):
+    """An object was changed since it was read."""
+
+
 @dataclass(frozen=True)
 class ControlPlane:
     """A running API server: its address, a kubeconfig of an administrator, and kubectl.
@@ -98,13 +102,15 @@ class ControlPlane:
         except urllib3.exceptions.HTTPError:
             return False
 
-    def patch_status(self, path: str, status: dict[str, Any]) -> None:
-        """Merge it into the status of the object at a path.
+    def patch_status(self, path: str, status: dict[str, Any], version: str = "") -> None:
+        """Merge it into the status of the object at a path; ``version``: while the object has this resourceVersion.
 
         Raises:
             NoSuchObject: there is none.
+            Conflict: it has another resourceVersion.
         """
-        self._request("PATCH", f"{path}/status", json.dumps({"status": status}).encode())
+        metadata = {"metadata": {"resourceVersion": version}} if version else {}
+        self._request("PATCH", f"{path}/status", json.dumps({**metadata, "status": status}).encode())
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
         headers = {**_AUTHORIZATION, "Accept": "application/json", "Content-Type": MERGE_PATCH}
@@ -112,6 +118,8 @@ class ControlPlane:
         answer = _POOL.request(method, url, body=body, headers=headers, timeout=KUBECTL_DEADLINE_SECONDS)
         if answer.status == 404:
             raise NoSuchObject(path)
+        if answer.status == 409:
+            raise Conflict(path)
         assert answer.status == 200, f"{method} {path}: {answer.status} {answer.data.decode()}"
         found: dict[str, Any] = json.loads(answer.data)
         return found

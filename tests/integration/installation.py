@@ -171,8 +171,11 @@ class Installation:
         patch = as_json({"status": {"conditions": [condition]}})
         self.kubectl("patch", "node", node, "--subresource=status", "-p", patch)
 
-    def load(self, namespace: str, table: str, snapshot_id: int = 1) -> None:
-        """What a loader does: files to every replica's agent, the manifest to all, then the commit."""
+    def load(self, namespace: str, table: str, snapshot_id: int = 1, **told: object) -> None:
+        """What a loader does: files to every replica's agent, the manifest to all, then the commit.
+
+        ``told``: what else the commit says in the status.
+        """
         body = self.read("ct", table, namespace)
         group_namespace, group_name = group_key(namespace, body["status"]["group"])
         group = self.read("cg", group_name, group_namespace)
@@ -197,7 +200,7 @@ class Installation:
         }  # fmt: skip
         self.kubectl(
             "patch", "ct", table, "--namespace", namespace, "--subresource=status", "--type=merge",
-            "-p", as_json({"status": {"snapshot": snapshot}}),
+            "-p", as_json({"status": {"snapshot": snapshot, **told}}),
         )  # fmt: skip
 
     def run_clone(self, name: str) -> None:

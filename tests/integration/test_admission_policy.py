@@ -174,6 +174,21 @@ def test_loaders_commit(plane: ControlPlane) -> None:
     assert {field: found[field] for field in OPERATORS_WORDS} == OPERATORS_WORDS
 
 
+def test_a_commit_tells_the_columns_of_its_rows(plane: ControlPlane) -> None:
+    """Those of the spec, and none but together with the rows."""
+    columns = [{"name": "k", "type": "bigint", "nullable": False}]
+    body = table(name="replaced", columns=columns, bucketedBy=["k"], partitionedBy=[])
+    plane.kubectl("create", "--namespace", NAMESPACE, "-f", "-", stdin=as_json(body))
+    assert patch(plane, OPERATOR, "ct/replaced", OPERATORS_WORDS) == ""
+    assert patch(plane, LOADER, "ct/replaced", {"snapshot": SNAPSHOT}) == ""
+    after = {**SNAPSHOT, "id": 2}
+    assert "status.columns is written by the operator" in patch(plane, LOADER, "ct/replaced", {"columns": columns})
+    forged = {"snapshot": after, "columns": FORGED["columns"]}
+    assert "status.columns is written by the operator" in patch(plane, LOADER, "ct/replaced", forged)
+    assert patch(plane, LOADER, "ct/replaced", {"snapshot": after, "columns": columns}) == ""
+    assert [column["nullable"] for column in status_of(plane, "ct/replaced")["columns"]] == [False]
+
+
 @pytest.mark.parametrize("field", FORGED)
 @pytest.mark.parametrize("is_removed", [False, True], ids=["changed", "removed"])
 def test_loaders_change_nothing_else(plane: ControlPlane, field: str, is_removed: bool) -> None:

@@ -161,6 +161,36 @@ def test_columns_that_files_do_not_fit_are_refused(installation: Installation) -
     installation.wait("ct", "customers", SHOP, "condition=Accepted")
 
 
+def test_columns_change_with_rows_that_replace_all(installation: Installation) -> None:
+    """As SQL's REPLACE TABLE does it: its first half is taken back, and comes again, and then there are the rows."""
+    found = installation.read("ct", "customers", SHOP)
+    before, manifest = found["spec"]["columns"], found["status"]["snapshot"]["manifest"]
+    after = [one for one in before if one["name"] != "o_tags"]
+
+    def names() -> list[str]:
+        return [one["name"] for one in status_of(installation, "ct", "customers")["columns"]]
+
+    def define(columns: list[JsonObject], replaces: str | None) -> None:
+        patch = {"metadata": {"annotations": {"colocation.dev/replaces": replaces}}, "spec": {"columns": columns}}
+        installation.kubectl("patch", "ct", "customers", "-n", SHOP, "--type=merge", "-p", as_json(patch))
+        generation = installation.read("ct", "customers", SHOP)["metadata"]["generation"]
+        until(lambda: status_of(installation, "ct", "customers")["observedGeneration"] == generation)
+        assert status_of(installation, "ct", "customers")["accepted"]
+
+    for _ in range(2):
+        define(after, manifest)
+        installation.wait("ct", "customers", SHOP, "condition=Reconciling")
+        assert names() == [one["name"] for one in before]
+        define(before, None)
+    define(after, manifest)
+    installation.load(SHOP, "customers", 2, columns=after)
+    installation.wait("ct", "customers", SHOP, "condition=Accepted")
+    define([*after, {"name": "more", "type": "int"}], None)
+    until(lambda: names() == [*(one["name"] for one in after), "more"])
+    define(after, status_of(installation, "ct", "customers")["snapshot"]["manifest"])
+    installation.load(SHOP, "customers", 3, columns=after)
+
+
 def test_table_in_no_group_keeps_its_files(installation: Installation) -> None:
     """A private group places it from where they are; it goes when the table comes back."""
     before = files_of(installation, "orders")

@@ -1,13 +1,16 @@
-"""An operator that only judges tables: each spec by itself as the real one does, and what else a test says."""
+"""An operator that only judges tables: spec and columns as the real one does, and what else a test says."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from colocation.model.conditions import Reason
+from colocation.state.membership import memberships
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_table
-from tests.integration.control_plane import ControlPlane, NoSuchObject, path_of
+from tests.integration.control_plane import Conflict, ControlPlane, NoSuchObject, path_of
 from tests.spark.cluster_tables import ClusterTables
 from tests.spark.loopback import LoopbackAgents
 
@@ -15,9 +18,10 @@ LOOKS_SECONDS = 0.05
 
 
 class Operator:
-    """Judges every table of the namespace once per generation: its spec by itself as the real operator does.
+    """Judges every table of the namespace once per generation: its spec, and its files, as the real operator does.
 
-    ``refuse``: other specs that it does not take, and why.
+    ``refuse``: other specs that it does not take, and why. Like the real one it writes what it has decided only while
+    the table is as it was when it was read.
     """
 
     def __init__(self, tables: ClusterTables) -> None:
@@ -38,7 +42,9 @@ class Operator:
         return found
 
     def _judge(self, item: dict[str, Any]) -> None:
-        unsound = parse_table(item).spec_error
+        table = parse_table(item)
+        found = memberships(Observation(datetime.now(UTC), tables=(table,))).refusals.get(table.identity.uid)
+        unsound = found.message if found and found.reason == Reason.INVALID_SPEC else ""
         message = unsound or self.refuse(item["spec"])
         reason = Reason.INVALID_SPEC if unsound else Reason.SCHEMA_MISMATCH
         condition = {"type": "Accepted", "status": "False", "reason": reason, "message": message}
@@ -46,8 +52,11 @@ class Operator:
             "observedGeneration": item["metadata"]["generation"], "accepted": not message,
             "conditions": [condition] if message else [],
         }  # fmt: skip
-        with suppress(NoSuchObject):  # a table may be dropped before it is judged
-            self._tables.plane.patch_status(path_of("ct", item["metadata"]["name"], self._tables.namespace), status)
+        if not message and not table.is_being_replaced:
+            status["columns"] = item["spec"]["columns"]
+        path, version = path_of("ct", table.identity.name, self._tables.namespace), table.identity.resource_version
+        with suppress(NoSuchObject, Conflict):  # a table may be dropped or written before it is judged
+            self._tables.plane.patch_status(path, status, version)
 
 
 @contextmanager

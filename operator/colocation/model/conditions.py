@@ -85,6 +85,7 @@ class Reason(StrEnum):
     RECOVERING = "Recovering"
     PURGED = "Purged"
     MOVING = "Moving"
+    REPLACING = "Replacing"
     INVALID_SPEC = "InvalidSpec"
     INVALID_STATUS = "InvalidStatus"
     MANIFEST_MISSING = "ManifestMissing"

@@ -258,7 +258,9 @@ class ColocatedTableStatus(Observed):
         None, ge=1, le=MAX_REPLICAS, description="Replicas that the spec, or else the group, said at that time."
     )
     columns: Annotated[tuple[SharedColumn, ...], Field(max_length=MAX_COLUMNS)] = Field(
-        (), description="Those that were accepted last; files that are there fit them."
+        (),
+        description="Those that were accepted last; files that are there fit them. A commit that replaces all rows may "
+        "make them those of the spec.",
     )
     snapshot: TableSnapshot | None = None
     history: Annotated[tuple[TableSnapshot, ...], Field(max_length=MAX_RETAINED_SNAPSHOTS)] = Field(

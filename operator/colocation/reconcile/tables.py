@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..model.conditions import ConditionType, Reason
-from ..model.names import TABLE_KIND, group_reference
+from ..model.names import ANNOTATION_REPLACES, TABLE_KIND, group_reference
 from ..model.retention import retained_history
 from ..model.schema_check import Refusal, schema_of
 from ..model.table import ColocatedTableStatus
@@ -21,6 +21,11 @@ WRITTEN_FIELDS = {
     *("buckets", "replicas", "columns", "history", "conditions"),
 }
 """What the operator writes; the snapshot is the loaders', but for that of a table that is brought back."""
+REPLACED = (
+    "its definition is that of a REPLACE TABLE which has not committed its rows; queries read snapshot {} as it was. "
+    "If no such statement runs, repeat it; or set spec.columns to status.columns and remove the annotation "
+    f"{ANNOTATION_REPLACES}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ def _status(
         "group_id": None,
         "replicas": replicas,
     }
-    if refusal is None and table.spec:
+    if refusal is None and table.spec and not table.is_being_replaced:
         update["columns"] = table.spec.columns
     if facts.recovery and facts.recovery.is_whole:
         update["snapshot"] = facts.recovery.record.snapshot
@@ -158,6 +163,9 @@ def _verdicts(facts: TableFacts, refusal: Refusal | None) -> Iterator[Verdict]:
         yield Verdict(ConditionType.RECONCILING, True, reason, message)
         if facts.transfer.is_stalled:
             yield Verdict(ConditionType.STALLED, True, reason, message)
+    elif facts.table.is_being_replaced and facts.table.status.snapshot:
+        message = REPLACED.format(facts.table.status.snapshot.id)
+        yield Verdict(ConditionType.RECONCILING, True, Reason.REPLACING, message)
 
 
 def _name(facts: TableFacts) -> str:

@@ -124,7 +124,8 @@ class _Sorting:
             return _refusal_of_status(placed)
         if table.is_recovering:
             return _refusal_of_recovery(table.adopts is not None or record_of(table, self._records) is not None)
-        if table.status.snapshot and (table.status.columns or not placed.columns_are_known):
+        has_known_files = table.status.snapshot and (table.status.columns or not placed.columns_are_known)
+        if has_known_files and not table.is_being_replaced:
             refused = _refusal_of_columns(placed, table.spec)
             if refused:
                 return refused
@@ -155,7 +156,8 @@ def _next_memory(placed: Placement, table: ObservedTable, group: ObservedGroup |
     if table.spec is None:
         return kept
     replicas = table.spec.replicas or group.spec.replicas if group and group.spec else kept.replicas
-    return TableMemory(replicas, table.spec.columns_digest, kept.snapshot)
+    columns_digest = kept.columns_digest if table.is_being_replaced else table.spec.columns_digest
+    return TableMemory(replicas, columns_digest, kept.snapshot)
 
 
 def _by_name(tables: Mapping[GroupKey, list[ObservedTable]]) -> dict[GroupKey, tuple[ObservedTable, ...]]:

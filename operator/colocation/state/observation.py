@@ -67,7 +67,8 @@ class ObservedTable:
 
     ``recovers``: uid of the dropped table that it brings back; ``adopts``: what that one was, where no group remembers
     it and it is made again from the manifests on the disks. ``status_error``: what of the status could not be
-    understood, and is left out of ``status``; empty = nothing.
+    understood, and is left out of ``status``; empty = nothing. ``replaces``: the manifest whose rows go, by a statement
+    whose definition of the table is there already.
     """
 
     identity: Identity
@@ -77,6 +78,15 @@ class ObservedTable:
     recovers: str | None = None
     status_error: str = ""
     adopts: Adoption | None = None
+    replaces: str | None = None
+
+    @property
+    def is_being_replaced(self) -> bool:
+        """Whether the spec is that of rows which are still to be committed, in the place of all that are there.
+
+        The next commit ends it, whoever makes it: every commit is of rows that fit the spec.
+        """
+        return self.status.snapshot is not None and self.status.snapshot.manifest == self.replaces
 
     @property
     def is_recovering(self) -> bool:

@@ -30,6 +30,7 @@ from ..model.names import (
     ANNOTATION_DISCARDED_FOLDERS,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
+    ANNOTATION_REPLACES,
     DATA_CLAIM,
     LABEL_BUCKET,
     LABEL_GROUP,
@@ -137,6 +138,7 @@ def parse_table(body: JsonObject) -> ObservedTable:
         recovers=annotations.get(ANNOTATION_RECOVERS),
         status_error=status_error,
         adopts=adoption_from(annotations.get(ANNOTATION_ADOPTS)),
+        replaces=annotations.get(ANNOTATION_REPLACES),
     )
 
 

@@ -137,9 +137,12 @@ def _remembered(table: ObservedTable, group: ObservedGroup | None, member: Group
 def _columns_are_known(table: ObservedTable, memory: TableMemory) -> bool:
     """Whether status.columns, or else the spec's, are those that were accepted last.
 
-    The operator writes them and the group's memory one after the other, and may die between the two.
+    The operator writes them and the group's memory one after the other, and may die between the two. A commit that the
+    group does not remember yet may have written them.
     """
     if table.spec is None or not memory.columns_digest or table.status.columns == table.spec.columns:
+        return True
+    if memory.snapshot is not None and table.status.snapshot not in (None, memory.snapshot):
         return True
     return memory.columns_digest in (table.spec.columns_digest, columns_digest(table.status.columns))
 

@@ -116,6 +116,20 @@ def test_columns_of_loaded_tables_change_by_the_loads_rules(
     assert message in verdict.message
 
 
+def test_a_statement_that_replaces_all_rows_may_change_the_columns() -> None:
+    """Only of the rows that are there now; the operator's next pass says so, too."""
+    before = table(status=LOADED)
+    spec = {**before["spec"], "columns": [*COLUMNS, {"name": "more", "type": "int", "nullable": False}]}
+
+    def allows(manifest: str) -> bool:
+        metadata = {**before["metadata"], "annotations": {"colocation.dev/replaces": manifest}}
+        after = {**before, "metadata": metadata, "spec": spec}
+        return judge_table(update(before, after), known(tables=[before])).allowed
+
+    assert allows(str(SNAPSHOT["manifest"]))
+    assert not allows(f"sha256:{1:064x}")
+
+
 def test_a_table_may_always_be_deleted() -> None:
     """Its data waits in the recycle bin."""
     assert judge_table(deletion(table()), known()).allowed

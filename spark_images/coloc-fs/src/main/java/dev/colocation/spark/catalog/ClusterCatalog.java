@@ -227,7 +227,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     JsonNode before = writer().read(namespace, object).orElseThrow(() -> new NoSuchTableException(identifier));
     ObjectNode patch =
         TableChanges.replacement(before.path("spec"), TableDefinition.replacement(columns, partitions, properties));
-    writer().validate(namespace, object, patch);
+    writer().validate(namespace, object, before, patch);
     return new TableInTheMaking(
         table.redefined(patched(before, patch)), indexes, changing(), writer(), columns,
         Optional.of(new TableInTheMaking.Replacement(before, patch)));

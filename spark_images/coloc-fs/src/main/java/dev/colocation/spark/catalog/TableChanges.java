@@ -128,11 +128,26 @@ final class TableChanges {
     return wanted;
   }
 
-  /** What these fields were before; null takes one away that was not there. */
-  static ObjectNode undo(JsonNode spec, ObjectNode patch) {
-    ObjectNode before = patch.objectNode();
-    patch.fieldNames().forEachRemaining(
-        field -> before.set(field, spec.has(field) ? spec.get(field) : patch.nullNode()));
-    return before;
+  /**
+   * What the fields of a change were before; null takes one away that was not there. Left out is what somebody else has changed
+   * since, and how files are once others have committed files that may be so.
+   *
+   * @param now the object as it is by now
+   */
+  static ObjectNode undo(TableWriter.Changed change, JsonNode now) {
+    JsonNode before = change.before();
+    boolean hasNewFiles = !now.path("status").path("snapshot").equals(before.path("status").path("snapshot"));
+    ObjectNode undo = change.patch().objectNode();
+    change.patch().fieldNames().forEachRemaining(field -> {
+      boolean isOurs = now.path("spec").path(field).equals(change.after().path("spec").path(field));
+      if (isOurs && !(hasNewFiles && saysHowFilesAre(field))) {
+        undo.set(field, before.path("spec").has(field) ? before.path("spec").get(field) : undo.nullNode());
+      }
+    });
+    return undo;
+  }
+
+  private static boolean saysHowFilesAre(String field) {
+    return field.equals("columns") || ColumnChanges.LAYOUTS.contains(field);
   }
 }

@@ -8,6 +8,7 @@ import dev.colocation.spark.write.DataFile;
 import dev.colocation.spark.write.Mode;
 import dev.colocation.spark.write.NewFiles;
 import dev.colocation.spark.write.SentFile;
+import dev.colocation.spark.write.TableLayout;
 import dev.colocation.spark.write.Transaction;
 import dev.colocation.spark.write.WriteTarget;
 import java.util.Arrays;
@@ -88,23 +89,30 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
       return;
     }
     TableObject object = loaded().object();
-    writer.change(object.namespace(), object.name(), current -> {
+    TableWriter.Changed changed = writer.replace(object.namespace(), object.name(), current -> {
       requireUnchanged(change.before(), current);
       return change.patch();
     });
     // A changed definition is another layout: the change begins once more, on the rows that are to be replaced.
     Commits.orUndo(() -> {
       Transaction current = transaction == null || !change.patch().isEmpty() ? target().begin() : transaction;
+      if (!TableLayout.of(current.table()).equals(layout())) {
+        throw changedByOthers();
+      }
       commit(current.startedOn(target().snapshotId()), Mode.OVERWRITE);
-    }, () -> writer.undo(object.namespace(), object.name(), change.before().path("spec"), change.patch()));
+    }, () -> writer.undo(object.namespace(), object.name(), changed));
   }
 
   private void requireUnchanged(JsonNode before, JsonNode current) {
     if (!current.path("metadata").path("uid").equals(before.path("metadata").path("uid"))
         || !current.path("spec").equals(before.path("spec"))) {
-      throw new ColocationException(name() + " was changed by someone else meanwhile; nothing was replaced, start again")
-          .unchecked();
+      throw changedByOthers();
     }
+  }
+
+  private RuntimeException changedByOthers() {
+    return new ColocationException(name() + " was changed by someone else meanwhile; nothing was replaced, start again")
+        .unchecked();
   }
 
   private void commit(Transaction begun, Mode mode) {

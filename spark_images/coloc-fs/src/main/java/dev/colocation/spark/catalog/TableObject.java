@@ -22,6 +22,7 @@ import org.slf4j.LoggerFactory;
  * @param sqlName as SQL shows it, see {@link #sqlName(JsonNode)}
  * @param colocateWith as the spec says; empty = in no group
  * @param placingGroup as the status says; empty = as the spec says
+ * @param readColumns as which rows are shown: the spec's, or those of before while a statement is about to replace all rows
  * @param buckets of the spec; 0 = as the group says
  * @param recovering it is being brought back from the recycle bin: it has rows, but no snapshot yet
  * @param properties what the spec says beside columns and layout, by names of {@link TableProperty}
@@ -42,6 +43,7 @@ public record TableObject(
     List<String> bucketedBy,
     List<String> partitionedBy,
     List<String> sortedBy,
+    List<Manifest.Column> readColumns,
     int buckets,
     boolean accepted,
     String refusal,
@@ -126,6 +128,7 @@ public record TableObject(
         bucketedBy,
         GroupObject.texts(spec.path("partitionedBy")),
         sortedBy.isEmpty() ? bucketedBy : sortedBy,
+        Manifest.columns((isBeingReplaced(object) ? status : spec).path("columns")),
         spec.path("buckets").asInt(),
         status.path("accepted").asBoolean(),
         refusal(status),
@@ -136,6 +139,12 @@ public record TableObject(
         snapshots,
         statusError,
         commitKeys(status.path("commits")));
+  }
+
+  /** Whether the spec is that of rows which are still to be committed, in the place of all that are there. */
+  private static boolean isBeingReplaced(JsonNode object) {
+    JsonNode manifest = object.path("status").path("snapshot").path("manifest");
+    return manifest.isTextual() && manifest.equals(object.path("metadata").path("annotations").path(TableWriter.REPLACES));
   }
 
   /** How SQL names a table. Whoever may edit the object may write any name there: one that means another object does not count. */
@@ -293,9 +302,9 @@ public record TableObject(
         + (kept.isEmpty() ? "none, nothing was loaded yet" : kept) + ". spec.retention sets how long snapshots are kept").unchecked();
   }
 
-  /** How the stored files may be shown: the spec's columns when files with the manifest's fit them, else the manifest's. */
+  /** How the stored files may be shown: as {@link #readColumns} when files with the manifest's fit them, else the manifest's. */
   List<Manifest.Column> shownColumns(List<Manifest.Column> stored) {
-    List<Manifest.Column> left = new ArrayList<>(columns);
+    List<Manifest.Column> left = new ArrayList<>(readColumns);
     for (Manifest.Column column : stored) {
       Optional<Manifest.Column> successor = left.stream()
           .filter(wanted -> wanted.storedName().equalsIgnoreCase(column.storedName())).findFirst();
@@ -307,7 +316,7 @@ public record TableObject(
       }
       left.remove(successor.get());
     }
-    return left.stream().allMatch(Manifest.Column::nullable) ? columns : stored;
+    return left.stream().allMatch(Manifest.Column::nullable) ? readColumns : stored;
   }
 
   /** How the files differ from the group's schema; empty when they do not. */

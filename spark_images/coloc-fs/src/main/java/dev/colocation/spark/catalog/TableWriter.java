@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.colocation.spark.write.Commits;
 import java.net.HttpURLConnection;
 import java.util.Optional;
 import java.util.Set;
@@ -20,6 +21,15 @@ final class TableWriter {
 
   /** Which statement made or changed the object last: a request that is sent again, its answer lost, finds its own work. */
   private static final String REQUEST = "colocation.dev/request";
+
+  /**
+   * The manifest of the rows that go, of a table whose definition is that of rows which are still to be committed: the operator
+   * does not hold the one against the other until the next commit, and readers see the table as it was.
+   */
+  static final String REPLACES = "colocation.dev/replaces";
+
+  /** What has become of a definition that nobody judges. */
+  private static final String STORED = " is stored, but";
 
   private final Requests api;
   private final int acceptSeconds;
@@ -64,7 +74,7 @@ final class TableWriter {
       return false;
     }
     JsonNode made = own.get();
-    String refusal = judgement(namespace, name, made);
+    String refusal = judgement(namespace, name, made, STORED);
     if (!refusal.isEmpty()) {
       delete(namespace, name, made.path("metadata").path("uid").asText());
       throw new ColocationException(refusal).unchecked();
@@ -77,73 +87,109 @@ final class TableWriter {
   }
 
   /**
+   * A change of a table's definition.
+   *
+   * @param before the object without it
+   * @param after the object with it
+   * @param patch the fields of the spec that it set
+   */
+  record Changed(JsonNode before, JsonNode after, ObjectNode patch) {}
+
+  /**
    * Changes a table; a change that is refused is taken back. When someone else, the operator too, writes the table in
    * between, the change is made anew of what they wrote.
    *
    * @param change the fields of the spec that change, of the object as it is by now
    */
   void change(String namespace, String name, Function<JsonNode, ObjectNode> change) {
-    String what = what(namespace, name);
-    ObjectNode undo = JSON.createObjectNode();
-    for (int attempt = 1;; attempt++) {
-      JsonNode object = read(namespace, name).orElseThrow(
-          () -> new ColocationException(what + " was dropped by someone else").unchecked());
-      if (isOwn(object)) {
-        settle(namespace, name, object, undo);
-        return;
-      }
-      ObjectNode patch = change.apply(object);
-      if (patch.isEmpty()) {
-        return;
-      }
-      undo = TableChanges.undo(object.path("spec"), patch);
-      KubernetesApi.Answer answer = sendPatch(namespace, name, object.path("metadata").path("resourceVersion").asText(), patch);
-      if (answer.status() == HttpURLConnection.HTTP_CONFLICT && attempt < MOST_ATTEMPTS) {
-        pause();
-        continue;
-      }
-      settle(namespace, name, KubernetesApi.checked(what, answer), undo);
-      return;
-    }
-  }
-
-  private void settle(String namespace, String name, JsonNode changed, ObjectNode undo) {
-    String refusal = judgement(namespace, name, changed);
+    Changed changed = send(namespace, name, change, false);
+    String refusal = judgement(namespace, name, changed.after(), STORED);
     if (!refusal.isEmpty()) {
-      patch(namespace, name, undo);
+      undo(namespace, name, changed);
       throw new ColocationException(refusal).unchecked();
     }
   }
 
-  /** Asks the API server whether it would take a change; nothing is changed. */
-  void validate(String namespace, String name, ObjectNode patch) {
+  /** The same, for rows that will be committed in the place of all that are there. It is taken back also when nobody judges it. */
+  Changed replace(String namespace, String name, Function<JsonNode, ObjectNode> change) {
+    Changed changed = send(namespace, name, change, true);
+    Commits.orUndo(() -> {
+      String refusal = judgement(namespace, name, changed.after(), " was not replaced:");
+      if (!refusal.isEmpty()) {
+        throw new ColocationException(refusal).unchecked();
+      }
+    }, () -> undo(namespace, name, changed));
+    return changed;
+  }
+
+  private Changed send(String namespace, String name, Function<JsonNode, ObjectNode> change, boolean replacesRows) {
+    String what = what(namespace, name);
+    JsonNode before = JSON.createObjectNode();
+    ObjectNode patch = JSON.createObjectNode();
+    for (int attempt = 1;; attempt++) {
+      JsonNode object = read(namespace, name).orElseThrow(
+          () -> new ColocationException(what + " was dropped by someone else").unchecked());
+      if (isOwn(object)) {
+        return new Changed(before, object, patch);
+      }
+      patch = change.apply(object);
+      before = object;
+      if (patch.isEmpty()) {
+        return new Changed(object, object, patch);
+      }
+      ObjectNode body = body(object, patch, replacesRows);
+      ObjectNode metadata = (ObjectNode) body.path("metadata");
+      metadata.set("resourceVersion", object.path("metadata").path("resourceVersion"));
+      ((ObjectNode) metadata.path("annotations")).put(REQUEST, request);
+      KubernetesApi.Answer answer = api.send(what, "PATCH", path(namespace, name), body);
+      if (answer.status() == HttpURLConnection.HTTP_CONFLICT && attempt < MOST_ATTEMPTS) {
+        pause();
+        continue;
+      }
+      return new Changed(before, KubernetesApi.checked(what, answer), patch);
+    }
+  }
+
+  private static ObjectNode body(JsonNode object, ObjectNode patch, boolean replacesRows) {
+    ObjectNode body = JSON.createObjectNode();
+    ObjectNode annotations = body.putObject("metadata").putObject("annotations");
+    JsonNode manifest = object.path("status").path("snapshot").path("manifest");
+    if (replacesRows && patch.has("columns") && manifest.isTextual()) {
+      annotations.set(REPLACES, manifest);
+    }
+    body.set("spec", patch);
+    return body;
+  }
+
+  /** Asks the API server whether it would take a change that {@link #replace} makes; nothing is changed. */
+  void validate(String namespace, String name, JsonNode object, ObjectNode patch) {
     if (!patch.isEmpty()) {
       String what = what(namespace, name);
+      KubernetesApi.checked(what, api.send(what, "PATCH", path(namespace, name) + "?dryRun=All", body(object, patch, true)));
+    }
+  }
+
+  /** Takes back what of a change may be taken back, see {@link TableChanges#undo}. */
+  void undo(String namespace, String name, Changed changed) {
+    for (int attempt = 1;; attempt++) {
+      Optional<JsonNode> object = read(namespace, name)
+          .filter(found -> found.path("metadata").path("uid").equals(changed.before().path("metadata").path("uid")));
+      ObjectNode undo = object.map(now -> TableChanges.undo(changed, now)).orElseGet(JSON::createObjectNode);
+      if (undo.isEmpty()) {
+        return;
+      }
       ObjectNode body = JSON.createObjectNode();
-      body.set("spec", patch);
-      KubernetesApi.checked(what, api.send(what, "PATCH", path(namespace, name) + "?dryRun=All", body));
+      JsonNode replaced = changed.before().path("metadata").path("annotations").path(REPLACES);
+      body.putObject("metadata").put("resourceVersion", object.get().path("metadata").path("resourceVersion").asText())
+          .putObject("annotations").set(REPLACES, replaced.isTextual() ? replaced : body.nullNode());
+      body.set("spec", undo);
+      KubernetesApi.Answer answer = api.send(what(namespace, name), "PATCH", path(namespace, name), body);
+      if (answer.status() != HttpURLConnection.HTTP_CONFLICT || attempt == MOST_ATTEMPTS) {
+        KubernetesApi.checked(what(namespace, name), answer);
+        return;
+      }
+      pause();
     }
-  }
-
-  /** Takes back a change. */
-  void undo(String namespace, String name, JsonNode specBefore, ObjectNode patch) {
-    if (!patch.isEmpty()) {
-      patch(namespace, name, TableChanges.undo(specBefore, patch));
-    }
-  }
-
-  private void patch(String namespace, String name, ObjectNode spec) {
-    KubernetesApi.checked(what(namespace, name), sendPatch(namespace, name, "", spec));
-  }
-
-  /** {@code resourceVersion}: that of the object that is changed; empty = whichever is there. */
-  private KubernetesApi.Answer sendPatch(String namespace, String name, String resourceVersion, ObjectNode spec) {
-    ObjectNode body = JSON.createObjectNode();
-    if (!resourceVersion.isEmpty()) {
-      body.putObject("metadata").put("resourceVersion", resourceVersion).putObject("annotations").put(REQUEST, request);
-    }
-    body.set("spec", spec);
-    return api.send(what(namespace, name), "PATCH", path(namespace, name), body);
   }
 
   /**
@@ -179,7 +225,7 @@ final class TableWriter {
   }
 
   /** What the operator says against the table as it is now, in its own words; empty when it accepts it. */
-  private String judgement(String namespace, String name, JsonNode written) {
+  private String judgement(String namespace, String name, JsonNode written, String outcome) {
     long generation = written.path("metadata").path("generation").asLong();
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(acceptSeconds);
     while (System.nanoTime() < deadline) {
@@ -189,7 +235,7 @@ final class TableWriter {
       }
       pause();
     }
-    throw new ColocationException(what(namespace, name) + " is stored, but the operator has neither accepted nor refused it within "
+    throw new ColocationException(what(namespace, name) + outcome + " the operator has neither accepted nor refused it within "
         + acceptSeconds + " s; see `colocation tables`, or whether the operator runs").unchecked();
   }
 

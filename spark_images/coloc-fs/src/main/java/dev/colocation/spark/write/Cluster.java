@@ -59,7 +59,8 @@ final class Cluster {
   }
 
   /**
-   * Sets {@code status.snapshot} and {@code status.history} if the table is still as it was read.
+   * Sets {@code status.snapshot} and {@code status.history} if the table is still as it was read, and {@code status.columns} where
+   * rows of other columns replace all that were there.
    *
    * @param commits all of {@code status.commits}; empty = they stay as they are
    * @return the table as it is then
@@ -74,6 +75,7 @@ final class Cluster {
     status.set("snapshot", snapshot);
     ArrayNode replaced = status.putArray("history");
     history.forEach(one -> replaced.add(one.json()));
+    table.columnsToTell().ifPresent(columns -> status.set("columns", columns));
     commits.ifPresent(records -> {
       ArrayNode kept = status.putArray("commits");
       records.forEach(record -> kept.add(record.json()));

@@ -96,6 +96,8 @@ final class Commit {
           return result(prepared);
         }
         prepared = null;
+      } else if (!current.spec().equals(table.spec())) {
+        prepared = null; // its files may be of the definition of before
       }
       table = current;
     }

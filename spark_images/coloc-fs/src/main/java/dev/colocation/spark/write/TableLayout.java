@@ -11,7 +11,8 @@ import java.util.List;
 public record TableLayout(
     List<Manifest.Column> columns, List<String> bucketedBy, List<String> partitionedBy, List<String> sortedBy) {
 
-  static TableLayout of(TableState table) {
+  /** As the table's definition says. */
+  public static TableLayout of(TableState table) {
     return new TableLayout(table.columns(), table.bucketedBy(), table.partitionedBy(), table.sortedBy());
   }
 

@@ -22,6 +22,7 @@ import java.util.stream.Stream;
  * @param refusal why the operator refused it, or that it has not judged it yet; empty when it is accepted
  * @param snapshot empty before the first load
  * @param history replaced snapshots that can still be read, the newest first
+ * @param acceptedColumns those that the operator accepted last, which files fit; empty = it has not said so
  * @param statusError what is wrong with that part of the status which loads write; empty = nothing. What can be understood is
  *     in the other fields.
  * @param lostId the id of a snapshot that cannot be understood, as far as it says one; else 0
@@ -29,7 +30,7 @@ import java.util.stream.Stream;
 public record TableState(
     String namespace, String name, String uid, String resourceVersion, JsonNode spec, List<String> bucketedBy,
     List<String> partitionedBy, List<String> sortedBy, Names.GroupKey group, String refusal, Optional<Snapshot> snapshot,
-    List<Snapshot> history, List<CommitRecord> commits, String statusError, long lostId) {
+    List<Snapshot> history, List<CommitRecord> commits, List<Manifest.Column> acceptedColumns, String statusError, long lostId) {
 
   private static final int MAX_HISTORY = 100;
   private static final int MAX_MESSAGE_CHARACTERS = 1000;
@@ -69,7 +70,7 @@ public record TableState(
         namespace, name, uid, metadata.path("resourceVersion").asText(), spec, bucketedBy,
         GroupObject.texts(spec.path("partitionedBy")), sortedBy.isEmpty() ? bucketedBy : sortedBy,
         placingGroup(namespace, name, uid, spec, status), TableObject.refusal(status), snapshot, history, commits,
-        error.substring(0, Math.min(error.length(), MAX_MESSAGE_CHARACTERS)), problems.isEmpty() ? 0 : lostId(newest));
+        Manifest.columns(status.path("columns")), error.substring(0, Math.min(error.length(), MAX_MESSAGE_CHARACTERS)), problems.isEmpty() ? 0 : lostId(newest));
   }
 
   private static <T> List<T> list(
@@ -132,6 +133,15 @@ public record TableState(
     return Manifest.columns(spec.path("columns"));
   }
 
+  /**
+   * What a commit has to write into {@code status.columns}: those that its files fit, when the operator would take the spec's for
+   * a change that files cannot bear. It does not read manifests.
+   */
+  Optional<JsonNode> columnsToTell() {
+    boolean isKnown = acceptedColumns.isEmpty() || SchemaEvolution.refusedChange(acceptedColumns, columns()).isEmpty();
+    return isKnown ? Optional.empty() : Optional.of(spec.path("columns"));
+  }
+
   /** The partition columns as files and folders name them, in the table's order. */
   public List<String> partitionColumns() {
     List<Manifest.Column> columns = columns();
@@ -150,7 +160,7 @@ public record TableState(
   TableState withSnapshot(Optional<Snapshot> older) {
     return new TableState(
         namespace, name, uid, resourceVersion, spec, bucketedBy, partitionedBy, sortedBy, group, refusal, older, history, commits,
-        statusError, lostId);
+        acceptedColumns, statusError, lostId);
   }
 
   /** The newest snapshot and those that can still be read. */

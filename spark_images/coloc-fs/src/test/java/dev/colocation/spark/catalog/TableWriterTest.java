@@ -144,6 +144,37 @@ final class TableWriterTest {
     assertTrue(error.getMessage().endsWith("the API server answered 503: as told"), error.getMessage());
   }
 
+  private static TableWriter.Changed changed(String before, String after) {
+    ObjectNode patch = JSON.createObjectNode().put("comment", "new");
+    patch.putArray("columns").add("new");
+    patch.put("replicas", 2);
+    return new TableWriter.Changed(object(before, 1), object(after, 1), patch);
+  }
+
+  private static JsonNode object(String spec, long snapshot) {
+    ObjectNode object = JSON.createObjectNode();
+    try {
+      object.set("spec", JSON.readTree(spec.replace('\'', '"')));
+    } catch (java.io.IOException error) {
+      throw new IllegalArgumentException(error);
+    }
+    object.putObject("status").putObject("snapshot").put("id", snapshot);
+    return object;
+  }
+
+  /** Not what somebody else has changed since, nor how files are once others have committed such files. */
+  @ParameterizedTest
+  @CsvSource(delimiter = '|', value = {
+      "{'columns': ['new'], 'comment': 'new', 'replicas': 2} | 1 | {'comment':null,'columns':['old'],'replicas':1}",
+      "{'columns': ['theirs'], 'comment': 'new', 'replicas': 3} | 1 | {'comment':null}",
+      "{'columns': ['new'], 'comment': 'new', 'replicas': 2} | 2 | {'comment':null,'replicas':1}",
+      "{'columns': ['old'], 'replicas': 1} | 1 | {}"})
+  void aChangeIsTakenBackWhereNobodyReliesOnIt(String now, long snapshot, String undo) {
+    TableWriter.Changed changed = changed(
+        "{'columns': ['old'], 'replicas': 1}", "{'columns': ['new'], 'comment': 'new', 'replicas': 2}");
+    assertEquals(undo.replace('\'', '"'), TableChanges.undo(changed, object(now, snapshot)).toString());
+  }
+
   @Test
   void aTableThatOthersKeepWritingIsGivenUp() {
     writesOfOthers = Integer.MAX_VALUE;

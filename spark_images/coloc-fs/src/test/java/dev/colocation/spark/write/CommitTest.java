@@ -307,6 +307,30 @@ class CommitTest {
     assertEquals(Set.of(), paths());
   }
 
+  /** Its files are of the definition of before, which the object's conflict is the first to tell. */
+  @Test
+  void aDefinitionThatChangesBetweenReadAndCommitIsAConflict() throws IOException {
+    run(Mode.APPEND, A);
+    cluster.beforeWrite = () -> {
+      cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "int").put("nullable", false);
+      cluster.touch(cluster.table());
+    };
+    conflict("column x (int) is new and would have to be nullable", () -> run(Mode.APPEND, B));
+    assertEquals(Set.of(A.path()), paths());
+  }
+
+  /** The operator reads no manifests: what the files fit by now is written together with them. */
+  @Test
+  void rowsOfOtherColumnsTellThem() {
+    run(Mode.APPEND, A);
+    cluster.status().set("columns", cluster.spec().path("columns").deepCopy());
+    run(Mode.OVERWRITE, B);
+    assertFalse(cluster.patches.get(1).path("status").has("columns"));
+    cluster.spec().withArray("columns").addObject().put("name", "x").put("type", "int").put("nullable", false);
+    run(Mode.OVERWRITE, C);
+    assertEquals(cluster.spec().path("columns"), cluster.status().path("columns"));
+  }
+
   @Test
   void columnsMayBeAddedAndNothingElse() {
     run(Mode.APPEND, A);

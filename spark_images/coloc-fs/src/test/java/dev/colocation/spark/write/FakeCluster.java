@@ -88,7 +88,7 @@ final class FakeCluster implements ClusterApi {
   }
 
   TableState state() {
-    return TableState.parse(table());
+    return TableState.parse(table().deepCopy());
   }
 
   void remove(String kind) {
