@@ -34,13 +34,13 @@ public final class Commits {
       commit.run();
     } catch (WriteException.CommitUnknown doubt) {
       throw doubt;
-    } catch (RuntimeException error) {
+    } catch (Exception error) { // checked ones come through Spark's callers, too
       try {
         undo.run();
-      } catch (RuntimeException another) {
+      } catch (Exception another) {
         error.addSuppressed(another);
       }
-      throw error;
+      throw Commits.<RuntimeException>thrown(error);
     }
   }
 
