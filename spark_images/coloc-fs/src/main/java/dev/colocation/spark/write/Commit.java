@@ -80,9 +80,12 @@ final class Commit {
       }
       if (prepared == null) {
         refuseOvertaken(table);
+      }
+      refuseChanged(table, newest);
+      change.checkTable(table);
+      if (prepared == null) {
         prepared = prepare(table);
       }
-      change.checkTable(table);
       Optional<TableState> after = tryCommit(table, prepared.snapshot());
       if (after.isEmpty() || isListed(after.get(), prepared.snapshot())) {
         return result(prepared);
@@ -167,7 +170,6 @@ final class Commit {
   // Publication and compare-and-set
 
   private Prepared prepare(TableState table) throws IOException {
-    refuseChangedLayout(table);
     Optional<StoredManifest> parent = change.keepsFiles() ? parent(table) : Optional.empty();
     NextManifest manifest = NextManifest.of(table, parent, change);
     Publication.Published there = storage.publish(manifest);
@@ -176,22 +178,29 @@ final class Commit {
     return new Prepared(Snapshot.of(snapshot), there);
   }
 
-  /** The files are laid out as the table was when the change began; readers trust what the table says when it is committed. */
-  private void refuseChangedLayout(TableState table) {
-    if (change.files().isEmpty()) {
-      return;
-    }
+  /**
+   * The files are laid out as the table was when the change began; readers trust what the table says when it is committed. All
+   * lies on the nodes of the group that it was in before the publication; the operator keeps what its group's nodes hold.
+   */
+  private void refuseChanged(TableState table, TableState published) {
     List<String> problems = new ArrayList<>();
+    differ(problems, "group", published.group(), table.group());
+    if (!change.files().isEmpty()) {
+      addChangesOfLayout(problems, table);
+    }
+    if (!problems.isEmpty()) {
+      throw new WriteException.LoadConflict("table " + table.fullName() + " was changed while this " + change.label()
+          + " ran: " + String.join("; ", problems) + ". Nothing was changed; start it again");
+    }
+  }
+
+  private void addChangesOfLayout(List<String> problems, TableState table) {
     differ(problems, "bucketedBy", began.bucketedBy(), table.bucketedBy());
     differ(problems, "partitionedBy", began.partitionedBy(), table.partitionedBy());
     differ(problems, "sortedBy", began.sortedBy(), table.sortedBy());
     String columns = SchemaEvolution.refusedChange(began.columns(), table.columns());
     if (!columns.isEmpty()) {
       problems.add(columns);
-    }
-    if (!problems.isEmpty()) {
-      throw new WriteException.LoadConflict("table " + table.fullName() + " was changed while this " + change.label()
-          + " ran: " + String.join("; ", problems) + ". Nothing was changed; start it again");
     }
   }
 

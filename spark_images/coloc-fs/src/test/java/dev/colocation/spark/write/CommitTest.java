@@ -331,6 +331,24 @@ class CommitTest {
     assertEquals(cluster.spec().path("columns"), cluster.status().path("columns"));
   }
 
+  /** What is published was checked and lies where the table was then; the object changed between publication and commit. */
+  @ParameterizedTest
+  @CsvSource({"sortedBy, sortedBy was [id] and is [day]", "bucketedBy, bucketedBy was [id] and is [day]",
+      "group, group was shop/sales and is shop/other"})
+  void whatChangesWhileAChangeIsPublishedIsAConflict(String what, String words) throws IOException {
+    run(Mode.APPEND, A);
+    cluster.beforeWrite = () -> {
+      if (what.equals("group")) {
+        cluster.status().put("group", "shop/other");
+      } else {
+        cluster.spec().putArray(what).add("day");
+      }
+      cluster.touch(cluster.table());
+    };
+    conflict(words, () -> run(Mode.OVERWRITE, B));
+    assertEquals(1, cluster.state().snapshotId());
+  }
+
   @Test
   void columnsMayBeAddedAndNothingElse() {
     run(Mode.APPEND, A);
