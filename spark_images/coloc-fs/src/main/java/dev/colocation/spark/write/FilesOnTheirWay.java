@@ -6,6 +6,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -24,6 +26,7 @@ final class FilesOnTheirWay implements Closeable {
     return thread;
   });
   private final Deque<Future<SentFile>> sending = new ArrayDeque<>();
+  private final Set<LocalFile> contents = ConcurrentHashMap.newKeySet();
   private final List<SentFile> sent = new ArrayList<>();
   private final AtomicLong nanoseconds = new AtomicLong();
   private long missingCopies;
@@ -39,6 +42,7 @@ final class FilesOnTheirWay implements Closeable {
    * @throws ReplicasMissing when an earlier file could not be sent
    */
   void add(DataFile file, LocalFile content) {
+    contents.add(content);
     sending.add(threads.submit(() -> send(file, content)));
     while (sending.size() > AT_ONCE) {
       note(ended(sending.remove()));
@@ -51,6 +55,7 @@ final class FilesOnTheirWay implements Closeable {
       return sender.send(file, content.path());
     } finally {
       content.delete();
+      contents.remove(content);
       nanoseconds.addAndGet(System.nanoTime() - started);
     }
   }
@@ -96,9 +101,10 @@ final class FilesOnTheirWay implements Closeable {
     return nanoseconds.get() / 1_000_000_000L;
   }
 
-  /** What is still on its way is given up. */
+  /** What is still on its way, or waits for its turn, is given up, and removed. */
   @Override
   public void close() {
     threads.shutdownNow();
+    contents.forEach(LocalFile::delete);
   }
 }

@@ -19,7 +19,7 @@ final class LocalFile implements OutputFile {
   private OutputStream file = OutputStream.nullOutputStream();
   private long bytes;
 
-  private LocalFile(Path path) {
+  LocalFile(Path path) {
     this.path = path;
     try {
       digest = MessageDigest.getInstance("SHA-256");
