@@ -194,12 +194,16 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     String namespace = existing(identifier.namespace());
-    ObjectNode spec = TableDefinition.spec(columns, partitions, properties);
-    if (!writer().create(namespace, identifier.name(), spec)) {
+    return created(writer(), namespace, identifier, TableDefinition.spec(columns, partitions, properties));
+  }
+
+  private ColocationTable created(TableWriter writer, String namespace, Identifier identifier, ObjectNode spec)
+      throws TableAlreadyExistsException {
+    if (!writer.create(namespace, identifier.name(), spec)) {
       throw new TableAlreadyExistsException(identifier);
     }
     try {
-      return loadTable(identifier);
+      return (ColocationTable) loadTable(identifier);
     } catch (NoSuchTableException error) {
       throw new ColocationException(Names.quoted(name, identifier) + " was dropped by someone else", error).unchecked();
     }
@@ -212,8 +216,16 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   public StagedTable stageCreate(
       Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    ColocationTable made = (ColocationTable) createTable(identifier, columns, partitions, properties);
-    return new TableInTheMaking(made.loaded(), indexes, changing(), writer(), columns, Optional.empty());
+    String namespace = existing(identifier.namespace());
+    ObjectNode spec = TableDefinition.spec(columns, partitions, properties);
+    TableWriter writer = writer();
+    try {
+      ColocationTable made = created(writer, namespace, identifier, spec);
+      return new TableInTheMaking(made.loaded(), indexes, changing(), writer, columns, Optional.empty());
+    } catch (Exception error) {
+      writer.takeBack(namespace, identifier.name(), error);
+      throw error;
+    }
   }
 
   @Override

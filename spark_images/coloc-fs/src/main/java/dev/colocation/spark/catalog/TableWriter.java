@@ -29,7 +29,7 @@ final class TableWriter {
   static final String REPLACES = "colocation.dev/replaces";
 
   /** What has become of a definition that nobody judges. */
-  private static final String STORED = " is stored, but";
+  private static final String STORED = " was stored, but";
 
   private final Requests api;
   private final int acceptSeconds;
@@ -80,6 +80,22 @@ final class TableWriter {
       throw new ColocationException(refusal).unchecked();
     }
     return true;
+  }
+
+  /** Drops the table that this statement has made, if it has, after a failure; also when it was cancelled. */
+  void takeBack(String namespace, String sqlName, Exception failure) {
+    boolean isCancelled = Thread.interrupted();
+    String name = Names.ofSql(sqlName);
+    try {
+      read(namespace, name).filter(this::isOwn)
+          .ifPresent(own -> delete(namespace, name, own.path("metadata").path("uid").asText()));
+    } catch (Exception another) {
+      failure.addSuppressed(another);
+    } finally {
+      if (isCancelled) {
+        Thread.currentThread().interrupt();
+      }
+    }
   }
 
   private boolean isOwn(JsonNode object) {

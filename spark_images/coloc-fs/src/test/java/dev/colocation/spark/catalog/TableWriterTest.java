@@ -27,9 +27,13 @@ final class TableWriterTest {
   private String uid = "0123";
   private String successor = "";
   private int failure = 500;
+  private boolean isJudged = true;
 
   /** Before each change someone else writes the table, as often as the test says; every change is accepted. */
   private KubernetesApi.Answer answer(String what, String method, String path, JsonNode body) {
+    if (Thread.currentThread().isInterrupted() && !method.equals("POST")) {
+      return status(KubernetesApi.NO_ANSWER);
+    }
     if (method.equals("DELETE")) {
       return deleted(body.path("preconditions").path("uid").asText());
     }
@@ -89,7 +93,9 @@ final class TableWriterTest {
     table.putObject("metadata").put("resourceVersion", String.valueOf(version)).put("generation", 1).put("uid", uid)
         .putObject("annotations").put("colocation.dev/request", request);
     table.putObject("spec").put("replicas", replicas);
-    table.putObject("status").put("accepted", true).put("observedGeneration", 1);
+    if (isJudged) {
+      table.putObject("status").put("accepted", true).put("observedGeneration", 1);
+    }
     return new KubernetesApi.Answer(200, table, Optional.empty());
   }
 
@@ -112,6 +118,25 @@ final class TableWriterTest {
     lost = 1;
     assertTrue(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
     assertFalse(new TableWriter(this::answer, 60).create("shop", "orders", JSON.createObjectNode()));
+  }
+
+  /** CREATE TABLE … AS, which the operator does not judge in time, or which is cancelled while it waits for that. */
+  @ParameterizedTest
+  @CsvSource({"false", "true"})
+  void aTableIsTakenBackByTheStatementThatMadeIt(boolean isCancelled) {
+    isJudged = false;
+    failure = 200;
+    TableWriter writer = new TableWriter(this::answer, isCancelled ? 60 : 1);
+    if (isCancelled) {
+      Thread.currentThread().interrupt();
+    }
+    Exception error =
+        assertThrows(ColocationException.class, () -> writer.create("shop", "orders", JSON.createObjectNode()));
+    new TableWriter(this::answer, 60).takeBack("shop", "orders", error);
+    assertEquals("0123", uid, "it is not another statement's");
+    writer.takeBack("shop", "orders", error);
+    assertEquals("", uid);
+    assertEquals(isCancelled, Thread.interrupted(), "Spark is still told");
   }
 
   @Test
