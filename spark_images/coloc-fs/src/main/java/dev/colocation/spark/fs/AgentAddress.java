@@ -15,6 +15,7 @@ public final class AgentAddress {
   private final String node;
   private final String told;
   private final boolean isReady;
+  private final boolean failedLately;
   private int failures;
 
   /**
@@ -26,6 +27,7 @@ public final class AgentAddress {
     this.node = node;
     this.told = told;
     this.isReady = isReady;
+    failedLately = RecentFailures.OF_THIS_JVM.failedLately(url());
   }
 
   public String node() {
@@ -45,8 +47,9 @@ public final class AgentAddress {
     return isReady;
   }
 
+  /** Whether it had failed lately when this was made: agents are sorted by it, while other tasks go on learning. */
   public boolean failedLately() {
-    return RecentFailures.OF_THIS_JVM.failedLately(url());
+    return failedLately;
   }
 
   /** Sends a request, and remembers for this JVM whether the agent answered there. */
