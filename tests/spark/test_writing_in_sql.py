@@ -375,6 +375,26 @@ def test_rows_that_were_committed_since_a_query_was_analyzed_are_not_lost(
     assert pairs(session, table) == [(1, 2), (2, 3)]
 
 
+def test_rows_that_were_committed_since_a_query_was_analyzed_and_cached_are_not_lost(
+    session: SparkSession, tables: ClusterTables
+) -> None:
+    """Spark puts its cache in the place of what it has cached: a query, a part of one, or a subquery."""
+    table = make_table(session, f"{IN}.cached_read")
+    session.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    read = session.table(table)
+    part = read.selectExpr("k", "v + 1 AS v")
+    of_subquery = session.sql(f"SELECT 5L AS k, (SELECT max(v) FROM {table}) AS v").select("k", "v")
+    session.sql(f"INSERT INTO {table} VALUES (2, 2)")
+    read.cache()
+    whole = read.where("k > 0").cache()
+    for query in (part, of_subquery, whole):
+        with pytest.raises(SparkRuntimeException, match="was read as of snapshot 1, and by now it has snapshot 2"):
+            query.writeTo(table).overwrite(F.lit(True))
+    assert pairs(session, table) == [(1, 1), (2, 2)]
+    session.table(table).cache().selectExpr("k", "v + 1 AS v").writeTo(table).overwrite(F.lit(True))
+    assert pairs(session, table) == [(1, 2), (2, 3)]
+
+
 def test_a_sessions_idea_of_timestamps_changes_no_table(session: SparkSession, tables: ClusterTables) -> None:
     """A column stays what it was made as, in files and in folders, for this session and all others."""
     table = f"{IN}.instants"

@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.catalog.ReadSnapshot;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.jdk.javaapi.CollectionConverters;
@@ -15,7 +16,8 @@ final class StaleReads {
   private StaleReads() {}
 
   /**
-   * Refuses a query that read the target when it was older. Older snapshots that were asked for are no mistake.
+   * Refuses a query that read the target when it was older, also when it, or a part of it, is cached by now. Older snapshots
+   * that were asked for are no mistake.
    *
    * @throws WriteException.LoadConflict (unchecked) saying which snapshot was read, and which one is the newest
    */
@@ -28,6 +30,9 @@ final class StaleReads {
                 + " was read as of snapshot " + read.id() + ", and by now it has snapshot " + target.snapshotId()
                 + ", whose rows would be lost. Nothing was changed; start it again");
           });
+    }
+    if (query instanceof InMemoryRelation cached) {
+      refuse(cached.cacheBuilder().logicalPlan(), target);
     }
     CollectionConverters.asJava(query.children()).forEach(child -> refuse(child, target));
     CollectionConverters.asJava(query.subqueries()).forEach(subquery -> refuse(subquery, target));
