@@ -32,7 +32,7 @@ import java.util.regex.Pattern;
  */
 public final class AgentClient {
   private static final Duration STILL = Duration.ofSeconds(60);
-  /** How long an agent may look at its files before it answers. */
+  /** How long an agent may look at its files before it answers, as long as it answers other questions meanwhile. */
   private static final Duration LOOKING = Duration.ofHours(1);
   private static final Duration FIRST_DELAY = Duration.ofMillis(200);
   private static final Duration MAX_DELAY = Duration.ofSeconds(5);
@@ -47,6 +47,7 @@ public final class AgentClient {
   private final AgentAddresses addresses;
   private final String node;
   private final String told;
+  private final Duration still;
 
   /** A table's folder at an agent. */
   public record Folder(String namespace, String directory) {
@@ -69,10 +70,14 @@ public final class AgentClient {
    *
    * @param body makes the body, anew for each attempt
    * @param answer makes what reads the body of a good answer, anew for each attempt
-   * @param patience how long nothing may move
+   * @param question a cheap one, whose answer says that the agent is there while nothing moves; empty = something has to move
    */
   private record Request(
-      String method, String target, Map<String, String> headers, Body body, Answer answer, Duration patience) {}
+      String method, String target, Map<String, String> headers, Body body, Answer answer, String question) {
+    Request(String method, String target, Map<String, String> headers, Body body, Answer answer) {
+      this(method, target, headers, body, answer, "");
+    }
+  }
 
   private interface Body {
     BodyPublisher open(Transfer transfer) throws IOException;
@@ -87,10 +92,16 @@ public final class AgentClient {
    * @param told its URL as the driver was told
    */
   public AgentClient(String node, String told, Path tokenFile, Path authorityFile) {
+    this(node, told, tokenFile, authorityFile, STILL);
+  }
+
+  /** @param still how long nothing may move */
+  AgentClient(String node, String told, Path tokenFile, Path authorityFile, Duration still) {
     http = AgentHttp.shared(tokenFile, authorityFile);
     addresses = AgentAddresses.shared(authorityFile);
     this.node = node;
     this.told = told;
+    this.still = still;
   }
 
   /**
@@ -112,13 +123,13 @@ public final class AgentClient {
   private void put(Folder folder, String path, Body body, String sha256, Duration retry) throws IOException {
     String digest = "sha-256=:" + Base64.getEncoder().encodeToString(HexFormat.of().parseHex(sha256)) + ":";
     Map<String, String> headers = Map.of("Content-Digest", digest, "Content-Type", "application/octet-stream");
-    repeat(new Request("PUT", folder.file(path), headers, body, ByteArrayOutputStream::new, STILL), retry);
+    repeat(new Request("PUT", folder.file(path), headers, body, ByteArrayOutputStream::new), retry);
   }
 
   /** The digest of a file that the agent holds, 64 hex digits; empty when it does not say. */
   public String sha256Of(Folder folder, String path, Duration retry) throws IOException {
     HttpResponse<OutputStream> answer =
-        repeat(new Request("HEAD", folder.file(path), Map.of(), NOTHING, ByteArrayOutputStream::new, STILL), retry);
+        repeat(new Request("HEAD", folder.file(path), Map.of(), NOTHING, ByteArrayOutputStream::new), retry);
     Matcher digest = SHA256_MEMBER.matcher(answer.headers().firstValue("Content-Digest").orElse(""));
     try {
       return digest.find() ? HexFormat.of().formatHex(Base64.getDecoder().decode(digest.group(1))) : "";
@@ -132,15 +143,16 @@ public final class AgentClient {
     byte[] question = JSON.writeValueAsBytes(Map.of("manifest", manifest, "deep", false));
     Body body = transfer -> BodyPublishers.ofByteArray(question);
     Map<String, String> headers = Map.of("Content-Type", "application/json");
+    String meanwhile = folder.file("manifests/" + manifest + ".json.zst");
     HttpResponse<OutputStream> answer = repeat(
-        new Request("POST", folder.action("verify"), headers, body, Small::new, LOOKING), retry);
+        new Request("POST", folder.action("verify"), headers, body, Small::new, meanwhile), retry);
     return JSON.readTree(((Small) answer.body()).toByteArray());
   }
 
   /** A whole file of at most 256 MiB, such as a manifest. */
   public byte[] read(Folder folder, String path, Duration retry) throws IOException {
     HttpResponse<OutputStream> answer =
-        repeat(new Request("GET", folder.file(path), Map.of(), NOTHING, Small::new, STILL), retry);
+        repeat(new Request("GET", folder.file(path), Map.of(), NOTHING, Small::new), retry);
     return ((Small) answer.body()).toByteArray();
   }
 
@@ -151,7 +163,7 @@ public final class AgentClient {
    */
   public void copy(Folder folder, String path, Path target, String sha256, Duration retry) throws IOException {
     Request request = new Request(
-        "GET", folder.file(path), Map.of(), NOTHING, () -> Files.newOutputStream(target), STILL);
+        "GET", folder.file(path), Map.of(), NOTHING, () -> Files.newOutputStream(target));
     repeat(request, retry);
     String actual = sha256(target);
     if (!actual.equals(sha256)) {
@@ -213,7 +225,7 @@ public final class AgentClient {
     }
     HttpResponse<OutputStream> answer;
     try (Transfer transfer = new Transfer()) {
-      answer = exchange(request, url.replaceAll("/+$", "") + request.target(), transfer);
+      answer = exchange(request, url.replaceAll("/+$", ""), transfer);
     }
     if (!Set.of(OK, CREATED).contains(answer.statusCode())) {
       byte[] said = ((ByteArrayOutputStream) answer.body()).toByteArray();
@@ -222,13 +234,42 @@ public final class AgentClient {
     return answer;
   }
 
-  private HttpResponse<OutputStream> exchange(Request request, String address, Transfer transfer) throws IOException {
+  private HttpResponse<OutputStream> exchange(Request request, String url, Transfer transfer) throws IOException {
     BodyPublisher body = request.body().open(transfer);
+    AgentHttp.Stillness stillness = request.question().isEmpty() ? this::isTooLong : new Looking(request, url);
     return http.exchange(
-        node, address, builder -> {
+        node, url + request.target(), builder -> {
           request.headers().forEach(builder::header);
           builder.method(request.method(), body);
-        }, collecting(request, transfer), transfer, request.patience());
+        }, collecting(request, transfer), transfer, stillness);
+  }
+
+  private boolean isTooLong(Duration stillFor) {
+    return stillFor.compareTo(still) > 0;
+  }
+
+  /** Nothing moves while an agent looks at its files: from time to time it is asked whether it is there at all. */
+  private final class Looking implements AgentHttp.Stillness {
+    private final Request question;
+    private final String url;
+    private Duration next = still;
+
+    Looking(Request request, String url) {
+      question = new Request("HEAD", request.question(), Map.of(), NOTHING, ByteArrayOutputStream::new);
+      this.url = url;
+    }
+
+    @Override
+    public boolean isTooLong(Duration stillFor) throws IOException {
+      if (stillFor.compareTo(next) > 0) {
+        // Any answer will do; without one, the failure is the request's.
+        try (Transfer transfer = new Transfer()) {
+          exchange(question, url, transfer);
+        }
+        next = stillFor.plus(still);
+      }
+      return stillFor.compareTo(LOOKING) > 0;
+    }
   }
 
   private static BodyHandler<OutputStream> collecting(Request request, Transfer transfer) {

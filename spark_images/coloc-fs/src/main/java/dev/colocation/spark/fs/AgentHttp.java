@@ -47,6 +47,11 @@ public final class AgentHttp {
 
   private record Key(Path tokenFile, Path authorityFile) {}
 
+  /** Whether a transfer is given up of which nothing has moved for so long; asked every second. */
+  interface Stillness {
+    boolean isTooLong(Duration still) throws IOException;
+  }
+
   private final RenewedFile<String> token;
   private final RenewedFile<Clients> clients;
 
@@ -173,13 +178,13 @@ public final class AgentHttp {
    * Sends a request of any kind, for as long as its bytes or those of the answer move.
    *
    * @param more adds method, headers and body
-   * @param patience how long nothing may move
+   * @param stillness when it is given up
    * @return an answer of any status
    * @throws AgentFailure when none came
    */
   <T> HttpResponse<T> exchange(
       String node, String address, Consumer<HttpRequest.Builder> more, BodyHandler<T> handler, Transfer transfer,
-      Duration patience) throws IOException {
+      Stillness stillness) throws IOException {
     HttpRequest.Builder request;
     HttpClient client;
     try {
@@ -196,8 +201,9 @@ public final class AgentHttp {
         try {
           return answer.get(STILL_CHECKED_MILLIS, TimeUnit.MILLISECONDS);
         } catch (TimeoutException error) {
-          if (transfer.stillNanos() > patience.toNanos()) {
-            throw new IOException("nothing moved for " + patience.toSeconds() + " s", error);
+          Duration still = Duration.ofNanos(transfer.stillNanos());
+          if (stillness.isTooLong(still)) {
+            throw new IOException("nothing moved for " + still.toSeconds() + " s", error);
           }
         }
       }
@@ -206,6 +212,9 @@ public final class AgentHttp {
       throw interrupted(error);
     } catch (ExecutionException error) {
       throw AgentFailure.unreachable(made.method() + " " + address, asIoException(error.getCause()));
+    } catch (InterruptedIOException error) {
+      answer.cancel(true);
+      throw error;
     } catch (IOException error) {
       answer.cancel(true);
       throw AgentFailure.unreachable(made.method() + " " + address, error);

@@ -1,0 +1,88 @@
+package dev.colocation.spark.fs;
+
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpsConfigurator;
+import com.sun.net.httpserver.HttpsServer;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** An agent that looks at its files for long before it answers. */
+class AgentClientTest {
+  private static final AgentClient.Folder ORDERS = new AgentClient.Folder("shop", "orders-12345678");
+  private static final Duration LIMIT = Duration.ofSeconds(60);
+
+  private final ExecutorService workers = Executors.newCachedThreadPool();
+  private final CountDownLatch questions = new CountDownLatch(2);
+  private HttpsServer server;
+  private AgentClient client;
+  private boolean isSilent;
+
+  @BeforeEach
+  void start(@TempDir Path folder) throws Exception {
+    TestTls tls = TestTls.forNodes(folder, "node-1");
+    Path token = Files.writeString(folder.resolve("token"), "writer\n");
+    server = HttpsServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+    server.setHttpsConfigurator(new HttpsConfigurator(tls.server()));
+    server.createContext("/", this::handle);
+    server.setExecutor(workers);
+    server.start();
+    String url = "https://127.0.0.1:" + server.getAddress().getPort();
+    client = new AgentClient("node-1", url, token, tls.authority(), Duration.ofSeconds(2));
+  }
+
+  @AfterEach
+  void stop() {
+    workers.shutdownNow();
+    server.stop(0);
+  }
+
+  /** The report is ready when two other questions were answered. */
+  private void handle(HttpExchange exchange) throws IOException {
+    boolean isOtherQuestion = exchange.getRequestMethod().equals("HEAD");
+    if (isOtherQuestion && !isSilent) {
+      questions.countDown();
+      exchange.sendResponseHeaders(404, -1);
+      return;
+    }
+    try {
+      questions.await();
+    } catch (InterruptedException error) {
+      return;
+    }
+    byte[] report = "{\"manifestPresent\": true}".getBytes(java.nio.charset.StandardCharsets.UTF_8);
+    exchange.sendResponseHeaders(200, report.length);
+    exchange.getResponseBody().write(report);
+    exchange.close();
+  }
+
+  @Test
+  void anAgentAtWorkIsWaitedFor() {
+    assertTimeoutPreemptively(LIMIT, () -> assertTrue(
+        client.verify(ORDERS, "0".repeat(64), Duration.ZERO).path("manifestPresent").asBoolean()));
+  }
+
+  @Test
+  void anAgentThatFallsSilentIsNot() {
+    isSilent = true;
+    assertTimeoutPreemptively(LIMIT, () -> {
+      AgentFailure failure = assertThrows(
+          AgentFailure.class, () -> client.verify(ORDERS, "0".repeat(64), Duration.ZERO));
+      assertTrue(failure.getMessage().startsWith("Unreachable: POST "), failure.getMessage());
+    });
+  }
+}
