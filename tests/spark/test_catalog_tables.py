@@ -100,7 +100,7 @@ def test_a_refused_change_is_taken_back(session: SparkSession, operator: Operato
 
 
 def test_an_operator_that_does_not_judge(session: SparkSession, tables: ClusterTables) -> None:
-    """The wait is bounded, and the error says that the table is written; one that is made with its rows is gone again."""
+    """The wait is bounded, and the error says that the table is written; one made with its rows is gone again."""
     session.conf.set(f"{CATALOG_KEY}.acceptSeconds", "1")
     with pytest.raises(AnalysisException, match="the operator has neither accepted nor refused it within 1 s"):
         session.sql(CREATE)
