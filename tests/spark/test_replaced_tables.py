@@ -129,8 +129,9 @@ def test_a_replace_that_fails_changes_nothing(
             session.sql(f"REPLACE TABLE {IN}.{filled} AS SELECT k, 'text' AS note FROM {IN}.{filled}")
     finally:
         meanwhile.happens = lambda: ""
-        for node in NODES:
-            agents.start_if_stopped(node)
+        if not is_refused:
+            for node in NODES:
+                agents.start_again(node)
     assert tables.get(filled)["spec"] == before
     assert is_as_it_was(session, tables, filled)
     session.sql(f"DROP TABLE {IN}.{filled}")
