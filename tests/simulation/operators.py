@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from colocation.controller import full_lists
 from colocation.controller import operator as process
 from colocation.controller.clock import SteadyClock
 from colocation.controller.leadership import LEASES, Leadership
@@ -46,7 +47,7 @@ class _Time:
 @contextmanager
 def virtual_processes(loop: VirtualLoop) -> Iterator[None]:
     """Operators' processes run in virtual time."""
-    with patch.object(process, "time", _Time(loop)):
+    with patch.object(process, "time", _Time(loop)), patch.object(full_lists, "time", _Time(loop)):
         yield
 
 

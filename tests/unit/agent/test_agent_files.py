@@ -265,6 +265,7 @@ def test_reports_of_damage_cost_one_read(agent: AgentThread, monkeypatch: pytest
     read: list[str] = []
     monkeypatch.setattr(TableInventory, "check", lambda _table, path: bool(read.append(path)))
     with agent.client() as client:
+        client.put_file(*TABLE.path, PATH, CONTENT)
         for _ in range(5):
             assert not client.report_damage(*TABLE.path, PATH)
     assert read == [PATH]
