@@ -22,7 +22,7 @@ from colocation.model.group import BucketSequence, ColocationGroupSpec
 from .cluster import NOBODY, Cluster, GroupKey, Pool, Standing
 from .evenness.exchange import even_placement
 from .evenness.min_cost_flow import EvennessProblem
-from .evenness.shares import Shares, is_even
+from .evenness.shares import is_even
 from .status import listed
 from .transitions import MovePlan, replaced, replacements, too_few_nodes
 from .view import GroupView, Placement
@@ -105,54 +105,33 @@ def _buckets_on(view: GroupView, nodes: set[str]) -> list[int]:
 def _even_map(view: GroupView) -> Placement:
     weights, replicas = view.takers, view.spec.replicas
     zones = {node: view.zone(node) for node in sorted({*chain.from_iterable(view.map), *weights})}
-    return list(
-        last_even_map(view.key).nearest(
-            tuple(view.map),
-            tuple(sorted(weights, key=view.cluster.loads.of)),
-            view.shares(by_weight_alone=True),
-            zones,
-            tuple(view.bytes_of(bucket) for bucket in range(len(view.map))),
-            tuple(replicas - len({zones[node] for node in nodes}) for nodes in view.map),
-            dict(view.begun),
-            view.keepers,
-        )
+    problem = EvennessProblem(
+        holders=[set(nodes) for nodes in view.map],
+        takers=sorted(weights, key=view.cluster.loads.of),
+        shares=view.shares(by_weight_alone=True),
+        zones=zones,
+        bucket_bytes=[view.bytes_of(bucket) for bucket in range(len(view.map))],
+        spare=[replicas - len({zones[node] for node in nodes}) for nodes in view.map],
+        begun=dict(view.begun),
+        keepers=view.keepers,
     )
+    return list(last_even_map(view.key).nearest(tuple(view.map), problem))
 
 
 class LastEvenMap:
     """The last one of a group; remembered, as moving the data takes many passes that all plan the same."""
 
     def __init__(self) -> None:
-        self._last: tuple[object, BucketSequence] | None = None
+        self._given: tuple[BucketSequence, EvennessProblem] | None = None
+        self._found: BucketSequence = ()
 
-    def nearest(
-        self,
-        rows: BucketSequence,
-        takers: tuple[str, ...],
-        shares: Shares,
-        zones: dict[str, str],
-        bucket_bytes: tuple[int, ...],
-        spare: tuple[int, ...],
-        begun: dict[tuple[int, str], bool],
-        keepers: frozenset[str],
-    ) -> BucketSequence:
-        """The even map nearest to ``rows``."""
-        given, last = (rows, takers, shares, zones, bucket_bytes, spare, begun, keepers), self._last
-        if last is not None and last[0] == given:
-            return last[1]
-        problem = EvennessProblem(
-            holders=[set(nodes) for nodes in rows],
-            takers=list(takers),
-            shares=shares,
-            zones=zones,
-            bucket_bytes=list(bucket_bytes),
-            spare=list(spare),
-            begun=begun,
-            keepers=keepers,
-        )
-        found = tuple(in_order(old, new) for old, new in zip(rows, even_placement(problem), strict=True))
-        self._last = given, found
-        return found
+    def nearest(self, rows: BucketSequence, problem: EvennessProblem) -> BucketSequence:
+        """The even map nearest to ``rows``, of which the problem knows the nodes, and not their places."""
+        if self._given != (rows, problem):
+            placed = even_placement(problem)
+            self._found = tuple(in_order(old, new) for old, new in zip(rows, placed, strict=True))
+            self._given = rows, problem
+        return self._found
 
 
 @lru_cache(maxsize=2048)
