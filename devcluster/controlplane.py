@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from devcluster import cgroups, configuration, network, paths, pki, processes, shell
@@ -14,6 +15,7 @@ from devcluster.progress import timed
 GROUP = f"{cgroups.ROOT}/control-plane"
 STORE_AND_API = ("etcd", "kube-apiserver")
 PROGRAMS = (*STORE_AND_API, "kube-controller-manager", "kube-scheduler", "coredns")
+KEEPERS_OF_STATE = ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd")
 READY_DEADLINE_SECONDS = 90.0
 KILL_DEADLINE_SECONDS = 10.0
 ETCD_DATA = paths.STATE / "etcd"
@@ -35,9 +37,21 @@ def start() -> None:
 
 
 def kill(program: str) -> None:
-    """End one of `PROGRAMS` as a crash would."""
-    os.kill(processes.require_running(program).pid, signal.SIGKILL)
-    shell.wait_until(f"{program} is dead", lambda: not processes.running(program), KILL_DEADLINE_SECONDS)
+    """End one of `PROGRAMS` as a crash would.
+
+    Raises:
+        DevclusterError: it does not run.
+    """
+    processes.require_running(program)
+    _end(program)
+
+
+def _end(program: str) -> None:
+    identity = processes.running(program)
+    if identity is not None:
+        with suppress(ProcessLookupError):
+            os.kill(identity.pid, signal.SIGKILL)
+        shell.wait_until(f"{program} is dead", lambda: not processes.running(program), KILL_DEADLINE_SECONDS)
 
 
 def start_again(program: str) -> None:
@@ -60,14 +74,48 @@ def start_all_again() -> None:
 
 
 def copy_etcd(folder: Path) -> None:
-    """Copy what etcd has stored. It stands still meanwhile, so that the copy is what a crash would have left."""
+    """Copy what etcd has stored. It stands still meanwhile, so that the copy is what a crash would have left.
+
+    Raises:
+        DevclusterError: etcd does not run.
+        OSError: it cannot be copied. The folder holds what it held.
+    """
     identity = processes.require_running("etcd")
-    shutil.rmtree(folder, ignore_errors=True)
+    partial = _new(folder.with_name(f"{folder.name}.partial"))
     os.kill(identity.pid, signal.SIGSTOP)
     try:
-        shutil.copytree(ETCD_DATA, folder)
+        shutil.copytree(ETCD_DATA, partial)
     finally:
         os.kill(identity.pid, signal.SIGCONT)
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+
+
+def restore_etcd(folder: Path) -> None:
+    """Replace what etcd has stored by a copy that `copy_etcd` made. etcd and all that keep something of it in memory
+    are ended, also when a later step fails; `start_all_again` starts them.
+
+    Raises:
+        DevclusterError, OSError: nothing was replaced: etcd's data are the old ones.
+    """
+    fresh, old = (_new(ETCD_DATA.with_name(f"{ETCD_DATA.name}.{suffix}")) for suffix in ("new", "old"))
+    shutil.copytree(folder, fresh)
+    for program in KEEPERS_OF_STATE:
+        _end(program)
+    ETCD_DATA.rename(old)
+    try:
+        fresh.rename(ETCD_DATA)
+    except OSError:
+        old.rename(ETCD_DATA)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _new(folder: Path) -> Path:
+    """A name that no folder has: what an earlier failure left is removed."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    return folder
 
 
 def _commands() -> dict[str, list[str]]:

@@ -71,7 +71,11 @@ def main(arguments: list[str]) -> int:
         print(f"KUBECONFIG names a cluster of yours ({theirs}); chaos breaks nodes and needs its own", file=sys.stderr)
         return 2
     if "SHRINK" in os.environ:
-        smallest = shrink(plan, lambda one: not run_once(one))
+        try:
+            smallest = shrink(plan, lambda one: not run_once(one))
+        except ValueError as error:
+            print(error)
+            return 1
         print(f"the smallest that was found to fail: {smallest.command}", *smallest.faults, sep="\n")
         return 0
     passed = run_once(plan)

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,64 @@ def groups_and_tables() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return groups, [item for item in items if item["kind"] == "ColocatedTable"]
 
 
-def verdicts_are_fresh() -> bool:
-    """Whether readers trust the operator's verdicts now."""
-    [lease] = get("lease", LEASE_NAME, "-n", cluster.OPERATOR_NAMESPACE)
-    return -SKEW_SECONDS <= age_seconds(lease["spec"]["renewTime"]) < LEASE_SECONDS
+@dataclass(frozen=True)
+class Machinery:
+    """What groups depend on. ``fresh``: readers trust the operator's verdicts now; ``clones``: node -> clone Jobs that
+    are not over; ``trouble``: nodes that are not Ready, agents that are not, clones that run: one text for each.
+    """
+
+    fresh: bool
+    clones: dict[str, int]
+    trouble: tuple[str, ...]
+
+
+def machinery() -> Machinery:
+    """By one request, so that all of it is of one moment."""
+    items = get("leases,nodes,daemonsets,jobs", "-n", cluster.OPERATOR_NAMESPACE)
+    of_kind = {kind: [one for one in items if one["kind"] == kind] for kind in ("Lease", "Node", "DaemonSet", "Job")}
+    clones = dict(Counter(target_of(job) for job in of_kind["Job"] if not is_over(job)))
+    running = [f"{count} clones to {node} run" for node, count in sorted(clones.items())]
+    trouble = (*_nodes_away(of_kind["Node"]), *_agents_away(of_kind["DaemonSet"]), *running)
+    return Machinery(_is_fresh(of_kind["Lease"]), clones, trouble)
+
+
+def _is_fresh(leases: list[dict[str, Any]]) -> bool:
+    renewed = [one["spec"]["renewTime"] for one in leases if one["metadata"]["name"] == LEASE_NAME]
+    return any(-SKEW_SECONDS <= age_seconds(time) < LEASE_SECONDS for time in renewed)
+
+
+def _nodes_away(objects: list[dict[str, Any]]) -> list[str]:
+    """Of all nodes that the cluster ever had."""
+    ready = {one["metadata"]["name"] for one in objects if is_true(one, "Ready")}
+    return [f"node {member.name} is not Ready" for member in nodes.known() if member.name not in ready]
+
+
+def _agents_away(daemon_sets: list[dict[str, Any]]) -> list[str]:
+    found = []
+    for one in daemon_sets:
+        status = one.get("status", {})
+        wanted = status.get("desiredNumberScheduled", 0)
+        ready = min(status.get("numberReady", 0), status.get("updatedNumberScheduled", 0))
+        if ready < wanted:
+            found.append(f"{ready} of {wanted} pods of {one['metadata']['name']} are ready")
+    return found
+
+
+def is_true(one: dict[str, Any], condition: str) -> bool:
+    """Whether an object's condition is."""
+    conditions = one.get("status", {}).get("conditions", ())
+    return any(found["type"] == condition and found["status"] == "True" for found in conditions)
+
+
+def out_of_memory() -> list[str]:
+    """Containers of pods that the kernel has ended, as far as their pods are there."""
+    return [
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {container['name']}"
+        for pod in get("pods", "-A")
+        for container in pod.get("status", {}).get("containerStatuses", ())
+        for state in (container.get("state", {}), container.get("lastState", {}))
+        if state.get("terminated", {}).get("reason") == "OOMKilled"
+    ]
 
 
 def age_seconds(time: str) -> float:
@@ -72,12 +127,6 @@ def authority_age_seconds() -> float:
     return age_seconds(secret["metadata"]["creationTimestamp"])
 
 
-def clones() -> dict[str, int]:
-    """Node -> clone Jobs that are not over."""
-    jobs = get("jobs", "-n", cluster.OPERATOR_NAMESPACE)
-    return dict(Counter(target_of(job) for job in jobs if not is_over(job)))
-
-
 def target_of(job: dict[str, Any]) -> str:
     """The node that a clone Job is pinned to."""
     affinity = job["spec"]["template"]["spec"].get("affinity", {}).get("nodeAffinity", {})
@@ -88,8 +137,7 @@ def target_of(job: dict[str, Any]) -> str:
 
 def is_over(job: dict[str, Any]) -> bool:
     """Whether a Job has succeeded or failed."""
-    conditions = job.get("status", {}).get("conditions", ())
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    return is_true(job, "Complete") or is_true(job, "Failed")
 
 
 def reachable() -> set[str]:

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -19,12 +21,14 @@ from devcluster import paths
 from devcluster.errors import DevclusterError
 
 from . import cluster_view
-from .disks import Disks
-from .targets import AGENT, CannotNow, Heal, any_node, start
+from .disks import ASIDE, Disks
+from .targets import AGENT, CannotNow, Heal, any_node, healed_by, start
 
 READ_ONLY_SECONDS = 60.0
 """Until the kubelet has started a container again that died."""
 GIB, MIB, BLOCK = 1 << 30, 1 << 20, 4096
+MOST_LEFT_BYTES = 4 * MIB
+"""On a full disk: others may give back a little while it is looked at."""
 SET_READ_ONLY = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -45,19 +49,21 @@ class DiskFaults:
     def disk_gone(self, random: Random) -> tuple[str, Heal]:
         member = any_node(random)
         root = node_disks.data_root(member.name)
-        aside = root.with_name("data-aside")
+        aside = root.with_name(ASIDE)
         aside.mkdir(exist_ok=True)
-        move_all(root, aside)
-
-        def heal() -> None:
-            for path in root.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            move_all(aside, root)
-
+        if any(aside.iterdir()):
+            raise CannotNow(f"the disk of {member.name} is not back from the last time")
+        names = {path.name for path in root.iterdir()}
+        heal = partial(put_back, aside, root, names)
+        with healed_by(heal, member.name):
+            for name in sorted(names):
+                (root / name).rename(aside / name)
         return member.name, heal
 
     def disk_read_only(self, random: Random) -> tuple[str, Heal]:
-        """The agent dies first: while it runs it has a file open for writing, which no mount takes."""
+        """The agent dies first: while it runs it has a file open for writing, which no mount takes. It needs no healing
+        if it stays away: the kubelet starts it.
+        """
         agents = cluster_view.processes_of(AGENT)
         if not agents:
             raise CannotNow("no agent runs")
@@ -66,15 +72,18 @@ class DiskFaults:
         deadline = time.monotonic() + READ_ONLY_SECONDS
         while not (new := set(cluster_view.processes_of(AGENT).get(node, ())) - set(agents[node])):
             if time.monotonic() > deadline:
-                raise CannotNow(f"no agent was started again on {node}")
+                raise DevclusterError(f"no agent was started again on {node}")
             time.sleep(0.05)
         pid = min(new)
-        set_read_only(pid, True)  # before it has read all of its program
 
         def heal() -> None:
             if AGENT in cluster_view.command_line(pid):
                 set_read_only(pid, False)
 
+        with healed_by(heal, node):
+            set_read_only(pid, True)  # before it has read all of its program
+            if not is_read_only((Path("/proc") / str(pid) / "mountinfo").read_text()):
+                raise DevclusterError(f"process {pid} may write to its data root all the same")
         return node, heal
 
     def disk_full(self, random: Random) -> tuple[str, Heal]:
@@ -83,14 +92,17 @@ class DiskFaults:
         if not disk.is_mount():
             raise CannotNow("the nodes share this machine's disk")
         filler = disk / "filler"
-        fill(filler)
-        return member.name, lambda: filler.unlink(missing_ok=True)
+        heal = partial(filler.unlink, missing_ok=True)
+        with healed_by(heal, member.name):
+            fill(filler)
+            if (left_bytes := free_bytes(disk)) > MOST_LEFT_BYTES:
+                raise DevclusterError(f"the disk has {left_bytes} bytes left")
+        return member.name, heal
 
     def disk_failing(self, random: Random) -> tuple[str, Heal]:
         member = any_node(random)
         if not (member.folder / devcluster_disks.MOUNT_POINT).is_mount():
             raise CannotNow("the nodes share this machine's disk")
-        devcluster_disks.fail(member.folder)
 
         def heal() -> None:
             if not devcluster_disks.is_well(member.folder):
@@ -99,14 +111,21 @@ class DiskFaults:
                 devcluster_disks.detach(member.folder)
             start(member)
 
+        with healed_by(heal, member.name):
+            devcluster_disks.fail(member.folder)
+            if devcluster_disks.is_well(member.folder):
+                raise DevclusterError("the disk is well all the same")
         return member.name, heal
 
     def file_flipped(self, random: Random) -> tuple[str, None]:
+        """Its times stay, as when the medium rots: only its bytes tell. (The inode's change time cannot be kept.)"""
         path = self._any_file(random)
+        status = path.stat()
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 0xFF
         with path.open("r+b") as file:
             file.write(content)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         return str(path), None
 
     def file_cut(self, random: Random) -> tuple[str, None]:
@@ -146,10 +165,28 @@ class DiskFaults:
         return path
 
 
-def move_all(source: Path, target: Path) -> None:
-    """All that is in a folder, into another one of the same file system."""
-    for path in list(source.iterdir()):
-        path.rename(target / path.name)
+def put_back(aside: Path, root: Path, names: Collection[str]) -> None:
+    """Make the root hold what it held under these names, of which ``aside`` has all that was taken.
+
+    What was made in the root meanwhile goes. May be called again after a failure: what is back already stays.
+
+    Raises:
+        OSError: an agent made something again just now.
+    """
+    for path in list(root.iterdir()):
+        if path.name not in names:
+            remove(path)
+    for path in list(aside.iterdir()):
+        remove(root / path.name)
+        path.rename(root / path.name)
+
+
+def remove(path: Path) -> None:
+    """A file, or a folder with all that is in it, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def fill(path: Path) -> None:
@@ -159,6 +196,19 @@ def fill(path: Path) -> None:
             with contextlib.suppress(OSError):
                 while True:
                     os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, step)
+
+
+def free_bytes(disk: Path) -> int:
+    """What root may still write to a file system."""
+    status = os.statvfs(disk)
+    return status.f_bavail * status.f_frsize
+
+
+def is_read_only(table: str) -> bool:
+    """Whether the data root is, in a text like ``/proc/self/mountinfo``."""
+    mounts = [line.split() for line in table.splitlines()]
+    options = [fields[5].split(",") for fields in mounts if fields[4] == str(paths.DATA_ROOT)]
+    return bool(options) and "ro" in options[-1]
 
 
 def set_read_only(pid: int, read_only: bool) -> None:

@@ -15,24 +15,55 @@ from demo import disks
 from .scene import NAMESPACE
 
 JsonObject = Mapping[str, Any]
+ASIDE = "data-aside"
+"""Beside a node's data root: where its content is while its disk is gone."""
 
 
 @dataclass
 class Disks:
-    """``damaged``: files whose content is looked at again each time, because a fault has touched them."""
+    """``damaged``: files whose content is looked at again each time, because a fault has touched them. ``is_thorough``:
+    that of all files is.
+    """
 
     damaged: set[Path] = field(default_factory=set)
+    is_thorough: bool = False
     _manifests: dict[str, TableManifest] = field(default_factory=dict)
 
     def missing(self, group: JsonObject, tables: Iterable[JsonObject], reachable: Iterable[str]) -> list[str]:
-        """Wanted replicas of a group's tables that are not whole on a node that can be reached: one text for each."""
-        rows = group.get("status", {}).get("backendsPerBucketSeq") or []
-        return [
-            f"{table['metadata']['name']} bucket {file.bucket} on {node}: {why}"
-            for table in tables
-            for file in self.committed(table)
-            for node in (rows[file.bucket] if file.bucket < len(rows) else ())
-            if (why := self._why_not(node, table, file, set(reachable)))
+        """Wanted replicas of a group's tables that are not whole on a node that can be reached: one text for each.
+
+        The map itself has to name as many nodes for each bucket as the spec wants; and a node without the table's
+        manifest does not know what it has.
+        """
+        rows, spec = group.get("status", {}).get("backendsPerBucketSeq") or [], group["spec"]
+        found = [
+            f"bucket {bucket} is on {len(set(row))} of {spec['replicas']} nodes"
+            for bucket, row in enumerate([*rows, *[()] * (spec["buckets"] - len(rows))])
+            if len(set(row)) < spec["replicas"]
+        ]
+        for table in tables:
+            found += self._missing(table, rows, set(reachable))
+        return found
+
+    def _missing(self, table: JsonObject, rows: list[list[str]], reachable: set[str]) -> list[str]:
+        name, snapshot = table["metadata"]["name"], table.get("status", {}).get("snapshot")
+        if not snapshot:
+            return []
+        digest = snapshot["manifest"].removeprefix("sha256:")
+        manifest = self._manifest(table, digest)
+        if manifest is None:
+            return [f"{name}: no disk has the manifest {digest[:12]}"]
+        wanted = [(file, row) for file in manifest.files for row in rows[file.bucket : file.bucket + 1]]
+        found = [
+            f"{name} bucket {file.bucket} on {node}: {why}"
+            for file, row in wanted
+            for node in row
+            if (why := self._why_not(node, table, file, reachable))
+        ]
+        return found + [
+            f"{name} on {node}: no manifest {digest[:12]}"
+            for node in sorted({node for _, row in wanted for node in row} & reachable)
+            if not is_file(self._manifest_path(node, table, digest))
         ]
 
     def committed(self, table: JsonObject) -> tuple[DataFile, ...]:
@@ -65,7 +96,8 @@ class Disks:
                 size = os.fstat(opened.fileno()).st_size
             if size != file.bytes:
                 return f"{size} bytes of {file.bytes}"
-            if path in self.damaged and hashlib.sha256(path.read_bytes()).hexdigest() != file.sha256:
+            looks_closely = self.is_thorough or path in self.damaged
+            if looks_closely and hashlib.sha256(path.read_bytes()).hexdigest() != file.sha256:
                 return "another content"
         except FileNotFoundError:
             return "no file"
@@ -81,5 +113,16 @@ class Disks:
         return self._manifests.get(digest)
 
     def _copies(self, table: JsonObject, digest: str) -> Iterator[Path]:
-        paths = (self.folder(node, table) / "manifests" / f"{digest}.json.zst" for node in disks.nodes())
-        return (path for path in paths if path.is_file())
+        paths = (self._manifest_path(node, table, digest) for node in disks.nodes())
+        return filter(is_file, paths)
+
+    def _manifest_path(self, node: str, table: JsonObject, digest: str) -> Path:
+        return self.folder(node, table) / "manifests" / f"{digest}.json.zst"
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is there; a disk that fails has none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -3,18 +3,19 @@
 A fault that cannot be made now (no clone runs, no file has another copy) is left out, and the history says so.
 """
 
-import shutil
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from colocation.model.names import LABEL_WEIGHT
 from demo import cluster
 from demo.shell import CommandFailed, kubectl
-from devcluster import cgroups, clocks, controlplane, network, paths
+from devcluster import cgroups, clocks, controlplane, network, paths, processes
 from devcluster import cluster as devcluster
 from devcluster import node as nodes
 from devcluster.errors import DevclusterError
@@ -22,13 +23,14 @@ from devcluster.errors import DevclusterError
 from . import cluster_view, scene
 from .disk_faults import DiskFaults
 from .disks import Disks
-from .fault_kinds import BY_NAME
-from .history import FAIL, OK, History
+from .fault_kinds import BY_NAME, CONTROL_PLANE
+from .history import FAIL, OK, SEEN, History
 from .plan import Step
-from .targets import CannotNow, Heal, any_node, start
+from .targets import FAILURES, CannotNow, HalfMade, Heal, any_node, healed_by, is_registered, start
 from .violations import HEAL
 
-HEAL_SECONDS = 240
+HEAL_SECONDS, HEAL_AGAIN_SECONDS = 240.0, 2.0
+"""So long, and so often, a fault is tried to be healed; ``heal_all`` does it once more."""
 MOST_NODES = 4
 SLOW = "8mbit"
 CLONE_PODS = "batch.kubernetes.io/job-name"
@@ -47,57 +49,102 @@ SAVE = "save-etcd"
 
 
 @dataclass
+class InForce:
+    """A fault that was made, or half made, and is not healed. ``number``: of its operation in the history; ``lock``:
+    one thread heals it.
+    """
+
+    number: int
+    name: str
+    heal: Heal
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
 class Faults:
-    """``values``: of the chart. A method of a fault's name makes it and returns what heals it, if anything does."""
+    """``values``: of the chart. A method of a fault's name makes it and returns what heals it, if anything does.
+
+    ``_healing``: by the plan's numbers. ``_control_plane``: held while programs of the control plane are ended, started
+    or copied, not for the time that a fault holds.
+    """
 
     history: History
     disks: Disks
     values: dict[str, str] = field(default_factory=dict)
     session_pod: Callable[[], str] = lambda: ""
-    _healing: dict[int, tuple[int, str, Heal]] = field(default_factory=dict)
+    _healing: dict[int, InForce] = field(default_factory=dict)
+    _control_plane: threading.RLock = field(default_factory=threading.RLock)
     _tag: str = scene.OTHER_TAG
 
     def make(self, step: Step) -> None:
-        """Let it go wrong."""
+        """Let it go wrong. What fails when it was begun is noted as made: it is in force until it is healed."""
         number = self.history.invoke("faults", step.name, plan=step.number)
         try:
             said, heal = self._action(step.name)(Random(f"fault {step.number} {step.die}"))
-        except (
-            CannotNow, CommandFailed, DevclusterError, cluster_view.ApiAway, subprocess.SubprocessError, OSError
-        ) as error:  # OSError: the disk is full, or fails
+        except HalfMade as half:
+            said, heal = str(half), half.heal
+        except CannotNow as error:
+            self.history.note("faults", FAIL, step.name, number, why=str(error)[:500], untouched=True)
+            return
+        except FAILURES as error:
             self.history.note("faults", FAIL, step.name, number, why=str(error)[:500])
             return
         if heal:
-            self._healing[step.number] = (number, step.name, heal)
+            self._healing[step.number] = InForce(number, step.name, heal)
         self.history.note("faults", OK, step.name, number, what=said, holds=heal is not None)
 
     def heal(self, plan_number: int) -> None:
-        """Put one right again, if it was made; tries until it is."""
-        if plan_number not in self._healing:
+        """Put one right again, if it was made; tries until it is, or for ``HEAL_SECONDS``. May be called again."""
+        with suppress(*FAILURES):
+            self._put_right(plan_number)
+
+    def _put_right(self, plan_number: int) -> None:
+        """As ``heal``, but raises its last error."""
+        fault = self._healing.get(plan_number)
+        if fault is None:
             return
-        number, name, action = self._healing.pop(plan_number)
-        healing = self.history.invoke("faults", HEAL, fault=number, name=name)
-        deadline = time.monotonic() + HEAL_SECONDS
-        while True:
+        with fault.lock:
+            if plan_number not in self._healing:  # another thread was faster
+                return
+            healing = self.history.invoke("faults", HEAL, fault=fault.number, name=fault.name)
             try:
-                action()
-                break
-            except (CommandFailed, DevclusterError, OSError, subprocess.SubprocessError) as error:
-                if time.monotonic() > deadline:
-                    self.history.note("faults", FAIL, HEAL, healing, why=str(error)[:500])
-                    return
-                time.sleep(2)
-        self.history.note("faults", OK, HEAL, healing, fault=number, name=name)
+                insist(fault.heal)
+            except FAILURES as error:
+                why = str(error)[:500]
+                self.history.note("faults", FAIL, HEAL, healing, fault=fault.number, name=fault.name, why=why)
+                raise
+            del self._healing[plan_number]
+            self.history.note("faults", OK, HEAL, healing, fault=fault.number, name=fault.name)
 
     def heal_all(self) -> None:
-        """Everything, the control plane first: the rest needs it."""
-        controlplane.start_all_again()
-        order = sorted(self._healing, key=lambda one: BY_NAME[self._healing[one][1]].one_of != "control plane")
-        for number in order:
-            self.heal(number)
-        for member in scene.running():
-            self._reconnect(member.number)
-        scene.tag_images()
+        """Everything, the control plane first: the rest needs it. Each step is tried, whatever came of the others.
+
+        Raises:
+            DevclusterError: some failed; the message names them.
+        """
+        failed: list[str] = []
+        last: Exception | None = None
+        for what, action in self._steps_to_heal():
+            try:
+                action()
+            except FAILURES as error:
+                failed.append(f"{what}: {str(error)[:500]}")
+                last = error
+        if failed:
+            raise DevclusterError(f"not healed: {'; '.join(failed)}") from last
+
+    def _steps_to_heal(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """(What, how). A node can only get Ready when it is connected, so that comes before faults are healed."""
+        yield "control plane", self._start_control_plane
+        for member in nodes.known():
+            yield f"link of {member.name}", partial(self._reconnect, member.number)
+        faults = list(self._healing.items())
+        for number, fault in sorted(faults, key=lambda one: BY_NAME[one[1].name].one_of != CONTROL_PLANE):
+            yield fault.name, partial(self._put_right, number)
+        for member in nodes.known():
+            if not nodes.is_complete(member):
+                yield member.name, partial(start, member)
+        yield "images", scene.tag_images
 
     def _action(self, name: str) -> Callable[[Random], tuple[str, Heal | None]]:
         method = name.replace("-", "_")
@@ -109,39 +156,73 @@ class Faults:
 
     def _node_killed(self, random: Random) -> tuple[str, Heal]:
         member = any_node(random)
-        devcluster.kill_node(member.number)
-        return member.name, lambda: start(member)
+        heal = partial(start, member)
+        with healed_by(heal, member.name):
+            devcluster.kill_node(member.number)
+        return member.name, heal
 
     def _node_deleted(self, random: Random) -> tuple[str, Heal]:
         """Killed only, while the API server is away: that has to be healed all the same."""
-        said, heal = self._node_killed(random)
-        with suppress(CommandFailed, subprocess.SubprocessError):
-            kubectl("delete", "node", said, "--wait=false", "--request-timeout=20s")
-        return said, heal
+        name, heal = self._node_killed(random)
+        try:
+            kubectl("delete", "node", name, "--wait=false", "--request-timeout=20s")
+        except (CommandFailed, subprocess.SubprocessError) as error:
+            return f"{name}, killed only: {str(error)[-300:]}", heal
+        return name, heal
 
     def _node_added(self, random: Random) -> tuple[str, None]:
         if len(nodes.known()) >= MOST_NODES:
             raise CannotNow(f"there are {MOST_NODES} nodes")
-        member = devcluster.add_node()
-        scene.tag_images()
+        before = nodes.known()
+
+        def heal() -> None:
+            for added in nodes.known():
+                if added not in before:
+                    start(added)
+
+        with healed_by(heal, "a node more"):
+            member = devcluster.add_node()
+            scene.tag_images()
         return member.name, None
 
     def _partition(self, random: Random) -> tuple[str, Heal]:
         member = any_node(random)
-        devcluster.set_partitioned(member.number, True)
-        return member.name, lambda: self._reconnect(member.number)
+
+        def heal() -> None:
+            if nodes.holder_pid(member) is not None:  # one that is started again has a new link
+                network.set_link_up(member.number, True)
+                network.route_pods(devcluster.running_nodes())
+
+        with healed_by(heal, member.name):
+            devcluster.set_partitioned(member.number, True)
+            if network.link_is_up(member.number):
+                raise DevclusterError("the link is up all the same")
+        return member.name, heal
 
     def _partition_one_way(self, random: Random) -> tuple[str, Heal]:
         member = any_node(random)
-        network.set_deaf(nodes.require_running(member), True)
-        return member.name, lambda: self._reconnect(member.number)
+
+        def heal() -> None:
+            if (pid := nodes.holder_pid(member)) is not None:
+                network.set_deaf(pid, False)
+
+        with healed_by(heal, member.name):
+            network.set_deaf(nodes.require_running(member), True)
+        return member.name, heal
 
     def _slow_link(self, random: Random) -> tuple[str, Heal]:
         member = any_node(random)
-        network.shape_link(member.number, nodes.require_running(member), SLOW)
-        return member.name, lambda: self._reconnect(member.number)
+
+        def heal() -> None:
+            if (pid := nodes.holder_pid(member)) is not None:
+                network.shape_link(member.number, pid, None)
+
+        with healed_by(heal, member.name):
+            network.shape_link(member.number, nodes.require_running(member), SLOW)
+        return member.name, heal
 
     def _reconnect(self, number: int) -> None:
+        """Whatever a node's link suffers from."""
         pid = nodes.holder_pid(nodes.Node(number))
         if pid is not None:
             network.set_link_up(number, True)
@@ -179,61 +260,93 @@ class Faults:
         node has its weight again once that is healed, also when no clone was met.
         """
         label, member = LABEL_WEIGHT, any_node(random)
-        kubectl("label", "node", member.name, f"{label}={LEAST_WEIGHT}", "--overwrite", "--request-timeout=20s")
 
         def heal() -> None:
             kubectl("label", "node", member.name, f"{label}-", "--request-timeout=20s")
 
+        with healed_by(heal, member.name):
+            kubectl("label", "node", member.name, f"{label}={LEAST_WEIGHT}", "--overwrite", "--request-timeout=20s")
+        return self._delete_clone(random) or f"none of {member.name}'s replicas was cloned", heal
+
+    def _delete_clone(self, random: Random) -> str:
+        """The clone's pod that was deleted; empty when none was met in ``CLONE_SECONDS``."""
         deadline = time.monotonic() + CLONE_SECONDS
-        while True:
-            try:
-                return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, CLONE_PODS)[0], heal
-            except (CannotNow, CommandFailed, cluster_view.ApiAway, subprocess.SubprocessError):
-                if time.monotonic() > deadline:
-                    return f"none, of {member.name}'s replicas", heal
+        while time.monotonic() < deadline:
+            with suppress(CannotNow, *FAILURES):
+                return self._delete_pod(random, cluster.OPERATOR_NAMESPACE, CLONE_PODS)[0]
             time.sleep(0.2)
+        return ""
 
     def _upgrade(self, _: Random) -> tuple[str, None]:
-        own = cluster.OPERATOR_IMAGE.rpartition(":")[2]
-        tag, self._tag = self._tag, own if self._tag == scene.OTHER_TAG else scene.OTHER_TAG
+        """To the tag that does not run: after a failure that is the same one."""
+        own, tag = cluster.OPERATOR_IMAGE.rpartition(":")[2], self._tag
         cluster.install_colocation({**scene.VALUES, **self.values, "image.tag": tag})
+        self._tag = own if tag == scene.OTHER_TAG else scene.OTHER_TAG
         return tag, None
 
     # Control plane
 
     def _api_server_stopped(self, _: Random) -> tuple[str, Heal]:
-        controlplane.kill("kube-apiserver")
-        return "", controlplane.start_all_again
+        return "", self._kill("kube-apiserver")
 
     def _watches_cut(self, _: Random) -> tuple[str, None]:
-        controlplane.kill("kube-apiserver")
-        controlplane.start_all_again()
+        with self._control_plane:
+            heal = self._kill("kube-apiserver")
+            with healed_by(heal, "kube-apiserver"):
+                heal()
         return "", None
 
     def _etcd_stopped(self, _: Random) -> tuple[str, Heal]:
-        controlplane.kill("etcd")
-        return "", controlplane.start_all_again
+        return "", self._kill("etcd")
+
+    def _kill(self, program: str) -> Heal:
+        with self._control_plane:
+            if not processes.running(program):
+                raise CannotNow(f"{program} does not run")
+            with healed_by(self._start_control_plane, program):
+                controlplane.kill(program)
+        return self._start_control_plane
+
+    def _start_control_plane(self) -> None:
+        """Start what does not run.
+
+        Raises:
+            DevclusterError: the API server does not serve in time.
+        """
+        with self._control_plane:
+            controlplane.start_all_again()
+            if not controlplane.api_is_ready():
+                raise DevclusterError("the API server does not serve")
 
     def save_etcd(self) -> None:
         """Take the copy that ``etcd-restored`` brings back."""
         number = self.history.invoke("faults", SAVE)
         try:
-            controlplane.copy_etcd(ETCD_COPY)
+            with self._control_plane:
+                controlplane.copy_etcd(ETCD_COPY)
         except (DevclusterError, OSError) as error:
             self.history.note("faults", FAIL, SAVE, number, why=str(error)[:500])
             return
         self.history.note("faults", OK, SAVE, number)
 
-    def _etcd_restored(self, _: Random) -> tuple[str, None]:
+    def _etcd_restored(self, _: Random) -> tuple[str, Heal]:
+        """It heals itself, but for nodes that are younger than the copy."""
         if not ETCD_COPY.exists():
             raise CannotNow("no copy was taken")
-        for program in ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd"):
-            controlplane.kill(program)
-        shutil.rmtree(controlplane.ETCD_DATA)
-        shutil.copytree(ETCD_COPY, controlplane.ETCD_DATA)
-        self.history.note("faults", "seen", "restored")
-        controlplane.start_all_again()
-        return "", None
+        with self._control_plane, healed_by(self._register_nodes, "etcd"):
+            try:
+                controlplane.restore_etcd(ETCD_COPY)
+                self.history.note("faults", SEEN, "restored")
+            finally:
+                controlplane.start_all_again()
+        return "", self._register_nodes
+
+    def _register_nodes(self) -> None:
+        """Start the nodes again that run without a Node object: a kubelet that runs does not make it anew."""
+        self._start_control_plane()
+        for member in scene.running():
+            if not is_registered(member):
+                start(member)
 
     # Clocks and images
 
@@ -249,15 +362,33 @@ class Faults:
         member = any_node(random)
         repository, _, tag = cluster.OPERATOR_IMAGE.rpartition(":")
         names, kept = [f"{repository}:{tag}", f"{repository}:{scene.OTHER_TAG}"], f"{repository}-kept:{tag}"
-        scene.ctr(member, "images", "tag", "--force", names[0], kept)
-        for name in names:
-            scene.ctr(member, "images", "rm", name)
 
         def heal() -> None:
             for name in names if nodes.holder_pid(member) else ():
                 scene.ctr(member, "images", "tag", "--force", kept, name)
 
+        scene.ctr(member, "images", "tag", "--force", names[0], kept)
+        with healed_by(heal, member.name):
+            for name in names:
+                scene.ctr(member, "images", "rm", name)
         return member.name, heal
+
+
+def insist(action: Heal) -> None:
+    """Do it until it succeeds.
+
+    Raises:
+        one of ``FAILURES``: it did not in ``HEAL_SECONDS``.
+    """
+    deadline = time.monotonic() + HEAL_SECONDS
+    while True:
+        try:
+            action()
+            return
+        except FAILURES:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(HEAL_AGAIN_SECONDS)
 
 
 def clock_step(random: Random, authority_age_seconds: float) -> int:

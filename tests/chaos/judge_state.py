@@ -1,12 +1,13 @@
 """Judges what is seen beside rows: verdicts on stability, limits, errors, memory, and the end."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from .fault_kinds import error_name, matches
-from .history import FAIL, INFO, Event
-from .judge_rows import Ended
+from .history import FAIL, INFO, OK, Event
+from .judge_rows import TRESPASS, Ended
 from .violations import FaultsInForce, Violation
 
 FALSE_STABLE, NO_CAUSE = "FalseStable", "UnstableWithoutCause"
@@ -19,27 +20,33 @@ YOUNG_SECONDS = 90.0
 """A group gets its first map in this time."""
 GAP_SECONDS = 15.0
 """Two looks further apart tell nothing of the time between them."""
-STABLE_AGAIN_SECONDS = 420.0
-"""After the last fault was healed, everything is well within this time."""
 MOST_CLONES_PER_NODE = 2
-MEMORY_GROWTH_BYTES = 256 << 20
+REFUSED = re.compile("may not see or change it|Forbidden")
+"""What a query of another namespace has to end with."""
+WARM_SAMPLES = 3
+"""Of a process's memory: it has read what it needs by then, and from the last of them it does not grow by more than"""
+MEMORY_GROWTH_BYTES = 96 << 20
 
 
 @dataclass
 class ErrorsJudge:
-    """Operations fail only with errors that a fault in force, or other work, allows."""
+    """Operations fail only with errors that a fault in force, or other work, allows.
+
+    ``all_is_well``: set at the end, from when on no fault excuses anything.
+    """
 
     faults: FaultsInForce
     violations: list[Violation] = field(default_factory=list)
     allowed: Counter[str] = field(default_factory=Counter)
+    all_is_well: bool = False
 
     def take(self, ended: Ended) -> None:
         """An operation that is over."""
         event, began = ended.event, ended.began
-        if event.kind not in (FAIL, INFO):
-            return
         text = str(event.detail.get("error", ""))
-        in_force = self.faults.during(began.at_seconds, event.at_seconds)
+        if event.kind not in (FAIL, INFO) or (began.name == TRESPASS and REFUSED.search(text)):
+            return
+        in_force = () if self.all_is_well else self.faults.during(began.at_seconds, event.at_seconds)
         names = ended.excuses.union(*(kind.errors for kind in in_force))
         for name in sorted(names):
             if matches(name, text):
@@ -72,10 +79,11 @@ class StabilityJudge:
     _first_seen: dict[str, float] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """A look at all groups: ``{"fresh": bool, "groups": {name: {stable, reason, message, missing: [text]}}}``.
+        """A look: ``{"fresh": bool, "trouble": [text], "groups": {name: {stable, reason, message, missing: [text]}}}``.
 
-        ``fresh``: whether the operator's Lease is; readers call older verdicts unknown. ``missing``: wanted replicas
-        that are not whole on a disk that can be reached, by our own look at the disks.
+        ``fresh``: whether the operator's Lease is; readers call older verdicts unknown. ``trouble``: nodes, agents and
+        clones because of which a group may be unstable. ``missing``: wanted replicas that are not whole on a disk that
+        can be reached, by our own look at the disks.
         """
         for name, group in event.detail["groups"].items():
             self._first_seen.setdefault(name, event.at_seconds)
@@ -91,9 +99,10 @@ class StabilityJudge:
             )  # fmt: skip
 
     def _has_cause(self, event: Event, name: str, group: dict[str, Any]) -> bool:
+        """What is seen, or a fault that holds; of one that is over, only what is seen counts."""
         is_young = event.at_seconds - self._first_seen[name] < YOUNG_SECONDS
-        faults = self.faults.during(event.at_seconds, event.at_seconds)
-        return bool(group["missing"]) or is_young or any(kind.unstable for kind in faults)
+        is_seen = bool(group["missing"] or event.detail.get("trouble")) or not event.detail["fresh"]
+        return is_seen or is_young or self.faults.unsettling(event.at_seconds)
 
     def _judge(
         self, kind: str, event: Event, name: str, holds: bool, grace_seconds: float, said: tuple[str, str]
@@ -126,6 +135,7 @@ class LimitsJudge:
     violations: list[Violation] = field(default_factory=list)
     _memory: dict[str, list[int]] = field(default_factory=dict)
     _over: dict[str, float] = field(default_factory=dict)
+    _killed: set[str] = field(default_factory=set)
 
     def take_clones(self, event: Event) -> None:
         """``{"nodes": {node: clone Jobs that are not over}}``. Two looks in a row: a Job ends between two requests."""
@@ -137,58 +147,28 @@ class LimitsJudge:
         self._over = dict.fromkeys(nodes, event.at_seconds)
 
     def take_memory(self, event: Event) -> None:
-        """``{"bytes": {process: resident bytes}}``."""
+        """``{"bytes": {process: resident bytes}, "killed": [container that took more memory than it may]}``."""
+        for container in set(event.detail.get("killed", ())) - self._killed:
+            self._killed.add(container)
+            self.violations.append(Violation("OutOfMemory", event.at_seconds, f"{container} was ended by the kernel"))
         for process, size in event.detail["bytes"].items():
             seen = self._memory.setdefault(process, [])
             seen.append(int(size))
-            warm = sorted(seen[2:6])
-            if len(seen) > 6 and int(size) > warm[len(warm) // 2] + MEMORY_GROWTH_BYTES:
-                said = f"{process} grew from {warm[len(warm) // 2] >> 20} to {int(size) >> 20} MiB"
+            warm = max(seen[:WARM_SAMPLES])
+            if int(size) > warm + MEMORY_GROWTH_BYTES:
+                said = f"{process} grew from {warm >> 20} to {int(size) >> 20} MiB"
                 self.violations.append(Violation("MemoryGrows", event.at_seconds, said, (process,)))
                 seen.clear()
 
     def take_query(self, ended: Ended) -> None:
-        """Locations of the files that a query read: ``{table: [namespace, …]}`` must be the table's own."""
+        """Locations of the files that a query read: ``{table: [namespace, …]}`` must be the table's own. A query of a
+        namespace in which its account may do nothing is not answered at all.
+        """
+        if ended.began.name == TRESPASS and ended.event.kind == OK:
+            said = f"a query of namespace {ended.began.detail['namespace']}, in which it may do nothing, was answered"
+            self.violations.append(Violation("ForeignFiles", ended.event.at_seconds, said))
         for table, namespaces in ended.event.detail.get("namespaces", {}).items():
             wrong = [one for one in namespaces if one != ended.event.detail.get("namespace", one)]
             if wrong:
                 said = f"a query of {table} read files of namespace {wrong[0]}"
                 self.violations.append(Violation("ForeignFiles", ended.event.at_seconds, said, (table,)))
-
-
-@dataclass
-class EndJudge:
-    """After the last fault is healed everything is well within the bound, and nothing is left over."""
-
-    violations: list[Violation] = field(default_factory=list)
-    leftovers: list[str] = field(default_factory=list)
-    _healed_at: float | None = None
-    _well_at: float | None = None
-    _last_word: str = ""
-    _ended_at: float | None = None
-
-    def take(self, event: Event) -> None:
-        """``healed``; ``unwell`` (``{"why": [text]}``); ``well``; ``leftovers`` (``{"found": [text]}``)."""
-        if event.name == "healed":
-            self._healed_at = event.at_seconds
-        elif event.name == "unwell":
-            self._last_word = "; ".join(event.detail["why"][:5])
-        elif event.name == "well":
-            self._well_at = event.at_seconds
-        elif event.name == "leftovers":
-            self.leftovers = list(event.detail["found"])
-            self._ended_at = event.at_seconds
-
-    def finish(self, at_seconds: float) -> None:
-        """The history is over."""
-        if self._healed_at is None:
-            self.violations.append(Violation("NotHealed", at_seconds, "the run ended before its faults were healed"))
-        elif self._well_at is None:
-            said = f"not well {at_seconds - self._healed_at:.0f} s after all faults were healed: {self._last_word}"
-            self.violations.append(Violation("NotStableAgain", at_seconds, said))
-        elif self._well_at - self._healed_at > STABLE_AGAIN_SECONDS:
-            said = f"well only {self._well_at - self._healed_at:.0f} s after all faults were healed: {self._last_word}"
-            self.violations.append(Violation("NotStableAgain", self._well_at, said))
-        if self.leftovers:
-            said = "; ".join(self.leftovers[:10])
-            self.violations.append(Violation("Leftovers", self._ended_at or at_seconds, said))

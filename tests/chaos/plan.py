@@ -56,14 +56,23 @@ class Plan:
     @property
     def command(self) -> str:
         """What runs it again."""
-        words = [f"make chaos SEED={self.seed} MINUTES={self.minutes:g}"]
-        if self.kinds:
-            words.append(f"FAULTS={','.join(self.kinds)}")
-        if self.queries:
-            words.append(f"QUERIES={self.queries}")
-        if self.is_shrunk:
-            words.append(f"ONLY={','.join(str(fault.number) for fault in self.faults) or 'none'}")
-        return " ".join(words)
+        only = [f"ONLY={','.join(self.numbers) or 'none'}"] if self.is_shrunk else []
+        return " ".join([*self._words("SEED"), *only])
+
+    @property
+    def shrinking(self) -> str:
+        """What looks for fewer faults that still make it fail."""
+        return " ".join(self._words("SHRINK"))
+
+    @property
+    def numbers(self) -> list[str]:
+        """Of its faults."""
+        return [str(fault.number) for fault in self.faults]
+
+    def _words(self, of_seed: str) -> list[str]:
+        words = [f"make chaos {of_seed}={self.seed} MINUTES={self.minutes:g}"]
+        words += [f"FAULTS={','.join(self.kinds)}"] if self.kinds else []
+        return words + ([f"QUERIES={self.queries}"] if self.queries else [])
 
     def only(self, numbers: Collection[int]) -> "Plan":
         """The same work with these faults only."""

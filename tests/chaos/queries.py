@@ -1,5 +1,6 @@
 """The session's queries, one after the other, as long as the run goes on."""
 
+import itertools
 import threading
 from collections.abc import Sequence
 from random import Random
@@ -7,13 +8,15 @@ from typing import Any
 
 from .fault_kinds import matches
 from .history import FAIL, INFO, OK, History
+from .judge_rows import TRESPASS
 from .rows import QUERIES, TABLES_OF
-from .scene import NAMESPACE
+from .scene import FOREIGN, FOREIGN_TABLE, NAMESPACE
 from .session import NoAnswer, Session, SessionError
 from .work import Work
 
 QUERY_SECONDS = 240
 PAUSE_SECONDS = (0.2, 2.0)
+QUERIES_BETWEEN_TRESPASSES = 20
 OLDER = 3
 """So many older snapshots are asked for; each a third as often as the newest."""
 
@@ -28,7 +31,11 @@ class Queries:
 
     def run(self, stop: threading.Event) -> None:
         """Until ``stop``. A lost session is replaced."""
-        while not stop.wait(self._random.uniform(*PAUSE_SECONDS)):
+        for number in itertools.count():
+            if stop.wait(self._random.uniform(*PAUSE_SECONDS)):
+                return
+            if number % QUERIES_BETWEEN_TRESPASSES == 0:
+                self._trespass()
             tables = list(self._work.tables)
             query = self._random.choice([*QUERIES, "content"])
             chosen = [self._random.choice(tables) for _ in range(TABLES_OF[query])] if tables else []
@@ -37,6 +44,19 @@ class Queries:
             if chosen and not self.one(query, chosen, older):
                 self._session.revive(stop)
             self._session.settle_finished()
+
+    def _trespass(self) -> None:
+        """Ask for a table of a namespace in which the session may do nothing."""
+        number = self._history.invoke("queries", TRESPASS, namespace=FOREIGN, tables=[FOREIGN_TABLE])
+        statement = f"SELECT count(*) FROM `{FOREIGN}`.`{FOREIGN_TABLE}`"
+        try:
+            answer = self._session.ask(number, QUERY_SECONDS, do="query", statement=statement)
+        except NoAnswer as error:
+            self._history.note("queries", INFO, TRESPASS, number, error=str(error))
+        except SessionError as error:
+            self._history.note("queries", FAIL, TRESPASS, number, error=str(error))
+        else:
+            self._history.note("queries", OK, TRESPASS, number, rows=answer["rows"])
 
     def one(self, query: str, tables: Sequence[str], older: int | None = None) -> bool:
         """Ask one query; whether the session goes on: it answered, be it with an error that does not say otherwise.

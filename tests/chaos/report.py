@@ -1,5 +1,6 @@
 """``build/chaos/report.json``, and what a failed run says."""
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -15,12 +16,15 @@ from .plan import Plan
 
 FOLDER = REPOSITORY / "build" / "chaos"
 LONGEST_TIMELINE = 60
+LESS = ("half made", "killed only", "none of")
+"""What ``faults`` says of one of which not all was done."""
 
 
 def history_path(plan: Plan) -> Path:
-    """Where a run's history goes."""
+    """Where a run's history goes; with fewer faults than its seed has, beside that of all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    return FOLDER / f"history-{plan.seed}.jsonl"
+    only = f"-only-{hashlib.sha256(plan.command.encode()).hexdigest()[:8]}" if plan.is_shrunk else ""
+    return FOLDER / f"history-{plan.seed}{only}.jsonl"
 
 
 def faults_not_made(events: list[Event]) -> dict[str, list[str]]:
@@ -32,7 +36,13 @@ def faults_not_made(events: list[Event]) -> dict[str, list[str]]:
 
 
 def _made(events: list[Event]) -> dict[str, int]:
-    return dict(Counter(event.name for event in _of_faults(events, OK)))
+    return dict(Counter(_how(event) for event in _of_faults(events, OK)))
+
+
+def _how(event: Event) -> str:
+    """A fault's name, and in what it was less than that."""
+    less = next((words for words in LESS if words in str(event.detail.get("what", ""))), "")
+    return f"{event.name} ({less})" if less else event.name
 
 
 def _of_faults(events: list[Event], kind: str) -> Iterator[Event]:
@@ -55,6 +65,7 @@ def figures(plan: Plan, events: list[Event], verdict: Verdict) -> dict[str, Any]
         "faults": _made(events),
         "faults_not_made": faults_not_made(events),
         "queries": verdict.queries,
+        "unchecked_answers": verdict.unchecked,
         "wrong_answers": verdict.count("WrongAnswer", "RowsFromNowhere", "FailedWriteHappened", "ForeignFiles"),
         "lost_rows": verdict.count("RowsLost"),
         "false_stable_seconds": verdict.false_stable_seconds,
@@ -83,5 +94,5 @@ def failure(plan: Plan, events: list[Event], verdict: Verdict, logs: Path) -> st
     return "\n".join([
         f"SEED={plan.seed} failed: {len(verdict.violations)} violations", *lines, *others,
         f"history: {history_path(plan)}", f"logs: {logs}", f"replay: {plan.command}",
-        f"fewer faults: make chaos SHRINK={plan.seed} MINUTES={plan.minutes:g}",
+        f"fewer faults: {plan.shrinking}",
     ])  # fmt: skip

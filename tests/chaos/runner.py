@@ -5,6 +5,7 @@ Each wait ends. The history is on disk as it grows, so that a run that is killed
 """
 
 import contextlib
+import itertools
 import shutil
 import threading
 import time
@@ -17,13 +18,15 @@ from pathlib import Path
 from demo.shell import CommandFailed, run
 from demo.story import say
 from devcluster import paths
+from devcluster.errors import DevclusterError
 
 from . import cluster_view, report, scene
 from .checker import Verdict, judge
 from .disks import Disks
 from .faults import Faults
 from .history import SEEN, History
-from .judge_state import STABLE_AGAIN_SECONDS
+from .judge_end import LAST_LOOK, LAST_WORDS, LEFTOVERS, STABLE_AGAIN_SECONDS
+from .judge_rows import RESTORED
 from .plan import LANES, Plan, Step
 from .queries import Queries
 from .session import Session
@@ -32,7 +35,16 @@ from .work import Work
 
 COPY_BEFORE_SECONDS = 60.0
 """So long before ``etcd-restored`` the copy is taken."""
-JOIN_SECONDS = 300
+JOIN_SECONDS = 960
+"""A load that is repeated takes so long at most: see ``work``."""
+BEGIN_SECONDS = 600
+"""Until the first session serves."""
+HEAL_AGAIN_SECONDS = 120
+WARM_SECONDS = 180
+"""Until every table was read once after all faults; from then on no error is excused."""
+LAST_LOOK_SECONDS = 60
+UNDO_LOOKS = 10
+"""What users left undone is put right again at each so many looks."""
 WELL_LOOKS = 3
 """All is well when it is at so many looks in a row."""
 MOST_AT_ONCE = 8
@@ -72,7 +84,7 @@ class Runner:
         finally:
             self._stop.set()
             self._end.set()
-            with contextlib.suppress(CommandFailed, OSError):
+            with contextlib.suppress(CommandFailed, DevclusterError, OSError):
                 self._faults.heal_all()
             logs = self._save_logs()
             self.history.close()
@@ -88,7 +100,9 @@ class Runner:
     def _play(self) -> None:
         scene.open_scene(self._values)
         self._watch.begin()
-        self._session.revive(self._stop)
+        self._revive(BEGIN_SECONDS)
+        if not self._session.is_alive():
+            raise TimeoutError(f"no session serves after {BEGIN_SECONDS} s")
         self._work.set_the_scene()
         self._began_at = time.monotonic()
         say(f"chaos: {self._plan.command}: {len(self._plan.faults)} faults")
@@ -97,13 +111,19 @@ class Runner:
         lanes = [self._thread(f"lane {lane}", lambda lane=lane: self._lane(lane)) for lane in range(LANES)]  # type: ignore[misc]
         self._play_faults()
         self._stop.set()
-        for lane in lanes:
-            lane.join(JOIN_SECONDS)
+        self._join(lanes)
         self._finish()
         self._end.set()
-        for thread in (looking, querying):
-            thread.join(JOIN_SECONDS)
+        self._join([looking, querying])
         self._last_words()
+
+    def _join(self, threads: list[threading.Thread]) -> None:
+        """Wait for threads that end by themselves; one that does not fails the run."""
+        deadline = time.monotonic() + JOIN_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                self._crashes.append(f"{thread.name} did not end within {JOIN_SECONDS} s")
 
     # Work and faults
 
@@ -140,6 +160,8 @@ class Runner:
         while self._queries.answered < self._plan.queries and time.monotonic() < end:
             if self._stop.wait(1):
                 break
+        if self._queries.answered < self._plan.queries:
+            self._crashes.append(f"{self._queries.answered} of {self._plan.queries} queries were answered")
 
     def _timetable(self) -> list[tuple[float, Callable[[], None]]]:
         """Everything that the faults' thread does, in the order of time."""
@@ -166,35 +188,73 @@ class Runner:
     def _finish(self) -> None:
         """Heal everything, and wait until all is well, while queries go on."""
         say("all faults end")
-        self._faults.heal_all()
-        self._work.undo()
+        self._heal_all()
         self.history.note("runner", SEEN, "healed")
-        deadline, looks, shown = time.monotonic() + STABLE_AGAIN_SECONDS, 0, ""
-        while time.monotonic() < deadline and not self._crashes:
+        deadline, well, shown = time.monotonic() + STABLE_AGAIN_SECONDS, 0, ""
+        for look in itertools.count():
+            if look % UNDO_LOOKS == 0:
+                self._work.undo()
             problems = self._watch.problems()
-            looks = 0 if problems else looks + 1
-            if looks == WELL_LOOKS:
+            well = 0 if problems else well + 1
+            if well == WELL_LOOKS:
                 self.history.note("runner", SEEN, "well")
+            if well == WELL_LOOKS or self._crashes or time.monotonic() > deadline:
                 return
             if problems and problems[0] != shown:
                 shown = problems[0]
                 self.history.note("runner", SEEN, "unwell", 0, why=problems)
             time.sleep(3)
 
+    def _heal_all(self) -> None:
+        """What could not be healed is in the history, and fails the run."""
+        deadline = time.monotonic() + HEAL_AGAIN_SECONDS
+        while True:
+            try:
+                return self._faults.heal_all()
+            except DevclusterError as error:
+                if time.monotonic() > deadline:
+                    return say(f"not all is healed: {error}")
+                time.sleep(2)
+
     def _last_words(self) -> None:
-        """All rows of all tables once more, and what is left over."""
+        """All rows of all tables once more, also of those that may be dropped; every file; and what is left over."""
+        self._revive(BEGIN_SECONDS)
+        self._warm_up()
+        self.history.note("runner", SEEN, LAST_WORDS, 0, tables=list(self._work.tables))
+        for table in [*self._work.tables, *self._work.binned]:
+            self._queries.one("content", [table])
+        restored = any(event.name == RESTORED for event in self.history.events)
+        self._see(LAST_LOOK, "missing", self._watch.last_look)
+        self._see(LEFTOVERS, "found", lambda: self._watch.leftovers(restored))
+
+    def _warm_up(self) -> None:
+        """Until each table that is there was read: executors come back for a while."""
+        deadline, unread = time.monotonic() + WARM_SECONDS, list(self._work.tables)
+        while unread and time.monotonic() < deadline:
+            answered = self._queries.answered
+            if not self._queries.one("content", unread[:1]):
+                self._revive(BEGIN_SECONDS)
+            if self._queries.answered > answered:
+                unread.pop(0)
+
+    def _see(self, name: str, field: str, look: Callable[[], list[str]]) -> None:
+        """Note what a look finds; it is repeated while the API server does not answer."""
+        deadline = time.monotonic() + LAST_LOOK_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(cluster_view.ApiAway):
+                self.history.note("runner", SEEN, name, 0, **{field: look()})
+                return
+            time.sleep(3)
+
+    def _revive(self, seconds: float) -> None:
+        """Start another session unless the present one lives, and stop trying after so long."""
         closing = threading.Event()
-        timer = threading.Timer(JOIN_SECONDS, closing.set)
+        timer = threading.Timer(seconds, closing.set)
         timer.start()
         try:
             self._session.revive(closing)
         finally:
             timer.cancel()  # the process would not end before it
-        for table in list(self._work.tables):
-            self._queries.one("content", [table])
-        restored = any(event.name == "restored" for event in self.history.events)
-        with contextlib.suppress(cluster_view.ApiAway):
-            self.history.note("runner", SEEN, "leftovers", 0, found=self._watch.leftovers(restored))
 
     def _save_logs(self) -> Path:
         """What the pods said, and the dev cluster's own logs."""

@@ -1,7 +1,7 @@
 """The cluster that a run plays on: its namespace, its first group, and what it may be asked.
 
-Everything of a run lies in the namespace ``chaos``; ``open_scene`` begins with an empty one, whatever an earlier run
-left.
+Everything of a run lies in the namespaces ``chaos`` and ``chaos-foreign``; ``open_scene`` begins with empty ones,
+whatever an earlier run left.
 """
 
 import json
@@ -17,11 +17,13 @@ from demo.shell import kubectl, kubectl_json
 from demo.waiting import wait_until
 from devcluster import cluster as devcluster
 from devcluster import node as nodes
-from devcluster import shell
+from devcluster import oci, shell
 
 from .rows import COLUMNS
 
 NAMESPACE, GROUP = "chaos", "base"
+FOREIGN, FOREIGN_TABLE = "chaos-foreign", "orders"
+"""A namespace in which the session's account may do nothing, with a table that is called as one of ours."""
 BUCKETS, REPLICAS = 4, 2
 NODES = 3
 DISK_GIB = 32
@@ -48,8 +50,10 @@ def open_scene(values: Mapping[str, str]) -> None:
     """The chart with these values, an empty namespace, and the first group in it."""
     tag_images()
     cluster.install_colocation({**VALUES, **values})
-    kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
-    kubectl("create", "namespace", NAMESPACE)
+    kubectl("delete", "namespace", NAMESPACE, FOREIGN, "--ignore-not-found", "--timeout=120s")
+    for namespace in (NAMESPACE, FOREIGN):
+        kubectl("create", "namespace", namespace)
+    apply("ColocatedTable", FOREIGN_TABLE, table_spec(""), FOREIGN)
     access = (workload.EXAMPLES / "2-access.yaml").read_text().replace("namespace: demo", f"namespace: {NAMESPACE}")
     kubectl("apply", "-f", "-", stdin=access)
     program = kubectl("create", "configmap", "session-program", f"--from-file={PROGRAM}", "-n", NAMESPACE,
@@ -60,10 +64,11 @@ def open_scene(values: Mapping[str, str]) -> None:
 
 
 def tag_images() -> None:
-    """Give the operator's image its other name on every node that runs."""
+    """Give the operator's image its other name on every node that runs and has it: a fault takes it away."""
     repository, _, _ = cluster.OPERATOR_IMAGE.rpartition(":")
     for member in running():
-        ctr(member, "images", "tag", "--force", cluster.OPERATOR_IMAGE, f"{repository}:{OTHER_TAG}")
+        if oci.node_digest(member.socket, cluster.OPERATOR_IMAGE):
+            ctr(member, "images", "tag", "--force", cluster.OPERATOR_IMAGE, f"{repository}:{OTHER_TAG}")
 
 
 def ctr(member: nodes.Node, *words: str) -> None:
@@ -92,10 +97,10 @@ def table_spec(group: str, added: int = 0) -> dict[str, Any]:
             "partitionedBy": ["part"], "retention": {"seconds": 86400, "snapshots": 10}}  # fmt: skip
 
 
-def apply(kind: str, name: str, spec: Mapping[str, Any]) -> None:
+def apply(kind: str, name: str, spec: Mapping[str, Any], namespace: str = NAMESPACE) -> None:
     """``kubectl apply`` one of our kinds."""
     body = {"apiVersion": "colocation.dev/v1alpha1", "kind": kind,
-            "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}  # fmt: skip
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec}  # fmt: skip
     kubectl("apply", "-f", "-", "--request-timeout=30s", stdin=yaml.safe_dump(body))
 
 
@@ -113,9 +118,10 @@ def spark_config_map() -> dict[str, str] | None:
 
 
 def close_scene() -> None:
-    """Remove the namespace."""
-    kubectl("delete", "ct,cg", "--all", "-n", NAMESPACE, "--ignore-not-found", "--timeout=60s")
-    kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=180s")
+    """Remove the namespaces."""
+    for namespace in (NAMESPACE, FOREIGN):
+        kubectl("delete", "ct,cg", "--all", "-n", namespace, "--ignore-not-found", "--timeout=60s")
+        kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=180s")
 
 
 def keep_cluster() -> bool:

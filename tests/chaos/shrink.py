@@ -12,8 +12,14 @@ MOST_RUNS = 12
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], most_runs: int = MOST_RUNS) -> Plan:
-    """The plan with the fewest faults that was found to fail; as it was when no smaller one did."""
-    runs = 0
+    """The plan with the fewest faults that was found to fail; as it was when no smaller one did.
+
+    Raises:
+        ValueError: it does not fail with all of its faults, this time.
+    """
+    if not fails(plan):
+        raise ValueError(f"{plan.command} did not fail this time: there is nothing to look for")
+    runs = 1
 
     def still_fails(numbers: list[int]) -> bool:
         nonlocal runs

@@ -9,14 +9,16 @@ from typing import IO, Any
 import pytest
 
 from colocation.manifests.clone_job import clone_job
+from colocation.model.names import LEASE_NAME
 from colocation.model.table import Column
 from colocation.model.table_manifest import DataFile, TableManifest
+from devcluster import node as nodes
 from devcluster import paths
 from tests.manifests import encode_manifest
 from tests.unit.manifests.test_clone_job import SETTINGS, SPEC
 
 from . import cluster_view
-from .cluster_view import is_over, target_of
+from .cluster_view import Machinery, is_over, target_of
 from .disks import Disks
 
 UID = "0a1b2c3d-0000-0000-0000-000000000000"
@@ -39,18 +41,27 @@ def test_wanted_replicas_are_looked_for_on_the_disks(tmp_path: Path, monkeypatch
                              columns=(Column(name="key", type="bigint"),), bucketed_by=("key",))  # fmt: skip
     digest, stored = encode_manifest(manifest)
     table = {"metadata": {"name": "orders", "uid": UID}, "status": {"snapshot": {"manifest": f"sha256:{digest}"}}}
-    group = {"status": {"backendsPerBucketSeq": [["node-1", "node-2"]]}}
+    spec = {"buckets": 1, "replicas": 2}
+    group = {"spec": spec, "status": {"backendsPerBucketSeq": [["node-1", "node-2"]]}}
     for node in ("node-1", "node-2"):
         folder = tmp_path / node / "disk" / "data" / "chaos" / "orders-0a1b2c3d"
         (folder / "data" / "part=1").mkdir(parents=True)
         (folder / file.path).write_bytes(b"abcd")
-    (folder / "manifests").mkdir()
-    (folder / "manifests" / f"{digest}.json.zst").write_bytes(stored)
+        (folder / "manifests").mkdir()
+        (folder / "manifests" / f"{digest}.json.zst").write_bytes(stored)
     disks, both = Disks(), {"node-1", "node-2"}
     assert disks.missing(group, [table], both) == [] and disks.holders(table, file) == sorted(both)
     assert disks.missing(group, [table], {"node-1"}) == ["orders bucket 0 on node-2: the node is away"]
+    short: dict[str, Any] = {"spec": spec, "status": {"backendsPerBucketSeq": [["node-1"]]}}
+    assert disks.missing(short, [table], both) == ["bucket 0 is on 1 of 2 nodes"]
+    stray = folder / "manifests" / f"{digest}.json.zst"
+    stray.rename(tmp_path / "kept")
+    assert disks.missing(group, [table], both) == [f"orders on node-2: no manifest {digest[:12]}"]
+    (tmp_path / "kept").rename(stray)
     path = disks.path("node-1", table, file)
     path.write_bytes(b"abcX")
+    assert disks.missing(group, [table], both) == []
+    assert Disks(is_thorough=True).missing(group, [table], both) == ["orders bucket 0 on node-1: another content"]
     disks.damaged.add(path)
     assert disks.missing(group, [table], both) == ["orders bucket 0 on node-1: another content"]
     path.write_bytes(b"ab")
@@ -83,6 +94,26 @@ def test_verdicts_are_fresh_as_readers_see_it(
 ) -> None:
     """By the time of the Lease and this machine's clock."""
     renewed = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=renewed_seconds_ago)
-    lease = {"spec": {"renewTime": renewed.isoformat(timespec="microseconds").replace("+00:00", "Z")}}
+    time = renewed.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    lease = {"kind": "Lease", "metadata": {"name": LEASE_NAME}, "spec": {"renewTime": time}}
     monkeypatch.setattr(cluster_view, "get", lambda *_: [lease])
-    assert cluster_view.verdicts_are_fresh() is fresh
+    monkeypatch.setattr(nodes, "known", list)
+    assert cluster_view.machinery() == Machinery(fresh, {}, ())
+
+
+def test_what_groups_depend_on_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that is not Ready, one without an object, an agent that is not ready, a clone that runs."""
+    ready = {"type": "Ready", "status": "True"}
+    objects = [
+        {"kind": "Node", "metadata": {"name": "node-1"}, "status": {"conditions": [ready]}},
+        {"kind": "Node", "metadata": {"name": "node-2"}, "status": {"conditions": [{**ready, "status": "Unknown"}]}},
+        {"kind": "DaemonSet", "metadata": {"name": "agent"},
+         "status": {"desiredNumberScheduled": 3, "numberReady": 2, "updatedNumberScheduled": 3}},
+        clone_job("clone-x", SPEC, None, 0, SETTINGS),
+    ]  # fmt: skip
+    monkeypatch.setattr(cluster_view, "get", lambda *_: objects)
+    monkeypatch.setattr(nodes, "known", lambda: [nodes.Node(number) for number in (1, 2, 3)])
+    assert cluster_view.machinery().trouble == (
+        "node node-2 is not Ready", "node node-3 is not Ready", "2 of 3 pods of agent are ready",
+        f"1 clones to {SPEC.target} run",
+    )  # fmt: skip

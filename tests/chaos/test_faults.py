@@ -1,14 +1,28 @@
-"""What a fault does to its target, where that follows from the die."""
+"""What a fault does to its target, where that follows from the die; that each is healed, whatever fails."""
 
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
 from demo.shell import CommandFailed
+from devcluster import node as nodes
+from devcluster.errors import DevclusterError
 
+from . import cluster_view, faults, scene, targets
 from .fault_kinds import BY_NAME
 from .faults import LEAST_STEP_SECONDS, MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS, Faults, clock_step
-from .targets import CannotNow, start
+from .history import FAIL, INVOKE, OK, History
+from .plan import Step
+from .targets import CannotNow, HalfMade, start
+
+NODE = nodes.Node(3)
+DAMAGE = DevclusterError("no")
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -35,13 +49,371 @@ def test_a_clock_goes_to_no_time_before_the_agents_authority() -> None:
         clock_step(Random(behind), 30.0)
 
 
-def test_node_whose_object_cannot_be_deleted_is_healed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def made(fault: Callable[[Random], Any], monkeypatch: pytest.MonkeyPatch, hold_seconds: float = -1.0) -> Faults:
+    """A fault of plan number 7 was tried to be made. ``hold_seconds``: so long one heal tries."""
+    monkeypatch.setattr(faults, "HEAL_SECONDS", hold_seconds)
+    monkeypatch.setattr(faults, "HEAL_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(Faults, "_action", lambda _self, _name: fault)
+    found = Faults(History(), None)  # type: ignore[arg-type]
+    found.make(Step(7, 0.0, -1, "node-killed", 0.5))
+    return found
+
+
+def outcomes(found: Faults) -> list[tuple[str, str, dict[str, Any]]]:
+    """Of a history: what came of what was begun."""
+    return [(e.kind, e.name, dict(e.detail)) for e in found.history.events if e.kind != INVOKE]
+
+
+def fails(*errors: Exception) -> Callable[..., None]:
+    """Raises these, one at each call, and does nothing then."""
+    left = list(errors)
+
+    def action(*_words: Any, **_more: Any) -> None:
+        if left:
+            raise left.pop(0)
+
+    return action
+
+
+def do_nothing(*_words: Any, **_more: Any) -> None:
+    """Succeeds."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "detail"),
+    [
+        (CannotNow("no pod"), FAIL, {"why": "no pod", "untouched": True}),
+        (DevclusterError("died"), FAIL, {"why": "died"}),
+        (cluster_view.ApiAway("away"), FAIL, {"why": "away"}),
+        (HalfMade("node-3", OSError("full"), do_nothing), OK, {"what": "node-3, half made: full", "holds": True}),
+    ],
+)
+def test_it_is_said_what_came_of_a_fault(
+    error: Exception, kind: str, detail: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is in force, and whether anything was done."""
+    assert outcomes(made(fails(error), monkeypatch)) == [(kind, "node-killed", detail)]
+
+
+def test_fault_that_is_half_made_is_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what belongs to as much of it as there may be."""
+    healed: list[str] = []
+    found = made(fails(HalfMade("node-3", OSError("full"), lambda: healed.append("node-3"))), monkeypatch)
+    found.heal(7)
+    assert healed == ["node-3"]
+
+
+def test_fault_stays_in_force_until_it_is_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heal that gives up leaves it to the next one; when it is healed there is nothing more to do."""
+    heal = fails(DAMAGE)
+    found = made(lambda _: ("node-3", heal), monkeypatch)
+    for _ in range(3):
+        found.heal(7)
+    fault = {"fault": 1, "name": "node-killed"}
+    assert outcomes(found)[1:] == [(FAIL, "heal", {**fault, "why": "no"}), (OK, "heal", fault)]
+
+
+@pytest.mark.parametrize(
+    "error", [cluster_view.ApiAway("away"), subprocess.TimeoutExpired("kubectl", 20), CommandFailed("no"), OSError()]
+)
+def test_heal_tries_again_whatever_failed(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that is away is back later."""
+    heal = fails(error)
+    found = made(lambda _: ("node-3", heal), monkeypatch, hold_seconds=60.0)
+    found.heal(7)
+    assert [kind for kind, _, _ in outcomes(found)] == [OK, OK]
+
+
+def test_two_threads_heal_a_fault_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one waits for the first."""
+    began, may_end, calls = threading.Event(), threading.Event(), list[str]()
+
+    def heal() -> None:
+        calls.append("heal")
+        began.set()
+        may_end.wait(10)
+
+    found = made(lambda _: ("node-3", heal), monkeypatch)
+    threads = [threading.Thread(target=found.heal, args=(7,)) for _ in range(2)]
+    threads[0].start()
+    began.wait(10)
+    threads[1].start()
+    may_end.set()
+    for thread in threads:
+        thread.join(10)
+    assert calls == ["heal"]
+
+
+def test_everything_is_healed_though_something_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also nodes that no fault speaks of; the error names all that failed."""
+    done: list[str] = []
+    found = made(lambda _: ("node-3", fails(DAMAGE, DAMAGE)), monkeypatch)
+    monkeypatch.setattr(found, "_start_control_plane", fails(cluster_view.ApiAway("away")))
+    monkeypatch.setattr(nodes, "known", lambda: [nodes.Node(1), NODE])
+    monkeypatch.setattr(nodes, "is_complete", lambda member: member == NODE)
+    monkeypatch.setattr(found, "_reconnect", fails(DAMAGE))
+    monkeypatch.setattr(faults, "start", lambda member: done.append(member.name))
+    monkeypatch.setattr(scene, "tag_images", lambda: done.append("images"))
+    with pytest.raises(DevclusterError, match=r"control plane: away; link of node-1: no; node-killed: no$"):
+        found.heal_all()
+    assert done == ["node-1", "images"]
+
+
+# Nodes
+
+
+@pytest.mark.parametrize(
+    ("is_complete", "is_registered", "expected"),
+    [
+        (False, False, ["start", "wait", "tag"]),
+        (True, True, ["wait", "tag"]),
+        (True, False, ["kill", "start", "wait", "tag"]),
+    ],
+)
+def test_node_is_started_until_it_is_ready(
+    is_complete: bool, is_registered: bool, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That all its programs run is not enough; one whose object is gone does not make it anew while it runs."""
+    done: list[str] = []
+    monkeypatch.setattr(nodes, "is_complete", lambda _: is_complete and "kill" not in done)
+    monkeypatch.setattr(targets, "is_registered", lambda _: is_registered)
+    monkeypatch.setattr(targets.devcluster, "kill_node", lambda _: done.append("kill"))
+    monkeypatch.setattr(targets.devcluster, "start_node", lambda _: done.append("start"))
+    monkeypatch.setattr(nodes, "wait_ready", lambda _: done.append("wait"))
+    monkeypatch.setattr(scene, "tag_images", lambda: done.append("tag"))
+    start(NODE)
+    assert done == expected
+
+
+def test_node_is_registered_when_the_api_server_has_its_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Running is no sign of it."""
+    monkeypatch.setattr(targets.devcluster, "lock", nullcontext)
+    monkeypatch.setattr(cluster_view, "get", lambda _: [{"metadata": {"name": "node-3"}}])
+    assert [targets.is_registered(nodes.Node(number)) for number in (2, 3)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [([], "node-3"), ([CommandFailed("refused")], "node-3, killed only: refused")]
+)
+def test_node_whose_object_cannot_be_deleted_is_healed_all_the_same(
+    error: list[Exception], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its programs are dead already, and while the API server is away they cannot be started (seed 11251744)."""
-
-    def refused(*_words: str) -> str:
-        raise CommandFailed("The connection to the server was refused")
-
     monkeypatch.setattr(Faults, "_node_killed", lambda _self, _random: ("node-3", start))
-    monkeypatch.setattr("tests.chaos.faults.kubectl", refused)
-    said, heal = Faults(None, None)._action("node-deleted")(Random(1))  # type: ignore[arg-type]
-    assert (said, heal) == ("node-3", start)
+    monkeypatch.setattr(faults, "kubectl", fails(*error))
+    assert Faults(None, None)._action("node-deleted")(Random(1)) == (expected, start)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "function"),
+    [
+        ("node-killed", faults.devcluster, "kill_node"),
+        ("partition", faults.devcluster, "set_partitioned"),
+        ("partition-one-way", faults.network, "set_deaf"),
+        ("slow-link", faults.network, "shape_link"),
+        ("clone-killed", faults, "kubectl"),
+        ("node-added", faults.devcluster, "add_node"),
+    ],
+)
+def test_fault_that_fails_when_it_was_begun_has_a_heal(
+    name: str, module: Any, function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows how much of it there is."""
+    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
+    monkeypatch.setattr(nodes, "require_running", lambda _: 33)
+    monkeypatch.setattr(nodes, "known", list)
+    monkeypatch.setattr(module, function, fails(DAMAGE))
+    with pytest.raises(HalfMade, match="half made: no"):
+        Faults(None, None)._action(name)(Random(1))  # type: ignore[arg-type]
+
+
+def test_image_that_is_half_gone_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both of its names, from the one that was kept."""
+    done: list[str] = []
+
+    def ctr(_member: nodes.Node, _images: str, verb: str, *words: str) -> None:
+        done.append(f"{verb} {words[-1].rpartition('/')[2]}")
+        if verb == "rm" and words[-1].endswith(scene.OTHER_TAG):
+            raise DAMAGE
+
+    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
+    monkeypatch.setattr(nodes, "holder_pid", lambda _: 33)
+    monkeypatch.setattr(scene, "ctr", ctr)
+    with pytest.raises(HalfMade) as half:
+        Faults(None, None)._action("image-missing")(Random(1))  # type: ignore[arg-type]
+    half.value.heal()
+    names = ("colocation-operator:dev", f"colocation-operator:{scene.OTHER_TAG}")
+    assert done == ["tag colocation-operator-kept:dev", *(f"rm {name}" for name in names),
+                    *(f"tag {name}" for name in names)]  # fmt: skip
+
+
+def test_node_that_lacks_the_image_is_not_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault took it away, and others are healed meanwhile."""
+    tagged: list[str] = []
+    monkeypatch.setattr(scene, "running", lambda: [nodes.Node(1), nodes.Node(2)])
+    monkeypatch.setattr(scene.oci, "node_digest", lambda socket, _: "sha256:1" if "node-2" in str(socket) else None)
+    monkeypatch.setattr(scene, "ctr", lambda member, *_words: tagged.append(member.name))
+    scene.tag_images()
+    assert tagged == ["node-2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("partition", ["set_link_up 3 True", "route_pods {}"]),
+        ("partition-one-way", ["set_deaf 33 False"]),
+        ("slow-link", ["shape_link 3 33 None"]),
+    ],
+)
+def test_link_is_healed_of_one_fault_only(name: str, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another one did to it stays until that one is healed."""
+    done: list[str] = []
+
+    def note(function: str, *words: Any) -> None:
+        done.append(" ".join(map(str, (function, *words))))
+
+    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
+    monkeypatch.setattr(nodes, "require_running", lambda _: 33)
+    monkeypatch.setattr(nodes, "holder_pid", lambda _: 33)
+    monkeypatch.setattr(faults.devcluster, "set_partitioned", do_nothing)
+    monkeypatch.setattr(faults.devcluster, "running_nodes", dict)
+    monkeypatch.setattr(faults.network, "link_is_up", lambda _: False)
+    for function in ("set_link_up", "set_deaf", "shape_link", "route_pods"):
+        monkeypatch.setattr(faults.network, function, partial(note, function))
+    _, heal = Faults(None, None)._action(name)(Random(1))  # type: ignore[arg-type]
+    assert heal
+    done.clear()
+    heal()
+    assert done == expected
+
+
+def test_link_that_stays_up_is_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said, and healed."""
+    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
+    monkeypatch.setattr(faults.devcluster, "set_partitioned", do_nothing)
+    monkeypatch.setattr(faults.network, "link_is_up", lambda _: True)
+    with pytest.raises(HalfMade, match="node-3, half made: the link is up all the same"):
+        Faults(None, None)._action("partition")(Random(1))  # type: ignore[arg-type]
+
+
+# Pods
+
+
+def test_it_is_said_when_no_clone_was_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's weight is to be healed all the same."""
+    monkeypatch.setattr(faults, "any_node", lambda _: NODE)
+    monkeypatch.setattr(faults, "kubectl", do_nothing)
+    monkeypatch.setattr(faults, "CLONE_SECONDS", -1.0)
+    said, heal = Faults(None, None)._action("clone-killed")(Random(1))  # type: ignore[arg-type]
+    assert said == "none of node-3's replicas was cloned"
+    assert heal
+
+
+def test_upgrade_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tags take turns, but each only when the one before it runs."""
+    tags: list[str] = []
+    install = fails(CommandFailed("no"))
+
+    def install_colocation(values: dict[str, str]) -> None:
+        tags.append(values["image.tag"])
+        install()
+
+    monkeypatch.setattr(faults.cluster, "install_colocation", install_colocation)
+    found = Faults(None, None)  # type: ignore[arg-type]
+    with pytest.raises(CommandFailed):
+        found._upgrade(Random(1))
+    found._upgrade(Random(1))
+    found._upgrade(Random(1))
+    assert tags == [scene.OTHER_TAG, scene.OTHER_TAG, "dev"]
+
+
+# Control plane
+
+
+@pytest.fixture
+def control_plane(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Faults:
+    """All its programs run, and a copy of etcd was taken."""
+    monkeypatch.setattr(faults, "ETCD_COPY", tmp_path)
+    monkeypatch.setattr(faults.processes, "running", lambda _: True)
+    monkeypatch.setattr(faults.controlplane, "api_is_ready", lambda: True)
+    for function in ("kill", "start_all_again", "restore_etcd", "copy_etcd"):
+        monkeypatch.setattr(faults.controlplane, function, do_nothing)
+    return Faults(History(), None)  # type: ignore[arg-type]
+
+
+def is_free(found: Faults) -> bool:
+    """Whether another thread may change the control plane."""
+    answers: list[bool] = []
+
+    def ask() -> None:
+        answers.append(found._control_plane.acquire(blocking=False))
+        if answers[0]:
+            found._control_plane.release()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join(10)
+    return answers[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("_api_server_stopped", "kill"), ("_etcd_stopped", "kill"), ("_watches_cut", "kill"),
+        ("_watches_cut", "start_all_again"), ("_etcd_restored", "restore_etcd"), ("_etcd_restored", "start_all_again"),
+        ("save_etcd", "copy_etcd"), ("_start_control_plane", "start_all_again"),
+    ],
+)  # fmt: skip
+def test_one_thread_at_a_time_changes_the_control_plane(
+    name: str, function: str, control_plane: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one would start etcd in the midst of a restore. A fault that holds keeps nobody out."""
+    free: list[bool] = []
+    monkeypatch.setattr(faults.controlplane, function, lambda *_words: free.append(is_free(control_plane)))
+    action = getattr(control_plane, name)
+    action(*([] if name in ("save_etcd", "_start_control_plane") else [Random(1)]))
+    assert (free, is_free(control_plane)) == ([False], True)
+
+
+def test_program_that_does_not_run_cannot_be_killed_now(
+    control_plane: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier fault's heal is still starting it."""
+    monkeypatch.setattr(faults.processes, "running", lambda _: None)
+    with pytest.raises(CannotNow, match="etcd does not run"):
+        control_plane._etcd_stopped(Random(1))
+
+
+def test_control_plane_is_healed_when_it_serves(control_plane: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That its programs were started is not enough."""
+    _, heal = control_plane._api_server_stopped(Random(1))
+    heal()
+    monkeypatch.setattr(faults.controlplane, "api_is_ready", lambda: False)
+    with pytest.raises(DevclusterError, match="does not serve"):
+        heal()
+
+
+@pytest.mark.parametrize(("error", "seen"), [([], ["restored"]), ([OSError("full")], [])])
+def test_etcd_is_restored_or_as_it_was(
+    error: list[Exception], seen: list[str], control_plane: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was ended is started in any case, and nodes that lack their object are to be healed."""
+    started: list[str] = []
+    monkeypatch.setattr(faults.controlplane, "restore_etcd", fails(*error))
+    monkeypatch.setattr(faults.controlplane, "start_all_again", lambda: started.append("all"))
+    control_plane.make(Step(7, 0.0, -1, "etcd-restored", 0.5))
+    assert [event.name for event in control_plane.history.events if event.kind == "seen"] == seen
+    assert started == ["all"]
+    assert list(control_plane._healing) == [7]
+
+
+def test_nodes_that_lack_their_object_are_started_again(
+    control_plane: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are younger than the copy."""
+    started: list[str] = []
+    monkeypatch.setattr(scene, "running", lambda: [nodes.Node(1), nodes.Node(2)])
+    monkeypatch.setattr(faults, "is_registered", lambda member: member.number == 1)
+    monkeypatch.setattr(faults, "start", lambda member: started.append(member.name))
+    control_plane._register_nodes()
+    assert started == ["node-2"]

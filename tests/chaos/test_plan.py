@@ -72,6 +72,12 @@ def test_shrinking_is_bounded() -> None:
     assert len(runs) <= 4 and _needs({2, 5, 7})(smallest)
 
 
+def test_a_plan_that_does_not_fail_again_is_not_shrunk() -> None:
+    """It fails only sometimes: fewer faults would prove nothing."""
+    with pytest.raises(ValueError, match="make chaos SEED=1 MINUTES=5 did not fail this time"):
+        shrink(_plan(8), lambda plan: plan.is_shrunk)
+
+
 def _end(step: Step) -> float:
     return step.at_seconds + step.hold_seconds
 

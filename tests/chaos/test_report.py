@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from . import report
 from .checker import judge
 from .faults import Faults
-from .history import FAIL
+from .histories import ONE, TWO, Script, begun
+from .history import FAIL, OK
 from .plan import Plan, Step
 from .runner import COPY_BEFORE_SECONDS, Runner
-from .test_checker import ONE, TWO, Script, begun
 
 PLAN = Plan(17, 5, (), (Step(1, 20, -1, "partition", 0.5, 30), Step(2, 40, -1, "agent-killed", 0.5),
                         Step(3, 100, -1, "etcd-restored", 0.5)))  # fmt: skip
@@ -51,11 +52,15 @@ def test_a_fault_that_could_not_be_made_is_told_and_not_counted() -> None:
     script = lossy()
     number = script.history.invoke("faults", "disk-read-only", plan=7)
     script.history.note("faults", FAIL, "disk-read-only", number, why="the mount is busy")
+    number = script.history.invoke("faults", "node-deleted", plan=8)
+    script.history.note("faults", OK, "node-deleted", number, what="node-2, killed only: refused", holds=False)
     events = script.history.events
     told = report.figures(PLAN, events, judge(events))
-    assert (told["faults"], told["faults_not_made"]) == ({"partition": 1}, {"disk-read-only": ["the mount is busy"]})
+    assert (told["faults"], told["faults_not_made"]) == (
+        {"partition": 1, "node-deleted (killed only)": 1}, {"disk-read-only": ["the mount is busy"]}
+    )  # fmt: skip
     assert report.summary(events).splitlines() == [
-        "faults made: partition 1", "not made: disk-read-only (the mount is busy)"
+        "faults made: node-deleted (killed only) 1, partition 1", "not made: disk-read-only (the mount is busy)"
     ]  # fmt: skip
 
 
@@ -66,6 +71,14 @@ def test_a_failure_says_how_it_came_and_what_runs_it_again() -> None:
     for words in ("SEED=17", "partition", "append", "RowsLost", "/logs", "history-17.jsonl",
                   "make chaos SEED=17 MINUTES=5", "make chaos SHRINK=17"):  # fmt: skip
         assert words in text
+
+
+def test_a_run_that_wants_fewer_faults_keeps_the_history_that_failed(folder: Path) -> None:
+    """Each try has a history of its own, and the hint repeats what the run was asked for."""
+    wanted = replace(PLAN, kinds=("partition", "agent-killed"), queries=50)
+    paths = {report.history_path(one) for one in (wanted, wanted.only([1]), wanted.only([2]), wanted.only([]))}
+    assert len(paths) == 4 and folder / "history-17.jsonl" in paths
+    assert wanted.shrinking == "make chaos SHRINK=17 MINUTES=5 FAULTS=partition,agent-killed QUERIES=50"
 
 
 def test_faults_are_made_in_the_order_of_time() -> None:

@@ -7,7 +7,7 @@ import pytest
 from colocation.model.agent import CloneProgress
 from colocation.storage.clone_progress import PROGRESS_FILE
 
-from .watch import is_finished
+from .watch import Watch, is_finished
 
 
 def progress_of(bytes_done: int) -> str:
@@ -32,3 +32,13 @@ def test_a_clone_that_was_given_up_may_stay(tmp_path: Path, progress: str | None
     if progress is not None:
         (tmp_path / PROGRESS_FILE).write_text(progress)
     assert is_finished(tmp_path) is finished
+
+
+def test_an_executor_whose_driver_is_gone_is_left_over() -> None:
+    """One of a driver that is there is not, nor a driver itself."""
+    driver = {"metadata": {"name": "session-2", "uid": "a"}}
+    executors = [
+        {"metadata": {"name": name, "uid": name, "ownerReferences": [{"kind": "Pod", "uid": owner}]}}
+        for name, owner in (("exec-1", "a"), ("exec-2", "gone"))
+    ]
+    assert Watch._orphans([driver, *executors]) == ["pod exec-2, whose driver is gone"]

@@ -37,9 +37,14 @@ class FaultsInForce:
     _intervals: dict[int, _Interval] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """An event of the process ``faults``: a fault is made (``invoke``, then ``ok`` or ``fail``), or healed."""
+        """An event of the process ``faults``: a fault is made (``invoke``, then ``ok`` or ``fail``), or healed.
+
+        A failure that is ``untouched`` excuses nothing: nothing was done.
+        """
         if event.name == HEAL and event.kind == OK:
             self._end(int(event.detail["fault"]), event.at_seconds)
+        elif event.detail.get("untouched"):
+            del self._intervals[event.number]
         elif event.name in BY_NAME and event.kind == INVOKE:
             self._intervals[event.number] = _Interval(BY_NAME[event.name], event.at_seconds)
         elif event.name in BY_NAME and (event.kind == FAIL or not event.detail.get("holds")):
@@ -57,6 +62,15 @@ class FaultsInForce:
             for interval in self._intervals.values()
             if interval.began <= ended and (interval.ended is None or interval.ended >= began)
         }.values()
+
+    def unsettling(self, at_seconds: float) -> bool:
+        """Whether a fault because of which groups may be unstable is in force, its aftermath not included."""
+        return any(
+            interval.kind.unstable
+            and interval.began <= at_seconds
+            and (interval.ended is None or at_seconds <= interval.ended - interval.kind.aftermath_seconds)
+            for interval in self._intervals.values()
+        )
 
     def names(self, began: float, ended: float) -> list[str]:
         """The same as names, for messages."""

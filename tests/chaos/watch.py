@@ -12,13 +12,13 @@ from demo import disks as node_disks
 
 from . import cluster_view, scene
 from .cluster_view import ApiAway
-from .disks import Disks
+from .disks import ASIDE, Disks
 from .history import SEEN, Event, History
+from .judge_rows import SETTLED
 from .work import Work
 
 LOOK_SECONDS = 3.0
 LOOKS_BETWEEN_MEMORY = 7
-QUIET_PHASES = ("Succeeded", "Failed")
 
 
 class Watch:
@@ -38,11 +38,12 @@ class Watch:
         while not stop.wait(LOOK_SECONDS):
             try:
                 self.look()
-                self._history.note("watch", SEEN, "clones", 0, nodes=cluster_view.clones())
+                if number % LOOKS_BETWEEN_MEMORY == 0:
+                    killed = cluster_view.out_of_memory()
+                    self._history.note("watch", SEEN, "memory", 0, bytes=cluster_view.memory(), killed=killed)
             except ApiAway:
+                self._work.doubts.api_was_away()
                 continue
-            if number % LOOKS_BETWEEN_MEMORY == 0:
-                self._history.note("watch", SEEN, "memory", 0, bytes=cluster_view.memory())
             number += 1
 
     def look(self) -> Event:
@@ -52,10 +53,15 @@ class Watch:
             ApiAway: the API server does not answer.
         """
         groups, tables = cluster_view.groups_and_tables()
-        is_fresh, reachable = cluster_view.verdicts_are_fresh(), cluster_view.reachable()
-        self._work.sync(tables, [group["metadata"]["name"] for group in groups])
+        machinery, reachable = cluster_view.machinery(), cluster_view.reachable()
+        self._work.sync(tables, groups)
+        if settled := self._work.doubts.settled(groups, tables, machinery.fresh):
+            self._history.note("runner", SEEN, SETTLED, 0, numbers=settled)
         seen = {group["metadata"]["name"]: self._group(group, tables, reachable) for group in groups}
-        return self._history.note("watch", SEEN, "groups", 0, fresh=is_fresh, groups=seen)
+        self._history.note("watch", SEEN, "clones", 0, nodes=machinery.clones)
+        return self._history.note(
+            "watch", SEEN, "groups", 0, fresh=machinery.fresh, trouble=machinery.trouble, groups=seen
+        )
 
     def _group(self, group: dict[str, Any], tables: list[dict[str, Any]], reachable: Iterable[str]) -> dict[str, Any]:
         status = group.get("status", {})
@@ -71,10 +77,9 @@ class Watch:
         try:
             event = self.look()
             _, tables = cluster_view.groups_and_tables()
-            running = cluster_view.clones()
         except ApiAway as error:
             return [f"the API server is away: {error}"]
-        found = [f"clones run: {running}"] if running else []
+        found = list(event.detail["trouble"])
         found += [] if event.detail["fresh"] else ["the operator's Lease is not renewed"]
         for name, group in event.detail["groups"].items():
             if not group["stable"]:
@@ -89,6 +94,15 @@ class Watch:
                 found.append(f"table {table['metadata']['name']} is in group {status.get('group')}")
         return found
 
+    def last_look(self) -> list[str]:
+        """What is missing on the disks, by the content of every file.
+
+        Raises:
+            ApiAway: the API server does not answer.
+        """
+        self._disks.is_thorough = True
+        return [text for group in self.look().detail["groups"].values() for text in group["missing"]]
+
     def leftovers(self, restored: bool) -> list[str]:
         """What should not be there when all is well. ``restored``: etcd was, so folders that nobody knows may stay."""
         groups, tables = cluster_view.groups_and_tables()
@@ -101,11 +115,26 @@ class Watch:
         ]  # fmt: skip
         jobs = cluster_view.get("jobs", "-n", cluster.OPERATOR_NAMESPACE)
         found += [f"Job {job['metadata']['name']}" for job in jobs if not cluster_view.is_over(job)]
+        found += self._orphans(cluster_view.get("pods", "-n", scene.NAMESPACE))
         for node in sorted(cluster_view.reachable()):
+            aside = node_disks.data_root(node).with_name(ASIDE)
+            found += [f"{node}: {path.name} was not put back" for path in sorted(aside.glob("*"))]
             clones = node_disks.data_root(node) / ".incoming" / "clones"
             found += [f"{node}: {path}" for path in sorted(clones.glob("*")) if is_finished(path)]
             found += [] if restored else self._unknown_folders(node, groups, tables)
         return found
+
+    @staticmethod
+    def _orphans(pods: list[dict[str, Any]]) -> list[str]:
+        """Executors whose driver is gone."""
+        there = {pod["metadata"]["uid"] for pod in pods}
+        drivers = [
+            (pod["metadata"]["name"], owner["uid"])
+            for pod in pods
+            for owner in pod["metadata"].get("ownerReferences", ())
+            if owner["kind"] == "Pod"
+        ]
+        return [f"pod {name}, whose driver is gone" for name, driver in drivers if driver not in there]
 
     def _unknown_folders(self, node: str, groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
         """Folders of tables that are not there: they belong into the recycle bin."""

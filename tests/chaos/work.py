@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from colocation.model.names import LABEL_DRAIN
 from demo.shell import COLOCATION, CommandFailed, kubectl, run
 
 from . import cluster_view, scene
-from .history import FAIL, INFO, OK, History, Kind
+from .doubts import Doubts
+from .fault_kinds import error_name
+from .history import FAIL, INFO, OK, History
 from .plan import Step
 from .rows import CONTENT, PARTS, select_rows
 from .session import NoAnswer, Session, SessionError
@@ -51,7 +54,8 @@ spec:
 @dataclass
 class Work:
     """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: ids
-    of the snapshots that a table has kept, the newest first; ``replicas``: of groups that were changed.
+    of the snapshots that a table has kept, the newest first; ``replicas``: of groups, as far as they were seen;
+    ``doubts``: commands of unknown outcome.
     """
 
     history: History
@@ -64,6 +68,7 @@ class Work:
     history_of: dict[str, list[int]] = field(default_factory=dict)
     replicas: dict[str, int] = field(default_factory=dict)
     drained: str = ""
+    doubts: Doubts = field(default_factory=Doubts)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _batch: int = 0
 
@@ -78,7 +83,7 @@ class Work:
             self.make_table(table, scene.GROUP)
             self.load("append", table, list(range(PARTS)))
 
-    def sync(self, tables: list[dict[str, Any]], groups: list[str]) -> None:
+    def sync(self, tables: list[dict[str, Any]], groups: list[dict[str, Any]]) -> None:
         """What the API server has by now: also after a restored etcd, or a command whose outcome was not known."""
         kept = {table["metadata"]["name"]: table.get("status", {}).get("history") or [] for table in tables}
         self.history_of = {name: [int(one["id"]) for one in history] for name, history in kept.items()}
@@ -86,7 +91,8 @@ class Work:
             known = {*self.tables, *self.binned}
             self.tables = [name for name in kept if name in known]
             self.binned = sorted(known - set(kept))
-            self.groups = [name for name in groups if not name.startswith(PRIVATE)] or [scene.GROUP]
+            self.replicas = {group["metadata"]["name"]: group["spec"]["replicas"] for group in groups}
+            self.groups = [name for name in self.replicas if not name.startswith(PRIVATE)] or [scene.GROUP]
 
     # Rows
 
@@ -227,17 +233,23 @@ class Work:
                    "-o", "json", "--application", "-"]  # fmt: skip
         try:
             output = run(command, stdin=SMALL_PODS, timeout_seconds=SUBMIT_SECONDS).stdout
-        except (CommandFailed, subprocess.TimeoutExpired) as error:
-            self.history.note("queries", INFO, "query", number, error=f"SessionLost: submitted: {str(error)[-2000:]}")
+        except subprocess.TimeoutExpired:
+            self.history.note("queries", INFO, "query", number, error=f"NoAnswerInTime: submitted, {SUBMIT_SECONDS} s")
+            return
+        except CommandFailed as error:
+            self.history.note("queries", INFO, "query", number, error=error_of_application(str(error)[-2000:]))
             return
         self.history.note("queries", OK, "query", number, rows=rows_of(output), manifests={})
 
     def undo(self) -> None:
-        """What must not stay when all is to be well: a drained node, replicas for which a group refuses a table."""
-        if self.drained:
-            self._on_node("undrain", self.drained)
-            self.drained = ""
+        """What must not stay when all is to be well: a drained node, replicas for which a group refuses a table.
+
+        Which nodes are drained is asked of the API server: it may have been restored.
+        """
         with contextlib.suppress(cluster_view.ApiAway):
+            for node in cluster_view.get("nodes", "-l", LABEL_DRAIN):
+                self._on_node("undrain", node["metadata"]["name"])
+            self.drained = ""
             for group in refusing(*cluster_view.groups_and_tables()):
                 self._set_replicas(group, scene.REPLICAS)
 
@@ -247,14 +259,26 @@ class Work:
         try:
             action()
         except subprocess.TimeoutExpired as error:
-            self.history.note("work", INFO, name, number, error=f"ApiUnavailable: timed out: {error}"[:1000])
+            self._doubt(name, number, f"ApiUnavailable: timed out: {error}"[:1000], detail)
         except CommandFailed as error:
-            kind: Kind = FAIL if any(word in str(error) for word in CERTAIN) else INFO
-            self.history.note("work", kind, name, number, error=str(error)[-1500:])
+            if any(word in str(error) for word in CERTAIN):
+                self.history.note("work", FAIL, name, number, error=str(error)[-1500:])
+            else:
+                self._doubt(name, number, str(error)[-1500:], detail)
         else:
             self.history.note("work", OK, name, number)
             return True
         return False
+
+    def _doubt(self, name: str, number: int, said: str, detail: dict[str, Any]) -> None:
+        self.history.note("work", INFO, name, number, error=said)
+        self.doubts.add(number, detail.get("table", ""))
+
+
+def error_of_application(said: str) -> str:
+    """What a submitted query ended with. A driver that is gone says nothing itself; wrong use of the command does."""
+    is_known = error_name(said) or any(word in said for word in ("Traceback", "Usage:"))
+    return said if is_known else f"SessionLost: submitted: {said}"
 
 
 def refusing(groups: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
