@@ -11,6 +11,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 CHART = REPOSITORY / "charts" / "colocation-operator"
 UNRELEASED = "unreleased"
 VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
+SEMVER_PRERELEASE = {"a": "alpha", "b": "beta", "rc": "rc"}
 HEADING = re.compile(r"^## (?P<version>\S+) \((?P<date>[^)]+)\)\n", re.MULTILINE)
 
 
@@ -24,14 +25,20 @@ def project_version() -> str:
     return version
 
 
+def chart_version(version: str) -> str:
+    """The same for helm, which takes SemVer only: 1.2.3rc1 is 1.2.3-rc.1 there."""
+    return re.sub(r"(a|b|rc)(\d+)$", lambda found: f"-{SEMVER_PRERELEASE[found[1]]}.{found[2]}", version)
+
+
 def disagreements(version: str) -> Iterator[str]:
     """What does not agree with the version, or with what it is made from."""
     if not VERSION.fullmatch(version):
         yield f"pyproject.toml: version is {version!r}; allowed: 1.2.3, 1.2.3rc1"
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     for field in ("version", "appVersion"):
-        if chart[field] != version:
-            yield f"Chart.yaml: {field} is {chart[field]}, pyproject.toml says {version}"
+        wanted = chart_version(version) if field == "version" else version
+        if chart[field] != wanted:
+            yield f"Chart.yaml: {field} is {chart[field]}, pyproject.toml says {version}: write {wanted}"
     jar = re.search(r"<version>([^<]+)</version>", (REPOSITORY / "spark_images/coloc-fs/pom.xml").read_text())
     if jar is None or jar[1] != version:
         yield f"pom.xml: version is {jar[1] if jar else 'missing'}, pyproject.toml says {version}"

@@ -245,7 +245,9 @@ def test_right_to_act_for_the_operator_may_be_of_one_object(plane: ControlPlane)
 
 def test_marks_are_the_operators(plane: ControlPlane) -> None:
     """Nobody takes a dropped table's files, or closes a group, by a mark; other marks and changes are free."""
-    assert "the annotation colocation.dev/recovers is set by the operator" in create(plane, EDITOR, marked("ct"))
+    objection = create(plane, EDITOR, marked("ct"))
+    assert "the annotation colocation.dev/recovers is set by the operator" in objection
+    assert "`colocation adopt` sets it, and needs the ClusterRole colocation-admin" in objection
     assert "the label colocation.dev/private is set by the operator" in create(plane, EDITOR, marked("cg"))
     for kind in ("ct", "cg"):
         assert create(plane, OPERATOR, marked(kind)) == ""

@@ -47,6 +47,23 @@ app.kubernetes.io/component: {{ .component }}
 {{ .Values.adminApi.tls.existingSecret | default "colocation-operator-tls" }}
 {{- end }}
 
+{{/*
+The webhooks' certificate. cert-manager's Secret stays when cert-manager is switched off; helm takes over no Secret that
+it has not made, so the chart's own then has another name, and keeps it.
+*/}}
+{{- define "colocation.webhooksTlsSecret" -}}
+{{- $name := "colocation-webhooks-tls" -}}
+{{- $own := "colocation-webhooks-own-tls" -}}
+{{- if not .Values.webhooks.certificate.certManager.enabled -}}
+{{- $found := lookup "v1" "Secret" .Release.Namespace $name -}}
+{{- $isOurs := eq (dig "metadata" "annotations" "meta.helm.sh/release-name" "" (default dict $found)) .Release.Name -}}
+{{- if or (and $found (not $isOurs)) (lookup "v1" "Secret" .Release.Namespace $own) -}}
+{{- $name = $own -}}
+{{- end -}}
+{{- end -}}
+{{ $name }}
+{{- end }}
+
 {{/* Names of the pull Secrets, for the clone Jobs: a,b. */}}
 {{- define "colocation.pullSecretNames" -}}
 {{- $names := list }}

@@ -1,4 +1,7 @@
-"""A ColocationGroup that is made, changed or deleted: what would become of its tables, and of its map?"""
+"""A ColocationGroup that is made, changed or deleted: what would become of its tables, and of its map?
+
+Messages name no tables: whoever reaches the port may ask about any group (``server``).
+"""
 
 from ..model.conditions import Reason
 from ..model.snapshot import GroupState
@@ -10,8 +13,6 @@ from ..state.parse import parse_group
 from .known import Known
 from .objects import as_stored
 from .review import Review, Verdict
-
-LISTED_TABLES = 5
 
 
 def judge_group(review: Review, known: Known) -> Verdict:
@@ -30,20 +31,28 @@ def _judge_deletion(review: Review, known: Known) -> Verdict:
     name = review.name
     tables = known.membership.members.get((review.namespace, name), ())
     if tables:
-        listed = _listed([f"{table.identity.namespace}/{table.identity.name}" for table in tables])
-        message = f"tables are in group {name}: {listed}; delete them first, or move them by colocateWith"
+        message = (
+            f"{_counted(len(tables))} in group {name} ({_where_listed(review.namespace, name, 'members')}); delete "
+            "tables first, or move them by colocateWith"
+        )
         return Verdict.denied(Reason.GROUP_IN_USE, message)
     group = known.group(review.namespace, name)
-    recycled = [f"{table.namespace}/{table.name}" for table in group.status.recycled] if group else []
-    if recycled:
-        lost = f"group {name} remembers tables of the recycle bin: {_listed(recycled)}; they will not be recoverable"
+    if group and group.status.recycled:
+        lost = (
+            f"group {name} remembers {len(group.status.recycled)} of the recycle bin's tables "
+            f"({_where_listed(review.namespace, name, 'recycled')}); they will not be recoverable"
+        )
         return Verdict(warnings=(lost,))
     return Verdict()
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - LISTED_TABLES} more" if len(names) > LISTED_TABLES else ""
-    return ", ".join(names[:LISTED_TABLES]) + more
+def _counted(tables: int) -> str:
+    return "1 table is" if tables == 1 else f"{tables} tables are"
+
+
+def _where_listed(namespace: str, name: str, field: str) -> str:
+    """How the author, with their own rights, sees which tables."""
+    return f"kubectl get colocationgroup {name} -n {namespace} -o yaml: status.{field}"
 
 
 def _judge_members(group: ObservedGroup, known: Known) -> Verdict | None:
@@ -52,8 +61,9 @@ def _judge_members(group: ObservedGroup, known: Known) -> Verdict | None:
     for table in before.members.get(group.key, ()):
         refusal = after.refusals.get(table.identity.uid)
         if refusal is not None and table.identity.uid not in before.refusals:
-            name = f"{table.identity.namespace}/{table.identity.name}"
-            return Verdict.denied(refusal.reason, f"table {name} is in the group, and would not fit: {refusal.message}")
+            where = _where_listed(*group.key, "members")
+            message = f"a table that is in the group ({where}) would not fit: {refusal.message}"
+            return Verdict.denied(refusal.reason, message)
     return None
 
 

@@ -11,6 +11,10 @@ from ..model.base import Frozen, Observed
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 HTTP_UNPROCESSABLE = 422
+MAX_VALUES = 300_000
+"""Parsed, four bytes may take 100 of memory, and no other thread runs meanwhile. A group with the largest map that its
+status holds, as it is and as it will be, has some 210,000 values."""
+MAX_NAME = 253
 
 JsonObject = dict[str, Any]
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -19,19 +23,19 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 class Resource(Observed):
     """Of which kind the object is."""
 
-    group: str = ""
-    version: str = ""
-    resource: str = ""
+    group: str = Field("", max_length=MAX_NAME)
+    version: str = Field("", max_length=MAX_NAME)
+    resource: str = Field("", max_length=MAX_NAME)
 
 
 class Review(Observed):
     """One question. ``object`` is empty on deletion, ``old_object`` on creation."""
 
-    uid: str
+    uid: str = Field(max_length=MAX_NAME)
     operation: Operation
     resource: Resource
-    namespace: str = ""
-    name: str = ""
+    namespace: str = Field("", max_length=MAX_NAME)
+    name: str = Field("", max_length=MAX_NAME)
     object: JsonObject | None = None
     old_object: JsonObject | None = None
 
@@ -73,8 +77,11 @@ def parse_body(body: bytes) -> Review:
     """The question in a request's body.
 
     Raises:
-        ValueError: it is no JSON (too deep or no Unicode, too), or no AdmissionReview of v1.
+        ValueError: it is no JSON (too deep or no Unicode, too), has too many values, or is no AdmissionReview of v1.
     """
+    values = sum(body.count(mark) for mark in (b"[", b"{", b","))
+    if values > MAX_VALUES:
+        raise ValueError(f"the body has up to {values:,} values; allowed: {MAX_VALUES:,}; make the object smaller")
     return parse_review(from_json(body, allow_inf_nan=False))
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from ..model.names import LABEL_GROUP, group_key
 from ..submit import GroupView, ManifestError, group_label, prepare
-from ..submit.errors import no_such_group
 from ..submit.group_view import check_allowed
 from .known import Known
 from .review import Review, Verdict
@@ -35,8 +34,7 @@ def _group(reference: str, namespace: str, known: Known) -> GroupView:
     key = group_key(namespace, reference)
     found = known.group(*key)
     if found is None:
-        there = [group.identity.name for group in known.groups if group.identity.namespace == key[0]]
-        raise ManifestError(no_such_group(key[1], key[0], there))
+        raise ManifestError(_no_such_group(key, namespace))
     check_allowed(key, found.spec.allowed_namespaces if found.spec else (), namespace)
     if key[0] != namespace and namespace not in {member.namespace for member in found.status.members}:
         # The operator keeps what Spark's pods mount only where tables are.
@@ -47,6 +45,14 @@ def _group(reference: str, namespace: str, known: Known) -> GroupView:
         spec=found.spec.to_json_dict() if found.spec else {},
         ready=known.ready_nodes,
     )  # fmt: skip
+
+
+def _no_such_group(key: tuple[str, str], namespace: str) -> str:
+    """Those that there are is for the API server to say, which knows who asks."""
+    if key[0] != namespace:
+        return f"namespace {key[0]!r} has no group {key[1]!r} that namespace {namespace!r} may use; correct the labels"
+    listing = f"`kubectl get colocationgroups -n {namespace}` lists those that there are"
+    return f"there is no group {key[1]!r} in namespace {namespace!r}; {listing}"
 
 
 def _in_namespace(application: dict[str, Any], namespace: str) -> dict[str, Any]:

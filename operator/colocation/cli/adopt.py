@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import click
+from urllib3.exceptions import HTTPError
 
 from ..manifests.recovered_table import adopted_table, adopting_group
 from ..model.adoption import OrphanFolder, OrphanSnapshot
@@ -12,7 +13,7 @@ from ..model.agent import RecycledSchema
 from ..model.limits import MAX_REPLICAS
 from ..model.spark_types import canonical_type
 from .cluster import Cluster
-from .errors import CommandFailed
+from .errors import CommandFailed, connection_message
 from .operator_port import fetch_orphans
 from .options import Target, cluster_options, operator_namespace_option, output_option
 from .output import Format, columns, size, write
@@ -25,7 +26,7 @@ USUAL_COPIES = 2
 class Adopted:
     """One folder and what becomes of it. ``passed_over``: newer snapshots, and why each is not taken.
 
-    ``is_recycled``: only a recycle bin may have all of it.
+    ``is_recycled``: only a recycle bin may have all of it. ``is_failed``: the cluster did not take its group or table.
     """
 
     folder: OrphanFolder
@@ -34,6 +35,7 @@ class Adopted:
     refusal: str = ""
     passed_over: list[str] = field(default_factory=list)
     is_recycled: bool = False
+    is_failed: bool = False
 
     def to_json_dict(self) -> dict[str, object]:
         """For programs."""
@@ -76,6 +78,9 @@ def adopt(
     again, with its newest snapshot whose buckets are all complete on some node. The operator then takes over the files.
     This command copies and deletes nothing.
 
+    The exit code is 1 if the API server refuses a group or a table; the others are adopted all the same. The report
+    says why, and names a group that was made and has no table.
+
     A folder in the recycle bins was dropped by somebody, or was recycled before anyone missed its objects. The command
     lists it. With --recycled it is adopted too, with its newest snapshot; the operator commits that snapshot once it
     has found every bucket complete.
@@ -87,8 +92,14 @@ def adopt(
     plans = _plans(wanted, group, recycled)
     for plan in plans:
         if not plan.refusal and not dry_run:
-            plan.refusal = _refused(cluster, plan, _replicas(plan, plans))
+            _adopt(cluster, plan, _replicas(plan, plans))
     write([one.to_json_dict() for one in plans], _text(plans, dry_run), output)
+    failed = sum(one.is_failed for one in plans)
+    if failed:
+        raise CommandFailed(
+            f"{failed} of {len(plans)} tables were refused, as the report says; mend that and run the command again: "
+            "it adopts what is left"
+        )
     if any(not one.is_recycled for one in plans) and all(one.refusal for one in plans):
         raise CommandFailed("no table was adopted")
 
@@ -170,17 +181,33 @@ def _replicas(plan: Adopted, plans: Sequence[Adopted]) -> int:
     return min(MAX_REPLICAS, max([1, *copies]))
 
 
-def _refused(cluster: Cluster, plan: Adopted, replicas: int) -> str:
-    """Make the group, unless it is there, and the table; why that was refused, empty when it was not."""
+def _adopt(cluster: Cluster, plan: Adopted, replicas: int) -> None:
+    """Make the group, unless it is there, and the table; note in the plan why not, if the cluster does not take them.
+
+    Both are tried before, so that no group is made for a table that is refused.
+    """
     assert plan.chosen is not None
-    namespace = plan.folder.namespace
+    namespace, is_group_made = plan.folder.namespace, False
     group = adopting_group(namespace, plan.group, plan.chosen.table_schema, replicas)
-    cluster.create(group)
+    table = adopted_table(plan.folder, plan.chosen, plan.group)
     try:
-        is_made = cluster.create(adopted_table(plan.folder, plan.chosen, plan.group))
-    except CommandFailed as error:
-        return str(error)
-    return "" if is_made else f"a table {namespace}/{plan.folder.table} exists; drop or rename it first"
+        cluster.create(group, dry_run=True)
+        is_made = cluster.create(table, dry_run=True)
+        if is_made:
+            is_group_made = cluster.create(group)
+            is_made = cluster.create(table)
+    except (CommandFailed, HTTPError) as error:
+        plan.refusal, plan.is_failed = _said_by(error), True
+    else:
+        plan.refusal = "" if is_made else f"a table {namespace}/{plan.folder.table} exists; drop or rename it first"
+    if plan.refusal and is_group_made:
+        plan.refusal += f"; group {namespace}/{plan.group} was made for it and stays; another run uses it"
+
+
+def _said_by(error: CommandFailed | HTTPError) -> str:
+    if isinstance(error, CommandFailed):
+        return error.message
+    return f"the cluster cannot be reached: {connection_message(error)}"
 
 
 def _text(plans: Sequence[Adopted], dry_run: bool) -> str:

@@ -173,7 +173,7 @@ def _submission(prepared: PreparedApplication) -> DirectSubmission:
 def _await_end(started: Started, applications: Applications, options: RunOptions, tells_progress: bool) -> Outcome:
     name, namespace = started.name, started.namespace
     try:
-        follow(watch(
+        last = follow(watch(
             applications, namespace, name, timeout_seconds=options.timeout_seconds, clock=time.monotonic,
             sleep=time.sleep, tells_progress=tells_progress,
         ))  # fmt: skip
@@ -182,13 +182,20 @@ def _await_end(started: Started, applications: Applications, options: RunOptions
             f"interrupted; {applications.what} {name} goes on: {started.watch_advice()}; "
             f"end it: kubectl delete {applications.reference(name)} -n {namespace}"
         ) from None
-    return outcome(applications, namespace, name)
+    assert last is not None and last.end is not None  # else it would still be watched
+    return outcome(applications, namespace, name, last.end, sleep=time.sleep)
 
 
 def print_result(result: Mapping[str, object] | None) -> None:
     """The driver's result as the one marked line that programs look for."""
     if result is not None:
         click.echo(f"{RESULT_MARK}{json.dumps(result)}")
+
+
+def missing_result(ended: Outcome) -> str:
+    """That an application succeeded, and why its result is not known."""
+    why = ended.log_problem or "its driver's log holds none"
+    return f"{ended.what} {ended.name} succeeded; its result could not be read: {why}"
 
 
 def print_object(prepared: PreparedApplication, direct: bool) -> None:
@@ -211,7 +218,7 @@ def report_failure(ended: Outcome) -> None:
     for line in ended.log_tail:
         click.echo(f"  {line}", err=True)
     cause = ended.driver_error or ended.error.strip() or "no reason was given"
-    where = "the end of its driver's log is above" if ended.log_tail else "its driver left no log"
+    where = "the end of its driver's log is above" if ended.log_tail else ended.log_problem or "its driver left no log"
     raise CommandFailed(
         f"{ended.what} {ended.name} is {ended.state}: {cause}; {where}. More: "
         f"kubectl describe {ended.reference} -n {ended.namespace}"

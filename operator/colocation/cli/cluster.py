@@ -1,7 +1,7 @@
 """The commands' view of a cluster: groups, tables, nodes, events as the API server has them."""
 
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
@@ -21,6 +21,14 @@ from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND, CommandFailed
 from .kubeconfig import connect, namespace_of
 
 Json = dict[str, Any]
+
+
+class SeenGroups(NamedTuple):
+    """Groups, and what may be missing among them: ``gap`` says it with what to do, and is empty when nothing is."""
+
+    groups: list[Json]
+    gap: str = ""
+
 
 class Cluster:
     """One API server and the namespace that commands look at.
@@ -86,31 +94,38 @@ class Cluster:
         """One table; None when there is none."""
         return next((item for item in self.tables() if item["metadata"]["name"] == name), None)
 
-    def groups_everywhere(self) -> list[Json]:
+    def groups_everywhere(self) -> SeenGroups:
         """The groups of all namespaces, as far as one may see them; at least those of the namespace."""
         try:
             answer = self._objects.list_cluster_custom_object(API_GROUP, API_VERSION, GROUP_PLURAL)
         except ApiException as error:
             if error.status != HTTP_FORBIDDEN:
                 raise
-            return self.groups()
-        return sorted(_items(answer), key=lambda item: item["metadata"]["name"])
+            gap = (
+                f"groups of other namespaces than {self.namespace!r} could not be listed, because you may not; a table "
+                "dropped from one of them: colocation recover TABLE --group NAMESPACE/NAME"
+            )
+            return SeenGroups(self.groups(), gap)
+        return SeenGroups(sorted(_items(answer), key=lambda item: item["metadata"]["name"]))
 
     def annotate_group(self, namespace: str, name: str, annotation: str, value: str) -> None:
         """Set an annotation of a group."""
         patch = {"metadata": {"annotations": {annotation: value}}}
         self._objects.patch_namespaced_custom_object(API_GROUP, API_VERSION, namespace, GROUP_PLURAL, name, patch)
 
-    def create(self, body: Json) -> bool:
-        """Create a group or a table; False when one of its name exists.
+    def create(self, body: Json, *, dry_run: bool = False) -> bool:
+        """Create a group or a table; False when one of its name exists. ``dry_run``: only ask whether one may.
 
         Raises:
             CommandFailed: the API server refuses it.
         """
         plural = GROUP_PLURAL if body["kind"] == GROUP_KIND else TABLE_PLURAL
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        how = "All" if dry_run else None
         try:
-            self._objects.create_namespaced_custom_object(API_GROUP, API_VERSION, namespace, plural, body)
+            self._objects.create_namespaced_custom_object(
+                API_GROUP, API_VERSION, namespace, plural, body, dry_run=how
+            )
         except ApiException as error:
             if error.status == HTTP_CONFLICT:
                 return False

@@ -97,21 +97,33 @@ def gather_rights(connection: Connection, namespace: str, operator_namespace: st
                 "spec": {"resourceAttributes": attributes}}  # fmt: skip
         return Right(what=what, allowed=is_allowed(body) or is_allowed_once_ready(body), used_by=used_by, role=role)
 
-    def of_kind(plural: str, verb: str = "list", group: str = API_GROUP) -> dict[str, str]:
-        return {"verb": verb, "group": group, "resource": plural, "namespace": namespace}
+    def of_kind(plural: str, verb: str = "list", group: str = API_GROUP, subresource: str = "") -> dict[str, str]:
+        more = {"subresource": subresource} if subresource else {}
+        return {"verb": verb, "group": group, "resource": plural, "namespace": namespace, **more}
 
     forward = {"verb": "create", "resource": "pods", "subresource": "portforward", "namespace": operator_namespace}
     return (
         right(f"list groups in {namespace}", of_kind(GROUP_PLURAL), "`colocation groups`", "colocation-view"),
         right(f"list tables in {namespace}", of_kind(TABLE_PLURAL), "`colocation tables`", "colocation-view"),
-        right(f"create tables in {namespace}", of_kind(TABLE_PLURAL, "create"), "`colocation adopt`", EDIT),
+        right(
+            f"mark tables in {namespace} for the operator", of_kind(TABLE_PLURAL, "update", subresource="operator"),
+            "`colocation adopt`", "colocation-admin",
+        ),
         right(f"patch groups in {namespace}", of_kind(GROUP_PLURAL, "patch"), "`colocation recover`, `approve`", EDIT),
         right(
-            f"create pods in {namespace}", of_kind("pods", "create", ""),
+            f"create jobs in {namespace}", of_kind("jobs", "create", "batch"),
             "`colocation submit --direct`, `load --direct`, `sql --direct`", EDIT,
+        ),
+        right(
+            f"read pods' logs in {namespace}", of_kind("pods", "get", "", "log"),
+            "`colocation submit`, `load`, `compact`", EDIT,
         ),
         right(f"forward ports in {operator_namespace}", forward, "`colocation plan`, `nodes`", "colocation-snapshot"),
         right("patch nodes", {"verb": "patch", "resource": "nodes"}, "`colocation drain`", "colocation-admin"),
+        right(
+            "list groups in all namespaces", {"verb": "list", "group": API_GROUP, "resource": GROUP_PLURAL},
+            "`colocation drain --wait`", "colocation-admin",
+        ),
     )
 
 

@@ -1,6 +1,5 @@
 """What a failed command says, and its exit code: 1 failed, 2 wrong usage (0 done)."""
 
-import json
 import re
 
 import click
@@ -9,6 +8,7 @@ from kubernetes.config import ConfigException
 from pydantic import ValidationError
 from urllib3.exceptions import HTTPError, SSLError
 
+from ..submit.driver_log import is_passing, status_message
 from ..submit.errors import ManifestError
 from ..submit.run import RunError
 
@@ -31,6 +31,17 @@ class WrongUsage(CommandFailed):
     """What was given cannot be used: an unreadable file, a manifest that contradicts itself."""
 
     exit_code = WRONG_USAGE
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether what kept a command from looking at the cluster may go away by itself, as when something restarts there.
+
+    A right that is missing does not come by waiting.
+    """
+    if not isinstance(error, CommandFailed):
+        return is_passing(error)
+    cause = error.__cause__
+    return is_passing(cause) if isinstance(cause, ApiException) else not getattr(cause, "forbidden", False)
 
 
 def failure_of(error: Exception) -> CommandFailed | None:
@@ -67,7 +78,7 @@ def connection_message(error: Exception) -> str:
 
 def api_message(error: ApiException) -> str:
     """What the API server said, in a line, and what to do about it."""
-    said = _status_message(error) or error.reason or str(error)
+    said = status_message(error) or error.reason or str(error)
     if error.status == HTTP_UNAUTHORIZED:
         return (
             f"the cluster does not accept your credentials: {said}; they may have expired: log in again, choose "
@@ -77,14 +88,6 @@ def api_message(error: ApiException) -> str:
         advice = "`colocation doctor -n NAMESPACE` lists rights that you lack, and their roles"
         return f"you may not do this: {said}; {advice}"
     return f"the cluster answered {error.status}: {said}"
-
-
-def _status_message(error: ApiException) -> str:
-    try:
-        status = json.loads(error.body or "")
-    except ValueError:
-        return ""
-    return str(status.get("message", "")) if isinstance(status, dict) else ""
 
 
 def validation_message(error: ValidationError, what: str) -> str:

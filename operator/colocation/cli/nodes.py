@@ -1,6 +1,7 @@
 """``nodes``, ``drain``, ``undrain``: the nodes that hold replicas."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import click
 
@@ -8,7 +9,9 @@ from ..model.names import ANNOTATION_ACCEPTED_DISK
 from ..model.snapshot import Node, Snapshot
 from .cluster import Cluster
 from .completed_names import complete_node
-from .draining import CLOCK, wait_until_empty
+from .draining import CLOCK, Remaining, remaining_on, wait_until_empty
+from .errors import CommandFailed
+from .left_out import LeftOutGroup, left_out_groups
 from .operator_port import fetch_snapshot
 from .options import context_option, operator_namespace_option, output_option, timeout_option
 from .output import Format, columns, size, write
@@ -25,18 +28,24 @@ def nodes(context: str | None, operator_namespace: str, watch: bool, output: For
 
     The command shows each node as the operator sees it, and why it is not ready.
     """
-    connection = Cluster(context, None).connection
-
-    def look() -> View:
-        snapshot = fetch_snapshot(connection, operator_namespace)
-        return View([node.to_json_dict() for node in snapshot.nodes], render_nodes(snapshot))
-
-    show_once_or_watch(look, watch, output)
+    cluster = Cluster(context, None)
+    show_once_or_watch(lambda: _nodes_view(cluster, operator_namespace), watch, output)
 
 
-def render_nodes(snapshot: Snapshot) -> str:
-    """One row per node; REPLICAS counts the places in all groups' maps."""
-    places = Counter(node for group in snapshot.groups for bucket in group.map or () for node in bucket)
+def _nodes_view(cluster: Cluster, operator_namespace: str) -> View:
+    snapshot = fetch_snapshot(cluster.connection, operator_namespace)
+    try:
+        left_out = left_out_groups(cluster, snapshot)
+        matters = tuple(group.said() for group in left_out if group.map != ())
+    except CommandFailed as error:
+        left_out, matters = (), (error.message,)
+    return View([node.to_json_dict() for node in snapshot.nodes], render_nodes(snapshot, left_out), matters)
+
+
+def render_nodes(snapshot: Snapshot, left_out: Sequence[LeftOutGroup] = ()) -> str:
+    """One row per node; REPLICAS counts the places in all groups' maps, also of those that are not in the snapshot."""
+    maps = [*(group.map or () for group in snapshot.groups), *(group.map or () for group in left_out)]
+    places = Counter(node for rows in maps for bucket in rows for node in bucket)
     header = ["NAME", "READY", "DRAIN", "ZONE", "WEIGHT", "REPLICAS", "FREE", "CAPACITY", "REASON"]
     ordered = sorted(snapshot.nodes, key=lambda node: node.name)
     return columns(header, [_row(node, places[node.name]) for node in ordered])
@@ -66,7 +75,8 @@ def drain(
     """Move all replicas away from NODE.
 
     The replicas on NODE serve until their successors are complete. With --wait the exit code is 1 if NODE still holds
-    replicas after --timeout; the drain goes on.
+    replicas after --timeout, or if nobody can say whether it does; the drain goes on. --wait also counts groups that
+    the operator cannot decide about, of which nothing moves, and names them.
     """
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout needs --wait: add --wait, or leave --timeout out")
@@ -76,7 +86,12 @@ def drain(
         text = f"node {node} is marked for drain; watch its replicas go: colocation nodes --watch"
         write({"node": node, "drain": True}, text, output)
         return
-    wait_until_empty(lambda: fetch_snapshot(cluster.connection, operator_namespace), node, timeout_seconds, CLOCK)
+
+    def look() -> Remaining:
+        snapshot = fetch_snapshot(cluster.connection, operator_namespace)
+        return remaining_on(snapshot, node, left_out_groups(cluster, snapshot))
+
+    wait_until_empty(look, node, timeout_seconds, CLOCK)
     write({"node": node, "drain": True, "empty": True}, f"node {node} no longer holds replicas", output)
 
 

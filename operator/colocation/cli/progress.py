@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable
 
-from ..submit.run import Progress
+from ..submit.run import Progress, find_error
 from .moving_line import bar, moving_line
 from .output import size
 
 HINT_AFTER_SECONDS = 30.0
+MAX_ERROR_CHARACTERS = 300
 
 
-def follow(steps: Iterable[Progress]) -> None:
-    """Consume the steps and show them."""
-    rate = Rate()
+def follow(steps: Iterable[Progress]) -> Progress | None:
+    """Consume the steps and show them. Returns the last one; None when there was none."""
+    rate, last = Rate(), None
     with moving_line() as say:
         for step in steps:
             say(describe(step), f"{amounts(step, rate)} ({step.elapsed_seconds:.0f} s)")
+            last = step
+    return last
 
 
 class Rate:
@@ -43,7 +46,13 @@ def describe(step: Progress) -> str:
         wanted = "" if step.executors_wanted is None else f" of {step.executors_wanted}"
         executors = f", {step.executors_running}{wanted} executors"
     write = f", {step.write.phase} {bar(step.write.share)}" if step.write else ""
-    return f"{step.name}: {step.state}{executors}{write}"
+    return f"{step.name}: {step.state}{executors}{write}{_trouble(step)}"
+
+
+def _trouble(step: Progress) -> str:
+    """Why an attempt failed, after which another one may follow; of spark-submit's whole output the exception."""
+    error = " ".join((find_error(step.error) or step.error).split())
+    return f": {error[:MAX_ERROR_CHARACTERS]}" if error else ""
 
 
 def amounts(step: Progress, rate: Rate) -> str:

@@ -5,6 +5,7 @@ server, and outlasts a restart of either.
 """
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,42 +13,60 @@ import click
 
 from ..model.conditions import ConditionType, Reason
 from ..model.members import RecycledTable
-from ..model.names import ANNOTATION_RECOVERS, RECOVER_PREFIX
+from ..model.names import ANNOTATION_RECOVERS, RECOVER_PREFIX, group_key
 from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus, TableSnapshot
 from ..model.times import parse_time
-from .cluster import Cluster
+from .cluster import Cluster, SeenGroups
 from .completed_names import complete_table
 from .errors import CommandFailed
 from .options import Seconds, Target, cluster_options, output_option
 from .output import Format, size, write
 from .views import members_in, recycled_in
+from .watching import warn
 
 POLL_SECONDS = 0.5
+
+SeeGroups = Callable[[], SeenGroups]
+"""Looks again at the groups that may remember the table."""
 
 
 @click.command()
 @click.argument("table", shell_complete=complete_table)
 @click.option("--wait-seconds", type=Seconds(), default=300, show_default=True,
               metavar="SECONDS", help="Stop waiting after SECONDS; the operator goes on.")  # fmt: skip
+@click.option("--group", "reference", default=None, metavar="[NAMESPACE/]NAME",
+              help="The group that TABLE was in; default: all groups that you may list.")  # fmt: skip
 @cluster_options
 @output_option
-def recover(table: str, wait_seconds: float, target: Target, output: Format) -> None:
+def recover(table: str, wait_seconds: float, reference: str | None, target: Target, output: Format) -> None:
     """Bring a dropped table back from the recycle bin.
 
     TABLE comes back with its files, its snapshot and its rows. If several dropped tables had this name, the command
-    takes the one with rows that was dropped last. `colocation tables` marks dropped tables with *.
+    takes the one with rows that was dropped last. `colocation tables` marks dropped tables with *. If TABLE was in a
+    group of another namespace, and you may not list the groups of all namespaces, name it by --group.
     """
     cluster, patience = target.open(), Patience(wait_seconds)
-    group, record = _dropped(cluster, table, patience)
+    see = _looking_at(cluster, reference)
+    group, record = _dropped(cluster, see, table, patience)
     _check(cluster, record)
     metadata = group["metadata"]
     request = f"{RECOVER_PREFIX}{record.uid[:8]}"
     cluster.annotate_group(metadata["namespace"], metadata["name"], request, f"{record.namespace}/{record.name}")
-    snapshot = _wait(cluster, group, record, patience)
+    snapshot = _wait(cluster, see, group, record, patience)
     text = f"table {record.namespace}/{record.name} is back: snapshot {snapshot.id}, {snapshot.rows} rows, "
     result = {"namespace": record.namespace, "table": record.name, "snapshot": snapshot.to_json_dict()}
     write(result, f"{text}{size(snapshot.bytes)}", output)
+
+
+def _looking_at(cluster: Cluster, reference: str | None) -> SeeGroups:
+    """Of one group when it is named, else of all."""
+    if reference is None:
+        return cluster.groups_everywhere
+    key = group_key(cluster.namespace, reference)
+    if not all(key):
+        raise click.UsageError(f"--group is {reference!r}; allowed: NAME, or NAMESPACE/NAME")
+    return lambda: SeenGroups([cluster.group_of(key)])
 
 
 class Patience:
@@ -68,25 +87,29 @@ class Patience:
         return True
 
 
-def _dropped(cluster: Cluster, table: str, patience: Patience) -> tuple[dict[str, Any], RecycledTable]:
+def _dropped(
+    cluster: Cluster, see: SeeGroups, table: str, patience: Patience
+) -> tuple[dict[str, Any], RecycledTable]:
     """The group that remembers the table, and what it remembers."""
-    groups = cluster.groups_everywhere()
+    groups, gap = see()
     while _is_just_dropped(cluster, table, groups):
         if not patience.wait(table, "waiting for the operator to see that it was dropped"):
             raise CommandFailed(
                 f"the operator has not seen within {patience.seconds:g} s that table {cluster.namespace}/{table} was "
                 "dropped; nothing is deleted before it has. See that it runs (`colocation doctor`), then try again"
             )
-        groups = cluster.groups_everywhere()
+        groups, gap = see()
     found = list(recycled_in(cluster.namespace, groups))
     named = [(group, record) for group, record in found if record.name == table]
     if named:
+        warn([gap] if gap else [])
         return max(named, key=lambda pair: (pair[1].snapshot is not None, pair[1].deleted_at))
     if cluster.find_table(table) is not None:
         raise CommandFailed(f"table {cluster.namespace}/{table} exists; there is nothing to recover")
     names = ", ".join(sorted({f"{record.name}*" for _, record in found})) or "none"
     raise CommandFailed(
         f"no dropped table {table!r} of namespace {cluster.namespace!r} is in the recycle bin; there are: {names}"
+        + (f"; {gap}" if gap else "")
     )
 
 
@@ -119,10 +142,12 @@ def _brings_back(table: dict[str, Any], record: RecycledTable) -> bool:
     return metadata["uid"] in record.recovery_uids or recovers == record.uid
 
 
-def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, patience: Patience) -> TableSnapshot:
+def _wait(
+    cluster: Cluster, see: SeeGroups, group: dict[str, Any], record: RecycledTable, patience: Patience
+) -> TableSnapshot:
     was_there = False
     while True:
-        answered = _is_answered(cluster, group, record)  # before the table: the operator makes that first
+        answered = _is_answered(see, group, record)  # before the table: the operator makes that first
         table = cluster.find_table(record.name)
         if answered and table is None:
             raise CommandFailed(_why_not(cluster, group, record, was_there))
@@ -137,10 +162,10 @@ def _wait(cluster: Cluster, group: dict[str, Any], record: RecycledTable, patien
             )
 
 
-def _is_answered(cluster: Cluster, group: dict[str, Any], record: RecycledTable) -> bool:
+def _is_answered(see: SeeGroups, group: dict[str, Any], record: RecycledTable) -> bool:
     """Whether the operator has taken the request away."""
     uid, request = group["metadata"]["uid"], f"{RECOVER_PREFIX}{record.uid[:8]}"
-    current = next((one for one in cluster.groups_everywhere() if one["metadata"]["uid"] == uid), None)
+    current = next((one for one in see().groups if one["metadata"]["uid"] == uid), None)
     return current is None or request not in (current["metadata"].get("annotations") or {})
 
 

@@ -109,7 +109,7 @@ def _given_up(started: Started, applications: Applications, error: BaseException
         if not applications.look(started.namespace, started.name).ended:
             applications.delete(started.namespace, started.name)
             click.echo(f"{what} is deleted, because nothing would fetch its rows", err=True)
-    except (ApiException, HTTPError) as problem:
+    except (ApiException, HTTPError, CommandFailed) as problem:
         if getattr(problem, "status", None) != HTTP_NOT_FOUND:
             reference = applications.reference(started.name)
             click.echo(f"delete it: kubectl delete {reference} -n {started.namespace}", err=True)

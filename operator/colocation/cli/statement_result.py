@@ -7,13 +7,17 @@ application ends before its result has come, the command fails with what the dri
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol
+from typing import NoReturn, Protocol
+
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from ..model.result_stream import BadResult, ResultParser, chunk_path
 from ..submit.applications import Applications
 from ..submit.run import Progress, outcome, watch
+from ..submit.status import ApplicationStatus
 from .applications import report_failure
-from .errors import CommandFailed
+from .errors import CommandFailed, may_pass
 from .pod_port import PodUnreachable
 
 RECONNECT_SECONDS = 60.0
@@ -51,6 +55,7 @@ class StatementResult:
         self._time = time
         self._port: Port | None = None
         self._first: bytes | None = None
+        self._end: ApplicationStatus | None = None
         self._trouble = ""
         self.parser = ResultParser()
 
@@ -66,6 +71,7 @@ class StatementResult:
             sleep=self._time.sleep,
         )  # fmt: skip
         for step in steps:
+            self._end = step.end
             yield step
             if step.driver_pod and self._try_to_begin(step.driver_pod):
                 return
@@ -116,11 +122,24 @@ class StatementResult:
                         f"the connection to the driver of {self._name} is lost since {now - lost_since:.0f} s, in the "
                         f"middle of its rows: {error}"
                     ) from error
-                if self._applications.look(self._namespace, self._name).ended:
+                if self._has_ended():
                     self._fail("it ended in the middle of its rows")
                 self._time.sleep(PAUSE_SECONDS)
             if chunk is not None:
                 return chunk
+
+    def _has_ended(self) -> bool:
+        """Whether the application is known to have ended: what breaks the connection may also keep the API server from
+        answering, so only an answer counts.
+        """
+        try:
+            status = self._applications.look(self._namespace, self._name)
+        except (ApiException, HTTPError, CommandFailed) as error:
+            if not may_pass(error):
+                raise
+            return False
+        self._end = status if status.ended else None
+        return status.ended
 
     def _ask(self, port: Port, number: int) -> bytes | None:
         """A chunk; None when the driver does not have it yet.
@@ -161,10 +180,9 @@ class StatementResult:
             self._port.close()
         self._port = None
 
-    def _fail(self, what: str) -> None:
+    def _fail(self, what: str) -> NoReturn:
         """Raise what the driver says, else that there is no result."""
-        ended = outcome(self._applications, self._namespace, self._name)
-        if not ended.succeeded:
-            report_failure(ended)
+        if self._end and self._end.phase == "failed":
+            report_failure(outcome(self._applications, self._namespace, self._name, self._end, sleep=self._time.sleep))
         trouble = f"; the last thing that went wrong on the way to it: {self._trouble}" if self._trouble else ""
-        raise CommandFailed(f"{ended.what} {ended.name} has given no result: {what}{trouble}")
+        raise CommandFailed(f"{self._applications.what} {self._name} has given no result: {what}{trouble}")

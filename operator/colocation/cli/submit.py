@@ -6,11 +6,12 @@ import click
 
 from ..submit import ManifestError, group_label
 from ..submit.overrides import Overrides, override
-from .applications import RunOptions, group_view, print_result, run, run_options
+from .applications import RunOptions, group_view, missing_result, print_result, run, run_options
 from .input_files import read_manifest
 from .job_options import override_options
 from .options import Target, cluster_options, output_option
 from .output import Format, write
+from .watching import warn
 
 
 @click.command()
@@ -40,6 +41,9 @@ def submit(file: str, overrides: Overrides, options: RunOptions, target: Target,
     elif finished.outcome:
         click.echo(f"{finished.outcome.what.lower()} {finished.outcome.name}: {finished.outcome.state}")
         print_result(finished.outcome.result)
+    ended = finished.outcome
+    if ended and ended.result is None and ended.log_problem:
+        warn([missing_result(ended)])
 
 
 def choose_namespace(application: dict[str, Any], given: str | None) -> str | None:

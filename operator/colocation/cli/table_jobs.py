@@ -10,10 +10,11 @@ from ..model.names import group_reference, private_group_name
 from ..model.salvage import salvage
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus, placing_group
 from ..submit.jobs import TableRequest, table_application
-from .applications import RunOptions, group_view, print_result, run
+from .applications import Run, RunOptions, group_view, missing_result, print_result, run
 from .job_options import JobOptions
 from .options import Target
 from .output import Format, write
+from .watching import warn
 
 MAX_SUBSTITUTES_TOLD = 5
 
@@ -61,13 +62,20 @@ class TableJob:
         group = group_view(cluster, placed_by(cluster.table(request.table)))
         application = table_application(request, group, base)
         finished = run(cluster, application, group, self.options, announce=False, tells_progress=True)
-        if self.options.dry_run:
-            return
+        if not self.options.dry_run:
+            self._print(finished, request.table, describe)
+
+    def _print(self, finished: Run, table: str, describe: Callable[[str, Mapping[str, Any]], str]) -> None:
+        ended = finished.outcome
+        missing = [missing_result(ended)] if ended and not ended.result else []
         if self.output != "text":
             write(finished.to_report(), "", self.output)
-        elif finished.outcome and finished.outcome.result:
-            click.echo(describe(request.table, finished.outcome.result))
-            print_result(finished.outcome.result)
+            warn(missing)
+        elif ended and ended.result:
+            click.echo(describe(table, ended.result))
+            print_result(ended.result)
+        elif missing:
+            click.echo(missing[0])
 
 
 def placed_by(table: Json) -> str:

@@ -143,8 +143,8 @@ def _read(kind: type[Status], item: Json) -> tuple[Status, str]:
 def tables(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
     """List tables, their groups, and what is loaded.
 
-    Below the list the command says why a table is refused, moves or waits. A * marks a dropped table that `colocation
-    recover` can bring back.
+    Below the list the command says why a table is refused, moves or waits, and whether groups of other namespaces could
+    not be asked for dropped tables. A * marks a dropped table that `colocation recover` can bring back.
     """
     cluster = target.open()
     show_once_or_watch(lambda: _tables_view(cluster, everywhere, output), watch, output)
@@ -153,14 +153,16 @@ def tables(target: Target, everywhere: bool, watch: bool, output: Format) -> Non
 def _tables_view(cluster: Cluster, everywhere: bool, output: Format) -> View:
     found = cluster.all_tables() if everywhere else cluster.tables()
     rows, shown = [_table_row(item) for item in found], list(found)
+    gap = ""
     if output == "text":
-        for group, record in recycled_in(None if everywhere else cluster.namespace, cluster.groups_everywhere()):
+        groups, gap = cluster.groups_everywhere()
+        for group, record in recycled_in(None if everywhere else cluster.namespace, groups):
             rows.append(_recycled_row(group, record))
             shown.append({"metadata": {"namespace": record.namespace, "name": record.name}})
     key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
     header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
     # A program reads why from the objects' conditions.
-    matters = tuple(_open_matters(found, everywhere)) if output == "text" else ()
+    matters = (*_open_matters(found, everywhere), *([gap] if gap else [])) if output == "text" else ()
     return View(found, _listing(shown, header, rows, everywhere), matters)
 
 

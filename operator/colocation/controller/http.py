@@ -7,13 +7,15 @@ text: without a certificate it is served on loopback only, too.
 """
 
 import asyncio
-import ssl
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from ..admission.server import SERVER_OPTIONS
 from ..tls import Certificate, follow
+from .bounded_server import BoundedServer
 from .operator import Operator
 from .settings import Settings
 
@@ -29,6 +31,7 @@ class HttpServers:
         self._operator = operator
         self._settings = settings
         self._runners: list[web.AppRunner] = []
+        self._doors: list[BoundedServer] = []
         self._renewals: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -49,12 +52,15 @@ class HttpServers:
                 self._operator.admission(),
                 self._settings.webhook_port,
                 self._settings.webhook_tls_directory,
+                SERVER_OPTIONS,
             )
 
     async def stop(self) -> None:
         """Close all servers."""
         for renewal in self._renewals:
             renewal.cancel()
+        for door in self._doors:
+            await door.stop()
         for runner in self._runners:
             await runner.cleanup()
 
@@ -66,7 +72,14 @@ class HttpServers:
         directory = settings.admin_tls_directory
         await self._serve_by_tls("admin", self._operator.admin_api(), settings.admin_port, directory)
 
-    async def _serve_by_tls(self, server: str, application: web.Application, port: int, tls_directory: str) -> None:
+    async def _serve_by_tls(
+        self,
+        server: str,
+        application: web.Application,
+        port: int,
+        tls_directory: str,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         directory = Path(tls_directory)
         certificate = Certificate(directory / "tls.crt", directory / "tls.key")
 
@@ -75,15 +88,18 @@ class HttpServers:
 
         show()
         self._renewals.append(asyncio.create_task(follow(certificate, show), name=f"certificate of port {port}"))
-        await self._serve(application, ALL_ADDRESSES, port, certificate.context)
+        runner = await self._runner(application, options or {})
+        assert runner.server is not None, "it is set up"
+        self._doors.append(BoundedServer(runner.server, port, certificate.context))
 
-    async def _serve(
-        self, application: web.Application, host: str | None, port: int, tls: ssl.SSLContext | None = None
-    ) -> None:
-        runner = web.AppRunner(application, access_log=None)
+    async def _serve(self, application: web.Application, host: str | None, port: int) -> None:
+        await web.TCPSite(await self._runner(application, {}), host, port).start()
+
+    async def _runner(self, application: web.Application, options: dict[str, Any]) -> web.AppRunner:
+        runner = web.AppRunner(application, access_log=None, **options)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        return runner
 
     async def _healthz(self, request: web.Request) -> web.Response:
         """Alive while the loop advances, also while the API server is away: a restart would not bring it back."""

@@ -1,7 +1,5 @@
 """What is wrong with a manifest, in words for its author."""
 
-from collections.abc import Iterable
-
 
 class ManifestError(ValueError):
     """A SparkApplication that cannot be submitted: says which field, what it holds, what is allowed, what to do."""
@@ -10,8 +8,3 @@ class ManifestError(ValueError):
 def conflict(where: str, given: object, needed: object, advice: str = "remove yours") -> ManifestError:
     """The manifest says one thing, the placement needs another."""
     return ManifestError(f"{where} is {given!r} in the manifest, but the group needs {needed!r}: {advice}")
-
-
-def no_such_group(name: str, namespace: str, there: Iterable[str]) -> str:
-    """There is no group of this name; ``there``: those that there are."""
-    return f"there is no group {name!r} in namespace {namespace!r}; there are: {', '.join(sorted(there)) or 'none'}"

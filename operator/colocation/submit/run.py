@@ -11,6 +11,7 @@ from urllib3.exceptions import HTTPError
 from ..model.base import Frozen
 from ..model.write_progress import WriteProgress, find_progress, without_progress
 from .applications import Applications
+from .driver_log import HTTP_NOT_FOUND, POLL_SECONDS, Sleep, is_passing, read_patiently
 from .status import ApplicationStatus
 
 RESULT_MARK = "COLOCATION_RESULT "
@@ -19,13 +20,10 @@ PROGRESS_LOG_LINES = 300
 """The end of a running driver's log in which its progress is looked for, once per poll."""
 TRACEBACK = "Traceback (most recent call last):"
 UNCAUGHT = "Exception in thread "
-POLL_SECONDS = 1.0
 UNANSWERED_POLLS_ALLOWED = 30
 """So many polls in a row may fail for a passing reason (a restarting API server) before the wait gives up."""
 DELETION_POLLS = 60
-HTTP_NOT_FOUND, HTTP_CONFLICT, HTTP_TOO_MANY_REQUESTS, HTTP_SERVER_ERROR = 404, 409, 429, 500
-
-Sleep = Callable[[float], None]
+HTTP_CONFLICT = 409
 
 
 class RunError(RuntimeError):
@@ -39,17 +37,20 @@ class StillRunning(RunError):
 class Progress(Frozen):
     """An application on its way. ``state`` is its operator's word, empty before that saw the application.
 
-    ``driver_pod``: None while there is none. ``write``: of a load or compaction, once its driver tells.
+    ``error``: what went wrong with an attempt, while its operator may try again. ``driver_pod``: None while there is
+    none. ``write``: of a load or compaction, once its driver tells. ``end``: None until the application has ended.
     """
 
     name: str
     runner: str
     state: str
+    error: str = ""
     executors_running: int = 0
     executors_wanted: int | None = None
     elapsed_seconds: float = 0.0
     driver_pod: str | None = None
     write: WriteProgress | None = None
+    end: ApplicationStatus | None = None
 
 
 class Outcome(Frozen):
@@ -64,6 +65,7 @@ class Outcome(Frozen):
     error: str = Field("", description="What the Spark operator says of the failure.")
     driver_error: str = Field("", description="The driver's last exception, one line.")
     result: dict[str, Any] | None = None
+    log_problem: str = Field("", description="Why the driver's log, or the result in it, could not be read.")
     log_tail: tuple[str, ...] = Field((), description="The end of the driver's log, when it failed.")
 
 
@@ -142,7 +144,7 @@ def watch(
                 return
         except (ApiException, HTTPError) as error:
             unanswered += 1
-            if not _passing(error) or unanswered > UNANSWERED_POLLS_ALLOWED:
+            if not is_passing(error) or unanswered > UNANSWERED_POLLS_ALLOWED:
                 raise _lost(error, applications.what, namespace, name) from error
         if timeout_seconds is not None and elapsed > timeout_seconds:
             raise StillRunning(
@@ -159,23 +161,30 @@ def _write_progress(applications: Applications, namespace: str, pod: str | None)
         return None  # the log is not there yet, or one may not read it; the wait goes on without
 
 
-def _passing(error: Exception) -> bool:
-    """Whether an error of the API may go away by itself."""
-    if isinstance(error, ApiException):
-        return error.status is None or error.status == HTTP_TOO_MANY_REQUESTS or error.status >= HTTP_SERVER_ERROR
-    return True
-
-
 def _lost(error: Exception, what: str, namespace: str, name: str) -> RunError:
     if isinstance(error, ApiException) and error.status == HTTP_NOT_FOUND:
         return RunError(f"{what} {name!r} in {namespace!r} was deleted while it ran")
     return RunError(f"the cluster does not say how {what} {name!r} in {namespace!r} goes on: {error}")
 
 
-def outcome(applications: Applications, namespace: str, name: str) -> Outcome:
-    """How an ended application ended, with its driver's result, or the end of the driver's log when it failed."""
-    status = applications.look(namespace, name)
-    log = _driver_log(applications, namespace, status.driver_pod)
+def outcome(
+    applications: Applications, namespace: str, name: str, status: ApplicationStatus, *, sleep: Sleep
+) -> Outcome:
+    """How an application ended, with its driver's result, or the end of the driver's log when it failed.
+
+    Whatever keeps the log from being read, an application that succeeded has succeeded: who repeats it repeats its
+    writes.
+
+    Args:
+        status: the last one that ``watch`` saw.
+        sleep: lets seconds pass between attempts to read the log.
+    """
+    log = read_patiently(applications, namespace, status.driver_pod, sleep)
+    problem, result = log.problem, None
+    try:
+        result = find_result(log.text)
+    except RunError as error:
+        problem = str(error)
     succeeded = status.phase == "succeeded"
     return Outcome(
         what=applications.what,
@@ -185,21 +194,11 @@ def outcome(applications: Applications, namespace: str, name: str) -> Outcome:
         succeeded=succeeded,
         state=status.state,
         error=status.error,
-        driver_error="" if succeeded else find_error(log),
-        result=find_result(log),
-        log_tail=() if succeeded else tuple(without_progress(log.splitlines())[-LOG_TAIL_LINES:]),
+        driver_error="" if succeeded else find_error(log.text),
+        result=result,
+        log_problem=problem,
+        log_tail=() if succeeded else tuple(without_progress(log.text.splitlines())[-LOG_TAIL_LINES:]),
     )
-
-
-def _driver_log(applications: Applications, namespace: str, pod: str | None) -> str:
-    if not pod:
-        return ""
-    try:
-        return applications.driver_log(namespace, pod)
-    except ApiException as error:
-        if error.status == HTTP_NOT_FOUND:
-            return ""
-        raise
 
 
 def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_seconds: float) -> Progress:
@@ -208,10 +207,12 @@ def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_secon
         name=name,
         runner=runner,
         state=status.state,
+        error="" if status.ended else status.error,
         executors_running=status.executors_running,
         executors_wanted=status.executors_wanted,
         elapsed_seconds=elapsed_seconds,
         driver_pod=status.driver_pod,
+        end=status if status.ended else None,
     )
 
 

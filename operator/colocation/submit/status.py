@@ -8,7 +8,8 @@ from ..model.base import Frozen
 Phase = Literal["running", "succeeded", "failed"]
 
 KUBEFLOW_SUCCEEDED = frozenset({"COMPLETED"})
-KUBEFLOW_FAILED = frozenset({"FAILED", "SUBMISSION_FAILED"})
+KUBEFLOW_FAILED = frozenset({"FAILED"})
+"""SUBMISSION_FAILED is no end: by the restart policy its operator submits again, or says FAILED itself."""
 
 APACHE_FAILED = frozenset(
     {"Failed", "SchedulingFailure", "DriverEvicted", "DriverStartTimedOut", "DriverReadyTimedOut",
@@ -24,8 +25,8 @@ WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 class ApplicationStatus(Frozen):
     """``state``: in its operator's word, empty before that saw the application.
 
-    ``executors_wanted`` is None when it is not fixed. ``error``: what the operator says of a failure. ``driver_pod``:
-    None while there is none.
+    ``executors_wanted`` is None when it is not fixed. ``error``: what the operator says of a failure, of the
+    application or of an attempt after which it may try again. ``driver_pod``: None while there is none.
     """
 
     state: str

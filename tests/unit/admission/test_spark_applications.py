@@ -102,13 +102,20 @@ def test_a_contradiction_is_refused_in_the_words_of_submit(body: JsonObject, mes
 
 
 @pytest.mark.parametrize(
-    ("groups", "there"), [([], "there are: none"), ([group("b"), group("a"), group("c", "other")], "there are: a, b")]
-)
-def test_a_label_of_no_group_is_refused(groups: list[JsonObject], there: str) -> None:
-    """The groups of the namespace are listed."""
-    verdict = place_application(creation(spark_application()), known(groups=groups, tables=[]))
-    assert not verdict.allowed
-    assert verdict.message == f"there is no group 'sales' in namespace 'shop'; {there}"
+    ("where", "message"),
+    [
+        pytest.param({}, "there is no group 'sales' in namespace 'shop'; `kubectl get colocationgroups -n shop` lists "
+                     "those that there are", id="here"),
+        pytest.param({"colocation.dev/group-namespace": "bank"}, "namespace 'bank' has no group 'sales' that namespace "
+                     "'shop' may use; correct the labels", id="in another namespace"),
+    ],
+)  # fmt: skip
+def test_a_label_of_no_group_is_refused(where: JsonObject, message: str) -> None:
+    """Anybody may ask, in any namespace's name: what groups there are is for the API server to say."""
+    body = spark_application()
+    body["metadata"]["labels"].update(where)
+    verdict = place_application(creation(body), known(groups=[group("a"), group("b", "bank")], tables=[]))
+    assert (verdict.allowed, verdict.message) == (False, message)
 
 
 def test_a_generated_name_is_enough() -> None:

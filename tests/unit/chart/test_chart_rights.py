@@ -1,9 +1,11 @@
 """What each account may do: least privilege, as the chart renders it."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from colocation.cli import doctor_facts
 from colocation.model.names import AGENT_SIGNER_NAME, DATA_CLAIM, LEASE_NAME
 
 from .conftest import Render, one
@@ -162,3 +164,29 @@ def test_the_admin_api_has_rights_of_its_own(render: Render) -> None:
         ("colocation.dev", "colocationgroups", "patch"),
     }
     assert not [item for item in render(**{"adminApi.enabled": "false"}) if "admin-api" in item["metadata"]["name"]]
+
+
+class Reviews:
+    """An API server that allows everything, and remembers what it was asked."""
+
+    asked: list[Right]
+
+    def __init__(self, _connection: object) -> None:
+        Reviews.asked = []
+
+    def create_self_subject_access_review(self, body: dict[str, Any]) -> SimpleNamespace:
+        given = body["spec"]["resourceAttributes"]
+        resource = "/".join(filter(None, (given["resource"], given.get("subresource"))))
+        Reviews.asked.append((given.get("group", ""), resource, given["verb"]))
+        return SimpleNamespace(status=SimpleNamespace(allowed=True))
+
+
+def test_doctor_asks_for_what_the_role_that_it_names_grants(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gets that role may run the command: `adopt` sets a mark that the admission policy keeps for the operator
+    and for who may update `colocatedtables/operator`."""
+    monkeypatch.setattr(doctor_facts.client, "AuthorizationV1Api", Reviews)
+    found = doctor_facts.gather_rights(None, "shop", "colocation-system")  # type: ignore[arg-type]
+    asked = {one.used_by: (one.role, right) for one, right in zip(found, Reviews.asked, strict=True)}
+    assert asked["`colocation adopt`"] == ("colocation-admin", ("colocation.dev", "colocatedtables/operator", "update"))
+    roles = {item["metadata"]["name"]: rights(item) for item in render() if item["kind"] in ("Role", "ClusterRole")}
+    assert {role for role, right in asked.values() if role in roles and right not in roles[role]} == set()

@@ -1,6 +1,7 @@
 """The admission webhooks as the chart renders them: absent unless asked for, pointing at what the operator serves."""
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from colocation.controller.settings import Settings
 from colocation.model.names import API_GROUP, API_VERSION, GROUP_PLURAL, LABEL_GROUP, TABLE_PLURAL
 from colocation.submit.kinds import KINDS
 
+from .cluster_with import rendered_beside, secret
 from .conftest import ChartRefused, Render, one, only_container, variables
 
 ON = {"webhooks.enabled": "true"}
@@ -129,6 +131,47 @@ def test_cert_manager_makes_the_certificate(render: Render) -> None:
         annotations = one(objects, kind, name)["metadata"]["annotations"]
         assert annotations == {"cert-manager.io/inject-ca-from": "colocation-system/colocation-webhooks"}
         assert "caBundle" not in only_webhook(objects, kind, name)["clientConfig"]
+
+
+SHARED, OWN = "colocation-webhooks-tls", "colocation-webhooks-own-tls"
+KEPT = {"tls.crt": "a2VwdA==", "tls.key": "a2V5", "ca.crt": "Y2E="}
+FOREIGN = secret(SHARED, None, **dict.fromkeys(KEPT, "Zm9yZWlnbg=="))
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "is_kept"),
+    [
+        pytest.param([], SHARED, False, id="first install"),
+        pytest.param([secret(SHARED, "colocation", **KEPT)], SHARED, True, id="the chart's of before"),
+        pytest.param([FOREIGN], OWN, False, id="cert-manager's, just switched off"),
+        pytest.param([FOREIGN, secret(OWN, "colocation", **KEPT)], OWN, True, id="cert-manager's, long switched off"),
+        pytest.param([secret(OWN, "colocation", **KEPT)], OWN, True, id="cert-manager's was deleted since"),
+        pytest.param([secret(SHARED, "other", **KEPT)], OWN, False, id="another release's"),
+    ],
+)
+def test_a_secret_of_somebody_else_is_left_alone(
+    helm: Path, tmp_path: Path, there: list[dict[str, Any]], name: str, is_kept: bool
+) -> None:
+    """Helm takes over none that it has not made: the upgrade would fail. All that names the certificate agrees."""
+    objects = rendered_beside(helm, tmp_path, there, "webhooks.enabled=true")
+    [made] = [item for item in objects if item["kind"] == "Secret" and "webhooks" in item["metadata"]["name"]]
+    assert (made["metadata"]["name"], made["data"] == KEPT) == (name, is_kept)
+    volumes = operator(objects)["spec"]["template"]["spec"]["volumes"]
+    assert [one["secret"]["secretName"] for one in volumes if one["name"] == "webhooks-tls"] == [name]
+    for kind, configuration, _, _ in CONFIGURATIONS:
+        assert only_webhook(objects, kind, configuration)["clientConfig"]["caBundle"] == made["data"]["ca.crt"]
+
+
+def test_cert_manager_keeps_its_secret(helm: Path, tmp_path: Path) -> None:
+    """Whatever the chart made once: the operator mounts the one that the Certificate names."""
+    settings = [f"{name}={value}" for name, value in BY_CERT_MANAGER.items()]
+    objects = rendered_beside(helm, tmp_path, [FOREIGN, secret(OWN, "colocation", **KEPT)], *settings)
+    assert one(objects, "Certificate", "colocation-webhooks")["spec"]["secretName"] == SHARED
+    assert {"secretName": SHARED} in [
+        {"secretName": volume["secret"]["secretName"]}
+        for volume in operator(objects)["spec"]["template"]["spec"]["volumes"]
+        if "secret" in volume
+    ]
 
 
 def test_an_issuer_of_ones_own(render: Render) -> None:

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from colocation.cli import options
+from colocation.cli.cluster import SeenGroups
 from colocation.cli.errors import CommandFailed
 from colocation.cli.main import main
 from colocation.model.freshness import CURRENT, Freshness
@@ -36,6 +37,7 @@ class FakeCluster:
             "data": {"spark-defaults.conf": "spark.kubernetes.container.image spark:installed\n"}
         }
         self.fresh = CURRENT
+        self.gap = ""
         self.served = {"sparkoperator.k8s.io": ("v1beta2",)}
         self._objects = {"group": groups, "table": tables}
 
@@ -75,8 +77,8 @@ class FakeCluster:
     def find_table(self, name: str) -> dict[str, Any] | None:
         return next((item for item in self.tables() if item["metadata"]["name"] == name), None)
 
-    def groups_everywhere(self) -> list[dict[str, Any]]:
-        return self.groups()
+    def groups_everywhere(self) -> SeenGroups:
+        return SeenGroups(self.groups(), self.gap)
 
     def annotate_group(self, namespace: str, name: str, annotation: str, value: str) -> None:
         self.group(name)["metadata"].setdefault("annotations", {})[annotation] = value

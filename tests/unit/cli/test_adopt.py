@@ -4,14 +4,19 @@ import json
 from typing import Any
 
 import pytest
+from urllib3.exceptions import ProtocolError
 
 from colocation.cli import adopt as command
+from colocation.cli.errors import CommandFailed
 from colocation.model.adoption import OrphanFolder, Orphans, OrphanSnapshot, adoption_from
 from colocation.model.agent import RecycledSchema
 from colocation.model.table import Column, TableSnapshot
 
 from .conftest import FakeCluster, Run
 
+REFUSED = {("ColocatedTable", "secret"), ("ColocationGroup", "forbidden")}
+LOST = {("ColocatedTable", "unlucky")}
+"""The API server goes away between the trial and the real thing."""
 SCHEMA = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=8)
 
 
@@ -33,14 +38,20 @@ def folder(table: str, *snapshots: OrphanSnapshot, namespace: str = "shop", uid:
 
 @pytest.fixture
 def made(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is created; a table or group of a name that exists is not."""
+    """What is created; a table or group of a name that exists is not, and one of a refused name is refused."""
     objects: list[dict[str, Any]] = []
     names = {("ColocatedTable", "taken")}
 
-    def create(body: dict[str, Any]) -> bool:
+    def create(body: dict[str, Any], *, dry_run: bool = False) -> bool:
         key = body["kind"], body["metadata"]["name"]
         if key in names:
             return False
+        if key in REFUSED:
+            raise CommandFailed(f"{key[0]} {key[1]} is refused: quota")
+        if dry_run:
+            return True
+        if key in LOST:
+            raise ProtocolError("connection reset")
         names.add(key)
         objects.append(body)
         return True
@@ -125,6 +136,42 @@ def test_table_that_exists_is_not_touched(
     done = run("adopt")
     assert done.exit_code == 1
     assert "a table shop/taken exists; drop or rename it first" in done.stdout
+
+
+def test_a_refused_table_does_not_hinder_the_others(
+    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is reported, the exit code is 1, and no group is made that has no table."""
+    other = {"columns": (Column(name="k", type="string"),)}
+    found(monkeypatch, folder("secret", snapshot(3, **other)), folder("orders", snapshot(3), uid="11111111"))
+    done = run("adopt", "-o", "json")
+    assert done.exit_code == 1
+    assert [(one["table"], one["adopted"], one["reason"]) for one in json.loads(done.stdout)] == [
+        ("secret", False, "ColocatedTable secret is refused: quota"), ("orders", True, ""),
+    ]  # fmt: skip
+    assert "1 of 2 tables were refused" in done.stderr
+    assert [body["metadata"]["name"] for body in made] == ["adopted-bigint-8", "orders"]
+
+
+def test_a_refused_group_is_reported(
+    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its tables' refusal."""
+    found(monkeypatch, folder("orders", snapshot(3)), folder("lines", snapshot(3), uid="11111111"))
+    done = run("adopt", "--group", "forbidden")
+    assert (done.exit_code, made) == (1, [])
+    assert done.stdout.count("ColocationGroup forbidden is refused: quota") == 2
+
+
+def test_a_group_that_is_left_without_its_table_is_said(
+    run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the API server goes away in between, nothing else is possible."""
+    found(monkeypatch, folder("unlucky", snapshot(3)), folder("orders", snapshot(3), uid="11111111"))
+    done = run("adopt")
+    assert done.exit_code == 1
+    assert "group shop/adopted-bigint-8 was made for it and stays; another run uses it" in done.stdout
+    assert [body["metadata"]["name"] for body in made] == ["adopted-bigint-8", "orders"]
 
 
 def test_nothing_to_adopt(run: Run, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:

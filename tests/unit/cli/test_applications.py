@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes.client.exceptions import ApiException
 
 from colocation.cli import applications
 from colocation.model.freshness import Freshness
@@ -144,10 +145,64 @@ def test_a_submission_that_failed_says_what_the_operator_said(
     run: Run, cluster: FakeCluster, kubeflow: Kubeflow
 ) -> None:
     """Without a driver there is no log; Kubeflow's operator knows the cause."""
-    kubeflow(state="SUBMISSION_FAILED")
+    kubeflow(state="FAILED")
     done = run("submit", "-f", "-", stdin=manifest())
     assert done.exit_code == 1
-    assert "SUBMISSION_FAILED: driver container failed" in done.stderr
+    assert "is FAILED: driver container failed; the log of its driver report-driver is empty" in done.stderr
+
+
+@pytest.fixture
+def unreadable(kubeflow: Kubeflow) -> FakeApplications:
+    """Applications complete, and nobody may read their logs."""
+
+    def refuse(namespace: str, pod: str, lines: int = 5000) -> str:
+        raise ApiException(status=403, reason="Forbidden")
+
+    created = kubeflow(result=LOADED)
+    created.driver_log = refuse  # type: ignore[method-assign]
+    return created
+
+
+UNREAD = "succeeded; its result could not be read: the log of its driver "
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["load", "orders", "--from", "x"], ["compact", "orders"], ["drop-partitions", "orders", "--partition", "k=1"],
+        ["roll-back", "orders", "--to", "3"],
+    ],
+)  # fmt: skip
+def test_a_change_without_a_readable_log_has_been_made(
+    run: Run, cluster: FakeCluster, unreadable: FakeApplications, command: list[str]
+) -> None:
+    """Exit code 0, else a pipeline makes it again; programs get a whole document, and the reason on stderr."""
+    done = run(*command)
+    assert (done.exit_code, UNREAD in done.stdout) == (0, True)
+    unreadable.objects.clear()
+    program = run(*command, "-o", "json")
+    assert (program.exit_code, UNREAD in program.stderr) == (0, True)
+    report = json.loads(program.stdout)
+    assert (report["state"], report["result"]) == ("COMPLETED", None)
+
+
+def test_a_submission_without_a_readable_log_has_succeeded(
+    run: Run, cluster: FakeCluster, unreadable: FakeApplications
+) -> None:
+    """An application need not have a result; that nobody knows is a warning."""
+    done = run("submit", "-f", "-", stdin=manifest())
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == "sparkapplication report: COMPLETED"
+    assert f"warning: SparkApplication report {UNREAD}report-driver: the cluster answered 403" in done.stderr
+
+
+def test_a_load_whose_log_is_gone_says_that_it_succeeded(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow
+) -> None:
+    """It said nothing at all."""
+    kubeflow()
+    done = run("load", "orders", "--from", "x")
+    assert (done.exit_code, "succeeded; its result could not be read" in done.stdout) == (0, True)
 
 
 def test_an_interrupted_wait_leaves_the_application(

@@ -11,6 +11,7 @@ import pytest
 from kubernetes.config import kube_config
 
 from colocation.cli import connection, doctor_facts, kubeconfig
+from colocation.cli.cluster import Cluster
 
 from .conftest import KUBECONFIG, Run, group_object
 
@@ -26,11 +27,14 @@ class Starting:
     readiness: list[int]
     asked: list[str] = field(default_factory=list)
     credentials: list[bool] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, object]:
         """HTTP status and body; a review is always answered, and says whether the caller may."""
-        what = path.split("?")[0].rsplit("/", 1)[-1]
+        path, _, query = path.partition("?")
+        what = path.rsplit("/", 1)[-1]
         self.asked.append(what)
+        self.queries.append(query)
         answers = self.readiness if what == "readyz" else self.answers
         status = answers.pop(0) if len(answers) > 1 else answers[0]
         if what == REVIEW:
@@ -155,3 +159,23 @@ def test_doctor_finds_no_right_missing_that_the_server_has_not_read(serve: Calla
     serve(Starting([REFUSED, OK], [NOT_READY, OK]))
     rights = doctor_facts.gather_rights(kubeconfig.connect(None), "shop", "colocation-system")
     assert rights and all(right.allowed for right in rights)
+
+
+def test_groups_that_may_not_be_listed_are_a_gap_that_is_said(serve: Callable[[Starting], Starting]) -> None:
+    """Those of the namespace are there; what is missing is said with what to do."""
+    serve(Starting([REFUSED, REFUSED, OK], [OK]))
+    groups, gap = Cluster(None, None).groups_everywhere()
+    assert [group["metadata"]["name"] for group in groups] == ["sales"]
+    assert "groups of other namespaces than 'shop' could not be listed" in gap
+    assert "colocation recover TABLE --group NAMESPACE/NAME" in gap
+    serve(Starting([OK], [OK]))
+    assert Cluster(None, None).groups_everywhere().gap == ""
+
+
+def test_a_trial_of_a_creation_says_so_to_the_server(serve: Callable[[Starting], Starting]) -> None:
+    """By Kubernetes' own parameter, else it would be no trial."""
+    server = serve(Starting([OK], [OK]))
+    body = {"kind": "ColocationGroup", "metadata": {"namespace": "shop", "name": "sales"}}
+    assert Cluster(None, None).create(body, dry_run=True)
+    assert Cluster(None, None).create(body)
+    assert server.queries == ["dryRun=All", ""]

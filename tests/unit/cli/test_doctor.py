@@ -2,11 +2,14 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kubernetes.client import Configuration
 
-from colocation.cli import doctor
+from colocation.cli import doctor, doctor_facts
+from colocation.cli.connection import Connection
 from colocation.cli.doctor_checks import CHECKS, Facts, Pod, Right, Webhook, diagnose
 from colocation.model.snapshot import Snapshot
 
@@ -119,3 +122,25 @@ def test_exit_codes(
     done = run("doctor")
     assert done.exit_code == code
     assert done.stdout.startswith("ok    kinds")
+
+
+def test_the_rights_that_commands_use_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--direct` creates Jobs, results are read from logs, and a drain lists all groups."""
+    asked: list[dict[str, str]] = []
+
+    class Reviews:
+        def __init__(self, connection: object) -> None:
+            """One server."""
+
+        def create_self_subject_access_review(self, body: dict[str, Any]) -> SimpleNamespace:
+            asked.append(body["spec"]["resourceAttributes"])
+            return SimpleNamespace(status=SimpleNamespace(allowed=True))
+
+    monkeypatch.setattr(doctor_facts.client, "AuthorizationV1Api", Reviews)
+    rights = doctor_facts.gather_rights(Connection(Configuration()), "shop", "colocation-system")
+    assert all(right.allowed for right in rights)
+    assert {"verb": "create", "group": "batch", "resource": "jobs", "namespace": "shop"} in asked
+    logs = {"verb": "get", "group": "", "resource": "pods", "subresource": "log", "namespace": "shop"}
+    assert logs in asked
+    assert {"verb": "list", "group": "colocation.dev", "resource": "colocationgroups"} in asked
+    assert not [one for one in asked if one["resource"] == "pods" and "subresource" not in one]

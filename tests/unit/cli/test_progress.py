@@ -60,3 +60,14 @@ def test_on_a_terminal_one_line_moves(monkeypatch: pytest.MonkeyPatch, capsys: p
     first, second = capsys.readouterr().err.removesuffix("\n").split("\r\x1b[K")[1:]
     assert first == "load-1: RUNNING, 3 of 3 executors (10 s"
     assert second == "load-1: RUNNING, 3 of 3 executors, writ"
+
+
+def test_why_an_attempt_failed_is_said_while_another_one_is_awaited(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of spark-submit's whole output the exception; else the command would wait and say nothing of why."""
+    spark_submit = "failed to run spark-submit: WARN x\nException in thread main a.B: no such image\n\tat c.d"
+    steps = [at(0, "SUBMISSION_FAILED").model_copy(update={"error": error}) for error in (spark_submit, "x" * 999)]
+    follow(steps)
+    assert capsys.readouterr().err.splitlines() == [
+        "load-1: SUBMISSION_FAILED: Exception in thread main a.B: no such image (0 s)",
+        f"load-1: SUBMISSION_FAILED: {'x' * 300} (0 s)",
+    ]

@@ -167,3 +167,50 @@ def test_show_says_the_state_of_every_replica(run: Run, cluster: FakeCluster) ->
     problem = {"bucket": 1, "reason": "NodeNotReady", "replicas": {"node-2": "complete", "node-1": "down"}}
     cluster.groups()[0] = group_object(stable=False, unstableBuckets=[problem], unstableBucketCount=1)
     assert "1        node-2, node-1 (down)   NodeNotReady" in run("show", "sales").stdout
+
+
+GAP = "groups of other namespaces could not be listed"
+
+
+def test_a_record_in_a_group_that_may_not_be_listed_is_not_denied(run: Run, cluster: FakeCluster) -> None:
+    """The table may be there, and its files are purged after its time; the error says so, and the list of tables."""
+    dropped(cluster, name="customers")
+    cluster.gap = GAP
+    done = run("recover", "orders")
+    assert done.exit_code == 1
+    assert done.stderr.endswith(f"there are: customers*; {GAP}\n")
+    assert run("tables").stdout.splitlines()[-1] == GAP
+    assert GAP not in run("tables", "-o", "json").stdout
+
+
+def test_a_table_comes_back_from_the_named_group_of_another_namespace(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which one need not list any others, also while it is waited for."""
+    group = group_object("sales", tables=["shop/orders*"], recycled=[RECORD])
+    group["metadata"]["namespace"] = "accounts"
+    cluster.groups().clear()
+    cluster.tables().clear()
+    asked, annotated = [], []
+
+    def group_of(key: tuple[str, str]) -> dict[str, Any]:
+        asked.append(key)
+        return group
+
+    def annotate(namespace: str, name: str, annotation: str, value: str) -> None:
+        annotated.append((namespace, name))
+        group["metadata"]["annotations"] = {annotation: value}
+
+    monkeypatch.setattr(cluster, "group_of", group_of)
+    monkeypatch.setattr(cluster, "annotate_group", annotate)
+    monkeypatch.setattr(time, "sleep", lambda _: cluster.tables().append(table_object()))
+    done = run("recover", "orders", "--group", "accounts/sales")
+    assert done.stdout == "table shop/orders is back: snapshot 3, 10 rows, 2.0 KiB\n", done.stderr
+    assert (set(asked), annotated) == ({("accounts", "sales")}, [("accounts", "sales")])
+
+
+@pytest.mark.parametrize("reference", ["", "accounts/", "/sales"])
+def test_a_group_that_is_none_is_wrong_usage(run: Run, cluster: FakeCluster, reference: str) -> None:
+    """It says what is allowed."""
+    done = run("recover", "orders", "--group", reference)
+    assert (done.exit_code, "allowed: NAME, or NAMESPACE/NAME" in done.stderr) == (2, True)

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import ProtocolError
 
 from colocation.cli import applications, sql, statement_result
+from colocation.cli.errors import CommandFailed
 from colocation.cli.pod_port import PodUnreachable
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE, LABEL_PRIVATE
 from colocation.model.result_stream import columns_line, row_line, summary_line, token_digest
 
-from ..submit.fake_applications import FakeApplications, VirtualTime
+from ..submit.fake_applications import FakeApplications, Step, VirtualTime
 from .conftest import FakeCluster, Run, group_object, table_object
 from .test_applications import group_elsewhere
 
@@ -63,7 +66,7 @@ def port() -> FakePort:
 def driver(monkeypatch: pytest.MonkeyPatch, port: FakePort) -> Driver:
     """``driver(answers, *states, log=…)``: an application in these states, whose driver gives these answers."""
 
-    def installed(answers: Sequence[Answer], *states: str, log: str = "") -> FakeApplications:
+    def installed(answers: Sequence[Answer], *states: Step, log: str = "") -> FakeApplications:
         fake, time = FakeApplications(states or ["RUNNING"], log=log), VirtualTime()
         port.answers = list(answers)
         monkeypatch.setattr(applications, "KubernetesApplications", lambda connection, kind: fake)
@@ -133,6 +136,36 @@ def test_a_lost_connection_is_made_again(run: Run, cluster: FakeCluster, driver:
     done = run("sql", "select 1", "-o", "csv")
     assert done.stdout == 'mode,lines\nMAIL,2\n"SHIP, slow",\n'
     assert port.asked == [f"/v1/result/{number}" for number in (0, 0, 0, 1, 1, 1, 2, 3)]
+
+
+AWAY = [ApiException(status=503, reason="restarting"), ProtocolError("reset"), CommandFailed("it is not ready")]
+
+
+def test_an_api_server_that_restarts_in_the_middle_of_the_rows(
+    run: Run, cluster: FakeCluster, driver: Driver, port: FakePort
+) -> None:
+    """It breaks the port-forward, and does not say how the application is; the rows come all the same."""
+    driver([ROWS[0], *[REFUSED] * 4, *ROWS[1:]], "RUNNING", *AWAY, "RUNNING")
+    done = run("sql", "select 1", "-o", "csv")
+    assert (done.exit_code, done.stdout) == (0, 'mode,lines\nMAIL,2\n"SHIP, slow",\n'), done.stderr
+    assert port.asked == [f"/v1/result/{number}" for number in (0, 1, 1, 1, 1, 1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        pytest.param(AWAY[0], "is lost since 61 s, in the middle of its rows", id="it stays away"),
+        pytest.param(ApiException(status=404, reason="Not Found"), "the cluster answered 404: Not Found", id="deleted"),
+    ],
+)
+def test_rows_that_nobody_can_fetch_any_more(
+    run: Run, cluster: FakeCluster, driver: Driver, error: Exception, message: str
+) -> None:
+    """After a minute, or at once where waiting is in vain."""
+    driver([ROWS[0], *[REFUSED] * 90], "RUNNING", error)
+    done = run("sql", "select 1")
+    assert done.exit_code == 1
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,39 @@ def test_all_name_the_same_version() -> None:
 def test_a_disagreement_says_where_and_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chart of another version, a tag of another one, a changelog without a date."""
     found = list(versions.disagreements("9.9.9"))
-    assert f"Chart.yaml: version is {versions.project_version()}, pyproject.toml says 9.9.9" in found
+    assert f"Chart.yaml: version is {versions.project_version()}, pyproject.toml says 9.9.9: write 9.9.9" in found
     assert any(one.startswith("pom.xml") for one in found)
     assert "CHANGELOG.md has no section '## 9.9.9 (…)'" in found
     with pytest.raises(versions.NotReleasable, match=r"the tag is v0\.0\.1, the version"):
         versions.check("v0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("version", "of_chart"),
+    [("1.2.3", "1.2.3"), ("1.2.3rc1", "1.2.3-rc.1"), ("1.2.3a2", "1.2.3-alpha.2"), ("1.2.3b10", "1.2.3-beta.10")],
+)
+def test_helm_takes_the_version_that_the_check_asks_for(
+    version: str, of_chart: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SemVer; the images' tag (`appVersion`) is Python's."""
+    chart = tmp_path / versions.CHART.name
+    shutil.copytree(versions.CHART, chart)
+    content = yaml.safe_load((chart / "Chart.yaml").read_text())
+    (chart / "Chart.yaml").write_text(yaml.safe_dump({**content, "version": of_chart, "appVersion": version}))
+    monkeypatch.setattr(artifacts, "CHART", chart)
+    assert artifacts.package_chart(tmp_path).name == f"{chart.name}-{of_chart}.tgz"
+    monkeypatch.setattr(versions, "CHART", chart)
+    monkeypatch.setattr(versions, "REPOSITORY", _repository(tmp_path, version))
+    assert list(versions.disagreements(version)) == []
+
+
+def _repository(folder: Path, version: str) -> Path:
+    """What else names the version, without the kinds."""
+    (folder / "crds").mkdir()
+    (folder / "spark_images/coloc-fs").mkdir(parents=True)
+    (folder / "spark_images/coloc-fs/pom.xml").write_text(f"<version>{version}</version>")
+    (folder / "CHANGELOG.md").write_text(f"## {version} (unreleased)\n")
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -73,7 +102,7 @@ def test_the_charts_archive_is_the_same_every_time(tmp_path: Path) -> None:
     """Whatever the time of day; it holds the chart's files."""
     made = [artifacts.package_chart(folder) for folder in (tmp_path / "a", tmp_path / "b") if not folder.mkdir()]
     assert made[0].read_bytes() == made[1].read_bytes()
-    assert made[0].name == f"colocation-operator-{versions.project_version()}.tgz"
+    assert made[0].name == f"colocation-operator-{versions.chart_version(versions.project_version())}.tgz"
     with tarfile.open(made[0]) as archive:
         names = {name.removeprefix("colocation-operator/") for name in archive.getnames()}
         assert {member.mtime for member in archive.getmembers()} == {artifacts.SOURCE_DATE_EPOCH}

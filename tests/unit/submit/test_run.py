@@ -5,7 +5,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import ProtocolError
 
 from colocation.model.write_progress import WriteProgress
-from colocation.submit.run import Progress, RunError, create, find_error, find_result, outcome, watch
+from colocation.submit.run import Outcome, Progress, RunError, create, find_error, find_result, outcome, watch
 
 from .applications_under_test import spark_application
 from .fake_applications import FakeApplications, Step, VirtualTime
@@ -26,11 +26,14 @@ def test_the_wait_shows_every_state_until_the_end() -> None:
     assert (steps[2].executors_running, steps[2].executors_wanted, steps[2].elapsed_seconds) == (1, 3, 2.0)
 
 
-@pytest.mark.parametrize("end", ["COMPLETED", "FAILED", "SUBMISSION_FAILED"])
+@pytest.mark.parametrize("end", ["COMPLETED", "FAILED"])
 def test_the_wait_ends_with_the_application(end: str) -> None:
-    """States that are no end (PENDING_RERUN, FAILING, SUCCEEDING) are waited through."""
-    steps = run_to_end(FakeApplications(["FAILING", "PENDING_RERUN", "RUNNING", "SUCCEEDING", end]))
-    assert steps[-1].state == end
+    """States that are no end are waited through: Kubeflow's operator may submit again after SUBMISSION_FAILED, too."""
+    passed = ["SUBMISSION_FAILED", "FAILING", "PENDING_RERUN", "RUNNING", "SUCCEEDING"]
+    steps = run_to_end(FakeApplications([*passed, end], error_message="no such image"))
+    assert [step.state for step in steps] == [*passed, end]
+    assert [step.end is None for step in steps] == [True] * 5 + [False]
+    assert (steps[0].error, steps[-1].error) == ("no such image", "")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,7 @@ def test_a_generated_name_is_returned() -> None:
         pytest.param("COMPLETED", False, "has ended .COMPLETED.: --replace", id="ended: replace is offered"),
         pytest.param("RUNNING", False, "is RUNNING: wait for its end", id="running"),
         pytest.param("RUNNING", True, "is RUNNING: wait for its end", id="running: never replaced"),
+        pytest.param("SUBMISSION_FAILED", True, "is SUBMISSION_FAILED: wait", id="may be submitted again"),
     ],
 )
 def test_an_application_of_the_same_name_is_left_alone(state: str, replace: bool, message: str) -> None:
@@ -110,12 +114,79 @@ def test_a_cluster_without_kubeflows_operator_is_explained() -> None:
         create(NoSuchKind(), spark_application(), replace=False, sleep=VirtualTime().sleep)
 
 
+def ended_now(applications: FakeApplications, time: VirtualTime | None = None) -> Outcome:
+    """How ``report`` ended."""
+    time = time or VirtualTime()
+    return outcome(applications, "shop", "report", applications.look("shop", "report"), sleep=time.sleep)
+
+
+class Unread(FakeApplications):
+    """The first reads of a driver's log fail."""
+
+    def __init__(self, state: str, error: Exception | None, failures: int) -> None:
+        super().__init__([state], log='COLOCATION_RESULT {"rows": 2}' if error else "")
+        self._error, self._failures = error, failures
+
+    def driver_log(self, namespace: str, pod: str, lines: int = 5000) -> str:
+        self._failures -= 1
+        if self._error and self._failures >= 0:
+            raise self._error
+        return super().driver_log(namespace, pod, lines)
+
+
+FORBIDDEN = ApiException(status=403, reason="Forbidden")
+FORBIDDEN.body = '{"message": "pods/log is forbidden"}'
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
+@pytest.mark.parametrize(
+    ("error", "problem", "seconds"),
+    [
+        pytest.param(FORBIDDEN, "the log of its driver report-driver: the cluster answered 403: pods/log is forbidden",
+                     0, id="no right"),
+        pytest.param(ApiException(status=404, reason="Not Found"), "the pod of its driver, report-driver, is gone", 0,
+                     id="gone"),
+        pytest.param(ApiException(status=500, reason="no kubelet"),
+                     "the log of its driver report-driver: the cluster answered 500: no kubelet", 30, id="no kubelet"),
+        pytest.param(ProtocolError("reset"), "the log of its driver report-driver: reset", 30, id="no API server"),
+        pytest.param(ValueError("not ready"), "the log of its driver report-driver: not ready", 0, id="anything"),
+        pytest.param(None, "the log of its driver report-driver is empty", 0, id="empty"),
+    ],
+)  # fmt: skip
+def test_a_log_that_cannot_be_read_changes_no_outcome(
+    state: str, error: Exception | None, problem: str, seconds: float
+) -> None:
+    """Who hears that a load failed repeats it, and its rows would be there twice."""
+    time, applications = VirtualTime(), Unread(state, error, failures=99)
+    applications.create(spark_application())
+    ended = ended_now(applications, time)
+    assert (ended.succeeded, ended.result, ended.log_problem) == (state == "COMPLETED", None, problem)
+    assert time.now == seconds
+
+
+def test_a_log_is_read_again_after_a_passing_error() -> None:
+    """The API server restarts just when the application ends."""
+    applications = Unread("COMPLETED", ApiException(status=503, reason="restarting"), failures=20)
+    applications.create(spark_application())
+    ended = ended_now(applications)
+    assert (ended.result, ended.log_problem) == ({"rows": 2}, "")
+
+
+def test_a_result_that_cannot_be_understood_changes_no_outcome() -> None:
+    """A driver of another version has committed its load all the same."""
+    applications = FakeApplications(["COMPLETED"], log="COLOCATION_RESULT [1]")
+    applications.create(spark_application())
+    ended = ended_now(applications)
+    assert (ended.succeeded, ended.result) == (True, None)
+    assert "is not a JSON object" in ended.log_problem
+
+
 def test_the_drivers_result_is_read() -> None:
     """The last marked line counts; what else the driver printed does not."""
     log = 'INFO x\nCOLOCATION_RESULT {"rows": 1}\nCOLOCATION_RESULT {"rows": 2}\nbye'
     applications = FakeApplications(["COMPLETED"], log=log)
     applications.create(spark_application())
-    ended = outcome(applications, "shop", "report")
+    ended = ended_now(applications)
     assert (ended.succeeded, ended.result, ended.log_tail) == (True, {"rows": 2}, ())
 
 
@@ -125,7 +196,7 @@ def test_a_failure_carries_the_end_of_the_log_and_its_exception() -> None:
     log = "\n".join(f"line {number}" for number in range(100)) + "\n" + traceback
     applications = FakeApplications(["FAILED"], log=log, error_message="driver container failed")
     applications.create(spark_application())
-    ended = outcome(applications, "shop", "report")
+    ended = ended_now(applications)
     assert (ended.succeeded, ended.state, ended.error) == (False, "FAILED", "driver container failed")
     assert ended.driver_error == "ValueError: no such table"
     assert len(ended.log_tail) == 40 and ended.log_tail[-1] == "INFO stopped"
@@ -181,7 +252,7 @@ def test_the_end_of_a_failures_log_has_no_progress_in_it() -> None:
     log = "cause\n" + "\n".join(WRITE.line() for _ in range(100))
     applications = FakeApplications(["FAILED"], log=log)
     applications.create(spark_application())
-    assert outcome(applications, "shop", "report").log_tail == ("cause",)
+    assert ended_now(applications).log_tail == ("cause",)
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "nonsense"])
