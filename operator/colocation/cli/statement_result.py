@@ -185,4 +185,6 @@ class StatementResult:
         if self._end and self._end.phase == "failed":
             report_failure(outcome(self._applications, self._namespace, self._name, self._end, sleep=self._time.sleep))
         trouble = f"; the last thing that went wrong on the way to it: {self._trouble}" if self._trouble else ""
+        if self._end and self._end.phase == "succeeded":
+            trouble += "; the statement was run all the same: before you repeat one that writes, look at the table"
         raise CommandFailed(f"{self._applications.what} {self._name} has given no result: {what}{trouble}")

@@ -176,7 +176,8 @@ def test_rows_that_nobody_can_fetch_any_more(
                      id="the driver dies in the middle"),
         pytest.param([REFUSED], ["RUNNING", "COMPLETED"],
                      "has given no result: it ended before its result was fetched; the last thing that went wrong on "
-                     "the way to it: connection refused", False, id="never reached"),
+                     "the way to it: connection refused; the statement was run all the same", False,
+                     id="never reached"),
         pytest.param([ROWS[0], *[REFUSED] * 90], ["RUNNING"], "is lost since 61 s, in the middle of its rows", True,
                      id="the connection stays lost"),
         pytest.param([PodUnreachable("no", forbidden=True)], ["RUNNING"], "create pods/portforward", True,
