@@ -17,6 +17,9 @@ ACCEPTED = [
     pytest.param(group(name="a" * 63), id="longest name of a group"),
     pytest.param(table(), id="table"),
     pytest.param(table(bucketedBy=["O_ORDERKEY"]), id="columns are compared without case"),
+    pytest.param(
+        table(columns=[*COLUMNS, {"name": "_day", "type": "date"}], partitionedBy=["_day"]), id="partitioned by _day"
+    ),
     pytest.param(table(columns=WIDE, bucketedBy=["c1999"], partitionedBy=[]), id="2000 columns"),
     pytest.param(table(colocateWith="", buckets=8, replicas=2), id="table in no group"),
 ]
@@ -65,6 +68,11 @@ REFUSED = [
     pytest.param(
         table(columns=[*COLUMNS, {"name": "o_raw", "type": "BINARY"}], partitionedBy=["o_raw"]),
         "partitionedBy is [o_raw], and a column of these has a type whose values are no", id="partitioned by bytes",
+    ),
+    pytest.param(
+        table(columns=[*COLUMNS, {"name": ".day", "type": "date"}], partitionedBy=[".day"]),
+        "partitionedBy is [.day], and a name of these begins with a dot; Spark passes over folders of such names",
+        id="partitioned by a hidden name",
     ),
     pytest.param(
         table(columns=[*COLUMNS, {"name": "o_map", "type": "map<int,int>"}], sortedBy=["o_map"]),

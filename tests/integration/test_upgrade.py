@@ -13,9 +13,11 @@ import pytest
 import yaml
 
 from devcluster import binaries
+from devcluster.shell import wait_until
 
 from .charts import CHART, SYSTEM
 from .control_plane import ControlPlane, running_control_plane
+from .objects import COLUMNS, table
 from .test_chart_objects import ALL_OPTIONS
 
 ROOT = CHART.parents[1]
@@ -83,3 +85,21 @@ def test_upgrade_from_the_last_release(cluster: ControlPlane, tmp_path: Path) ->
     kept = yaml.safe_load(cluster.kubectl("get", "cg", "kept", "-n", "default", "-o", "yaml").stdout)
     assert {name: kept["spec"][name] for name in spec} == spec
     helm(cluster, "uninstall", "colocation")
+
+
+def test_tables_that_newer_rules_refuse_stay(cluster: ControlPlane) -> None:
+    """A partition column's name that was allowed once: the table may change otherwise, and takes no new such name."""
+    kind = yaml.safe_load((CHART / "crds" / "colocatedtables.yaml").read_text())
+    rules = kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"]
+    rules[:] = [rule for rule in rules if not rule.get("optionalOldSelf")]
+    for body in (kind, table(columns=[*COLUMNS, {"name": ".day", "type": "date"}], partitionedBy=[".day"])):
+        done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(body))
+        assert done.returncode == 0, done.stderr
+        cluster.kubectl("wait", "--for=condition=Established", "crd/colocatedtables.colocation.dev")
+    apply_crds(cluster, CHART)
+    change = ["patch", "ct", table()["metadata"]["name"], "--type=merge", "-p"]
+    another = '{"spec": {"partitionedBy": [".day", "o_orderdate"]}}'
+    message = "begins with a dot"
+    wait_until(message, lambda: message in cluster.kubectl(*change, another, "--dry-run=server").stderr, 30)
+    done = cluster.kubectl(*change, '{"spec": {"comment": "kept", "replicas": 2}}')
+    assert done.returncode == 0, done.stderr

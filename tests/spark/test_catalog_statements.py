@@ -131,6 +131,42 @@ def test_texts_have_their_length(session: SparkSession, tables: ClusterTables) -
     assert values(session, f"SELECT * FROM {table} WHERE c = 'x'") == [(1, "abc", "x")] * 2
 
 
+def test_times_of_metadata_tables(session: SparkSession, tables: ClusterTables) -> None:
+    """Instants, also where the driver's first session to ask means other times by TIMESTAMP."""
+    table = f"{IN}.timed"
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    session.sql(f"CREATE TABLE {table} (k BIGINT) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    session.sql(f"INSERT INTO {table} VALUES (1)")
+    for name, column in (("snapshots", "committed_at"), ("replicas", "verified_at")):
+        read = session.sql(f"SELECT {column} FROM {table}.{name}")
+        assert read.schema[column].dataType.simpleString() == "timestamp"
+        assert read.collect()
+
+
+@pytest.mark.parametrize(("column", "fits", "long", "read"), [
+    pytest.param("ARRAY<VARCHAR(3)>", "ARRAY('x', NULL)", "ARRAY('x', 'abcd')", '["x",null]', id="array"),
+    pytest.param("ARRAY<CHAR(3)>", "ARRAY('x')", "ARRAY('abcd')", '["x"]', id="fixed"),
+    pytest.param("MAP<VARCHAR(3), INT>", "MAP('x', 1)", "MAP('abcd', 1)", '{"x":1}', id="key"),
+    pytest.param("MAP<VARCHAR(3), CHAR(3)>", "MAP('x', 'y')", "MAP('x', 'abcd')", '{"x":"y"}', id="value"),
+    pytest.param("STRUCT<a: INT, b: STRUCT<c: CHAR(3)>>", "STRUCT(1, STRUCT('x'))", "STRUCT(1, STRUCT('abcd'))",
+                 '{"a":1,"b":{"c":"x"}}', id="struct"),
+])  # fmt: skip
+def test_texts_within_columns_have_their_length(
+    column: str, fits: str, long: str, read: str, session: SparkSession, tables: ClusterTables
+) -> None:
+    """Of arrays, maps and structs, too; none is padded, also by a compaction."""
+    table = f"{IN}.nested"
+    session.sql(f"DROP TABLE IF EXISTS {table}")
+    session.sql(f"CREATE TABLE {table} (k BIGINT, v {column}) CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")
+    with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+        session.sql(f"INSERT INTO {table} SELECT 1L, {long}")
+    session.sql(f"INSERT INTO {table} SELECT 1L, {fits}")
+    session.table(table).writeTo(table).append()
+    session.sql(f"CALL {CATALOG}.system.compact('{NAMESPACE}.nested')")
+    assert values(session, f"SELECT to_json(v) FROM {table}") == [(read,)] * 2
+    assert "CHAR(3)" in values(session, f"SHOW CREATE TABLE {table}")[0][0]
+
+
 def test_partitions(session: SparkSession, tables: ClusterTables) -> None:
     """SHOW, DROP and TRUNCATE, and the table of them."""
     table = f"{IN}.parts"

@@ -124,6 +124,10 @@ def test_misfits_are_refused_before_anything_is_written(
         load(spark.range(3).selectExpr("ARRAY(id) AS k"), "strict", catalog=catalog)
     with pytest.raises(AnalysisException, match="more"):
         load(spark.range(3).selectExpr("id AS k", "1 AS more"), "strict", catalog=catalog)
+    add_table(catalog, "pairs", spark.range(3).selectExpr("id AS k", "1 AS V", "2 AS `w x`"), ["k"])
+    before = stored_files(agents)
+    with pytest.raises(ValueError, match=r'the columns k, and not V, w x; .*\("\*", "NULL AS V", "NULL AS `w x`"\)$'):
+        load(spark.range(3).selectExpr("id AS k"), "pairs", mode="overwrite", catalog=catalog)
     with pytest.raises(ValueError, match="has no partitions"):
         load(spark.range(3).selectExpr("id AS k"), "strict", mode="overwrite-partitions", catalog=catalog)
     assert stored_files(agents) == before

@@ -1,12 +1,15 @@
 """After the first load: compaction, dropped partitions, new and renamed columns, loads of nothing."""
 
+import datetime
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.model.table import Column, Compaction
+from colocation.spark.write.partition_path import PartitionValue
 from tests.spark.catalog_server import compact, drop_partitions, load, register
 from tests.spark.conftest import BUCKETS, add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -110,6 +113,23 @@ def test_dropped_partitions(spark: SparkSession, catalog: FakeCatalog) -> None:
     assert (again.partitions, again.snapshot_id) == (0, 2)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("DATE '2024-01-02'", datetime.date(2024, 1, 2)), ("1.50BD", Decimal("1.50")), ("true", True), ("7", 7),
+        ("TIMESTAMP '2024-01-02 03:00:00.5Z'", datetime.datetime(2024, 1, 2, 3, 0, 0, 500000, datetime.UTC)),
+        ("TIMESTAMP_NTZ '2024-01-02 03:00:00'", datetime.datetime(2024, 1, 2, 3)),
+    ],
+)  # fmt: skip
+def test_partitions_by_values_of_python(
+    spark: SparkSession, catalog: FakeCatalog, column: str, value: PartitionValue
+) -> None:
+    """Their partition goes, and no other."""
+    add_table(catalog, "typed", spark.range(8).selectExpr("id AS k", f"IF(id < 3, {column}, NULL) AS p"), ["k"], ("p",))
+    result = drop_partitions(spark, "typed", [{"p": value}], catalog=catalog)
+    assert (result.partitions, result.rows) == (1, 3)
+
+
 def test_columns_are_added_and_renamed(spark: SparkSession, catalog: FakeCatalog) -> None:
     """Old rows have NULL in a new column; a renamed one keeps its rows, in old files, new files and merged ones."""
     old = spark.range(20).selectExpr("id AS k", "id * 2 AS price")
@@ -119,6 +139,8 @@ def test_columns_are_added_and_renamed(spark: SparkSession, catalog: FakeCatalog
         Column(name="note", type="string"),
     )  # fmt: skip
     new = spark.range(20, 40).selectExpr("'x' AS note", "id * 2 AS cost", "id AS k")
+    with pytest.raises(ValueError, match="the columns cost, k, and not note; "):
+        load(new.drop("note"), "grown", catalog=catalog)
     load(new, "grown", catalog=catalog)
     expected = in_order(spark.range(40).selectExpr("id AS k", "id * 2 AS cost", "IF(id < 20, NULL, 'x') AS note"))
     assert stored(spark, catalog, "grown") == expected
@@ -141,6 +163,8 @@ def test_columns_that_files_cannot_have_are_refused(spark: SparkSession, catalog
         given = spark.range(3).selectExpr("id AS k", *rows)
         with pytest.raises(Exception, match=words):
             load(given, "fixed", catalog=catalog)
+    change_columns(catalog, "fixed", Column(name="k", type="bigint"))
+    assert load(spark.range(3).selectExpr("id AS k"), "fixed", mode="overwrite", catalog=catalog).rows == 3
 
 
 def test_loads_of_nothing(spark: SparkSession, catalog: FakeCatalog) -> None:

@@ -1,13 +1,16 @@
 """What ``colocation load`` reads: any format of Spark, with its options."""
 
+import re
+from datetime import date
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.write_progress import WriteProgress, find_progress
-from colocation.spark.jobs.load import read
+from colocation.spark.jobs.load import load_rows, parse, read
 from colocation.spark.jobs.progress import printing_progress
+from tests.spark.catalog_server import register, serve
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -65,6 +68,57 @@ def test_options_of_csv(
     file.write_text(LINES)
     rows = read(spark, str(file), "csv", options)
     assert (rows.dtypes, rows.count()) == (columns, count)
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc"])
+@pytest.mark.parametrize("newer", ["a", "z"], ids=["the first file is newer", "the last file is newer"])
+def test_columns_of_newer_files_are_read(format_name: str, newer: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Whichever file Spark looks at first; older files have NULL there."""
+    for name, columns in (("m", ["id"]), (newer, ["id", "'x' AS note"])):
+        spark.range(2).coalesce(1).selectExpr(*columns).write.format(format_name).save(str(tmp_path / name))
+    path = str(tmp_path / "*")
+    rows = read(spark, path, format_name, {})
+    assert sorted(row.note or "" for row in rows.collect()) == ["", "", "x", "x"]
+    assert len(read(spark, path, format_name, {"MERGESCHEMA": "false"}).columns) == (2 if newer == "a" else 1)
+
+
+def test_a_partitions_folder_is_no_input_without_its_column(
+    spark: SparkSession, catalog: FakeCatalog, tmp_path: Path
+) -> None:
+    """Its rows would become those of partition NULL; with basePath they are of their day."""
+    lake = str(tmp_path / "orders")
+    days = spark.range(20).selectExpr("id AS k", "DATE'2026-11-21' - CAST(id % 2 AS INT) AS day", "'a' AS `Zone`")
+    add_table(catalog, "orders", days, ["k"], ("day", "Zone"))
+    days.where("k < 10").write.partitionBy("day", "zone").parquet(lake)
+    refused = r"^table orders: the input has no column day, Zone: .* is the folder of one partition"
+    words = ["orders", "--namespace", "shop", "--mode", "overwrite-partitions"]
+    words += ["--from", f"{lake}/day=2026-11-21/zone=a/"]
+    with pytest.raises(ValueError, match=rf"{refused}.*; add --option basePath={lake}$"):
+        loaded(spark, catalog, words)
+    assert loaded(spark, catalog, [*words, "--option", f"basePath={lake}"]) == (5, 1, 2)
+    register(spark, tables=["orders"], catalog=catalog)
+    counts = spark.sql("SELECT day, count(*) FROM shop.orders GROUP BY day ORDER BY day").collect()
+    assert [tuple(row) for row in counts] == [(date(2026, 11, 20), 10), (date(2026, 11, 21), 5)]
+
+
+def test_columns_that_the_input_lacks_are_refused(spark: SparkSession, catalog: FakeCatalog, tmp_path: Path) -> None:
+    """The message says how to load NULL, and what it says works."""
+    add_table(catalog, "orders", spark.range(3).selectExpr("id AS k", "'x' AS note", "1 AS `a b`"), ["k"])
+    spark.range(4).selectExpr("id AS K").write.parquet(str(tmp_path / "old"))
+    words = ["orders", "--namespace", "shop", "--from", str(tmp_path / "old")]
+    select = "*, NULL AS note, NULL AS `a b`"
+    with pytest.raises(ValueError, match=rf"no column note, a b; it has K\. .* --select '{re.escape(select)}'$"):
+        loaded(spark, catalog, words)
+    assert loaded(spark, catalog, [*words, "--select", *select.split(", ")]) == (4, 1, 2)
+
+
+def loaded(spark: SparkSession, catalog: FakeCatalog, words: list[str]) -> tuple[int, int, int]:
+    """Rows, partitions and snapshot of the job with this command line."""
+    serve(spark, catalog)
+    options = parse(words)
+    rows = read(spark, options.path, options.format, options.option).selectExpr(*options.select)
+    result = load_rows(rows, options)
+    return result.rows, result.partitions, result.snapshot_id
 
 
 def test_a_load_tells_how_far_it_is(

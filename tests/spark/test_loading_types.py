@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from colocation.model.table import ColocatedTableSpec, Column
+from colocation.spark import count_exchanges
 from tests.spark.catalog_server import load, register
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -39,7 +40,7 @@ def test_semistructured_values(spark: SparkSession, catalog: FakeCatalog) -> Non
 
 
 def test_columns_of_another_case(spark: SparkSession, catalog: FakeCatalog) -> None:
-    """Names are compared without case, as Spark does; the table's spelling is what is stored."""
+    """Names are compared without case, as Spark does; the table's spelling is what is stored. Joins are colocated."""
     columns = tuple(Column(name=name, type="bigint") for name in ("Key", "Part", "V"))
     spec = ColocatedTableSpec(
         colocate_with="sales", columns=columns, bucketed_by=("KEY",), partitioned_by=("PART",), sorted_by=("v",)
@@ -49,6 +50,17 @@ def test_columns_of_another_case(spark: SparkSession, catalog: FakeCatalog) -> N
     register(spark, tables=["cased"], catalog=catalog)
     assert spark.sql("SELECT SUM(key), SUM(part), SUM(v) FROM shop.cased").first() == (190, 10, 190)
     assert spark.table("shop.cased").columns == ["Key", "V", "Part"]
+    join = spark.sql("SELECT a.v, b.v FROM shop.cased a JOIN shop.cased b ON a.key = b.kEy AND a.PART = b.part")
+    assert (join.count(), count_exchanges(join)) == (20, 0)
+    assert "Exchange" not in join._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.mark.parametrize("name", ["_day", "__day", "_metadata", "a.b"])
+def test_odd_names_of_partitions_are_seen(name: str, spark: SparkSession, catalog: FakeCatalog) -> None:
+    """Spark passes over folders of some names; of ours, only those that begin with a dot, which the kind refuses."""
+    add_table(catalog, "odd", spark.range(9).selectExpr("id AS k", f"id % 2 AS `{name}`"), ["k"], (name,))
+    register(spark, tables=["odd"], catalog=catalog)
+    assert spark.sql(f"SELECT COUNT(*), SUM(`{name}`) FROM shop.odd").first() == (9, 4)
 
 
 @pytest.mark.parametrize("type_name", ["varchar(3)", "char(3)"])

@@ -1,6 +1,7 @@
 """Procedures of the catalog, compaction after writes, overwrites of what cannot be read."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.spark
 
 NAMESPACE = "procedures"
 IN = f"{CATALOG}.{NAMESPACE}"
+DAY = "(id % 2) * INTERVAL '1' DAY"
 ODD_ROWS = (
     "id AS k", "CAST(IF(id % 5 = 0, NULL, IF(id % 5 = 1, 'NaN', '-0.0')) AS DOUBLE) AS f", "ARRAY(id, NULL) AS a",
     "TIMESTAMP '1583-01-01 00:00:00.000001' AS t", "ELT(CAST(id % 4 AS INT) + 1, 'a=b/c', '01', 'ü %', NULL) AS p",
@@ -78,6 +80,70 @@ def test_compaction_keeps_the_rows(session: SparkSession, tables: ClusterTables)
     assert (again["files_before"], again["snapshot_id"]) == (0, done["snapshot_id"])
     with pytest.raises(Exception, match=r"partition: day; the table is partitioned by \(p\)"):
         call(session, "compact", named, "partitions => array(map('day', '1'))")
+
+
+def test_large_buckets_are_compacted_once(session: SparkSession, tables: ClusterTables) -> None:
+    """A bucket of many times the target file size becomes one file all the same, so that nothing is left to compact."""
+    table = make_table(session, f"{IN}.large", "k BIGINT, p STRING", "PARTITIONED BY (p)")
+    session.conf.set("spark.colocation.write.targetFileSize", "4k")
+    for start in (0, 20_000):
+        session.range(start, start + 20_000, numPartitions=4).selectExpr("id AS k", "'x' AS p").writeTo(table).append()
+    units = session.sql(f"SELECT DISTINCT bucket, partition['p'] FROM {table}.files").count()
+    assert session.table(f"{table}.files").count() > 2 * units
+    named = f"table => '{NAMESPACE}.large'"
+    done = call(session, "compact", named)
+    assert (done["files_after"], done["rows"]) == (units, 40_000)
+    assert call(session, "compact", named)["files_before"] == 0
+    assert session.table(table).count() == 40_000
+
+
+@pytest.mark.parametrize(("kind", "values", "given"), [
+    pytest.param("INT", "CAST(id % 2 AS INT)", "01", id="int"),
+    pytest.param("DECIMAL(5,2)", "CAST(id % 2 AS DECIMAL(5,2))", "1.0", id="decimal"),
+    pytest.param("DATE", "DATE '2024-01-01' + CAST(id % 2 AS INT)", "2024-1-2", id="date"),
+    pytest.param("TIMESTAMP", f"TIMESTAMP '2024-01-01 00:00:00' + {DAY}", "2024-01-02 00:00:00", id="local time"),
+    pytest.param("TIMESTAMP", f"TIMESTAMP '2024-01-01 00:00:00Z' + {DAY}", "2024-01-02 00:00:00Z", id="instant"),
+    pytest.param("BOOLEAN", "id % 2 = 1", "TRUE", id="boolean"),
+])  # fmt: skip
+def test_partitions_are_values(
+    kind: str, values: str, given: str, session: SparkSession, tables: ClusterTables
+) -> None:
+    """However a value is spelt, its partition goes; a time without a zone is of the session's."""
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    table = make_table(session, f"{IN}.typed", f"k BIGINT, p {kind}", "PARTITIONED BY (p)")
+    session.sql(f"INSERT INTO {table} SELECT id AS k, {values} AS p FROM range(10)")
+    named = f"table => '{NAMESPACE}.typed'"
+    with pytest.raises(Exception, match=rf"partition: p='x1' is no {kind.lower().split('(')[0]}.*; allowed: "):
+        call(session, "drop_partitions", named, "partitions => array(map('p', 'x1'))")
+    done = call(session, "drop_partitions", named, f"partitions => array(map('p', '{given}'))")
+    kept = [row["k"] for row in session.sql(f"SELECT k FROM {table} ORDER BY k").collect()]
+    session.sql(f"DROP TABLE {table}")
+    assert (done["rows"], kept) == (5, [0, 2, 4, 6, 8])
+
+
+NO_VALUES = {
+    "i": ("x", "1.5", "3000000000"),
+    "m": ("1.555", "12345", "__HIVE_DEFAULT_PARTITION__"),
+    "b": ("maybe",),
+    "d": ("2024-13-01", "2024-01", "2024", "2024-01-01 10:00:00", "today"),
+    "t": ("2024", "10:00:00", "yesterday", "2024-01-01 25:00:00"),
+    "n": ("2024-02", "x"),
+}
+
+
+def test_what_is_no_value_of_a_partition_is_refused(session: SparkSession, tables: ClusterTables) -> None:
+    """Also what Spark would cast with a loss, or to the first day of a year: it drops rows that nobody named."""
+    table = make_table(
+        session, f"{IN}.refused", "k BIGINT, i INT, m DECIMAL(5,2), b BOOLEAN, d DATE, t TIMESTAMP, n TIMESTAMP_NTZ",
+        "PARTITIONED BY (i, m, b, d, t, n)")  # fmt: skip
+    session.sql(f"INSERT INTO {table} SELECT 1L, 1, 1.55, true, DATE '2024-01-01', TIMESTAMP '2024-01-01 00:00:00', "
+                "TIMESTAMP_NTZ '2024-02-01 00:00:00'")  # fmt: skip
+    for column, texts in NO_VALUES.items():
+        for text in texts:
+            said = rf"partition: {column}='{re.escape(text)}' is no .*; allowed: .*, or NULL"
+            with pytest.raises(Exception, match=said):
+                call(session, "drop_partitions", f"'{NAMESPACE}.refused'", f"array(map('{column}', '{text}'))")
+    assert session.table(table).count() == 1
 
 
 def test_dropped_partitions(session: SparkSession, tables: ClusterTables) -> None:

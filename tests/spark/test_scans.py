@@ -109,6 +109,15 @@ def test_a_scan_without_buckets_has_a_file_per_task(session: SparkSession, table
     assert len(splits(session.table(ORDERS).select("v"))) == BUCKETS * DAYS
 
 
+def test_wide_rows_are_as_large_as_their_files(session: SparkSession, tables: ClusterTables) -> None:
+    """Texts are taken for 20 bytes each; no table is taken for smaller than its files."""
+    wide = session.range(6).selectExpr("id AS k", "array_join(transform(sequence(1, 2000), x -> uuid()), '') AS text")
+    tables.add_table("wide", wide, ["k"])
+    read = session.table(f"{CATALOG}.{NAMESPACE}.wide")
+    planned = int(str(read._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    assert planned >= tables.get("wide")["status"]["snapshot"]["bytes"] > 100_000
+
+
 def relation_session(query: DataFrame) -> Any:
     return query._jdf.queryExecution().analyzed().collectLeaves().head().relation().sparkSession()
 

@@ -24,6 +24,9 @@ ALL_TYPES = """SELECT id, cast(id AS DECIMAL(10,2)), DATE'2024-01-01', TIMESTAMP
                true, 'ü"' FROM range(0, 3, 1, 2) ORDER BY id DESC"""
 ALL_TYPES_OF_2 = [2, "2.00", "2024-01-01", "2024-01-01 12:00:00", [2], {"2": "x"}, [2, "y"], "NaN", "-Infinity", 1.5,
                   "6162", None, True, 'ü"']  # fmt: skip
+TIMES = """SELECT t, t + INTERVAL '0.5' SECOND AS t, TIMESTAMP_NTZ'2026-07-01 10:00:00' AS n, array(t, NULL) AS a,
+           map(t, array(t)) AS m, struct(1, struct(t)) AS s, IF(x = 0, t, NULL) AS none
+           FROM (SELECT timestamp_seconds(1782900000) AS t, id + 1 AS x FROM range(0, 1, 1, 1))"""
 MANY = "SELECT a.id, b.id AS x FROM range(0, 50000) a JOIN range(0, 70000) b ON a.id = b.id ORDER BY a.id"
 
 
@@ -100,6 +103,31 @@ def test_values_of_all_types(session: SparkSession, monkeypatch: pytest.MonkeyPa
     _, rows, _ = answer(session, ALL_TYPES)
     assert (rows[0], [row[0] for row in rows]) == (ALL_TYPES_OF_2, [2, 1, 0])
     json.dumps(rows, allow_nan=False)
+
+
+@pytest.mark.parametrize("few_rows", [0, 1000], ids=["by the executors", "by the driver"])
+@pytest.mark.parametrize(
+    ("zone", "noon"),
+    [("Europe/Berlin", "12:00:00"), ("+02:00", "12:00:00"), ("GMT+2", "12:00:00"), ("UTC", "10:00:00"),
+     ("America/Los_Angeles", "03:00:00"), ("PST", "03:00:00"), ("-01:30", "08:30:00")],
+)  # fmt: skip
+def test_times_are_of_the_sessions_zone(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, zone: str, noon: str, few_rows: int
+) -> None:
+    """Also within other values and of two columns of one name; without a time zone they stay as they are."""
+    monkeypatch.setattr(result_rows, "FEW_ROWS", few_rows)
+    session.conf.set("spark.sql.session.timeZone", zone)
+    columns, [row], _ = answer(session, TIMES)
+    time = f"2026-07-01 {noon}"
+    assert columns == ["t", "t", "n", "a", "m", "s", "none"]
+    assert row == [time, f"{time}.5", "2026-07-01 10:00:00", [time, None], {time: [time]}, [1, [time]], None]
+
+
+def test_a_limit_reads_no_more_than_it_needs_of_times_too(session: SparkSession) -> None:
+    """The text is made of the rows that are chosen."""
+    df = result_rows.with_times_as_text(session.sql("SELECT timestamp_seconds(id) AS t FROM range(100000) LIMIT 5"))
+    assert result_rows.has_few_rows(df)
+    assert "CollectLimit" in df._jdf.queryExecution().executedPlan().toString()
 
 
 @pytest.mark.parametrize("small_bytes", [0, 1 << 30], ids=["one partition after the other", "at once"])

@@ -279,22 +279,22 @@ def test_values_of_every_type(
 def test_streams_check_the_lengths_of_texts(session: SparkSession, tables: ClusterTables, tmp_path: Path) -> None:
     """As statements do: else the table's own rows could not be written again."""
     table = f"{IN}.short"
-    session.sql(f"CREATE TABLE {table} (k BIGINT, s VARCHAR(3), c CHAR(2)) "
+    session.sql(f"CREATE TABLE {table} (k BIGINT, s VARCHAR(3), c CHAR(2), a ARRAY<CHAR(2)>) "
                 f"CLUSTERED BY (k) INTO 6 BUCKETS {SALES}")  # fmt: skip
 
     def stream(name: str, values: str) -> None:
-        rows = session.sql(f"SELECT k, s, c FROM VALUES {values} AS t(k, s, c)")
+        rows = session.sql(f"SELECT * FROM VALUES {values} AS t(k, s, c, a)")
         rows.write.parquet(str(tmp_path / name))
         read = session.readStream.schema(rows.schema).parquet(str(tmp_path / name))
         write = read.writeStream.option("checkpointLocation", str(tmp_path / f"{name}-at"))
         write.trigger(availableNow=True).toTable(table).awaitTermination()
 
-    stream("good", "(1L, 'abc', 'x'), (2L, NULL, 'xy')")
-    for name, values in (("long", "(3L, 'abcd', 'x')"), ("longer", "(3L, 'a', 'xyz')")):
+    stream("good", "(1L, 'abc', 'x', ARRAY('y')), (2L, NULL, 'xy', NULL)")
+    for number, values in enumerate(("'abcd', 'x', ARRAY('y')", "'a', 'xyz', ARRAY('y')", "'a', 'x', ARRAY('xyz')")):
         with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
-            stream(name, values)
+            stream(f"long-{number}", f"(3L, {values})")
     found = session.sql(f"SELECT * FROM {table} ORDER BY k").collect()
-    assert [tuple(row) for row in found] == [(1, "abc", "x"), (2, None, "xy")]
+    assert [tuple(row) for row in found] == [(1, "abc", "x", ["y"]), (2, None, "xy", None)]
 
 
 KEYS = """SELECT IF(id % 7 = 0, NULL, CONCAT('key ', id)) AS a, CAST(id AS DECIMAL(20,2)) AS b, id % 2 = 0 AS h,

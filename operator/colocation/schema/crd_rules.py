@@ -160,6 +160,16 @@ def _new_columns(field: str, types: tuple[str, ...], wanted: str, why: str) -> R
     )
 
 
+_VISIBLE_PARTITIONS = Rule(
+    "The columns of `partitionedBy` have names that do not begin with a dot.",
+    "oldSelf.hasValue() && oldSelf.value().partitionedBy == self.partitionedBy "
+    "|| !self.partitionedBy.exists(name, name.startsWith('.'))",
+    "'partitionedBy is [' + self.partitionedBy.join(', ') + '], and a name of these begins with a dot; Spark passes "
+    "over folders of such names, and no query would see the rows; choose another column, or another name for it'",
+    at_creation=True,
+)
+"""Of a new table, or of a changed field, as ``_new_columns``."""
+
 TABLE_SPEC_RULES = (
     _names_columns("bucketedBy"),
     _names_columns("partitionedBy"),
@@ -168,6 +178,7 @@ TABLE_SPEC_RULES = (
     _new_columns(
         "partitionedBy", UNNAMEABLE_TYPES, "whose values can name folders", "whose values are no names of folders"
     ),
+    _VISIBLE_PARTITIONS,
     _new_columns("sortedBy", UNSORTABLE_TYPES, "that Spark can sort", "that cannot be sorted"),
     Rule(
         "No column is both in `bucketedBy` and in `partitionedBy`.",

@@ -21,6 +21,21 @@ def test_load_understands_what_the_command_sends() -> None:
     assert options.idempotency_key == "--orders 2026"
 
 
+@pytest.mark.parametrize(
+    ("path", "parent", "columns"),
+    [
+        ("s3a://lake/orders", "s3a://lake/orders", set()),
+        ("s3a://lake/orders/Day=2026-11-21/", "s3a://lake/orders", {"day"}),
+        ("s3a://lake/orders/day=1/a%3Db=2/part-0.parquet", "s3a://lake/orders", {"day", "a=b"}),
+        ("/lake/=x", "/lake/=x", set()),
+        ("", "", set()),
+    ],
+)  # fmt: skip
+def test_folders_of_partitions_in_a_path(path: str, parent: str, columns: set[str]) -> None:
+    """Where the table's folder ends, and the columns that a load of the path does not see."""
+    assert load.base_path(path) == (parent, columns)
+
+
 def test_load_of_a_source_without_a_path() -> None:
     """Options go through as they are, with whatever signs are in their values."""
     request = LoadRequest(table="orders", format="jdbc", options=("url=jdbc:x://h/d?a=b", "dbtable=(select 1) t"))

@@ -14,10 +14,16 @@ from colocation.spark import configure, load
 from colocation.spark.jobs.command_line import job_parser
 from colocation.spark.jobs.progress import printing_progress
 from colocation.spark.jobs.result import print_result, stop
-from colocation.spark.write.loading import MODES
+from colocation.spark.write.loading import MODES, LoadResult
+from colocation.spark.write.missing_columns import MissingColumns, null_of
+from colocation.spark.write.partition_path import unescape
 
 CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
-"""Options that CSV files are read with when none of the same name is given."""
+"""The first line names the columns, and their types are taken from the values."""
+MERGED_SCHEMA = {"mergeSchema": "true"}
+"""Columns are those of all files: Spark would take the ones of a single file, and drop what only others have."""
+DEFAULT_OPTIONS = {"csv": CSV_OPTIONS, "parquet": MERGED_SCHEMA, "orc": MERGED_SCHEMA}
+"""By format; a given option of the same name wins, whatever its case."""
 FILE_FORMATS = frozenset({"parquet", "orc", "avro"})
 MARKS_OF_TABLES = {
     "_delta_log": "delta",
@@ -54,10 +60,10 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def read(spark: SparkSession, path: str | None, format_name: str, options: Mapping[str, str]) -> DataFrame:
-    """The rows. CSV files have a header, and types are taken from their values, unless ``options`` say otherwise."""
-    if format_name.lower() == "csv":
-        given = {key.lower() for key in options}
-        options = {**{key: value for key, value in CSV_OPTIONS.items() if key.lower() not in given}, **options}
+    """The rows, read with ``DEFAULT_OPTIONS`` unless ``options`` say otherwise."""
+    given = {key.lower() for key in options}
+    defaults = DEFAULT_OPTIONS.get(format_name.lower(), {})
+    options = {**{key: value for key, value in defaults.items() if key.lower() not in given}, **options}
     reader = spark.read.format(format_name).options(**options)
     if path is not None and format_name.lower() in FILE_FORMATS:
         refuse_table_folder(spark, path, format_name)
@@ -85,15 +91,55 @@ def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> Non
             )
 
 
+def load_rows(rows: DataFrame, options: argparse.Namespace) -> LoadResult:
+    """Load what was read, as the command line says.
+
+    Raises:
+        ValueError: the rows lack columns of the table; nothing was written.
+        PySparkException: as for ``colocation.spark.load``.
+    """
+    key = options.idempotency_key
+    try:
+        return load(rows, options.table, namespace=options.namespace, mode=options.mode, idempotency_key=key)
+    except MissingColumns as missing:
+        raise ValueError(f"table {options.table}: {_remedy(missing.columns, rows.columns, options)}") from None
+
+
+def _remedy(missing: Sequence[str], given: Sequence[str], options: argparse.Namespace) -> str:
+    """What is missing, and what to add to the command line."""
+    parent, named = base_path(options.path or "")
+    lost = [column for column in missing if column.lower() in named]
+    if lost and "basepath" not in {key.lower() for key in options.option}:
+        return (
+            f"the input has no column {', '.join(lost)}: {options.path} is the folder of one partition, and Spark "
+            f"takes partition columns from folders below the path only; add --option basePath={parent}"
+        )
+    nulls = ", ".join(["*", *map(null_of, missing)])
+    return (
+        f"the input has no column {', '.join(missing)}; it has {', '.join(given)}. Give all columns of the table, for "
+        f"NULL by --select '{nulls}'"
+    )
+
+
+def base_path(path: str) -> tuple[str, set[str]]:
+    """The part of a path before the first folder of a partition, and the columns that its folders name, in lower case.
+
+    ``s3a://lake/orders/dt=2026-11-21`` is ``("s3a://lake/orders", {"dt"})``.
+    """
+    parts = path.rstrip("/").split("/")
+    places = [place for place, part in enumerate(parts) if part.find("=") > 0]
+    columns = {unescape(parts[place].partition("=")[0]).lower() for place in places}
+    return "/".join(parts[:places[0]] if places else parts), columns
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run the job."""
     options = parse(arguments)
     spark = configure(SparkSession.builder).getOrCreate()
     started = time.monotonic()
     rows = read(spark, options.path, options.format, options.option).selectExpr(*options.select)
-    key = options.idempotency_key
     with printing_progress(spark):
-        result = load(rows, options.table, namespace=options.namespace, mode=options.mode, idempotency_key=key)
+        result = load_rows(rows, options)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})
     stop(spark)
 

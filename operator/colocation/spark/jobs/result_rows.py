@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark import RDD, StorageLevel
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, TimestampType
 
 from colocation.model.result_stream import packed, row_line
 
@@ -17,6 +19,38 @@ FEW_ROWS = 1000
 """A statement that Spark knows to have no more is collected: that is one job, or none."""
 SMALL_BYTES = 16 << 20
 """Pieces of a result that is not larger are fetched by one job instead of one for each partition."""
+
+
+def with_times_as_text(df: DataFrame) -> DataFrame:
+    """The same rows with each TIMESTAMP, also within other values, as Spark writes it in the session's time zone.
+
+    Python would write it in the zone of its process, which is another one on each machine.
+    """
+    fields = df.schema.fields
+    types = [as_text(field.dataType) for field in fields]
+    if all(field.dataType == text for field, text in zip(fields, types, strict=True)):
+        return df
+    places = [f"c{place}" for place in range(len(fields))]  # two columns may have one name
+    columns = [
+        (F.col(place) if field.dataType == text else F.col(place).cast(text)).alias(field.name)
+        for place, field, text in zip(places, fields, types, strict=True)
+    ]
+    return df.toDF(*places).select(*columns)
+
+
+def as_text(kind: DataType) -> DataType:
+    """A type with STRING in place of each TIMESTAMP; TIMESTAMP_NTZ stays, it is the same in every zone."""
+    if isinstance(kind, TimestampType):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(as_text(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(as_text(kind.keyType), as_text(kind.valueType), kind.valueContainsNull)
+    if isinstance(kind, StructType):
+        return StructType([
+            StructField(field.name, as_text(field.dataType), field.nullable, field.metadata) for field in kind.fields
+        ])
+    return kind
 
 
 def pieces_of(df: DataFrame) -> Iterable[bytes]:

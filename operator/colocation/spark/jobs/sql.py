@@ -22,7 +22,7 @@ from colocation.model.result_stream import columns_line, packed, row_line, summa
 from colocation.spark import configure, explain, explain_json, read_metrics
 from colocation.spark.configuration import CATALOG, SessionSettings
 from colocation.spark.jobs.result import print_result, stop
-from colocation.spark.jobs.result_rows import pieces_of
+from colocation.spark.jobs.result_rows import pieces_of, with_times_as_text
 from colocation.spark.jobs.result_server import ResultServer
 
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
@@ -108,7 +108,7 @@ def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> St
     """The result of a statement: rows, seconds, bytes read, verdicts of the plan that was executed."""
     mark = read_metrics(spark)
     started = time.monotonic()
-    df = spark.sql(statement)
+    df = with_times_as_text(spark.sql(statement))
     pieces = pieces_of(df)
     seconds = time.monotonic() - started
     summary = {"seconds": round(seconds, 3), **explain_json(df), **asdict(read_metrics(spark, mark))}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..configuration import CATALOG, SessionSettings
 from ..quoting import literal, qualified
 from .maintenance import CompactionResult
+from .missing_columns import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,8 +77,8 @@ def load(
     No rows: ``append`` and ``overwrite-partitions`` change nothing, ``overwrite`` empties the table.
 
     Args:
-        df: its columns are the table's by name; the order does not matter. Types are cast as ``writeTo`` does, where
-            nothing can be lost.
+        df: its columns are the table's by name, all of them; the order does not matter. Types are cast as ``writeTo``
+            does, where nothing can be lost.
         table: the ColocatedTable's name.
         namespace: default: ``spark.colocation.namespace``.
         mode: ``append``; ``overwrite`` all rows; ``overwrite-partitions``: only the partitions that the rows are in.
@@ -85,7 +86,8 @@ def load(
         idempotency_key: a load of a key that was committed before changes nothing.
 
     Raises:
-        ValueError: an unknown mode, or ``overwrite-partitions`` on a table without partitions.
+        ValueError: an unknown mode; ``overwrite-partitions`` on a table without partitions; columns of the table that
+            ``df`` has not (``MissingColumns``).
         PySparkException: the table does not exist or is refused. A load that failed in the end has its reason as
             ``getCondition()`` and as the message's first word: rows do not fit (``SchemaMismatch``), another load was
             first (``LoadConflict``), too few nodes took the files (``ReplicasMissing``), the table cannot be loaded yet
@@ -98,18 +100,20 @@ def load(
         raise ValueError(f"mode {mode!r}; allowed: {', '.join(MODES)}")
     spark = df.sparkSession
     name = qualified(catalog, SessionSettings.of(spark).namespace_or(namespace), table)
-    if mode == "overwrite-partitions" and not any(column.isPartition for column in spark.catalog.listColumns(name)):
+    columns = spark.catalog.listColumns(name)
+    if mode == "overwrite-partitions" and not any(column.isPartition for column in columns):
         raise ValueError(f"mode overwrite-partitions: table {name} has no partitions; use overwrite")
     write_id = str(uuid.uuid4())
     writer = df.writeTo(name).option("write-id", write_id)
     if idempotency_key:
         writer = writer.option("idempotency-key", idempotency_key)
-    if mode == "append":
-        writer.append()
-    elif mode == "overwrite":
-        writer.overwrite(F.lit(True))
-    else:
-        writer.overwritePartitions()
+    with refused(df, [column.name for column in columns], name):
+        if mode == "append":
+            writer.append()
+        elif mode == "overwrite":
+            writer.overwrite(F.lit(True))
+        else:
+            writer.overwritePartitions()
     row = spark.sql(f"CALL {qualified(catalog, 'system', 'write_result')}(id => {literal(write_id)})").first()
     assert row is not None, "a procedure answers with one row"
     return _result(json.loads(row["result"]))

@@ -2,11 +2,12 @@
 
 import datetime
 import re
+from decimal import Decimal
 
 from colocation.model.table_manifest import HIVE_NULL
 
-PartitionValue = str | int | bool | datetime.date | None
-"""A value as a program gives it; others (decimals, times, doubles) are given as Spark's ``CAST … AS STRING``."""
+PartitionValue = str | int | float | bool | Decimal | datetime.date | None
+"""A value as a program gives it, a ``datetime`` too; a text is what Spark's ``CAST … AS STRING`` makes of the value."""
 
 
 def parse_partition(folder: str) -> dict[str, str | None]:
@@ -34,13 +35,35 @@ def unescape(text: str) -> str:
 
 
 def partition_text(value: PartitionValue) -> str:
-    """A value in Spark's string form; empty text is NULL.
+    """A value as text that Spark casts back to it; empty text is NULL.
+
+    A time with an offset keeps it (``2024-01-01 00:00:00Z`` in UTC); one without is of the session's time zone.
 
     Raises:
-        ValueError: a time, whose string form depends on the session.
+        ValueError: a value of another type.
     """
-    if isinstance(value, datetime.datetime):
-        raise ValueError(f"partition value {value!r}: give a time as Spark writes it, e.g. '2024-01-01 00:00:00'")
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case datetime.datetime():
+            return _time_text(value)
+        case Decimal():
+            return format(value, "f")
+        case str() | int() | float() | datetime.date():
+            return str(value)
+    raise ValueError(
+        f"partition value {value!r} is of type {type(value).__name__}; allowed are str, int, float, bool, "
+        "decimal.Decimal, datetime.date, datetime.datetime and None; give another one as the text that Spark's "
+        "CAST(… AS STRING) makes of it"
+    )
+
+
+def _time_text(time: datetime.datetime) -> str:
+    """As Spark writes it: no more digits of the second than it has, and Z for an offset of nothing."""
+    text = time.replace(tzinfo=None, microsecond=0).isoformat(sep=" ")
+    fraction = f".{time.microsecond:06}".rstrip("0").rstrip(".")
+    offset = time.utcoffset()
+    zone = "" if offset is None else "Z" if not offset else time.isoformat(timespec="seconds")[len(text):]
+    return text + fraction + zone

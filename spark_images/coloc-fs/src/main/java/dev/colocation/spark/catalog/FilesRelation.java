@@ -136,7 +136,8 @@ final class FilesRelation {
     }
     List<String> order = shape.sortedBy().stream()
         .filter(name -> shape.partitionedBy().stream().noneMatch(name::equalsIgnoreCase)).toList();
-    return Option.apply(new BucketSpec(shape.buckets(), sequence(shape.bucketedBy()), sequence(order)));
+    return Option.apply(new BucketSpec(
+        shape.buckets(), sequence(shape.storedNames(shape.bucketedBy())), sequence(shape.storedNames(order))));
   }
 
   private static StructType struct(List<StructField> fields) {

@@ -45,7 +45,14 @@ record LoadedTable(
   /** How files are, and how their columns are shown. */
   record Shape(
       List<Manifest.Column> columns, List<String> bucketedBy, List<String> partitionedBy, List<String> sortedBy,
-      int buckets) {}
+      int buckets) {
+
+    /** Columns of the layout by the names that files have: the layout may spell them in another case, which Spark's scans mind. */
+    List<String> storedNames(List<String> names) {
+      return names.stream().map(name -> columns.stream().filter(column -> column.name().equalsIgnoreCase(name)).findFirst()
+          .map(Manifest.Column::storedName).orElse(name)).toList();
+    }
+  }
 
   /** The same rows, under another definition. */
   LoadedTable redefined(TableObject definition) {

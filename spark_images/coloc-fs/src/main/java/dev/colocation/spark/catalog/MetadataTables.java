@@ -8,21 +8,32 @@ import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /** {@code <table>.snapshots}, {@code <table>.partitions}, {@code <table>.files} and {@code <table>.replicas}. */
 final class MetadataTables {
   static final List<String> NAMES = List.of("snapshots", "partitions", "files", "replicas");
 
-  private static final StructType SNAPSHOTS = StructType.fromDDL(
-      "snapshot_id BIGINT, committed_at TIMESTAMP, operation STRING, rows BIGINT, bytes BIGINT, files BIGINT, "
-          + "idempotency_key STRING, partitions BIGINT, is_current BOOLEAN, manifest STRING");
-  private static final StructType FILES = StructType.fromDDL(
-      "partition MAP<STRING, STRING>, bucket INT, path STRING, rows BIGINT, bytes BIGINT, sha256 STRING");
-  private static final StructType PARTITIONS = StructType.fromDDL(
-      "partition MAP<STRING, STRING>, files BIGINT, rows BIGINT, bytes BIGINT");
-  private static final StructType REPLICAS = StructType.fromDDL(
-      "bucket INT, node STRING, state STRING, verified_at TIMESTAMP, agent STRING, files BIGINT, bytes BIGINT");
+  private static final DataType PARTITION = DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType);
+
+  // By types, not texts: what a text calls TIMESTAMP is a matter of the session that loads this class.
+  private static final StructType SNAPSHOTS = new StructType()
+      .add("snapshot_id", DataTypes.LongType).add("committed_at", DataTypes.TimestampType)
+      .add("operation", DataTypes.StringType).add("rows", DataTypes.LongType).add("bytes", DataTypes.LongType)
+      .add("files", DataTypes.LongType).add("idempotency_key", DataTypes.StringType).add("partitions", DataTypes.LongType)
+      .add("is_current", DataTypes.BooleanType).add("manifest", DataTypes.StringType);
+  private static final StructType REPLICAS = new StructType()
+      .add("bucket", DataTypes.IntegerType).add("node", DataTypes.StringType).add("state", DataTypes.StringType)
+      .add("verified_at", DataTypes.TimestampType).add("agent", DataTypes.StringType).add("files", DataTypes.LongType)
+      .add("bytes", DataTypes.LongType);
+  private static final StructType FILES = new StructType()
+      .add("partition", PARTITION).add("bucket", DataTypes.IntegerType).add("path", DataTypes.StringType)
+      .add("rows", DataTypes.LongType).add("bytes", DataTypes.LongType).add("sha256", DataTypes.StringType);
+  private static final StructType PARTITIONS = new StructType()
+      .add("partition", PARTITION).add("files", DataTypes.LongType).add("rows", DataTypes.LongType)
+      .add("bytes", DataTypes.LongType);
 
   private MetadataTables() {}
 

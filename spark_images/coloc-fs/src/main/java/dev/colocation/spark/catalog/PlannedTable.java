@@ -16,7 +16,7 @@ import scala.collection.immutable.Map$;
 import scala.collection.immutable.Map;
 import scala.math.BigInt;
 
-/** What a plan says of a table: its name, which EXPLAIN and Spark's UI show, and how many rows it has. */
+/** What a plan says of a table: its name, which EXPLAIN and Spark's UI show, and how large it is. */
 final class PlannedTable {
   /** Times the bytes of a row this is still a number of Java's; whoever loads tables may write any into their status. */
   private static final long MAX_ROWS = 1_000_000_000_000L;
@@ -28,19 +28,37 @@ final class PlannedTable {
   static CatalogTable of(LoadedTable table, StructType schema) {
     TableObject object = table.object();
     String catalog = table.name().substring(0, table.name().length() - object.shownName().length() - 1);
-    long rows = Math.min(table.snapshot().map(TableObject.Snapshot::rows).orElse(0L), MAX_ROWS);
+    long rows = table.snapshot().map(TableObject.Snapshot::rows).orElse(0L);
+    long bytes = table.snapshot().map(TableObject.Snapshot::bytes).orElse(0L);
     Map<String, CatalogColumnStat> columns = Map$.MODULE$.empty();
     CatalogStatistics statistics = new CatalogStatistics(
-        BigInt.apply(rows * schema.defaultSize()), Option.apply(BigInt.apply(rows)), columns);
+        BigInt.apply(sizeInBytes(rows, schema.defaultSize(), bytes)), rowCount(rows), columns);
     List<Object> known = List.of(
         new TableIdentifier(object.sqlName(), Option.apply(object.namespace()), Option.apply(catalog)),
         CatalogTableType.EXTERNAL(),
         CatalogStorageFormat.empty(),
         schema,
         Option.apply("parquet"),
-        FilesRelation.sequence(table.shape().partitionedBy()),
+        FilesRelation.sequence(table.shape().storedNames(table.shape().partitionedBy())),
         FilesRelation.bucketSpec(table));
     return make(known, Option.apply(statistics));
+  }
+
+  /**
+   * What Spark compares with the size up to which it broadcasts. Its size of a row takes every text for 20 bytes; files of wide
+   * rows are larger than that, although they are compressed. At least 1, since Spark multiplies the sizes of a join's sides.
+   *
+   * @param rowBytes of a row, as Spark estimates it from types
+   * @param fileBytes of one replica
+   */
+  static long sizeInBytes(long rows, int rowBytes, long fileBytes) {
+    long estimated = Math.min(Math.max(rows, 0), MAX_ROWS) * rowBytes;
+    return Math.max(1, Math.max(estimated, fileBytes));
+  }
+
+  /** None where the status says no number, so that nobody takes the table for empty. */
+  private static Option<BigInt> rowCount(long rows) {
+    return rows <= 0 ? Option.empty() : Option.apply(BigInt.apply(Math.min(rows, MAX_ROWS)));
   }
 
   /** Versions of Spark add parameters at the end; all but the first ones have defaults, which Scala alone can leave out. */

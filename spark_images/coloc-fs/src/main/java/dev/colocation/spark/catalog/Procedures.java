@@ -28,14 +28,15 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What SQL has no statement for: {@code CALL <catalog>.system.compact(table => 'shop.orders')} and the like. Tables are named as in
- * statements, without the catalog; partitions as an array of maps from columns to values in Spark's string form, of which some of
- * the columns are enough.
+ * statements, without the catalog; partitions as an array of maps from columns to values as texts ({@link GivenValue}), of which
+ * some of the columns are enough.
  */
 final class Procedures {
   private static final String SCHEMA = "system";
@@ -193,7 +194,7 @@ final class Procedures {
     return tables.newest(Identifier.of(namespace, parts.get(parts.size() - 1)));
   }
 
-  /** Partitions as a manifest names them: stored names of columns, empty text is NULL. */
+  /** Partitions as a manifest names them: stored names of columns, texts of values, null is NULL. */
   private static List<Map<String, String>> partitions(ColocationTable table, InternalRow input) {
     List<Map<String, String>> chosen = new ArrayList<>();
     if (!input.isNullAt(1)) {
@@ -210,10 +211,10 @@ final class Procedures {
     Map<String, String> values = new TreeMap<>();
     for (int index = 0; index < given.numElements(); index++) {
       String name = given.keyArray().get(index, DataTypes.StringType).toString();
-      String column = columns.stream().filter(name::equalsIgnoreCase).findFirst()
-          .map(table.layout()::column).map(Manifest.Column::storedName).orElseThrow(() -> unknownColumn(name, columns));
+      Manifest.Column column = columns.stream().filter(name::equalsIgnoreCase).findFirst()
+          .map(table.layout()::column).orElseThrow(() -> unknownColumn(name, columns));
       Object value = given.valueArray().isNullAt(index) ? "" : given.valueArray().get(index, DataTypes.StringType);
-      values.put(column, value.toString().isEmpty() ? null : value.toString());
+      values.put(column.storedName(), GivenValue.text(column, value.toString(), SQLConf.get().sessionLocalTimeZone()));
     }
     if (values.isEmpty()) {
       throw unknownColumn("it names no column", columns);

@@ -35,8 +35,7 @@ public final class AgentFailure extends IOException {
   }
 
   static AgentFailure noCredentials(IOException cause) {
-    String why = NOT_AUTHORIZED + " NoCredentials: cannot read the token or the agents' CA: " + cause.getMessage()
-        + "; mount them as the chart does";
+    String why = NOT_AUTHORIZED + " " + AgentRefused.NO_CREDENTIALS + cause.getMessage() + AgentRefused.MOUNT_THEM;
     return new AgentFailure(NOT_AUTHORIZED, why, Duration.ZERO, cause);
   }
 

@@ -115,7 +115,7 @@ public final class AgentHttp {
    * @param url the agent, {@code https://<node's or pod's IP>:<port>}
    * @param target file below {@code /v1/files/}, see {@link #fileTarget}
    * @return bytes read, at least 1; fewer than asked for when the answer was cut off
-   * @throws AgentRefused when the agent answered with another status
+   * @throws AgentRefused when the agent answered with another status, or was not asked for want of credentials
    * @throws IOException when no byte arrived in time, or none at all: the agent's file is shorter than it was
    */
   int readRange(String node, String url, String target, long position, RangeTarget range, Duration timeout)
@@ -188,7 +188,7 @@ public final class AgentHttp {
     HttpRequest.Builder request;
     HttpClient client;
     try {
-      request = request(node, address);
+      request = withToken(node, address);
       client = clients.get().of(node);
     } catch (IOException error) {
       throw AgentFailure.noCredentials(error);
@@ -232,11 +232,27 @@ public final class AgentHttp {
   }
 
   private HttpRequest.Builder fileRequest(String node, String url, String target, Duration timeout)
-      throws IOException {
+      throws AgentRefused {
     return request(node, url + "/v1/files/" + target).timeout(timeout).GET();
   }
 
-  private HttpRequest.Builder request(String node, String address) throws IOException {
+  private HttpRequest.Builder request(String node, String address) throws AgentRefused {
+    try {
+      return withToken(node, address);
+    } catch (IOException error) {
+      throw AgentRefused.noCredentials(error);
+    }
+  }
+
+  private HttpClient client(String node) throws AgentRefused {
+    try {
+      return clients.get().of(node);
+    } catch (IOException error) {
+      throw AgentRefused.noCredentials(error);
+    }
+  }
+
+  private HttpRequest.Builder withToken(String node, String address) throws IOException {
     return HttpRequest.newBuilder(URI.create(address))
         .header("Authorization", "Bearer " + token.get())
         .header("Colocation-Node", node);
@@ -245,7 +261,7 @@ public final class AgentHttp {
   /** The request's own timeout ends with the headers; the body has to arrive in time too. */
   private <T> HttpResponse<T> send(String node, HttpRequest request, BodyHandler<T> handler, Duration timeout)
       throws IOException {
-    CompletableFuture<HttpResponse<T>> answer = clients.get().of(node).sendAsync(request, handler);
+    CompletableFuture<HttpResponse<T>> answer = client(node).sendAsync(request, handler);
     try {
       return answer.get(timeout.toMillis(), TimeUnit.MILLISECONDS);
     } catch (TimeoutException error) {

@@ -5,16 +5,27 @@ import java.io.IOException;
 /** An agent answered, but not with the file. */
 final class AgentRefused extends IOException {
   private static final long serialVersionUID = 1L;
+  private static final int NOT_AUTHORIZED = 401;
   private static final int NOT_THERE = 404;
   private static final int WRONG_NODE = 421;
   private static final int TOO_MANY_REQUESTS = 429;
   private static final int FIRST_SERVER_ERROR = 500;
+
+  static final String NO_CREDENTIALS = "NoCredentials: cannot read the token or the agents' CA: ";
+  static final String MOUNT_THEM = "; mount them as the chart does";
 
   private final int status;
 
   AgentRefused(int status, String body) {
     super("HTTP " + status + " " + body);
     this.status = status;
+  }
+
+  /** No agent was asked. It counts as an answer, so that nobody takes the credentials' missing file for one of the table's. */
+  static AgentRefused noCredentials(IOException cause) {
+    AgentRefused refused = new AgentRefused(NOT_AUTHORIZED, NO_CREDENTIALS + cause.getMessage() + MOUNT_THEM);
+    refused.initCause(cause);
+    return refused;
   }
 
   /** Whether the agent's node has no such file. */

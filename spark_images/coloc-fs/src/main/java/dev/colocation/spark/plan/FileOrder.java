@@ -18,6 +18,7 @@ import java.util.Set;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkConf;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -55,8 +56,6 @@ import scala.jdk.javaapi.CollectionConverters;
 record FileOrder(List<Integer> leading, List<AttributeReference> merged, long together) {
   /** So many files are read side by side at most; each holds its columns of one row group in memory. */
   static final int MAX_MERGED_FILES = 64;
-
-  static final long MAX_MERGED_BYTES = 512L << 20;
 
   /** Types whose order is the same on disk and in a query. No fractions: a query may have to normalise -0.0 and NaN. */
   private static final Set<DataType> ORDERED_TYPES = Set.of(
@@ -111,6 +110,8 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
     }
     StructType partitionSchema = scan.relation().partitionSchema();
     Map<List<Object>, long[]> sets = new HashMap<>();
+    SparkConf conf = scan.session().sparkContext().getConf();
+    long mostBytes = MergeMemory.mostBytes(conf::get, Runtime.getRuntime().availableProcessors());
     long together = 1;
     for (PartitionedFile file : scan.selectedPartitions().toPartitionArray()) {
       Option<Object> bucket = BucketingUtils.getBucketId(file.toPath().getName());
@@ -123,7 +124,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
       set[0]++;
       set[1] += file.length();
       together = Math.max(together, set[0]);
-      if (set[0] > MAX_MERGED_FILES || set[0] > 1 && set[1] > MAX_MERGED_BYTES) {
+      if (set[0] > MAX_MERGED_FILES || set[0] > 1 && set[1] > mostBytes) {
         return Optional.empty();
       }
     }

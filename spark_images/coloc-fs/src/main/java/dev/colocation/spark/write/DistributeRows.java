@@ -22,6 +22,7 @@ import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions;
+import org.apache.spark.sql.catalyst.plans.logical.RepartitionByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
@@ -194,11 +195,21 @@ public final class DistributeRows extends Rule<LogicalPlan> {
     partition.forEach(column -> order.addAll(asPartition(column)));
     order.add(bucket.toAttribute());
     order.addAll(columns(output, layout.sortedInFiles()));
-    LogicalPlan rebalanced = new RebalancePartitions(
-        sequence(together), new Project(sequence(withBucket), query), Option.empty(), Option.apply(options.targetFileSize()));
+    LogicalPlan shuffled = shuffled(together, new Project(sequence(withBucket), query), options);
     LogicalPlan sorted = new Sort(
-        sequence(order.stream().map(DistributeRows::ascending).toList()), false, rebalanced, Option.empty());
+        sequence(order.stream().map(DistributeRows::ascending).toList()), false, shuffled, Option.empty());
     return new Project(sequence(new ArrayList<NamedExpression>(output)), sorted);
+  }
+
+  /**
+   * Rows with the same values in one task, which several values may share; in several tasks where they are too many, but not in a
+   * compaction: its files would be crowded again at once.
+   */
+  private static LogicalPlan shuffled(List<Expression> together, LogicalPlan rows, WriteOptions options) {
+    Option<Object> bytes = Option.apply(options.targetFileSize());
+    return options.merged().isPresent()
+        ? new RepartitionByExpression(sequence(together), rows, Option.empty(), bytes)
+        : new RebalancePartitions(sequence(together), rows, Option.empty(), bytes);
   }
 
   /** The number of the bucket, as Spark's own bucketed tables have it. */

@@ -11,7 +11,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * What users say of a write: {@code df.writeTo(t).option(…)}, in SQL {@code SET spark.colocation.write.…}.
  *
  * @param key by which a repetition of the write is known; empty = none
- * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller
+ * @param targetFileSize bytes of Spark's shuffle that one task writes; files are smaller, those of a compaction may be larger
  * @param id by which the writer asks for the {@link WriteResult}
  * @param merged the files whose rows are written, of a compaction
  */

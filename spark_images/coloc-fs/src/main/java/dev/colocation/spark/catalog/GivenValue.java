@@ -1,0 +1,82 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.fs.Manifest;
+import dev.colocation.spark.write.PartitionText;
+import java.math.BigDecimal;
+import java.util.Locale;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import scala.Option;
+
+/**
+ * A partition column's value as people give it to procedures: a text that Spark casts to the column's type. Partitions go by it, so
+ * a text that means more, or other, than one value is refused.
+ */
+final class GivenValue {
+  /** Spark also takes a year or a month for its first day, a time of day for today's, and leaves out what follows a day. */
+  private static final Pattern DAY = Pattern.compile("[+-]?\\d{4,}-\\d{1,2}-\\d{1,2}");
+
+  private GivenValue() {}
+
+  /**
+   * The value as manifests have it; null for NULL, which empty text is, too.
+   *
+   * @param given null = NULL
+   * @param zone of a time without one, e.g. {@code America/New_York}
+   * @throws ColocationException (unchecked) when it is no value of the column
+   */
+  static String text(Manifest.Column column, String given, String zone) {
+    DataType type = Types.parse(column.type());
+    if (given == null || given.isEmpty()) {
+      return null;
+    }
+    Object value;
+    try {
+      value = Cast$.MODULE$.apply(Literal$.MODULE$.apply(given), type, Option.apply(zone), true).eval(InternalRow.empty());
+    } catch (RuntimeException error) {
+      throw refused(column, given, type, error);
+    }
+    if (value == null || !isWhole(given.strip(), type, value)) {
+      throw refused(column, given, type, null);
+    }
+    return PartitionText.of(value, type);
+  }
+
+  /** Whether the value is all that the text says. */
+  private static boolean isWhole(String given, DataType type, Object value) {
+    if (type instanceof DecimalType) {
+      return new BigDecimal(given).compareTo(((Decimal) value).toJavaBigDecimal()) == 0;
+    }
+    if (type instanceof DateType) {
+      return DAY.matcher(given).matches();
+    }
+    return !isTime(type) || DAY.matcher(given).lookingAt();
+  }
+
+  private static boolean isTime(DataType type) {
+    return type instanceof TimestampType || type instanceof TimestampNTZType;
+  }
+
+  private static RuntimeException refused(Manifest.Column column, String given, DataType type, RuntimeException cause) {
+    return new ColocationException("partition: " + column.name() + "='" + given + "' is no " + column.type().toLowerCase(Locale.ROOT)
+        + "; allowed: " + allowed(type) + ", or NULL", cause).unchecked();
+  }
+
+  private static String allowed(DataType type) {
+    if (type instanceof DateType) {
+      return "a date of year, month and day, such as 2024-01-31";
+    }
+    if (type instanceof TimestampType) {
+      return "a date and time, such as 2024-01-31 23:00:00Z, without Z of the session's time zone";
+    }
+    return isTime(type) ? "a date and time, such as 2024-01-31 23:00:00" : "what CAST(… AS " + type.sql() + ") takes without loss";
+  }
+}

@@ -1,0 +1,32 @@
+package dev.colocation.spark.plan;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.Arrays;
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** How many mebibytes of files a task merges, by its application's configuration, on a driver with eight processors. */
+final class MergeMemoryTest {
+  @ParameterizedTest
+  @CsvSource(delimiter = '|', value = {
+      "102 | spark.master=k8s://x",
+      "409 | spark.master=k8s://x spark.executor.memory=4g",
+      "512 | spark.master=k8s://x spark.executor.memory=16g",
+      "204 | spark.master=k8s://x spark.executor.memory=4096 spark.executor.cores=2",
+      "409 | spark.master=k8s://x spark.executor.memory=4g spark.executor.cores=4 spark.task.cpus=4",
+      "409 | spark.master=k8s://x spark.executor.memory=4g spark.executor.cores=2 spark.task.cpus=4",
+      "12 | spark.master=local[*] spark.executor.memory=64g",
+      "204 | spark.master=local[2] spark.driver.memory=4g",
+      "409 | spark.master=local spark.driver.memory=4g",
+      "102 | spark.master=local[4,3] spark.driver.memory=4g",
+      "60 | spark.master=local-cluster[2,1,600] spark.executor.memory=600m",
+      "102 |"})
+  void aTenthOfATasksMemory(long mebibytes, String settings) {
+    Map<String, String> conf = Arrays.stream(settings == null ? new String[0] : settings.split(" "))
+        .map(setting -> setting.split("=", 2)).collect(Collectors.toMap(setting -> setting[0], setting -> setting[1]));
+    assertEquals(mebibytes, MergeMemory.mostBytes(conf::getOrDefault, 8) >> 20);
+  }
+}
