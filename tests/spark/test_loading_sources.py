@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from colocation.model.write_progress import WriteProgress, find_progress
 from colocation.spark.jobs.load import load_rows, parse, read
 from colocation.spark.jobs.progress import printing_progress
-from tests.spark.catalog_server import register, serve
+from colocation.spark.jobs.text_columns import text_columns
+from tests.spark.catalog_server import load, register, serve
 from tests.spark.conftest import add_table
 from tests.unit.spark.fake_catalog import FakeCatalog
 
@@ -50,6 +51,29 @@ def test_folders_of_other_tables_are_refused(
     path = str((tmp_path / "table" / read_at).resolve())
     with pytest.raises(ValueError, match=f"is the folder of a table of {kind}; read as parquet it would also give"):
         read(spark, path, "parquet", {})
+
+
+def test_texts_are_loaded_as_the_files_have_them(spark: SparkSession, catalog: FakeCatalog, tmp_path: Path) -> None:
+    """Of the postal code 01234 Spark makes a number, in CSV and in the name of a folder."""
+    add_table(catalog, "towns", spark.sql("SELECT 0 AS id, '00000' AS Code, 0.5D AS share"), ["id"])
+    register(spark, tables=["towns"], catalog=catalog)
+    texts = text_columns(spark, "shop.towns")
+    (tmp_path / "towns.csv").write_text("id,code,share\n1,01234,0.50\n2,1e3,1\n")
+    spark.sql("SELECT 3 AS id, 0.25D AS share").write.parquet(str(tmp_path / "folders" / "code=007"))
+    spark.sql("SELECT 4 AS id, 0.25D AS share, 7 AS code").write.parquet(str(tmp_path / "numbers"))
+    for path, format_name in (("towns.csv", "csv"), ("folders", "parquet"), ("numbers", "parquet")):
+        load(read(spark, str(tmp_path / path), format_name, {}, texts), "towns", catalog=catalog)
+    register(spark, tables=["towns"], catalog=catalog)
+    rows = {(row.id, row.Code, row.share) for row in spark.table("shop.towns").collect()}
+    assert rows == {(0, "00000", 0.5), (1, "01234", 0.5), (2, "1e3", 1), (3, "007", 0.25), (4, "7", 0.25)}
+
+
+def test_a_csv_file_with_columns_in_another_order_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads it by the order of the first file: amounts would be ids."""
+    (tmp_path / "a.csv").write_text("id,amount\n1,10\n")
+    (tmp_path / "b.csv").write_text("amount,id\n20,2\n")
+    with pytest.raises(Exception, match="CSV header does not conform to the schema"):
+        read(spark, str(tmp_path), "csv", {}).collect()
 
 
 @pytest.mark.parametrize(

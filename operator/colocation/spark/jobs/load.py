@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,15 +11,20 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from colocation.spark import configure, load
+from colocation.spark.configuration import CATALOG, SessionSettings
 from colocation.spark.jobs.command_line import job_parser
 from colocation.spark.jobs.progress import printing_progress
 from colocation.spark.jobs.result import print_result, stop
+from colocation.spark.jobs.text_columns import kept_as_text, text_columns
+from colocation.spark.quoting import qualified
 from colocation.spark.write.loading import MODES, LoadResult
 from colocation.spark.write.missing_columns import MissingColumns, null_of
 from colocation.spark.write.partition_path import unescape
 
-CSV_OPTIONS = {"header": "true", "inferSchema": "true"}
-"""The first line names the columns, and their types are taken from the values."""
+CSV_OPTIONS = {"header": "true", "inferSchema": "true", "enforceSchema": "false"}
+"""The first line names the columns, and their types are taken from the values. A file with other columns, or in another
+order, ends the load: Spark would read it by the first file's order.
+"""
 MERGED_SCHEMA = {"mergeSchema": "true"}
 """Columns are those of all files: Spark would take the ones of a single file, and drop what only others have."""
 DEFAULT_OPTIONS = {"csv": CSV_OPTIONS, "parquet": MERGED_SCHEMA, "orc": MERGED_SCHEMA}
@@ -59,15 +64,27 @@ def _option(text: str) -> tuple[str, str]:
     return key, value
 
 
-def read(spark: SparkSession, path: str | None, format_name: str, options: Mapping[str, str]) -> DataFrame:
-    """The rows, read with ``DEFAULT_OPTIONS`` unless ``options`` say otherwise."""
+def read(
+    spark: SparkSession,
+    path: str | None,
+    format_name: str,
+    options: Mapping[str, str],
+    texts: Collection[str] = (),
+) -> DataFrame:
+    """The rows, read with ``DEFAULT_OPTIONS`` unless ``options`` say otherwise.
+
+    ``texts``: columns that are text in the table, in lower case: see ``kept_as_text``.
+    """
     given = {key.lower() for key in options}
     defaults = DEFAULT_OPTIONS.get(format_name.lower(), {})
     options = {**{key: value for key, value in defaults.items() if key.lower() not in given}, **options}
     reader = spark.read.format(format_name).options(**options)
-    if path is not None and format_name.lower() in FILE_FORMATS:
+    if path is None:
+        return reader.load()
+    if format_name.lower() in FILE_FORMATS:
         refuse_table_folder(spark, path, format_name)
-    return reader.load() if path is None else reader.load(path)
+    rows = reader.load(path)
+    return kept_as_text(rows, texts, format_name.lower() == "csv", lambda schema: reader.schema(schema).load(path))
 
 
 def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> None:
@@ -137,7 +154,9 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     spark = configure(SparkSession.builder).getOrCreate()
     started = time.monotonic()
-    rows = read(spark, options.path, options.format, options.option).selectExpr(*options.select)
+    table = qualified(CATALOG, SessionSettings.of(spark).namespace_or(options.namespace), options.table)
+    texts = text_columns(spark, table)
+    rows = read(spark, options.path, options.format, options.option, texts).selectExpr(*options.select)
     with printing_progress(spark):
         result = load_rows(rows, options)
     print_result({"table": options.table, **asdict(result), "seconds": round(time.monotonic() - started, 3)})
