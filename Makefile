@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 HELP_WIDTH := 20
 
-.PHONY: help setup environment wheel images sbom check checks class-archive test test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
+.PHONY: help setup environment wheel images sbom check checks class-archive test test-clusters test-deep test-unit test-e2e test-java demo cluster-up cluster-down cluster-env \
         clean test-spark-versions docs crds lock bench-join bench-load bench-planner bench-control-plane bench-clone bench-agent \
         simulate chaos release release-check krew
 
@@ -37,10 +37,13 @@ release-check: setup  ## whether wheel, chart, jar, CRDs and changelog agree on 
 check: setup  ## linters, types, layers
 	@scripts/check
 
-test: checks test-unit test-spark-versions test-e2e  ## everything that CI runs; half an hour
+test: checks test-unit test-clusters  ## everything that CI runs; half an hour
 
 checks: setup  # check, docs, test-java and what the next stage starts with: each keeps one processor busy
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target check docs test-java class-archive
+
+test-clusters: wheel  # what waits for a cluster, and what computes in the gaps
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line test-spark-versions test-e2e
 
 class-archive: setup
 	@$(PYTHON) -m tests.spark.class_archive > /dev/null
