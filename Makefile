@@ -43,7 +43,7 @@ checks: setup  # check, docs, test-java and what the next stage starts with: eac
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target check docs test-java class-archive
 
 test-clusters: wheel  # what waits for a cluster, and what computes in the gaps
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line test-spark-versions test-e2e
+	@$(MAKE) --no-print-directory --jobs 2 test-spark-versions test-e2e
 
 class-archive: setup
 	@$(PYTHON) -m tests.spark.class_archive > /dev/null

@@ -84,7 +84,6 @@ class FaultKind:
         unstable: whether groups may say that they are not stable.
         one_of: of the faults with the same word only one is in force at a time: those that take ``COPIES`` of
         rows away, those of the ``CONTROL_PLANE``, and those of ``CLOCKS``, as setting one right ends what another did.
-        rolls_back: whether commits of the last minutes may be gone.
         share: how often it is chosen, compared with others.
     """
 
@@ -98,14 +97,14 @@ class FaultKind:
     aftermath_seconds: int = 60
     unstable: bool = False
     one_of: str = ""
-    rolls_back: bool = False
     share: float = 1.0
 
 
 COPIES, CONTROL_PLANE, CLOCKS = "copies", "control plane", "clocks"
 AWAY = ("JobAborted", "SessionLost", "NoReplica", "ReplicasMissing", "TooSlow")
 """When a node is away: the driver or executors may have been there; with one replica, so was the only copy."""
-API = ("ApiUnavailable", "CommitUnknown", "NotReady", "TooSlow")
+NO_API = ("ApiUnavailable", "CommitUnknown", "NotReady")
+API = (*NO_API, "TooSlow")
 TOLERANCE = "`relocation.downToleranceSeconds` and the time of the copies"
 
 KINDS: tuple[FaultKind, ...] = (
@@ -116,13 +115,13 @@ KINDS: tuple[FaultKind, ...] = (
         "node are lost.",
         f"Until the node is back, else {TOLERANCE}",
         "Nothing. Applications whose driver was there are started again by their operator.",
-        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady"), (20, 60), 120, unstable=True, one_of=COPIES, share=2,
+        (*AWAY, *NO_API), (20, 60), 120, unstable=True, one_of=COPIES, share=2,
     ),
     FaultKind(
         "node-deleted", "the same, and the Node object is deleted; the node registers again when it is started",
         "The group is not stable (`NodeGone`); the replicas are made anew at once, without a tolerance.",
         "The time of the copies", "Nothing. A node that comes back is used again.",
-        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady", "NodeNotFound"), (20, 60), 150, unstable=True,
+        (*AWAY, *NO_API, "NodeNotFound"), (20, 60), 150, unstable=True,
         one_of=COPIES,
     ),
     FaultKind(
@@ -133,12 +132,12 @@ KINDS: tuple[FaultKind, ...] = (
         "partition", "the node's link is cut in both directions; its programs run on",
         "As when a node dies. A driver on the node cannot commit.",
         f"Until the network is back, else {TOLERANCE}", "Nothing.",
-        (*AWAY, *API), (10, 60), 120, unstable=True, one_of=COPIES, share=2,
+        (*AWAY, *NO_API), (10, 60), 120, unstable=True, one_of=COPIES, share=2,
     ),
     FaultKind(
         "partition-one-way", "packets to the node are dropped, those from it arrive",
         "As when a node dies.", f"Until the network is back, else {TOLERANCE}", "Nothing.",
-        (*AWAY, *API), (10, 45), 120, unstable=True, one_of=COPIES,
+        (*AWAY, *NO_API), (10, 45), 120, unstable=True, one_of=COPIES,
     ),
     FaultKind(
         "slow-link", "the node's link is limited to 8 Mbit per second",
@@ -206,7 +205,7 @@ KINDS: tuple[FaultKind, ...] = (
         "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks. Start "
         "applications again that were started since the copy.",
         (*API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240,
-        unstable=True, rolls_back=True, share=0.5, one_of=CONTROL_PLANE,
+        unstable=True, share=0.5, one_of=CONTROL_PLANE,
     ),
     FaultKind(
         "disk-gone", "all that is in the node's data root is moved away, as if another disk were mounted there; "
@@ -235,10 +234,10 @@ KINDS: tuple[FaultKind, ...] = (
         "Drivers and executors on the node are lost when it is started again.",
         f"Until the disk is well and the agent started again, else {TOLERANCE}",
         "Look at the kernel's log; mend or replace the disk. A new one: `colocation accept-disk`.",
-        (*AWAY, "ApiUnavailable", "CommitUnknown", "NotReady"), (20, 60), 120, unstable=True, one_of=COPIES,
+        (*AWAY, *NO_API), (20, 60), 120, unstable=True, one_of=COPIES,
     ),
     FaultKind(
-        "file-flipped", "a byte in the middle of a committed data file is changed on one node",
+        "file-flipped", "a byte in the middle of a committed data file is changed on one node; its times stay",
         "Nothing, or a task that is repeated; the group says `ReplicaCorrupt` once it is found.",
         "Until the file is copied again", "Nothing; look at the node's disk.", ("JobAborted",), (0, 0), 240,
         unstable=True,
