@@ -8,11 +8,16 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Literal, TextIO
+
+from .control_characters import in_lines, in_one_line
 
 LogFormat = Literal["text", "json"]
 LOG_FORMATS: tuple[LogFormat, ...] = ("text", "json")
 FORMAT_VARIABLE = "COLOCATION_LOG_FORMAT"
+
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 _FIELDS = "audit_fields"
 """The attribute of a log record that holds an audit line's fields."""
@@ -38,7 +43,10 @@ def audit(logger: logging.Logger, event: str, **fields: object) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """``time level logger message``; an audit line's message is ``audit event=… field=…``."""
+    """``time level logger message``; an audit line's message is ``audit event=… field=…``.
+
+    A message holds what others sent: it stays in its line, so nobody forges another one. Tracebacks keep their lines.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -48,7 +56,12 @@ class TextFormatter(logging.Formatter):
         fields = getattr(record, _FIELDS, None)
         if fields is not None:
             record.message = "audit " + " ".join(f"{name}={_text(value)}" for name, value in fields.items())
+        record.message = in_one_line(record.message)
         return super().formatMessage(record)
+
+    def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 - the name in logging.Formatter
+        """See ``logging.Formatter``."""
+        return in_lines(super().formatException(ei))
 
 
 class JsonFormatter(logging.Formatter):

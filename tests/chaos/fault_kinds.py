@@ -200,8 +200,8 @@ KINDS: tuple[FaultKind, ...] = (
         "some time before, "
         "and all programs of the control plane are started again",
         "Commits since the copy are gone, also ones that were acknowledged; tables and groups are as they were "
-        "then. Nothing "
-        "that the copy names is lost.", "For good",
+        "then. What the copy names is whole if it was still live, or in the table's history (`spec.retention`), when "
+        "etcd was restored.", "For good",
         "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks. Start "
         "applications again that were started since the copy.",
         (*API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240,

@@ -79,12 +79,13 @@ from pathlib import Path
 from colocation.model.agent import AgentReport, CloneProgress
 from colocation.agent.answers import Answers
 from colocation.agent.conversation import Conversation
-from colocation.storage import incoming, quarantine, upkeep
+from colocation.storage import incoming, upkeep
 from colocation.storage.announcements import announce
 from colocation.storage.clone_progress import write_progress
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.hashing import unlimited
 from colocation.storage.inventory import Inventory
+from colocation.storage.quarantine_purge import QuarantinePurge
 from colocation.storage.root import DataRoot
 from devcluster import disks
 from tests.unit.storage.tables import data_path, make_table, on_disk, publish, publish_table
@@ -101,6 +102,7 @@ class Agent:
         self.root = DataRoot(data)
         self.health = DiskHealth(self.root, "node-1")
         self.inventory = Inventory(self.root)
+        self.quarantine = QuarantinePurge(self.root, self.inventory)
         self.health.probe()
 
     def work(self):
@@ -110,7 +112,7 @@ class Agent:
         upkeep.hash_unverified(self.inventory, unlimited)
         upkeep.scrub_batch(self.root, self.inventory, 0.0, unlimited)
         incoming.remove_stale(self.root)
-        quarantine.purge(self.root)
+        self.quarantine.run()
 
     def tell(self, name):
         answers = Answers("node-1", self.root, self.inventory, Conversation(lambda: 0.0), self.health)

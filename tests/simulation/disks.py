@@ -253,6 +253,7 @@ class Disk:
             surplus_bytes=sum(file.size_bytes for file in folder.files if file not in live),
             retained_present=len(known) == len(reference.retained_manifests),
             retained_missing=tuple(sorted({file.bucket for file in lacking})),
+            retained_only=tuple(sorted({f.bucket for files in known for f in files} - {f.bucket for f in wanted})),
         )
 
     def _files(self, digest: str, key: TableKey) -> Manifest:

@@ -190,3 +190,43 @@ def test_a_warehouse_that_takes_no_folder_hinders_nothing(
     monkeypatch.setattr(SparkSession, "sql", in_no_folder)
     assert [table.registered for table in register(session, catalog=catalog)] == [True, True]
     assert "/colocation-" in session.catalog.getDatabase("shop").locationUri
+
+
+def test_a_view_of_ours_is_replaced_in_one_statement(
+    session: SparkSession, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' queries find the old view or the new one at any time. A pinned snapshot is for all until undone."""
+    register(session, catalog=catalog)
+    other = session.newSession()
+    run = SparkSession.sql
+
+    def look_and_run(self: SparkSession, statement: str) -> object:
+        assert other.table("shop.orders").count() == 100
+        return run(self, statement)
+
+    monkeypatch.setattr(SparkSession, "sql", look_and_run)
+    for snapshots in ({"orders": 1}, {}):
+        register(session, tables=["orders"], catalog=catalog, snapshots=snapshots)
+        entry = SessionCatalog(session, "shop", "shop").find("orders")
+        assert entry is not None
+        assert entry.text.endswith(" VERSION AS OF 1") == bool(snapshots)
+        assert other.table("shop.orders").count() == 100
+
+
+def test_a_table_that_takes_the_name_of_our_view_stays(
+    session: SparkSession, catalog: FakeCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody drops our view, and takes its name just before it is replaced: theirs stays."""
+    register(session, catalog=catalog)
+    run = SparkSession.sql
+
+    def take_and_run(self: SparkSession, statement: str) -> object:
+        if statement.startswith("CREATE OR REPLACE VIEW"):
+            run(self, "DROP VIEW shop.orders")
+            run(self, f"CREATE TABLE shop.orders USING parquet AS {FOREIGN_ROWS}")
+        return run(self, statement)
+
+    monkeypatch.setattr(SparkSession, "sql", take_and_run)
+    with pytest.raises(ForeignTable, match=r"spark_catalog\.shop\.orders exists"):
+        register(session, tables=["orders"], catalog=catalog, snapshots={"orders": 1})
+    assert count(session, "orders") == ROWS

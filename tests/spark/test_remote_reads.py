@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from colocation.agent.read_requests import ReadRequests
@@ -70,6 +70,19 @@ def test_files_that_are_shortened_while_they_are_sent_change_no_answer(
     for _ in range(3):
         assert tuple(away.sql(JOIN).collect()[0]) == (600, 0)
     assert shortened
+
+
+@pytest.mark.parametrize("key", ["spark.colocation.tokenFile", "spark.colocation.caFile"])
+def test_sessions_do_not_say_whose_credentials_agents_get(away: SparkSession, key: str) -> None:
+    """A session of a shared server is refused another file than the application's; Hadoop's name changes nothing."""
+    for hadoops in ("fs.coloc.token.file", "fs.coloc.ca.file"):
+        away.conf.set(hadoops, "/etc/hostname")
+    away.conf.set(key, "/etc/hostname")
+    with pytest.raises(AnalysisException) as refused:
+        away.sql(JOIN).collect()
+    assert f"{key}='/etc/hostname' of this session is not allowed" in str(refused.value)
+    away.sql(f"RESET {key}")
+    assert tuple(away.sql(JOIN).collect()[0]) == (600, 0)
 
 
 def test_without_a_replica_the_error_names_what_was_tried(away: SparkSession, agents: LoopbackAgents) -> None:

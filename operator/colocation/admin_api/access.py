@@ -16,7 +16,8 @@ async def caller_of(api: Api, authorization: str) -> Caller:
         ApiError: the question could not be asked.
     """
     scheme, _, token = authorization.partition(" ")
-    caller = await identify(api, token.strip()) if scheme.lower() == _SCHEME and token.strip() else None
+    is_token = scheme.lower() == _SCHEME and token.strip() and token.isascii()  # no token has another character
+    caller = await identify(api, token.strip()) if is_token else None
     if caller is None:
         message = "send Authorization: Bearer <token>, e.g. of kubectl create token --audience colocation.dev"
         raise Refusal(401, "Unauthorized", message, {"WWW-Authenticate": 'Bearer realm="colocation.dev"'})

@@ -34,7 +34,7 @@ class Gate:
             AuthenticationUnavailable: the API server could not be asked.
         """
         identity = None
-        if authorization.startswith(_BEARER):
+        if authorization.startswith(_BEARER) and authorization.isascii():  # no token has another character
             identity = await self._authorizer.identify(authorization.removeprefix(_BEARER).strip(), peer)
         if identity is None:
             raise Refusal(

@@ -1,12 +1,14 @@
 """Damage that readers report: the agent reads the file itself, and believes nobody.
 
-A false report costs one read of one file. Checks wait for each other, few may wait, and a file that was just checked is
-not read again.
+A false report costs one read of one file. Checks wait for each other, few may wait, fewer of one namespace, and a file
+that was just checked is not read again.
 """
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 
@@ -18,6 +20,8 @@ from .errors import Refusal
 from .node import NodeState
 
 MAX_WAITING = 8
+MAX_WAITING_OF_NAMESPACE = 2
+"""Both count the running check, too."""
 REMEMBERED_SECONDS = 60.0
 MAX_REMEMBERED = 1000
 
@@ -28,7 +32,7 @@ class DamageChecks:
     def __init__(self, node: NodeState) -> None:
         self._node = node
         self._one_at_a_time = asyncio.Lock()
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
         self._known: OrderedDict[tuple[TablePath, str], tuple[float, bool]] = OrderedDict()
 
     async def report(self, request: web.Request, table: TablePath) -> web.Response:
@@ -40,25 +44,39 @@ class DamageChecks:
         """
         path = (await parsed_body(request, DamageRequest)).path
         file_segments(path)
-        if self._waiting >= MAX_WAITING:
-            raise Refusal(429, "Busy", f"{MAX_WAITING} checks are waiting; read from another replica, report later")
-        self._waiting += 1
-        try:
-            async with self._one_at_a_time:
-                damaged = await self._checked(table, path)
-        finally:
-            self._waiting -= 1
+        if not self._has_room(table.namespace):
+            message = (
+                f"{MAX_WAITING} checks are waiting, or {MAX_WAITING_OF_NAMESPACE} of namespace {table.namespace}; "
+                "read from another replica, report later"
+            )
+            raise Refusal(429, "Busy", message)
+        damaged = await self._checked_in_turn(table, path)
         return answer_of(DamageAnswer(path=path, damaged=damaged))
 
     async def suspect(self, table: TablePath, path: str) -> None:
         """The disk failed while a file was sent; as a report, but dropped when too many checks wait."""
-        if self._waiting < MAX_WAITING:
-            self._waiting += 1
-            try:
-                async with self._one_at_a_time:
-                    await self._checked(table, path)
-            finally:
-                self._waiting -= 1
+        if self._has_room(table.namespace):
+            await self._checked_in_turn(table, path)
+
+    def _has_room(self, namespace: str) -> bool:
+        """Whoever reports without end keeps out nobody of another namespace."""
+        return self._waiting.total() < MAX_WAITING and self._waiting[namespace] < MAX_WAITING_OF_NAMESPACE
+
+    async def _checked_in_turn(self, table: TablePath, path: str) -> bool:
+        """The oldest first, as asyncio's locks are given."""
+        with self._waits(table.namespace):
+            async with self._one_at_a_time:
+                return await self._checked(table, path)
+
+    @contextmanager
+    def _waits(self, namespace: str) -> Iterator[None]:
+        self._waiting[namespace] += 1
+        try:
+            yield
+        finally:
+            self._waiting[namespace] -= 1
+            if not self._waiting[namespace]:
+                del self._waiting[namespace]
 
     async def _checked(self, table: TablePath, path: str) -> bool:
         known = self._known.get((table, path))

@@ -30,6 +30,8 @@ WORK_THREADS = 4
 """For what may take minutes: carrying out deletions, and checks of single files."""
 VERIFY_THREADS = 4
 MAX_UPLOADS_OF_ACCOUNT, MAX_WAITING_UPLOADS, UPLOAD_WAIT_SECONDS = 64, 512, 20.0
+MAX_UPLOADS_TO_NAMESPACE, MAX_WAITING_TO_NAMESPACE = 256, 1024
+"""Of all accounts that send to one namespace: a tenant with many accounts has no more."""
 MAX_BATCHES_OF_ACCOUNT, MAX_WAITING_BATCHES, BATCH_WAIT_SECONDS = 32, 128, 20.0
 MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFICATION_WAIT_SECONDS = 4, 64, 600.0
 MAX_DEEP_VERIFICATIONS, MAX_WAITING_DEEP_VERIFICATIONS = 1, 4
@@ -46,7 +48,9 @@ class NodeState:
         self.settings = settings
         self.root = root
         self.metrics = metrics
-        self.inventory = Inventory(root, ManifestRoom(settings.memory_bytes))
+        memory = ManifestRoom(settings.memory_bytes)
+        self.strays = memory.strays
+        self.inventory = Inventory(root, memory)
         self.conversation = Conversation(root.monotonic)
         self.health = DiskHealth(root, settings.node, settings.require_mount_point)
         self.folders = NamespaceFolders(root, self.health)
@@ -73,6 +77,9 @@ class NodeState:
         )  # fmt: skip
         self.room = Room(settings.node, root, settings.disk_headroom_fraction)
         self.uploads = Turns("uploads", MAX_UPLOADS_OF_ACCOUNT, MAX_WAITING_UPLOADS, UPLOAD_WAIT_SECONDS)
+        self.uploads_to_namespace = Turns(
+            "uploads", MAX_UPLOADS_TO_NAMESPACE, MAX_WAITING_TO_NAMESPACE, UPLOAD_WAIT_SECONDS
+        )
         self.batches = Turns("requests for files", MAX_BATCHES_OF_ACCOUNT, MAX_WAITING_BATCHES, BATCH_WAIT_SECONDS)
         self.verifications = Turns(
             "verifications", MAX_VERIFICATIONS_OF_ACCOUNT, MAX_WAITING_VERIFICATIONS, VERIFICATION_WAIT_SECONDS

@@ -9,34 +9,34 @@ from colocation.storage.root import DataRoot
 
 from .errors import Refusal
 
-MAX_SHARE_OF_ACCOUNT = 0.5
-"""Of the room that is left: so much may one account keep by several uploads. A single one may take all."""
+MAX_SHARE_OF_NAMESPACE = 0.5
+"""Of the room that is left: so much may several uploads to one namespace keep. A single one may take all."""
 
 
 class Reservation:
     """Of one upload."""
 
-    def __init__(self, room: "Room", account: str, content_bytes: int) -> None:
+    def __init__(self, room: "Room", namespace: str, content_bytes: int) -> None:
         self._room = room
-        self._account = account
+        self._namespace = namespace
         self.left_bytes = content_bytes
-        room.kept[account] += content_bytes
+        room.kept[namespace] += content_bytes
 
     def arrived(self, content_bytes: int) -> None:
         """So many bytes more are on the disk, which counts them itself."""
         given_back = min(content_bytes, self.left_bytes)
         self.left_bytes -= given_back
-        self._room.kept[self._account] -= given_back
+        self._room.kept[self._namespace] -= given_back
 
     def end(self) -> None:
         """Nothing more is expected."""
         self.arrived(self.left_bytes)
-        if not self._room.kept[self._account]:
-            del self._room.kept[self._account]
+        if not self._room.kept[self._namespace]:
+            del self._room.kept[self._namespace]
 
 
 class Room:
-    """Used on the event loop only. ``kept``: bytes by account."""
+    """Used on the event loop only. ``kept``: bytes by namespace."""
 
     def __init__(self, node: str, root: DataRoot, headroom_fraction: float) -> None:
         self.kept: Counter[str] = Counter()
@@ -45,12 +45,12 @@ class Room:
         self._headroom_fraction = headroom_fraction
 
     @contextlib.contextmanager
-    def keep(self, account: str, content_bytes: int) -> Iterator[Reservation]:
+    def keep(self, namespace: str, content_bytes: int) -> Iterator[Reservation]:
         """Keep room for an upload while it arrives.
 
         Raises:
             NoRoom: with the uploads under way the disk would fall below its headroom.
-            Refusal: 429, the account keeps too much already.
+            Refusal: 429, the namespace keeps too much already.
         """
         disk = self._root.disk()
         headroom_bytes = int(disk.capacity_bytes * self._headroom_fraction)
@@ -62,15 +62,16 @@ class Room:
                 f"({disk.free_bytes} free, {headroom_bytes} kept as headroom, {kept_bytes} being received); "
                 "free space or add nodes"
             )
-        own_bytes = self.kept[account]
-        allowed_bytes = int((available_bytes + own_bytes) * MAX_SHARE_OF_ACCOUNT)
+        own_bytes = self.kept[namespace]
+        allowed_bytes = int((available_bytes + own_bytes) * MAX_SHARE_OF_NAMESPACE)
         if own_bytes and own_bytes + content_bytes > allowed_bytes:
             message = (
-                f"{account} has announced {own_bytes} bytes that have not arrived, and {content_bytes} more; "
+                f"uploads to namespace {namespace} have announced {own_bytes} bytes that have not arrived, and "
+                f"{content_bytes} more; "
                 f"allowed: {allowed_bytes}; send them one after the other"
             )
             raise Refusal(429, "Busy", message, {"Retry-After": "1"})
-        reservation = Reservation(self, account, content_bytes)
+        reservation = Reservation(self, namespace, content_bytes)
         try:
             yield reservation
         finally:

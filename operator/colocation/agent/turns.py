@@ -1,4 +1,4 @@
-"""So many at once per account: more wait their turn, for a while."""
+"""So many at once per account (or namespace): more wait their turn, for a while."""
 
 import asyncio
 import contextlib

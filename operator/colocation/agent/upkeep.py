@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from colocation.logs import audit
-from colocation.storage import incoming, quarantine, recycling, upkeep
+from colocation.storage import incoming, recycling, upkeep
 from colocation.storage.attempts import all_attempted
 from colocation.storage.disk_health import PROBE_SECONDS, DiskHealth
 from colocation.storage.errors import StorageError
 from colocation.storage.inventory import Inventory
 from colocation.storage.pace import MIB, Pace, Stopped
 from colocation.storage.paths import TablePath
+from colocation.storage.quarantine_purge import QuarantinePurge
 from colocation.storage.root import DataRoot
 
 from .metrics import Metrics
@@ -72,6 +73,7 @@ class Upkeep:
         self._metrics = metrics
         self._purge = recycling.Purge(root, is_wanted)
         self._stop = threading.Event()
+        self._quarantine = QuarantinePurge(root, inventory, Pace(None, self._stop))
         self._hash_pace = Pace(None, self._stop)
         self._look_pace = Pace(None, self._stop)
         self._sweep_pace = Pace(None, self._stop)
@@ -123,7 +125,7 @@ class Upkeep:
             with attempt("to remove stale uploads and clones"):
                 incoming.remove_stale(self._root)
             with attempt("to purge the quarantine"):
-                quarantine.purge(self._root)
+                self._quarantine.run()
             with attempt("to purge the recycle bin"):
                 self._empty_bin()
 

@@ -37,17 +37,19 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
         max_bytes = min(max_bytes, MAX_MANIFEST_BYTES)
     length = _announced_length(request, max_bytes)
     sha256 = _announced_digest(request)
-    async with node.uploads.turn(user):
+    namespace = target.table.namespace
+    async with node.uploads.turn(user), node.uploads_to_namespace.turn(f"namespace {namespace}"):
         question = node.conversation.question
         if question is not None and str(target.table) not in question.tables:
             await node.run_write(_check_new_folder, node, target.table, question.tables)
-        with node.transfer(), node.room.keep(user, length) as reservation:
+        with node.transfer(), node.room.keep(namespace, length) as reservation:
             arriving = _received_blocks(request, length)
             if await node.run_write(is_published, node.root, target.table, target.path, sha256):
                 async for _ in arriving:
                     pass  # read to its end, so that the connection can be used again
                 created = False
             else:
+                _check_strays(node, namespace)
                 created = await _receive(node, arriving, reservation, target, sha256)
     answer = FilePublished(path=target.path, bytes=length, sha256=sha256)
     return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
@@ -74,6 +76,22 @@ def _check_new_folder(node: NodeState, table: TablePath, asked: Collection[str])
         raise Refusal(507, "TooManyFolders", message)
 
 
+def _check_strays(node: NodeState, namespace: str) -> None:
+    """Refuse one more file of a namespace that has very many which no live manifest names: the agent remembers all.
+
+    Raises:
+        Refusal: 507.
+    """
+    strays, allowed = node.strays.of(namespace), node.strays.allowed(namespace)
+    if strays >= allowed:
+        message = (
+            f"namespace {namespace} has {strays} files here that no committed snapshot names; allowed now: {allowed}. "
+            "Commit the loads that are under way, write fewer and larger files, and wait until files of loads that "
+            "failed are collected"
+        )
+        raise Refusal(507, "TooManyFiles", message)
+
+
 async def _receive(
     node: NodeState, arriving: AsyncIterator[bytes], reservation: Reservation, target: FileTarget, sha256: str
 ) -> bool:
@@ -89,6 +107,8 @@ async def _receive(
             published = await node.run_write(
                 publish_once, node.root, target.table, target.path, incoming, sha256, node.inventory.expected_sha256
             )
+            if published:
+                node.strays.add(target.table)
         finally:
             await node.run_write(incoming.discard)
     return published

@@ -20,6 +20,7 @@ from ..submit.run import RESULT_MARK, Outcome, create, outcome, watch
 from .cluster import Cluster
 from .errors import CommandFailed
 from .options import bundle, timeout_option
+from .output import tell
 from .progress import follow
 
 GENERATED_BYTES = 3
@@ -119,7 +120,7 @@ def start(
         return Started(prepared.decision, group.namespace)
     applications = _applications(cluster, prepared, options.direct)
     if announce:
-        click.echo(str(prepared.decision))
+        tell(str(prepared.decision))
     name = create(applications, prepared.application, replace=options.replace, sleep=time.sleep)
     return Started(prepared.decision, group.namespace, applications, name, prepared.kind.flavour == "scheduled")
 
@@ -144,7 +145,7 @@ def run(
         return Run(decision=started.decision)
     what, advice = started.applications.what, started.watch_advice()
     if not options.wait or started.is_schedule:
-        click.echo(f"{what.lower()} {started.name} created in {started.namespace}; {advice}", err=True)
+        tell(f"{what.lower()} {started.name} created in {started.namespace}; {advice}", err=True)
         return Run(decision=started.decision)
     ended = _await_end(started, started.applications, options, tells_progress)
     if not ended.succeeded:
@@ -205,7 +206,7 @@ def print_object(prepared: PreparedApplication, direct: bool) -> None:
         ManifestError: the application cannot run without a Spark operator.
     """
     shown = driver_job(_submission(prepared)) if direct else prepared.application
-    click.echo(f"# {prepared.decision}")
+    tell(f"# {prepared.decision}")
     click.echo(yaml.safe_dump(shown, sort_keys=False), nl=False)
 
 
@@ -216,7 +217,7 @@ def report_failure(ended: Outcome) -> None:
         CommandFailed: always; says what failed and where to look.
     """
     for line in ended.log_tail:
-        click.echo(f"  {line}", err=True)
+        tell(f"  {line}", err=True)
     cause = ended.driver_error or ended.error.strip() or "no reason was given"
     where = "the end of its driver's log is above" if ended.log_tail else ended.log_problem or "its driver left no log"
     raise CommandFailed(

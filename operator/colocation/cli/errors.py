@@ -11,6 +11,7 @@ from urllib3.exceptions import HTTPError, SSLError
 from ..submit.driver_log import is_passing, status_message
 from ..submit.errors import ManifestError
 from ..submit.run import RunError
+from .output import tell
 
 FAILED, WRONG_USAGE = 1, 2
 MAX_PROBLEMS = 20
@@ -24,7 +25,7 @@ class CommandFailed(click.ClickException):
     exit_code = FAILED
 
     def show(self, file: object = None) -> None:
-        click.echo(f"error: {self.message}", err=True)
+        tell(f"error: {self.message}", err=True)
 
 
 class WrongUsage(CommandFailed):

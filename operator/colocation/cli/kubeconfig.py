@@ -8,13 +8,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
-import click
 from kubernetes import client, config
 from kubernetes.config import kube_config
 from yaml import YAMLError
 
 from .connection import Connection
 from .errors import CommandFailed
+from .output import tell
 
 SILENCE_SECONDS = 5.0
 """A credential plugin that takes longer is named: it may wait for the user to log in, or for ever."""
@@ -119,7 +119,7 @@ def _errors_of_the_library() -> Iterator[list[str]]:
 def _named_when_silent(command: str) -> Iterator[None]:
     """A plugin may wait for somebody who logs in, so it is not ended; whoever waits is told for what."""
     message = f"waiting for the kubeconfig's credentials: `{command}` has not answered yet; end it with Ctrl-C"
-    timer = threading.Timer(SILENCE_SECONDS, click.echo, (message,), {"err": True})
+    timer = threading.Timer(SILENCE_SECONDS, tell, (message,), {"err": True})
     timer.daemon = True
     timer.start()
     try:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import click
 
+from ..control_characters import in_one_line
+
 CLEAR_LINE = "\r\x1b[K"
 BAR_WIDTH = 20
 
@@ -22,7 +24,7 @@ def moving_line() -> Iterator[Say]:
 
     def say(line: str, detail: str) -> None:
         nonlocal shown
-        whole = f"{line}{detail}"
+        whole = in_one_line(f"{line}{detail}")
         if on_terminal:
             # A line that wraps could not be cleared.
             click.echo(f"{CLEAR_LINE}{whole[: shutil.get_terminal_size().columns - 1]}", err=True, nl=False)

@@ -7,6 +7,8 @@ from typing import Any, Literal
 import click
 import yaml
 
+from ..control_characters import in_lines, in_one_line
+
 Format = Literal["text", "json", "yaml"]
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -18,7 +20,12 @@ def write(value: Any, text: str, output: Format) -> None:
     elif output == "yaml":
         click.echo(yaml.safe_dump(value, sort_keys=False), nl=False)
     else:
-        click.echo(text)
+        tell(text)
+
+
+def tell(text: str, *, err: bool = False) -> None:
+    """Print lines for people. Much of their text was written by others: it does nothing to the terminal."""
+    click.echo(in_lines(text), err=err)
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -34,7 +41,7 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return in_one_line(str(value))
 
 
 def size(count: float | None) -> str:

@@ -16,7 +16,7 @@ from .errors import CommandFailed, WrongUsage, field_path, validation_message
 from .input_files import read_text, shown
 from .operator_port import fetch_snapshot
 from .options import Target, cluster_options, context_option, operator_namespace_option, output_option
-from .output import Format, write
+from .output import Format, tell, write
 from .plan_text import render_plan
 
 A_SNAPSHOT = "a file that `colocation snapshot > FILE` wrote: a JSON object with now, nodes and groups"
@@ -116,7 +116,7 @@ def without_unknown_fields(value: Any) -> Any:
                 for part in path:
                     holder = holder[part]
                 del holder[field]
-                click.echo(f"warning: the unknown field {field_path(item['loc'])} is left out", err=True)
+                tell(f"warning: the unknown field {field_path(item['loc'])} is left out", err=True)
     return value
 
 

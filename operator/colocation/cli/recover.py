@@ -21,7 +21,7 @@ from .cluster import Cluster, SeenGroups
 from .completed_names import complete_table
 from .errors import CommandFailed
 from .options import Seconds, Target, cluster_options, output_option
-from .output import Format, size, write
+from .output import Format, size, tell, write
 from .views import members_in, recycled_in
 from .watching import warn
 
@@ -79,7 +79,7 @@ class Patience:
     def wait(self, table: str, said: str) -> bool:
         """A moment, unless all is over; what is waited for is told once."""
         if said != self._shown:
-            click.echo(f"{table}: {said}", err=True)
+            tell(f"{table}: {said}", err=True)
             self._shown = said
         if time.monotonic() >= self._deadline:
             return False

@@ -20,7 +20,7 @@ from .cluster import Cluster
 from .errors import CommandFailed, api_message
 from .operator_port import fetch_snapshot
 from .options import context_option, operator_namespace_option
-from .output import columns, size
+from .output import columns, size, tell
 from .redaction import redact_object, redact_text
 
 MAX_FILE_BYTES = 2 * 2**20
@@ -63,7 +63,7 @@ def report(path: Path | None, context: str | None, operator_namespace: str) -> N
     files = collect(sources(cluster, operator_namespace))
     write_archive(path, files)
     rows = [[name, size(len(content))] for name, content in files.items()]
-    click.echo(f"{columns(['FILE', 'SIZE'], rows)}\n\nwritten to {path}; read it over before you attach it")
+    tell(f"{columns(['FILE', 'SIZE'], rows)}\n\nwritten to {path}; read it over before you attach it")
 
 
 def collect(found: Iterator[Source]) -> dict[str, bytes]:

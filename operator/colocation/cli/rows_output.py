@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from ..control_characters import in_one_line
 from ..model.result_stream import ResultParser
 
 RowsFormat = Literal["table", "json", "csv"]
@@ -14,9 +15,6 @@ Rows = Sequence[Sequence[Any]]
 
 MEASURED_ROWS = 1000
 """So many rows, or all of the first chunk's, say how wide the columns of a table are; a longer cell stands out."""
-CONTROL_CHARACTERS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))}
-"""Whatever a cell holds, it stays in its line and does nothing to the terminal."""
-CONTROL_CHARACTERS |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 def render(parser: ResultParser, chunks: Iterable[Rows], output: RowsFormat) -> Iterator[str]:
@@ -38,7 +36,7 @@ def _table(parser: ResultParser, chunks: Iterable[Rows]) -> Iterator[str]:
 
 def _cell(value: Any) -> str:
     """NULL and the empty text are shown as ``-``."""
-    return text_of(value).translate(CONTROL_CHARACTERS) or "-"
+    return in_one_line(text_of(value)) or "-"
 
 
 def _csv(parser: ResultParser, chunks: Iterable[Rows]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from .cluster import Cluster
 from .errors import HTTP_NOT_FOUND, CommandFailed
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options
+from .output import tell
 from .pod_port import PodPort
 from .progress import follow
 from .rows_output import RowsFormat, render
@@ -99,7 +100,7 @@ def print_result(
     for text in render(result.parser, result.rows(), output):
         click.echo(text, nl=False)
     if with_plan and output == "table":
-        click.echo(render_explanation(result.parser.summary or {}))
+        tell(render_explanation(result.parser.summary or {}))
 
 
 def _given_up(started: Started, applications: Applications, error: BaseException) -> BaseException:
@@ -108,11 +109,11 @@ def _given_up(started: Started, applications: Applications, error: BaseException
     try:
         if not applications.look(started.namespace, started.name).ended:
             applications.delete(started.namespace, started.name)
-            click.echo(f"{what} is deleted, because nothing would fetch its rows", err=True)
+            tell(f"{what} is deleted, because nothing would fetch its rows", err=True)
     except (ApiException, HTTPError, CommandFailed) as problem:
         if getattr(problem, "status", None) != HTTP_NOT_FOUND:
             reference = applications.reference(started.name)
-            click.echo(f"delete it: kubectl delete {reference} -n {started.namespace}", err=True)
+            tell(f"delete it: kubectl delete {reference} -n {started.namespace}", err=True)
     if isinstance(error, KeyboardInterrupt):
         return CommandFailed(f"interrupted while {what} ran")
     if isinstance(error, StillRunning):

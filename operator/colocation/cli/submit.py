@@ -10,7 +10,7 @@ from .applications import RunOptions, group_view, missing_result, print_result, 
 from .input_files import read_manifest
 from .job_options import override_options
 from .options import Target, cluster_options, output_option
-from .output import Format, write
+from .output import Format, tell, write
 from .watching import warn
 
 
@@ -39,7 +39,7 @@ def submit(file: str, overrides: Overrides, options: RunOptions, target: Target,
     if output != "text":
         write(finished.to_report(), "", output)
     elif finished.outcome:
-        click.echo(f"{finished.outcome.what.lower()} {finished.outcome.name}: {finished.outcome.state}")
+        tell(f"{finished.outcome.what.lower()} {finished.outcome.name}: {finished.outcome.state}")
         print_result(finished.outcome.result)
     ended = finished.outcome
     if ended and ended.result is None and ended.log_problem:

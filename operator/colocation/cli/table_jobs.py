@@ -13,7 +13,7 @@ from ..submit.jobs import TableRequest, table_application
 from .applications import Run, RunOptions, group_view, missing_result, print_result, run
 from .job_options import JobOptions
 from .options import Target
-from .output import Format, write
+from .output import Format, tell, write
 from .watching import warn
 
 MAX_SUBSTITUTES_TOLD = 5
@@ -72,10 +72,10 @@ class TableJob:
             write(finished.to_report(), "", self.output)
             warn(missing)
         elif ended and ended.result:
-            click.echo(describe(table, ended.result))
+            tell(describe(table, ended.result))
             print_result(ended.result)
         elif missing:
-            click.echo(missing[0])
+            tell(missing[0])
 
 
 def placed_by(table: Json) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .options import Decorator
-from .output import Format, write
+from .output import Format, tell, write
 
 INTERVAL_SECONDS = 2.0
 TO_TOP_AND_CLEAR = "\x1b[H\x1b[2J"
@@ -64,4 +64,4 @@ def show(view: View, output: Format) -> None:
 def warn(matters: Sequence[str]) -> None:
     """Remarks on stderr."""
     for matter in matters:
-        click.echo(f"warning: {matter}", err=True)
+        tell(f"warning: {matter}", err=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from colocation.agentclient import AgentClient, Credentials, Timeouts
+from colocation.logs import configure
 from colocation.model.clone import CloneSource, spec_from_environment
 from colocation.model.conditions import Reason
 from colocation.model.names import DEFAULT_DATA_ROOT, TOKEN_DIRECTORY
@@ -78,7 +79,7 @@ def _report_failure(reason: str, message: str) -> None:
 
 def main() -> int:
     """Run the clone; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    configure()
 
     def interrupt(_number: int, _frame: object) -> None:
         raise Interrupted

@@ -135,6 +135,10 @@ class TableReport:
     retained_missing: tuple[int, ...] = Field(
         default=(), description="Buckets that lack files of retained snapshots here."
     )
+    retained_only: tuple[int, ...] = Field(
+        default=(),
+        description="Buckets of which retained snapshots have files, by their manifests here, and the present one none.",
+    )
 
 
 class CloneProgress(Observed):

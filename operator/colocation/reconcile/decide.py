@@ -132,7 +132,7 @@ class _Pass:
             *self._transfer_scopes(transfers),
             *_single("stray clone", stray_clones(self.observation)),
             *_single("recycle", self.recycling.actions),
-            *_single("collect", collect_actions(self.index, grace_seconds) if collect else ()),
+            *_single("collect", collect_actions(self.index, self.reports, grace_seconds) if collect else ()),
             *(Scope(f"labels of node {action.node}", (action,)) for action in self._label_actions()),
         ]
         wanted = tuple(scope for scope in scopes if scope.actions)

@@ -8,7 +8,7 @@ from ..state.clone_jobs import group_uids, is_current
 from ..state.held import TableReports, holds_any, nodes_without_retained
 from ..state.index import TableIndex
 from ..state.membership import GroupKey
-from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
+from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable, TableKey
 from ..state.parse import parse_time
 from .actions import CollectGarbage, DeleteGroup, DropBucket, RemoveClone, TableDrop
 from .group_status import GroupFacts
@@ -78,7 +78,8 @@ def leftover_drops(
 ) -> Iterator[DropBucket]:
     """Delete what lies on nodes that the map does not name any more, of buckets that the map's nodes have whole.
 
-    Not of a table that is being brought back: its files lie where the dropped table's map had them.
+    Not of a table that is being brought back: its files lie where the dropped table's map had them. Not of a disk that
+    nobody accepted: what lies there was never looked through.
     """
     rows, map_version = facts.group.status.backends_per_bucket_seq or (), facts.group.status.map_version
     named = {node for row in rows for node in row} | {move.to for move in facts.plan.moves}
@@ -88,7 +89,7 @@ def leftover_drops(
         url = index.observation.agent_urls.get(node)
         if map_version is None or url is None or node in named or table.identity.uid in leaving:
             continue
-        if table.is_recovering:
+        if node in index.disks_missing or not _is_settled(index.observation, table, grace_seconds):
             continue
         drops = tuple(_table_drops(index, facts.group, (table,), node))
         for bucket, row in enumerate(rows):
@@ -122,18 +123,58 @@ def stray_clones(observation: Observation) -> Iterator[RemoveClone]:
             yield RemoveClone(job.identity)
 
 
-def collect_actions(index: TableIndex, grace_seconds: int) -> Iterator[CollectGarbage]:
-    """Files that no live manifest names: left by loads that did not commit, or by snapshots that are replaced."""
+def collect_actions(index: TableIndex, reports: TableReports, grace_seconds: int) -> Iterator[CollectGarbage]:
+    """Files that no live manifest names: left by loads that did not commit, or by snapshots that are replaced.
+
+    Safety: of a table whose live snapshot is not whole on the nodes that answer, nothing is collected. After a restore
+    of etcd to an older copy, what looks like garbage may be all that is left of the table.
+    """
     observation = index.observation
-    urls = observation.agent_urls
-    for node, view in observation.agent_views.items():
-        url = urls.get(node)
-        if url is None:
+    for key, nodes in _garbage(index).items():
+        table = index.by_folder[key]
+        manifests = index.live_manifests(table)
+        if not (manifests and _is_settled(observation, table, grace_seconds) and _is_whole(index, reports, table)):
             continue
-        for key, held in view.tables.items():
-            table = index.by_folder.get(key) if held.surplus_bytes > 0 and held.manifest_present else None
-            if table is None:
-                continue
-            manifests, proof = index.live_manifests(table), proof_of_table(observation, view, table)
-            if manifests and proof and view.asked[key].reference.live_manifests == manifests:
+        for node, url in nodes:
+            view = observation.agent_views[node]
+            proof = proof_of_table(observation, view, table)
+            if proof and view.asked[key].reference.live_manifests == manifests:
                 yield CollectGarbage(node, url, *key, manifests, grace_seconds, proof)
+
+
+def _garbage(index: TableIndex) -> dict[TableKey, list[tuple[str, str]]]:
+    """Table -> (node, its agent's URL) of all that have files which they can tell from the committed ones."""
+    found: dict[TableKey, list[tuple[str, str]]] = {}
+    for node, view in index.observation.agent_views.items():
+        url = index.observation.agent_urls.get(node)
+        for key, held in view.tables.items() if url else ():
+            is_told = held.surplus_bytes > 0 and held.manifest_present and key in index.by_folder
+            if url and is_told and node not in index.disks_missing:
+                found.setdefault(key, []).append((node, url))
+    return found
+
+
+def _is_settled(observation: Observation, table: ObservedTable, grace_seconds: int) -> bool:
+    """Whether its live manifests are known to be those that are wanted.
+
+    A table that is being brought back may get a snapshot that was never committed, or that is not whole; once it has
+    it, somebody needs time to look at the rows.
+    """
+    if table.is_recovering:
+        return False
+    age = observation.now - table.identity.created_at
+    return table.recovers is None or age.total_seconds() >= grace_seconds
+
+
+def _is_whole(index: TableIndex, reports: TableReports, table: ObservedTable) -> bool:
+    """Whether the agents that answer have verified, together, every file of the committed snapshot."""
+    observation, manifest = index.observation, table.reference.manifest
+    sizes = observation.bucket_bytes.get((table.identity.namespace, table.directory, manifest or ""), {})
+    lacking = {bucket: -1 for bucket, size in sizes.items() if size > 0}  # -1: all bits
+    for node, report in reports.of(table):
+        answers = observation.agent_views[node].silent_since is None and node not in index.disks_missing
+        if answers and report.manifest_present and report.manifest == manifest:
+            for bucket, held in report.buckets.items():
+                if held.files_wanted > 0:
+                    lacking[bucket] = lacking.get(bucket, -1) & held.lacking
+    return not any(lacking.values())

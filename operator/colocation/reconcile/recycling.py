@@ -7,27 +7,38 @@ somebody says that they may (the brake): of all, by a number, or of one by its n
 may always go, unless they are most of what there is: a small cluster that lost its objects is small, too. What was
 discarded by name counts as any other: what was lost together with it must not become few by that.
 
+A drop counts at once, but not many at once: who deletes the CRDs deletes the tables a moment before the groups that
+remember them. Where more tables went within ``DROP_WINDOW`` than a few, and than a small share of all, their folders
+wait for that long. If their groups go meanwhile, they are unexplained.
+
+Nothing goes from a disk that is not the node's, as far as groups know it, until somebody accepts it.
+
 Safety invariant: within ``BRAKE_WINDOW`` no more unexplained folders go than the brake lets through, and no more bytes
 as far as agents tell them, but for those that an admin has named.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from ..model.members import RecycledTable
 from ..model.table import ColocatedTableSpec
 from ..state.index import TableIndex
 from ..state.observation import AgentView
+from ..state.parse import parse_time
 from .actions import RecycleTable
 from .evidence import Evidence
 from .members import keep_seconds_of
 from .policy import Policy
 from .proofs import proof_of_folder
+from .recovery import REQUEST_DIGITS
 
 DEFAULT_RECYCLE_SECONDS: int = ColocatedTableSpec.model_fields["recycle_after_seconds"].default
 """Of folders of which no group knows how long they are to be kept."""
 FEW_FOLDERS = 10
 FEW_BYTES = 1 << 30
+FEW_TABLES = 10
+DROP_WINDOW = timedelta(minutes=10)
 MAX_UNEXPLAINED_SHARE = 0.05
 """Of all table folders on all nodes, and of the bytes in them."""
 
@@ -124,11 +135,14 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
     ``recycled``: the dropped tables as their groups remember them after this pass. Folders that a table takes over
     just now stay.
     """
-    records = {f"{record.namespace}/{folder}": record for record in recycled for folder in record.directories}
+    known = tuple(recycled)
+    records = {f"{record.namespace}/{folder}": record for record in known for folder in record.directories}
     dropped: list[RecycleTable] = []
     unexplained: list[RecycleTable] = []
     for action in _unknown_folders(index, records):
         (dropped if action.is_explained else unexplained).append(action)
+    many = _dropped_with_many(index, known) if dropped else frozenset()
+    gone = [action for action in dropped if action.proof.table_uid not in many]
     brake, withheld = _brake(index, unexplained, evidence), None
     if brake.holds(policy):
         named = {(node.name, path) for node in index.observation.nodes for path in node.discarded_folders}
@@ -136,7 +150,26 @@ def recycling(index: TableIndex, recycled: Iterable[RecycledTable], evidence: Ev
         unexplained = [one for one in unexplained if (one.node, _path(one)) in named]
     now = index.observation.now
     due = [one for one in unexplained if evidence.is_unknown_for(one, now, policy.unknown_folder_seconds)]
-    return Recycling((*dropped, *due), withheld, len(due) < len(unexplained))
+    return Recycling((*gone, *due), withheld, len(due) < len(unexplained) or len(gone) < len(dropped))
+
+
+def _dropped_with_many(index: TableIndex, records: Collection[RecycledTable]) -> frozenset[str]:
+    """Uids of dropped tables whose folders wait, as too many were dropped lately; not of those that are asked back."""
+    now = index.observation.now
+    lately = [record for record in records if not record.recovery_uids and _is_fresh(record, now)]
+    allowed = int((len(index.observation.tables) + len(lately)) * MAX_UNEXPLAINED_SHARE)
+    if len(lately) <= max(FEW_TABLES, allowed):
+        return frozenset()
+    asked = {request[:REQUEST_DIGITS] for group in index.observation.groups for request in group.recover_requests}
+    return frozenset(record.uid for record in lately if record.uid[:REQUEST_DIGITS] not in asked)
+
+
+def _is_fresh(record: RecycledTable, now: datetime) -> bool:
+    """Whether it was dropped just now. Not if it is kept for little longer: what is over is forgotten, and withheld."""
+    dropped_at, purge_at = parse_time(record.deleted_at), parse_time(record.purge_at)
+    if dropped_at is None or purge_at is None or purge_at - dropped_at < 2 * DROP_WINDOW:
+        return False
+    return timedelta(0) <= now - dropped_at < DROP_WINDOW
 
 
 def _withheld(brake: Brake, policy: Policy, paths: Collection[str]) -> Withheld | None:
@@ -152,7 +185,8 @@ def _path(action: RecycleTable) -> str:
 
 def _brake(index: TableIndex, unexplained: Collection[RecycleTable], evidence: Evidence) -> Brake:
     """Bytes are only added up where some want to go: there are many."""
-    views = index.observation.agent_views.values()
+    missing = index.disks_missing if unexplained else ()
+    views = [view for node, view in index.observation.agent_views.items() if node not in missing]
     gone = evidence.unexplained_in_window(index.observation)
     size_bytes = sum(one.size_bytes for one in unexplained) + sum(gone)
     return Brake(
@@ -181,6 +215,8 @@ def _unknown_folders(index: TableIndex, records: dict[str, RecycledTable]) -> It
         for path in report.unknown_directories:
             namespace, _, directory = path.partition("/")
             record, key = records.get(path), (namespace, directory)
+            if node in index.disks_missing:
+                continue
             proof = proof_of_folder(observation, view, record.uid if record else directory.rpartition("-")[2])
             if proof and key not in view.asked and key not in index.by_folder and not _returns(index, record):
                 keep_seconds = keep_seconds_of(record, observation.now) if record else DEFAULT_RECYCLE_SECONDS

@@ -82,6 +82,22 @@ def disk_fault(known: KnownDisks, node: ObservedNode, view: AgentView, now: date
     return DiskFault(reason, disk.message[:MAX_MESSAGE_CHARACTERS], _moment(view, lasted_seconds, now))
 
 
+def nodes_without_their_disk(observation: Observation) -> frozenset[str]:
+    """Nodes at whose data root another disk lies than the groups know, or one that others have, too, or none.
+
+    What agents say of the files there is not about the node's replicas: nothing of it is to be deleted.
+    """
+    known, found = known_disks(observation), set[str]()
+    for name, node in observation.nodes_by_name.items():
+        report = observation.agent_views.get(name, AgentView()).report
+        disk = report.disk if report else None
+        if disk is not None and (
+            disk.reason == Reason.DISK_MISSING or _sharing(known, name, disk.id) or _other_disk(known, node, disk.id)
+        ):
+            found.add(name)
+    return frozenset(found)
+
+
 def next_disks(
     before: Iterable[RememberedDisk], placed: Set[str], observation: Observation, faulty: Collection[str]
 ) -> tuple[RememberedDisk, ...]:

@@ -53,6 +53,11 @@ class TableReports:
         told = self._told.get((table.identity.namespace, table.directory))
         return told.reports if told else ()
 
+    def all_of(self, table: ObservedTable) -> tuple[tuple[str, TableReport], ...]:
+        """(node, report) of every agent that was asked about the table."""
+        told = self._told.get((table.identity.namespace, table.directory))
+        return told.everything if told else ()
+
     def has_manifest(self, table: ObservedTable) -> bool:
         """Whether any agent's last word is that it has the table's committed manifest."""
         told = self._told.get((table.identity.namespace, table.directory))
@@ -60,9 +65,15 @@ class TableReports:
 
 
 def _told(everything: tuple[tuple[str, TableReport], ...]) -> _Told:
-    reports = tuple(one for one in everything if one[1].buckets)
+    reports = tuple(one for one in everything if _has_something(one[1]))
     manifests = frozenset(one.manifest for _, one in everything if one.manifest is not None and one.manifest_present)
     return _Told(everything, everything if len(reports) == len(everything) else reports, manifests)
+
+
+def _has_something(report: TableReport) -> bool:
+    """A manifest without files is something, too: a retained snapshot's files may lie beside it."""
+    has_manifest = report.manifest is not None and report.manifest_present
+    return bool(report.buckets or report.retained_only or report.retained_missing or has_manifest)
 
 
 def _changes(
@@ -105,24 +116,36 @@ def held_of_group(
     A bucket is complete on a node when all its tables are; corrupt when any is; absent when none is; else partial.
     A node outside the map ``rows`` is complete only with the files of retained snapshots too, as far as an agent that
     answers has them: what it is to replace may be deleted then. None: no node has to have them.
+    A bucket of which only retained snapshots have files counts as one byte, so that no move does without a clone; nodes
+    of the map need none of it.
     ``doubtful``: table uid -> nodes that have not spoken of its last commit yet.
     """
     total, wanting = [0] * buckets, Counter[int]()
     found: dict[str, dict[int, list[_State]]] = {}
     for table in tables:
+        retained = _retained(observation, reports, table) if rows is not None else {}
+        without = {bucket: one.lacking for bucket, one in retained.items()}
         sizes = wanted_bytes(observation, table, buckets)
+        certain = {bucket for bucket, one in retained.items() if one.is_certain}
+        only_retained = certain.intersection(range(buckets)).difference(sizes)
+        sizes |= dict.fromkeys(sorted(only_retained), 1)
         for bucket, size in sizes.items():
             total[bucket] += size
             wanting[bucket] += 1
-        without = nodes_without_retained(observation, reports, table)
         waiting = dict.fromkeys((doubtful or {}).get(table.identity.uid, ()), True)
         for node, report in reports.of(table):
             states = found.setdefault(node, {})
             is_doubtful = waiting.pop(node, False)
-            for bucket, state in _table_states(report, table, sizes, is_doubtful).items():
+            table_states = _table_states(report, table, sizes, is_doubtful)
+            if rows is not None and _answers(report, table):
+                table_states |= dict.fromkeys(only_retained, "complete")
+            for bucket, state in table_states.items():
                 lacking = state == "complete" and rows is not None and node in without.get(bucket, ())
                 outside = lacking and rows is not None and (bucket >= len(rows) or node not in rows[bucket])
-                states.setdefault(bucket, []).append("partial" if outside else state)
+                if not outside:
+                    states.setdefault(bucket, []).append(state)
+                elif bucket not in only_retained:  # of those it may have nothing at all
+                    states.setdefault(bucket, []).append("partial")
         for node in waiting:
             for bucket in sizes:
                 found.setdefault(node, {}).setdefault(bucket, []).append("awaited")
@@ -131,7 +154,7 @@ def held_of_group(
 
 def said_of(observation: Observation, reports: TableReports, tables: tuple[ObservedTable, ...]) -> tuple[object, ...]:
     """All that ``held_of_group`` reads of these tables, but for its other arguments."""
-    told = tuple(map(reports.of, tables))
+    told = tuple(map(reports.all_of, tables))
     sizes = tuple(observation.bucket_bytes.get(_bytes_key(table)) for table in tables)
     silent = observation.silent_nodes
     if silent:
@@ -180,22 +203,39 @@ def nodes_without_retained(
 
     Files that nobody has can be waited for in vain; a replica is complete without them.
     """
+    retained = _retained(observation, reports, table)
+    return {bucket: one.lacking for bucket, one in retained.items() if one.lacking}
+
+
+class _Retained(NamedTuple):
+    """Of one bucket. ``is_certain``: an agent that was asked about the present snapshot says that retained ones have
+    files of it.
+    """
+
+    lacking: frozenset[str]
+    is_certain: bool
+
+
+def _retained(observation: Observation, reports: TableReports, table: ObservedTable) -> dict[int, _Retained]:
+    """The buckets of which retained snapshots may have files, as far as an agent that answers has all of them."""
     if not table.status.history:
         return {}
-    found = list(reports.of(table))
-    views = observation.agent_views
-    buckets = {bucket for _, report in found for bucket in report.buckets}
-    lacking: dict[int, frozenset[str]] = {}
-    for bucket in buckets:
-        nodes = {node for node, report in found if _lacks_retained(report, bucket)}
-        holders = {node for node, _ in found if node not in nodes and views[node].silent_since is None}
-        if nodes and holders:
-            lacking[bucket] = frozenset(nodes)
-    return lacking
-
-
-def _lacks_retained(report: TableReport, bucket: int) -> bool:
-    return not report.retained_present or bucket in report.retained_missing
+    asked = {node for node, report in reports.all_of(table) if report.manifest == table.reference.manifest}
+    found = dict(reports.of(table)) | {node: report for node, report in reports.all_of(table) if node in asked}
+    answering = {node for node in found if observation.agent_views[node].silent_since is None}
+    sure = [found[node] for node in asked & answering]
+    certain = {bucket for report in sure for bucket in (*report.retained_only, *report.retained_missing)}
+    without_manifests = frozenset(node for node, report in found.items() if not report.retained_present)
+    missing: dict[int, set[str]] = {}
+    for node, report in found.items():
+        for bucket in report.retained_missing:
+            missing.setdefault(bucket, set()).add(node)
+    retained: dict[int, _Retained] = {}
+    for bucket in certain.union(*(report.buckets for report in found.values())):
+        lacking = without_manifests.union(missing.get(bucket, ()))
+        if answering - lacking:
+            retained[bucket] = _Retained(lacking, bucket in certain)
+    return retained
 
 
 def wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -> dict[int, int]:
@@ -213,12 +253,15 @@ def wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -
     return {bucket: size for bucket, size in known.items() if size > 0 and bucket < buckets}
 
 
+def _answers(report: TableReport, table: ObservedTable) -> bool:
+    return report.manifest == table.reference.manifest and report.manifest_present
+
+
 def _table_states(
     report: TableReport, table: ObservedTable, wanted: Mapping[int, int], is_doubtful: bool
 ) -> dict[int, _State]:
     """State of the table's wanted buckets on one node."""
-    answers = report.manifest == table.reference.manifest and report.manifest_present
-    if answers:
+    if _answers(report, table):
         return {
             bucket: held.state for bucket, held in report.buckets.items() if held.state is not None and bucket in wanted
         }

@@ -8,6 +8,7 @@ from ..model.agent import TableReference
 from ..model.members import RecycledTable
 from ..model.names import group_key
 from ..model.schema_check import Refusal
+from .disks import nodes_without_their_disk
 from .membership import GroupKey, Membership
 from .memo import Memo
 from .observation import DroppedTable, Observation, ObservedGroup, ObservedTable, TableKey
@@ -50,6 +51,11 @@ class TableIndex:
     def by_name(self) -> Mapping[tuple[str, str], ObservedTable]:
         """(namespace, name) -> the table."""
         return {(table.identity.namespace, table.identity.name): table for table in self.observation.tables}
+
+    @cached_property
+    def disks_missing(self) -> frozenset[str]:
+        """Nodes whose disk is not the one that the groups know: nothing that lies there is deleted."""
+        return nodes_without_their_disk(self.observation)
 
     @cached_property
     def records(self) -> Records:

@@ -56,6 +56,7 @@ class TableContents:
         self._table = table
         self._tree: _Folder | None = None
         self._manifests: tuple[int, int] | None = None
+        self._manifest_count = 0
         self._recorded: dict[str, LedgerEntry] | None = None
 
     def refresh(self, sweep: bool = False) -> None:
@@ -66,6 +67,8 @@ class TableContents:
         try:
             with self._root.folder(self._table) as folder:
                 manifests = _signature(_stat_folder(folder, MANIFEST_DIRECTORY))
+                if manifests != self._manifests:
+                    self._manifest_count = _count_of_names(folder, MANIFEST_DIRECTORY)
                 tree = self._refreshed(folder, (DATA_DIRECTORY,), self._tree, sweep)
         except (NotHeld, InvalidPath):
             tree = None
@@ -77,6 +80,13 @@ class TableContents:
         if self._recorded:
             self._forget_all_but(self.files().keys())
         self._recorded = None
+
+    def count(self) -> int:
+        """How many files lie there, manifests, too. A file in many folders of its own counts for each, as all of them
+        take memory.
+        """
+        folders = list(_folders(self._tree))
+        return max(sum(len(one.files) for one in folders), len(folders) - 1) + self._manifest_count
 
     def files(self) -> dict[str, HeldFile]:
         """Every data file by its path relative to the table's folder."""
@@ -208,6 +218,25 @@ def _stat_folder(parent: int, name: str) -> os.stat_result | None:
 
 def _signature(status: os.stat_result | None) -> tuple[int, int] | None:
     return None if status is None else (status.st_ino, status.st_mtime_ns)
+
+
+def _count_of_names(parent: int, name: str) -> int:
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    try:
+        with os.scandir(descriptor) as entries:
+            return sum(1 for _ in entries)
+    finally:
+        os.close(descriptor)
+
+
+def _folders(folder: _Folder | None) -> Iterator[_Folder]:
+    if folder is not None:
+        yield folder
+        for subfolder in folder.subfolders.values():
+            yield from _folders(subfolder)
 
 
 def _walk(path: str, folder: _Folder | None) -> Iterator[tuple[str, HeldFile]]:

@@ -20,6 +20,7 @@ from .paths import TablePath, table_path
 from .quarantine import quarantined, set_aside
 from .report import absent_report, table_report
 from .root import DataRoot
+from .stray_files import StrayFiles
 from .verification import UNREADABLE, content_of, hash_content
 from .wanted import ManifestShelf, WantedFiles
 
@@ -72,6 +73,7 @@ class TableInventory:
         self._lock = threading.Lock()
         self._contents = TableContents(root, table)
         self._shelf = ManifestShelf(root, table, room)
+        self._strays = room.strays if room else StrayFiles()
         self._evaluations: dict[TableReference, _Evaluation] = {}
         self._unverified: tuple[int, tuple[str, ...]] = (0, ())
         self._size_bytes: tuple[int, int] = (0, 0)
@@ -101,7 +103,9 @@ class TableInventory:
             if distrusted or changes != self._changes_seen:
                 self._contents.refresh(sweep=distrusted)
             self._changes_seen = changes
-            return StampedReport(self._evaluated(reference), self._stamp(changes))
+            report = self._evaluated(reference)
+            self._count_strays()
+            return StampedReport(report, self._stamp(changes))
 
     @property
     def stamp(self) -> Stamp:
@@ -143,6 +147,8 @@ class TableInventory:
         """Give back the memory of a table that is gone, and take none again for whoever still asks about it."""
         with self._lock:
             self._shelf.close()
+            self._strays.count(self.table, 0)
+            self._strays = StrayFiles()
             self._evaluations.clear()
 
     def wanted(self, manifest: str) -> WantedFiles | None:
@@ -153,6 +159,11 @@ class TableInventory:
     def expected_sha256(self, path: str) -> str | None:
         """The digest that a live manifest gives for a file, as far as known. Never waits."""
         return self._shelf.expected_sha256(path)
+
+    def live_digests(self, path: str) -> frozenset[str] | None:
+        """See ``ManifestShelf.live_digests``; None also while the operator has not asked about the table."""
+        with self._lock:
+            return None if self._asked is None else self._shelf.live_digests(path)
 
     def distrust(self) -> None:
         """Look at every file, and read the manifests, when next asked: one was found with another content."""
@@ -166,7 +177,11 @@ class TableInventory:
             if generation != self._contents.generation:
                 total = sum(file.identity.bytes for file in self._contents.files().values())
                 self._size_bytes = (self._contents.generation, total)
+                self._count_strays()
             return total
+
+    def _count_strays(self) -> None:
+        self._strays.count(self.table, max(0, self._contents.count() - self._shelf.count_named()))
 
     def unverified(self) -> tuple[str, ...]:
         """The data files whose content was not hashed yet, as of the last look."""
@@ -248,7 +263,7 @@ class TableInventory:
             if self._judged == now:
                 return 0
             held = self._contents.files().items()
-            damaged = [path for path, file in held if file.sha256 and self._is_damaged(path, file.sha256)]
+            damaged = [path for path, file in held if file.sha256 and self._shelf.calls_damaged(path, file.sha256)]
         moved = 0
         with all_attempted() as attempt:
             for path in damaged:
@@ -263,7 +278,7 @@ class TableInventory:
         with self._root.lock_of(self.table):
             sha256 = self._content_now(path)
             with self._lock:
-                if sha256 is None or not self._is_damaged(path, sha256):
+                if sha256 is None or not self._shelf.calls_damaged(path, sha256):
                     return False
             return set_aside(self._root, self.table, path)
 
@@ -273,19 +288,19 @@ class TableInventory:
         return self.set_aside_if_damaged(path) or path in quarantined(self._root, self.table)
 
     def _content_now(self, path: str) -> str | None:
-        """The file's digest, from the ledger if it looks the same; None when it is gone or being written."""
+        """The file's digest; see ``verification.content_of``. None when it is gone or being written."""
         try:
             with self._root.file(self.table, path) as descriptor:
-                return content_of(self._root, self.table, path, descriptor).sha256
+                entry = content_of(self._root, self.table, path, descriptor)
         except (NotHeld, InvalidPath, FileChanged):
             return None
         except OSError as error:
             if error.errno not in UNREADABLE_MEDIUM:
                 raise
             return UNREADABLE
-
-    def _is_damaged(self, path: str, sha256: str) -> bool:
-        return self._shelf.calls_damaged(path, sha256)
+        with self._lock:
+            self._contents.learn(path, entry)
+        return entry.sha256
 
     def keep_only(self, reference: TableReference) -> None:
         """Forget manifests, and reports on them, that neither the operator wants nor a load used lately."""

@@ -7,6 +7,8 @@ A namespace that has little always finds room, however much the others have.
 import threading
 from collections import Counter
 
+from .stray_files import StrayFiles
+
 BYTES_OF_A_FILE = 1280
 """Of the agent's memory for each file that a manifest in memory names: some 500 for it, as much for what is held of it,
 the rest for all else."""
@@ -19,9 +21,13 @@ class ManifestRoom:
 
     Args:
         memory_bytes: that the agent may take; None = no limit.
+
+    Attributes:
+        strays: the files that no manifest names, which have a share of their own.
     """
 
     def __init__(self, memory_bytes: int | None = None) -> None:
+        self.strays = StrayFiles(memory_bytes)
         self._max_files = None if memory_bytes is None else memory_bytes // BYTES_OF_A_FILE
         self._lock = threading.Lock()
         self._files: Counter[str] = Counter()

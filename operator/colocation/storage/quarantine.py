@@ -1,8 +1,9 @@
 """Damaged files, moved out of the readers' path at once and never read again.
 
 They lie below ``.quarantine/<namespace>/<directory>/`` under their own path, so that a report goes on to say of the
-bucket that it is corrupt until the file is there again. After a day they are deleted. A file is damaged only when a
-manifest that the operator calls live names it with another content, and none names it with the one that it has.
+bucket that it is corrupt until the file is there again. Then, and after a day, they are deleted: see
+``quarantine_purge``. A file is damaged only when a manifest that the operator calls live names it with another content,
+and none names it with the one that it has.
 """
 
 import contextlib
@@ -14,13 +15,9 @@ from collections.abc import Iterator
 from colocation.model.names import QUARANTINE_DIRECTORY
 from colocation.model.table_manifest import bucket_of_file_name
 
-from .attempts import Attempts, all_attempted
 from .errors import InvalidPath, NotHeld
-from .folders import names_in, remove_tree
 from .paths import TablePath, file_segments
 from .root import DataRoot
-
-QUARANTINE_SECONDS = 86400
 
 _log = logging.getLogger(__name__)
 
@@ -52,44 +49,18 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
 
 def quarantined(root: DataRoot, table: TablePath) -> frozenset[str]:
     """The paths of the table's files in the quarantine."""
-    return frozenset(path for path, _ in _files(root, table))
+    return frozenset(path for path, _ in files_in_quarantine(root, table))
 
 
 def forget_bucket(root: DataRoot, table: TablePath, bucket: int) -> None:
     """Delete what of a bucket is in the quarantine: the node is to hold nothing of it any more."""
-    for path, _ in _files(root, table):
+    for path, _ in files_in_quarantine(root, table):
         if bucket_of_file_name(path) == bucket:
-            _delete(root, table, path)
+            delete(root, table, path)
 
 
-def purge(root: DataRoot, keep_seconds: float = QUARANTINE_SECONDS) -> int:
-    """Delete what has been in the quarantine for longer; how many files. Folders left empty go with them.
-
-    Raises:
-        OSError: a file cannot be deleted; all others are.
-    """
-    purged = 0
-    with all_attempted() as attempt:
-        for namespace in root.names((QUARANTINE_DIRECTORY,)):
-            with attempt(f"to purge the quarantine of {namespace}"), contextlib.suppress(InvalidPath):
-                for directory in root.names((QUARANTINE_DIRECTORY, namespace)):
-                    purged += _purge_table(root, TablePath(namespace, directory), keep_seconds, attempt)
-    return purged
-
-
-def _purge_table(root: DataRoot, table: TablePath, keep_seconds: float, attempt: Attempts) -> int:
-    purged = 0
-    for path, modified_at in _files(root, table):
-        if root.ages.is_older(modified_at, keep_seconds):
-            with attempt(f"to delete {path} of {table} from the quarantine"):
-                _delete(root, table, path)
-                purged += 1
-    with attempt(f"to remove the quarantine of {table}"):
-        _remove_when_empty(root, table)
-    return purged
-
-
-def _delete(root: DataRoot, table: TablePath, path: str) -> None:
+def delete(root: DataRoot, table: TablePath, path: str) -> None:
+    """Delete a file of the quarantine."""
     *folders, name = path.split("/")
     with (
         contextlib.suppress(NotHeld, FileNotFoundError),
@@ -99,14 +70,20 @@ def _delete(root: DataRoot, table: TablePath, path: str) -> None:
     root.note_change(table)
 
 
-def _remove_when_empty(root: DataRoot, table: TablePath) -> None:
-    if not any(True for _ in _files(root, table)):
-        with contextlib.suppress(NotHeld), root.folder((QUARANTINE_DIRECTORY, table.namespace)) as folder:
-            if table.directory in names_in(folder):
-                remove_tree(folder, table.directory)
+def remove_when_empty(root: DataRoot, table: TablePath) -> None:
+    """Remove the empty folders of a table from the quarantine. No file goes: a disk that fails may show none."""
+    with (
+        contextlib.suppress(NotHeld, InvalidPath, OSError),
+        root.folder((QUARANTINE_DIRECTORY, table.namespace)) as folder,
+    ):
+        for _, names, _, parent in os.fwalk(table.directory, topdown=False, follow_symlinks=False, dir_fd=folder):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    os.rmdir(name, dir_fd=parent)
+        os.rmdir(table.directory, dir_fd=folder)
 
 
-def _files(root: DataRoot, table: TablePath) -> Iterator[tuple[str, float]]:
+def files_in_quarantine(root: DataRoot, table: TablePath) -> Iterator[tuple[str, float]]:
     """(path, modification time) of the table's files in the quarantine."""
     found: list[tuple[str, float]] = []
     with contextlib.suppress(NotHeld, InvalidPath, OSError), root.folder((QUARANTINE_DIRECTORY, *table)) as folder:

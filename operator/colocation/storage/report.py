@@ -52,7 +52,8 @@ def table_report(
 
     What is ``quarantined``, and not held again, is damaged.
     ``wanted`` is None when the wanted manifest is not held. A file counts as held only once its content was hashed
-    and found right; until then it keeps its bucket ``partial``. Only buckets that want files are listed.
+    and found right; until then it keeps its bucket ``partial``. Only buckets that want files are listed; those of which
+    retained snapshots alone have files are named in ``retained_only``.
     Without a wanted manifest (before a table's first load) nothing is missing, so ``manifest_present`` is True.
     """
     tallies: dict[int, _Tally] = defaultdict(_Tally)
@@ -72,6 +73,7 @@ def table_report(
         surplus_bytes=surplus,
         retained_present=len(retained) == len(reference.retained_manifests),
         retained_missing=_retained_missing(retained, held),
+        retained_only=_retained_only(retained, tallies),
     )
 
 
@@ -95,6 +97,11 @@ def _retained_missing(retained: Collection[WantedFiles], held: Mapping[str, Held
             if found is None or is_corrupt(found, file):
                 missing.add(file.bucket)
     return tuple(sorted(missing))
+
+
+def _retained_only(retained: Collection[WantedFiles], wanted: Collection[int]) -> tuple[int, ...]:
+    """Buckets of which only retained snapshots have files."""
+    return tuple(sorted({file.bucket for files in retained for file in files.values()}.difference(wanted)))
 
 
 def _count(tally: _Tally, path: str, wanted: WantedFile, held: HeldFile | None) -> None:

@@ -17,15 +17,18 @@ _log = logging.getLogger(__name__)
 
 
 def content_of(root: DataRoot, table: TablePath, path: str, descriptor: int) -> LedgerEntry:
-    """What the open file ``path`` holds. Hashes it only if it looks different than when it was last hashed.
+    """What the open file ``path`` holds. Hashes it only if it looks different than when it was last hashed, or could
+    not be read then: a disk, or the way to it, may have failed for a moment.
 
     Raises:
         FileChanged: it was written meanwhile.
     """
     known = root.ledger.entry(table, path)
-    if known is not None and known.identity == identity_of(os.fstat(descriptor)):
-        return known
-    return hash_content(root, table, path, descriptor)
+    if known is None or known.identity != identity_of(os.fstat(descriptor)):
+        return hash_content(root, table, path, descriptor)
+    if known.sha256 == UNREADABLE:
+        return hash_content(root, table, path, descriptor, past_cache=True)
+    return known
 
 
 def hash_content(

@@ -118,6 +118,22 @@ class ManifestShelf:
         """
         return next((files[path].sha256 for files in self._live_files if path in files), None)
 
+    def count_named(self) -> int:
+        """How many files the live manifests in memory name; one that several name counts for each."""
+        return sum(map(len, self._live_files))
+
+    def live_digests(self, path: str) -> frozenset[str] | None:
+        """What live manifests say that the file holds; none = none names it. None while one of them is not known here.
+
+        Not for several threads at once.
+        """
+        own = sha256_of_manifest_path(path)
+        if own is not None:
+            return frozenset({own} & set(self._live))
+        if len(self._live_files) < len(self._live):
+            return None
+        return frozenset(files[path].sha256 for files in self._live_files if path in files)
+
     def calls_damaged(self, path: str, sha256: str) -> bool:
         """Whether live manifests name the file, and none of them with this content.
 

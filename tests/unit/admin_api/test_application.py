@@ -99,6 +99,12 @@ async def test_mark_is_taken_back_once(scene: Scene) -> None:
     assert scene.api.patches[1]["metadata"]["annotations"] == {ANNOTATION: None}
 
 
+async def test_a_token_that_is_not_ascii_is_none(scene: Scene) -> None:
+    """401, and the API server is not asked."""
+    async with scene.client.get("/api/colocate", headers={"Authorization": "Bearer tokän"}) as answer:
+        assert (answer.status, scene.api.token_reviews) == (401, 0)
+
+
 async def test_sequence_becomes_the_groups(scene: Scene) -> None:
     """Written to spec.bucketSequence, once."""
     rows = b'[["node-1", "node-3"], ["node-2", "node-3"]]'

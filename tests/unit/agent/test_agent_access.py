@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from colocation.agent.authorizer import Access, Identity
+from colocation.agent.authorizer import Access, CachedAuthorizer, Identity
 from colocation.agentclient import AgentError, Forbidden, Unauthorized
 from colocation.model.agent import AskedTable, DeletionProof, InventoryRequest, TableReference
 from tests.agent_caller import AgentCaller
@@ -81,6 +81,18 @@ def test_no_token_gets_401(loaded: AgentThread, header: dict[str, str], target: 
     response = loaded.raw_request("GET", target, {"Authorization": ""} | header)
     assert (response.status, response.reason) == (401, "Unauthorized")
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_token_that_is_not_ascii_gets_401(
+    loaded: AgentThread, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    """By the front's questions and by the agent's own requests; nobody fills its log with tracebacks."""
+    monkeypatch.setattr(loaded.authorizer, "identify", CachedAuthorizer(FakeAuthorizer()).identify)
+    target = f"/v1/files/{TABLE.path.namespace}/{TABLE.path.directory}/{data_path(0)}"
+    response = loaded.raw_request(method, target, {"Authorization": "Bearer \xff", "Content-Length": "0"})
+    assert (response.status, response.reason) == (401, "Unauthorized")
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -9,6 +9,7 @@ from colocation.agent import uploads
 from colocation.agentclient import BadRequest, Conflict, DigestMismatch, InsufficientStorage, NotFound
 from colocation.model.agent import InventoryRequest
 from colocation.model.content_digest import content_digest
+from colocation.storage import stray_files
 from colocation.storage.inventory import TableInventory
 from colocation.storage.root import PROBE_FILE
 from tests.unit.storage.tables import damage, data_path, make_table, on_disk, sha256_hex
@@ -165,6 +166,23 @@ def test_folders_of_tables_that_nobody_asks_about_are_bounded(
             client.put_file("shop", "c-0a1b2c3d", PATH, CONTENT)
         client.put_file("shop", "a-0a1b2c3d", data_path(2), CONTENT)
         client.put_file("lake", "c-0a1b2c3d", PATH, CONTENT)
+
+
+def test_files_that_no_snapshot_names_are_bounded(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes memory of the agent. What a commit names counts no more; another namespace has a bound of its own."""
+    monkeypatch.setattr(stray_files, "MAX_OF_NAMESPACE", 2)
+    question = InventoryRequest(session="one", number=1, changed=(TABLE.asked,))
+    with agent.client() as client:
+        client.put_file(*TABLE.path, PATH, CONTENT)
+        client.put_manifest(*TABLE.path, TABLE.stored, TABLE.manifest)
+        with pytest.raises(InsufficientStorage, match=r"TooManyFiles: namespace shop has 2 files here that"):
+            client.put_file("shop", "lines-0a1b2c3d", PATH, CONTENT)
+        client.put_file(*TABLE.path, PATH, CONTENT)
+        client.put_file("lake", "lines-0a1b2c3d", PATH, CONTENT)
+        client.inventory(question)
+        client.put_file("shop", "lines-0a1b2c3d", PATH, CONTENT)
+        with pytest.raises(InsufficientStorage, match="TooManyFiles"):
+            client.put_file("shop", "lines-0a1b2c3d", data_path(2), CONTENT)
 
 
 def test_a_damaged_file_is_not_served(agent: AgentThread) -> None:

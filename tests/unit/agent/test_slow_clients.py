@@ -16,6 +16,7 @@ import pytest
 from colocation.agent import bodies, room, uploads
 from colocation.agent import front_configuration as front
 from colocation.agent.front_configuration import FrontConfiguration, ServedCertificate
+from colocation.agent.turns import Turns
 from colocation.agentclient import AgentError
 from colocation.agentclient.calls import file_target
 from colocation.model.content_digest import content_digest
@@ -98,6 +99,19 @@ def test_others_are_served_while_slow_ones_hang(agent: AgentThread, sent: str) -
                 assert client.status().node == "node-1"
 
 
+def test_a_namespace_has_no_more_uploads_with_more_accounts(agent: AgentThread) -> None:
+    """Many accounts of a tenant fill the turns of their namespace; uploads to others go on."""
+    running = agent.running
+    assert running is not None
+    running.node.uploads_to_namespace = Turns("uploads", 2, 0, 20.0)
+    sent = f"{UPLOAD_HEAD}Content-Length: 1000000\r\n\r\nabc"
+    with connected(agent, 2, sent), agent.client() as client:
+        until(lambda: running.node.active_transfers == 2)
+        with pytest.raises(AgentError, match="429 Busy: namespace shop has 2 uploads under way here"):
+            client.put_file(*TABLE.path, data_path(0), CONTENT)
+        client.put_file("lake", "orders-0a1b2c3d", data_path(0), CONTENT)
+
+
 def test_headers_have_to_come_within_a_time(tmp_path: Path, pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that sends its headers byte by byte is cut off."""
     monkeypatch.setattr(front, "HEADER_SECONDS", 1)
@@ -133,8 +147,8 @@ def test_room_is_kept_for_senders_only(
     until(lambda: kept.total() == 0)
 
 
-def test_an_account_keeps_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Announced uploads of one account leave room for the others; what has arrived is counted by the disk alone."""
+def test_a_namespace_keeps_no_more_than_its_share(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Announced uploads to one namespace leave room for the others; what has arrived is counted by the disk alone."""
     reserve = room.Room("node-1", agent.running.node.root, 0.0)
     monkeypatch.setattr(agent.running.node.root, "disk", lambda: Disk(1000, 100))
     with reserve.keep("hostile", 40) as first:

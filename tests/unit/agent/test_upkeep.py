@@ -9,11 +9,12 @@ import pytest
 from colocation.agent.metrics import Metrics
 from colocation.agent.settings import Settings
 from colocation.agent.upkeep import Upkeep
-from colocation.storage import incoming, quarantine, recycling
+from colocation.storage import incoming, recycling
 from colocation.storage import upkeep as upkeep_steps
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath
+from colocation.storage.quarantine_purge import QuarantinePurge
 from colocation.storage.root import DataRoot
 from colocation.storage.upkeep import Backlog, Scrubbed
 
@@ -48,7 +49,7 @@ def test_each_cleaner_runs_whatever_the_others_meet(
 ) -> None:
     """One bad place on the disk must not keep the recycle bin from being emptied; the step has failed all the same."""
     caplog.set_level("INFO")
-    for module, function in ((incoming, "remove_stale"), (quarantine, "purge")):
+    for module, function in ((incoming, "remove_stale"), (QuarantinePurge, "run")):
         monkeypatch.setattr(module, function, Mock(side_effect=OSError(errno.EUCLEAN, f"in {function}")))
     monkeypatch.setattr(recycling.Purge, "run", lambda _: [TablePath("shop", "orders-0a1b2c3d")])
     [clean] = [task for task in upkeep.tasks if task.name == "clean"]

@@ -58,6 +58,24 @@ def test_ordinary_lines_and_tracebacks(log_format: str) -> None:
     assert "not logged" not in stream.getvalue()
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_what_others_sent_forges_no_line(log_format: str) -> None:
+    """Control characters are escaped, those of a traceback but its newlines."""
+    stream = io.StringIO()
+    configure(log_format, stream=stream)
+    LOGGER.warning("PUT %s: refused", "/v1/x\r\n2026 INFO colocation.agent all is well\x1b[2J\u202e\x9b")
+    [line] = stream.getvalue().splitlines()
+    assert "\\r\\n2026 INFO" in line
+    assert line.isascii() and line.isprintable()
+    try:
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        LOGGER.exception("failed")
+    assert "\x1b" not in stream.getvalue()
+    if log_format == "text":
+        assert stream.getvalue().splitlines()[-1] == "ValueError: \\x1b[2J"
+
+
 def test_an_unknown_format_is_refused() -> None:
     """With what is allowed."""
     with pytest.raises(ValueError, match="allowed: text, json"):

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from colocation.model.agent import AskedTable, TableReport
-from colocation.model.group import BucketSequence, ColocationGroupStatus
+from colocation.model.agent import AskedTable, DiskReport, TableReport
+from colocation.model.group import BucketSequence, ColocationGroupStatus, RememberedDisk
 from colocation.model.members import GroupMember, RecycledTable
 from colocation.model.snapshot import Limits
 from colocation.reconcile.decide import Decision, decide
@@ -21,6 +21,8 @@ MAP: BucketSequence = (("node-1", "node-2"), ("node-2", "node-3"))
 NODES = ("node-1", "node-2", "node-3")
 MAP_VERSION = 3
 BUCKET_BYTES = {0: 50, 1: 50}
+OWN, STRANGE = "0" * 16, "1" * 16
+"""Ids of disks."""
 SETTLED = NOW - seconds(3600)
 """When everything was first seen, in a scene where nothing is new."""
 
@@ -95,6 +97,18 @@ def observe(
         **more,
     }
     return Observation(NOW, **found)  # type: ignore[arg-type]
+
+
+def on_disk(observation: Observation, node_name: str, disk: str) -> Observation:
+    """The same, where a node's agent tells of this disk; the group remembers ``OWN`` there."""
+    [group] = observation.groups
+    node_uid = observation.nodes_by_name[node_name].uid[:8]
+    remembered = (RememberedDisk(node=node_name, node_uid=node_uid, disk=OWN),)
+    group = replace(group, status=group.status.model_copy(update={"disks": remembered}))
+    found = observation.agent_views[node_name]
+    assert found.report is not None
+    told = replace(found, report=found.report.model_copy(update={"disk": DiskReport(id=disk)}))
+    return replace(observation, groups=(group,), agent_views={**observation.agent_views, node_name: told})
 
 
 def quiet_observation(*names: str) -> Observation:

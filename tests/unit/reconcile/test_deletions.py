@@ -18,12 +18,15 @@ from .scenes import (
     MAP_VERSION,
     NODES,
     POLICY,
+    SETTLED,
+    STRANGE,
     actions_of,
     agent_view,
     decided,
     held_by,
     member_of,
     observe,
+    on_disk,
     quiet_observation,
     settled_group,
     settled_table,
@@ -62,15 +65,6 @@ def recovering(of: ObservedTable, uid: str = "99999999-new") -> tuple[ObservedTa
     record = RecycledTable(**member, deleted_at=PURGE_AT, purge_at=PURGE_AT, recovery_uids=(uid,))
     identity = replace(of.identity, uid=uid)
     return ObservedTable(identity, of.spec, "", ColocatedTableStatus(), recovers=of.identity.uid), record
-
-
-def test_garbage_of_a_table_that_is_recovered_is_told_from_its_files() -> None:
-    """Its status names no manifest yet; what its record names is what it is to have back."""
-    table, record = recovering(ORDERS)
-    group = settled_group((), (record,))
-    views = {name: agent_view(group, (table,), [surplus(table, name)]) for name in NODES}
-    found = actions_of(decided(observe(group, (table,), views)), CollectGarbage)
-    assert {action.node: action.manifests for action in found} == dict.fromkeys(NODES, (MANIFEST,))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +217,8 @@ def left_behind(
 @pytest.mark.parametrize("recovers", [None, "88888888-old"], ids=["never dropped", "brought back once"])
 def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped(recovers: str | None) -> None:
     """It lacks the manifest, so a collection would be refused for ever; the map's nodes have everything."""
-    actions = decided(left_behind(replace(ORDERS, recovers=recovers)))
+    table = replace(ORDERS, recovers=recovers, identity=replace(ORDERS.identity, created_at=SETTLED))
+    actions = decided(left_behind(table))
     assert actions_of(actions, CollectGarbage) == []
     assert {(drop.node, drop.bucket) for drop in actions_of(actions, DropBucket)} == {("node-3", 0), ("node-3", 1)}
 
@@ -263,6 +258,11 @@ def with_a_recovering_table() -> Observation:
     return left_behind(replace(table, status=ColocatedTableStatus(group="sales")), recycled=(record,))
 
 
+def on_a_strange_disk() -> Observation:
+    """Another disk lies at node 3's data root than the group remembers."""
+    return on_disk(left_behind(), "node-3", STRANGE)
+
+
 def with_an_unconfirmed_replica() -> Observation:
     """Node 2 has everything of the former commit, and was not asked about the last one yet."""
     observation = left_behind(manifest=OLD_MANIFEST)
@@ -286,6 +286,8 @@ def with_an_unconfirmed_replica() -> Observation:
         pytest.param(replace(left_behind(), clone_jobs=(clone_job(),)), id="a clone runs there"),
         pytest.param(with_a_leaving_table(), id="the table leaves the group"),
         pytest.param(with_a_recovering_table(), id="the table is brought back"),
+        pytest.param(left_behind(replace(ORDERS, recovers="88888888-old")), id="it was brought back just now"),
+        pytest.param(on_a_strange_disk(), id="nobody accepted the disk"),
         pytest.param(with_an_unconfirmed_replica(), id="a replica in the map is unconfirmed"),
     ],
 )

@@ -13,7 +13,19 @@ from colocation.reconcile.recycling import Brake
 from colocation.state.observation import Observation
 
 from ..state.objects import NOW, seconds
-from .scenes import NODES, POLICY, actions_of, agent_view, held_by, observe, settled_group, settled_table
+from .scenes import (
+    NODES,
+    OWN,
+    POLICY,
+    STRANGE,
+    actions_of,
+    agent_view,
+    held_by,
+    observe,
+    on_disk,
+    settled_group,
+    settled_table,
+)
 from .test_deletions import ORDERS, PURGE_AT, proof_of, recovering
 
 LONG = seconds(POLICY.unknown_folder_seconds)
@@ -278,3 +290,71 @@ def test_folder_of_a_table_that_anybody_knows_stays(knows: str, nodes: tuple[str
     observation = observe(group, tables, views)
     found = recycled(observation, seen(observation), replace(POLICY, max_unexplained_folders=len(NODES)))
     assert tuple(action.node for action in found) == nodes
+
+
+DROPPED_AT = "2026-11-21T11:55:00Z"
+
+
+def dropped_lately(tables: int, left: int = 0, **record: object) -> Observation:
+    """So many tables were dropped minutes ago, each with a folder on each node; ``left`` others are there."""
+    fields: dict[str, object] = {"namespace": "shop", "deleted_at": DROPPED_AT, "purge_at": PURGE_AT, **record}
+    records = [{**fields, "name": f"lost{number}", "uid": f"{number:08x}"} for number in range(tables)]
+    return lying(tables, tuple(map(RecycledTable.model_validate, records)), left)
+
+
+@pytest.mark.parametrize(
+    ("observation", "goes"),
+    [
+        pytest.param(dropped_lately(10), True, id="all of a small group"),
+        pytest.param(dropped_lately(11), False, id="all, and they are many"),
+        pytest.param(dropped_lately(11, left=100), False, id="more than a small share"),
+        pytest.param(dropped_lately(11, left=220), True, id="a small share of many"),
+        pytest.param(dropped_lately(11, deleted_at="2026-11-21T11:50:00Z"), True, id="their groups are still there"),
+        pytest.param(dropped_lately(11, purge_at="2026-11-21T12:14:00Z"), True, id="they are kept for moments only"),
+        pytest.param(dropped_lately(11, recovery_uids=("99999999-new",)), True, id="they were adopted"),
+    ],
+)
+def test_many_tables_that_are_dropped_at_once_wait(observation: Observation, goes: bool) -> None:
+    """`kubectl delete -f crds/`: the tables go first, and the groups that remember them a moment later."""
+    decision = decide(observation, seen(observation), POLICY, False)
+    assert bool(actions_of(decision, RecycleTable)) == goes
+    assert decision.is_waiting != goes
+    assert decision.withheld is None
+
+
+def test_tables_that_wait_are_held_once_their_groups_are_gone() -> None:
+    """Nobody remembers them then: the brake decides."""
+    observation = replace(dropped_lately(11), groups=())
+    decision = decide(observation, seen(observation), POLICY, False)
+    assert actions_of(decision, RecycleTable) == []
+    assert decision.withheld is not None and decision.withheld.folders == 33
+
+
+def test_of_many_dropped_tables_those_that_are_asked_back_go_at_once() -> None:
+    """They come back from the bins only."""
+    observation = dropped_lately(11)
+    [group] = observation.groups
+    asked = replace(observation, groups=(replace(group, recover_requests=frozenset({"00000003"})),))
+    assert {one.directory for one in recycled(asked, seen(asked))} == {"lost3-00000003"}
+
+
+@pytest.mark.parametrize(("disk", "goes"), [(OWN, True), (STRANGE, False)], ids=["its own", "nobody accepted it"])
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_folders_on_a_disk_that_nobody_accepted_stay(disk: str, goes: bool, is_dropped: bool) -> None:
+    """It may be another node's, put in by mistake; once somebody accepts it, they go as any other."""
+    observation = dropped_lately(1, left=5) if is_dropped else lying(1, tables=5)
+    observation = on_disk(observation, "node-3", disk)
+    found = {one.node for one in recycled(observation, seen(observation))}
+    assert found == ({*NODES} if goes else {"node-1", "node-2"})
+
+
+def test_folders_on_a_strange_disk_do_not_make_others_few() -> None:
+    """12 of 24 are withheld, whatever else lies on a disk that nobody accepted."""
+    observation = lying(4, tables=4)
+    view = observation.agent_views["node-3"]
+    assert view.report is not None
+    strange = view.report.model_copy(update={"unknown_directories": tuple(f"x/y-{n:08x}" for n in range(1000))})
+    views = {**observation.agent_views, "node-3": replace(view, report=strange)}
+    found = on_disk(replace(observation, agent_views=views), "node-3", STRANGE)
+    withheld = decide(found, seen(found), replace(POLICY, max_unexplained_folders=0), False).withheld
+    assert withheld is not None and (withheld.brake.folders, withheld.brake.known) == (8, 16)

@@ -8,7 +8,7 @@ import pytest
 from colocation.model.agent import DiskReport
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, RememberedDisk
-from colocation.state.disks import next_disks
+from colocation.state.disks import next_disks, nodes_without_their_disk
 from colocation.state.observation import AgentView, Observation, ObservedGroup, ObservedNode
 
 from .objects import NOW, agent, group, node, seconds, view
@@ -63,10 +63,11 @@ BEGAN, BROKE = NOW - seconds(100), NOW - seconds(60)
 def test_what_a_disk_makes_of_its_node(
     of: ObservedNode, disk: DiskReport | None, ready: bool, takes_more: bool, reason: str | None, since: datetime | None
 ) -> None:
-    """A missing disk is a node that is away; a sick one takes nothing more."""
-    [found] = snapshot(
-        groups=(remembering(),), nodes=(of,), agents=(agent("node-1"),), agent_views={"node-1": telling(disk)}
-    ).nodes
+    """A missing disk is a node that is away, where nothing is deleted; a sick one takes nothing more."""
+    views = {"node-1": telling(disk)}
+    [found] = snapshot(groups=(remembering(),), nodes=(of,), agents=(agent("node-1"),), agent_views=views).nodes
+    without = nodes_without_their_disk(Observation(NOW, groups=(remembering(),), nodes=(of,), agent_views=views))
+    assert bool(without) == (reason == "DiskMissing")
     assert (found.ready, found.schedulable) == (ready, takes_more)
     assert (found.not_ready_reason or found.disk_reason) == reason
     assert (found.not_ready_since or found.disk_since) == since
@@ -86,13 +87,12 @@ def test_nodes_that_share_a_data_root(remembered: tuple[str, ...], silent: tuple
     names = ("node-1", "node-2")
     disks = tuple(RememberedDisk(node=name, node_uid="12345678", disk=OURS) for name in remembered)
     views = {name: replace(telling(WELL), silent_since=NOW if name in silent else None) for name in names}
-    found = snapshot(
-        groups=(group(status=ColocationGroupStatus(disks=disks)),),
-        nodes=tuple(replace(node(name), uid="12345678-9abc") for name in names),
-        agents=tuple(agent(name) for name in names),
-        agent_views=views,
-    ).nodes
+    groups = (group(status=ColocationGroupStatus(disks=disks)),)
+    nodes = tuple(replace(node(name), uid="12345678-9abc") for name in names)
+    agents = tuple(agent(name) for name in names)
+    found = snapshot(groups=groups, nodes=nodes, agents=agents, agent_views=views).nodes
     assert {one.name for one in found if one.not_ready_reason == "DiskMissing"} == away
+    assert nodes_without_their_disk(Observation(NOW, groups=groups, nodes=nodes, agent_views=views)) == away
     for one in found:
         if one.name in away:
             assert "Give each node a data root of its own" in one.not_ready_message

@@ -1,12 +1,15 @@
 """What the nodes hold of a group, over all its tables."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from colocation.model.agent import TableReport
+from colocation.model.group import BucketSequence
 from colocation.model.table import TableSnapshot
-from colocation.state.held import TableReports, held_of_group
-from colocation.state.observation import Observation
+from colocation.state.held import Held, TableReports, held_of_group, nodes_without_retained
+from colocation.state.observation import Observation, ObservedTable
 
 from .objects import MANIFEST, NOW, seconds, table, table_report, view
 
@@ -103,3 +106,87 @@ def test_what_is_to_succeed_a_replica_has_retained_files_too(
     observation = Observation(NOW, tables=(RETAINING,), agent_views=views, bucket_bytes=sizes)
     found = held_of_group(observation, TableReports(observation), (RETAINING,), 1, rows).held
     assert found["node-2"] == {0: state}
+
+
+HOLDER, BARE = "node-1", "node-2"
+ROWS = ((HOLDER,), (HOLDER,))
+EMPTIED = replace(table_report(RETAINING, {}), retained_only=(0,))
+
+
+def held_of_emptied(
+    *told: TableReport,
+    rows: BucketSequence | None = ROWS,
+    tables: tuple[ObservedTable, ...] = (RETAINING,),
+    silent: bool = False,
+) -> tuple[tuple[int, ...], Held]:
+    """Of a table whose present snapshot has no file, and a retained one has some of bucket 0."""
+    known = {("shop", RETAINING.directory, MANIFEST): dict[int, int]()}
+    views = {f"node-{number}": view(report) for number, report in enumerate(told, start=1)}
+    if silent:
+        views[HOLDER] = replace(views[HOLDER], silent_since=NOW - seconds(1))
+    observation = Observation(NOW, tables=tables, agent_views=views, bucket_bytes=known)
+    return held_of_group(observation, TableReports(observation), tables, 2, rows)[:2]
+
+
+@pytest.mark.parametrize(
+    ("bare", "states"),
+    [
+        pytest.param(replace(EMPTIED, retained_missing=(0,)), {}, id="without the files"),
+        pytest.param(replace(EMPTIED, retained_only=(), retained_present=False), {}, id="without the old manifest"),
+        pytest.param(
+            replace(EMPTIED, retained_only=(), retained_present=False, manifest_present=False), {}, id="without a thing"
+        ),
+        pytest.param(EMPTIED, {BARE: {0: "complete"}}, id="with the files"),
+    ],
+)
+def test_what_only_retained_snapshots_have_is_moved_by_a_clone(bare: TableReport, states: Held) -> None:
+    """A bucket of nothing would be complete everywhere: a drain would leave the last copy behind."""
+    assert held_of_emptied(EMPTIED, bare) == ((1, 0), {HOLDER: {0: "complete"}, **states})
+
+
+def test_it_does_not_decide_stability() -> None:
+    """A node of the map serves the present snapshot without it; and who has it keeps it."""
+    lacking = replace(EMPTIED, retained_missing=(0,))
+    sizes, found = held_of_emptied(lacking, EMPTIED)
+    assert (sizes, found) == ((1, 0), {HOLDER: {0: "complete"}, BARE: {0: "complete"}})
+
+
+@pytest.mark.parametrize(
+    ("told", "options"),
+    [
+        pytest.param((replace(EMPTIED, retained_missing=(0,)),) * 2, {}, id="nobody has it"),
+        pytest.param((EMPTIED, replace(EMPTIED, retained_missing=(0,))), {"silent": True}, id="no agent that answers"),
+        pytest.param((EMPTIED, EMPTIED), {"rows": None}, id="no map"),
+        pytest.param((EMPTIED, EMPTIED), {"tables": (ORDERS,)}, id="nothing is retained"),
+        pytest.param((replace(EMPTIED, retained_only=(-1, 2)),) * 2, {}, id="no such buckets"),
+    ],
+)
+def test_it_counts_only_while_it_is_there_to_be_kept(told: tuple[TableReport, ...], options: dict[str, Any]) -> None:
+    """Files that nobody has can be waited for in vain."""
+    assert held_of_emptied(*told, **options) == ((0, 0), {})
+
+
+def test_agents_of_the_release_before_tell_by_what_they_lack() -> None:
+    """They do not say which buckets only retained snapshots have."""
+    whole = replace(EMPTIED, retained_only=())
+    found = held_of_emptied(whole, replace(whole, retained_missing=(0,)))
+    assert found == ((1, 0), {HOLDER: {0: "complete"}})
+
+
+def test_a_bucket_that_another_table_fills_waits_for_it_too() -> None:
+    """The other table's files alone are not all that the map's node has."""
+    sizes = {("shop", LINES.directory, MANIFEST): {0: 50}}
+    full = table_report(LINES, {0: "complete"})
+    views = {HOLDER: view(EMPTIED, full), BARE: view(replace(EMPTIED, retained_missing=(0,)), full)}
+    known = {("shop", RETAINING.directory, MANIFEST): dict[int, int](), **sizes}
+    observation = Observation(NOW, tables=(RETAINING, LINES), agent_views=views, bucket_bytes=known)
+    found = held_of_group(observation, TableReports(observation), (RETAINING, LINES), 2, ROWS)
+    assert (found.bucket_bytes, found.held) == ((51, 0), {HOLDER: {0: "complete"}, BARE: {0: "partial"}})
+
+
+def test_who_has_nothing_of_a_table_lacks_its_retained_files() -> None:
+    """What another node has of them is not deleted then, though the present snapshot has no file."""
+    bare = replace(EMPTIED, retained_only=(), retained_present=False, manifest_present=False)
+    views = {HOLDER: view(EMPTIED), BARE: view(bare)}
+    observation = Observation(NOW, tables=(RETAINING,), agent_views=views)
+    assert nodes_without_retained(observation, TableReports(observation), RETAINING) == {0: {BARE}}

@@ -252,6 +252,19 @@ def test_a_manifest_that_rots_is_missing(inventory: Inventory, root: DataRoot, c
     assert not report_on(inventory).manifest_present
 
 
+def test_buckets_that_only_retained_snapshots_fill_are_told(root: DataRoot, inventory: Inventory) -> None:
+    """Whether or not the files are here; else they would look like buckets of nothing."""
+    publish_table(root, TABLE)
+    old = make_table({data_path(bucket, load="old"): b"o" for bucket in (1, 3)}, snapshot=0)
+    publish_table(root, old)
+    reference = TABLE.reference.model_copy(update={"retained_manifests": (old.manifest,)})
+    assert inventory.report([reference])[0].retained_only == (3,)
+    on_disk(root, TABLE.path, data_path(3, load="old")).unlink()
+    inventory.table(TABLE.path).look()
+    [report] = inventory.report([reference])
+    assert (report.retained_missing, report.retained_only) == ((3,), (3,))
+
+
 def test_buckets_that_lack_retained_files_are_told(root: DataRoot, inventory: Inventory) -> None:
     """A replica is complete without them; whoever wants to delete another one has to know."""
     publish_table(root, TABLE)

@@ -2,15 +2,19 @@
 
 import errno
 import os
+import shutil
+import stat
 from unittest.mock import Mock
 
 import pytest
 
+from colocation.model.agent import TableReference
 from colocation.model.names import QUARANTINE_DIRECTORY
-from colocation.storage import quarantine, removal, upkeep
+from colocation.storage import quarantine, quarantine_purge, removal, upkeep
 from colocation.storage.folders import UNREADABLE_MEDIUM
 from colocation.storage.hashing import unlimited
 from colocation.storage.inventory import Inventory
+from colocation.storage.quarantine_purge import QUARANTINE_SECONDS, RETRY_SECONDS, QuarantinePurge
 from colocation.storage.root import DataRoot
 
 from .conftest import Clock
@@ -155,14 +159,140 @@ def test_a_file_whose_time_cannot_be_set_is_moved_all_the_same(
 
 
 def test_it_is_purged_after_a_day_of_the_agents_own(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
-    """No step of the wall clock shortens it; then nothing is left, and the bucket merely lacks a file."""
+    """No step of the wall clock shortens it; then nothing is left. Its place has the right content again."""
     break_and_notice(root, inventory)
+    assert publish(root, TABLE.path, PATH, b"12345")
+    purge = QuarantinePurge(root, inventory)
     clock.step(10**7)
-    assert quarantine.purge(root) == 0
-    clock.advance(quarantine.QUARANTINE_SECONDS + 10)
-    assert quarantine.purge(root) == 1
+    assert purge.run() == 0
+    clock.advance(QUARANTINE_SECONDS + 10)
+    assert purge.run() == 1
     assert root.names((QUARANTINE_DIRECTORY, TABLE.path.namespace)) == []
-    assert states(inventory.report([TABLE.reference])[0])[0] is None
+    assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
+
+
+NOTHING_LIVE = TABLE.reference.model_copy(update={"manifest": None})
+UNKNOWN_LIVE = TABLE.reference.model_copy(update={"retained_manifests": ("0" * 64,)})
+
+
+@pytest.mark.parametrize(
+    ("reference", "purged"),
+    [
+        pytest.param(TABLE.reference, 0, id="named, and nowhere else here"),
+        pytest.param(UNKNOWN_LIVE, 0, id="a live manifest is not here"),
+        pytest.param(None, 0, id="nobody has asked yet"),
+        pytest.param(NOTHING_LIVE, 1, id="no live manifest names it"),
+    ],
+)
+def test_what_may_be_the_last_copy_is_not_purged(
+    root: DataRoot, inventory: Inventory, clock: Clock, reference: TableReference | None, purged: int
+) -> None:
+    """A damaged copy may be all that there is; what nothing names goes, or the disk would fill."""
+    break_and_notice(root, inventory)
+    asked = Inventory(root)
+    if reference is not None:
+        asked.report([reference])
+    clock.advance(QUARANTINE_SECONDS + 10)
+    assert QuarantinePurge(root, asked).run() == purged
+    assert aside(root) == (frozenset() if purged else {PATH})
+
+
+def test_another_damaged_file_in_its_place_is_no_reason_to_delete_it(
+    root: DataRoot, inventory: Inventory, clock: Clock
+) -> None:
+    """Only the right content is."""
+    break_and_notice(root, inventory)
+    on_disk(root, TABLE.path, PATH).write_bytes(b"wrong")
+    clock.advance(QUARANTINE_SECONDS + 10)
+    assert (QuarantinePurge(root, inventory).run(), aside(root)) == (0, {PATH})
+
+
+def test_files_that_a_failing_disk_does_not_list_stay(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that seems to be empty is no reason to delete what is in it."""
+    break_and_notice(root, inventory)
+    with monkeypatch.context() as patched:
+        for module in (quarantine, quarantine_purge):
+            patched.setattr(module, "files_in_quarantine", lambda *_: iter(()))
+        assert QuarantinePurge(root, inventory).run() == 0
+    assert aside(root) == {PATH}
+
+
+def test_a_dropped_table_leaves_nothing_in_the_quarantine(root: DataRoot, inventory: Inventory, clock: Clock) -> None:
+    """Nothing is asked about a folder that is gone."""
+    break_and_notice(root, inventory)
+    shutil.rmtree(on_disk(root, TABLE.path, ""))
+    clock.advance(QUARANTINE_SECONDS + 10)
+    assert (QuarantinePurge(root, inventory).run(), aside(root)) == (1, frozenset())
+
+
+def failing_reads(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(os, "pread", Mock(side_effect=OSError(errno.EIO, os.strerror(errno.EIO))))
+
+
+def test_a_file_that_can_be_read_again_goes_back(
+    root: DataRoot, inventory: Inventory, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk failed for some minutes. A file that is still bad is not read each minute."""
+    purge = QuarantinePurge(root, inventory)
+    with monkeypatch.context() as patched:
+        failing_reads(patched)
+        assert inventory.table(TABLE.path).check(PATH)
+        clock.advance(QUARANTINE_SECONDS + 10)
+        assert (purge.run(), aside(root)) == (0, {PATH})
+    assert purge.run() == 0
+    clock.advance(RETRY_SECONDS)
+    assert (purge.run(), aside(root)) == (1, frozenset())
+    assert on_disk(root, TABLE.path, PATH).read_bytes() == b"12345"
+    assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
+    assert root.names((QUARANTINE_DIRECTORY, TABLE.path.namespace)) == []
+
+
+def test_what_goes_back_replaces_nothing(root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone that is not known yet may have been quicker."""
+    with monkeypatch.context() as patched:
+        failing_reads(patched)
+        assert inventory.table(TABLE.path).check(PATH)
+    on_disk(root, TABLE.path, PATH).write_bytes(b"newer")
+    monkeypatch.setattr(QuarantinePurge, "_content_in_place", lambda *_: None)
+    assert (QuarantinePurge(root, inventory).run(), aside(root)) == (0, {PATH})
+    assert on_disk(root, TABLE.path, PATH).read_bytes() == b"newer"
+
+
+def test_a_name_that_is_not_durable_is_taken_back(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file stays in the quarantine, and nothing is lost."""
+    with monkeypatch.context() as patched:
+        failing_reads(patched)
+        assert inventory.table(TABLE.path).check(PATH)
+    original = os.fsync
+
+    def fail_for_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail_for_folders)
+        assert QuarantinePurge(root, inventory).run() == 0
+    assert (aside(root), on_disk(root, TABLE.path, PATH).exists()) == ({PATH}, False)
+    assert QuarantinePurge(root, inventory).run() == 1
+
+
+def test_a_file_that_could_not_be_read_is_read_again_before_it_is_moved(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger's word is of a moment at which the disk failed."""
+    table = inventory.table(TABLE.path)
+    with monkeypatch.context() as patched:
+        failing_reads(patched)
+        table.hash_file(PATH, always=True)
+    assert states(inventory.report([TABLE.reference])[0])[0] == "corrupt"
+    upkeep.hash_unverified(inventory, unlimited)
+    assert (aside(root), on_disk(root, TABLE.path, PATH).exists()) == (frozenset(), True)
+    assert states(inventory.report([TABLE.reference])[0]) == {0: "complete", 1: "complete"}
 
 
 def test_a_file_that_cannot_be_purged_keeps_no_other_one(
@@ -171,12 +301,13 @@ def test_a_file_that_cannot_be_purged_keeps_no_other_one(
     """The purge has failed, and tries it again."""
     damage(on_disk(root, TABLE.path, OTHER))
     break_and_notice(root, inventory)
-    clock.advance(quarantine.QUARANTINE_SECONDS + 10)
-    bad = next(iter(quarantine._files(root, TABLE.path)))[0]
+    inventory.report([NOTHING_LIVE])
+    clock.advance(QUARANTINE_SECONDS + 10)
+    bad = next(iter(quarantine.files_in_quarantine(root, TABLE.path)))[0]
     fail_for(monkeypatch, "unlink", bad.rpartition("/")[2])
     for _ in range(2):
         with pytest.raises(OSError, match=os.strerror(errno.EUCLEAN)):
-            quarantine.purge(root)
+            QuarantinePurge(root, inventory).run()
     assert aside(root) == {bad}
 
 

@@ -102,7 +102,9 @@ def register(
         spark: a session with ``spark_conf()``'s configuration.
         namespace: default: ``spark.colocation.namespace``.
         tables: default: all of the namespace.
-        snapshots: ids of older snapshots to read instead of the newest one, by table.
+        snapshots: ids of older snapshots to read instead of the newest one, by table. The view is pinned for all who
+            share the session catalog: the driver's other sessions, with a metastore other applications, too, and
+            longer than this session. For oneself: ``VERSION AS OF`` in the query, or a ``database`` of one's own.
         database: the database in Spark to make them in; default: named as the namespace.
         catalog: the session's ColocationCatalog.
 

@@ -29,7 +29,8 @@ MARK = "colocation.dev/table"
 """Property of what registration makes: ``<namespace>/<table>`` of the ColocatedTable."""
 CATALOG_PLUGIN = f"spark.sql.catalog.{SESSION_CATALOG}"
 CATALOG_KIND = "spark.sql.catalogImplementation"
-ALREADY_EXISTS = "TABLE_OR_VIEW_ALREADY_EXISTS"
+TAKEN = ("TABLE_OR_VIEW_ALREADY_EXISTS", "EXPECT_VIEW_NOT_TABLE")
+"""Errors of Spark's: the name was taken after the look."""
 CREATE_ATTEMPTS = 3
 """Other applications may register the same namespace in the same metastore at the same time."""
 VIEW = "VIEW"
@@ -128,7 +129,9 @@ class SessionCatalog:
     def put_view(self, name: str, table: str, query: str) -> None:
         """Make a view of a ColocatedTable, or make it read this query. One that reads it already is left alone.
 
-        Its columns are the query's whenever it is read, so a table whose columns change needs nothing.
+        Its columns are the query's whenever it is read, so a table whose columns change needs nothing. A view of ours
+        is replaced in one statement: queries of others find the one or the other. Spark replaces views only, so a
+        table that takes the name after the look stays.
 
         Raises:
             ForeignTable: the name is taken by something else; nothing changed.
@@ -138,17 +141,21 @@ class SessionCatalog:
         view = qualified(SESSION_CATALOG, self.database, name)
         with _ONE_AT_A_TIME:
             for attempt in range(CREATE_ATTEMPTS):
+                create = "CREATE VIEW"
                 entry = self.find(name)
                 if entry is not None:
                     self._refuse_foreign(name, entry)
                     if (entry.kind, entry.mark, entry.text) == (VIEW, mark, query):
                         return
-                    self._drop(name, entry)
+                    if entry.kind == VIEW:
+                        create = "CREATE OR REPLACE VIEW"
+                    else:
+                        self._drop(name, entry)
                 try:
-                    self._spark.sql(f"CREATE VIEW {view} {definition}")
+                    self._spark.sql(f"{create} {view} {definition}")
                     return
                 except AnalysisException as error:
-                    if error.getCondition() != ALREADY_EXISTS or attempt == CREATE_ATTEMPTS - 1:
+                    if not (error.getCondition() or "").startswith(TAKEN) or attempt == CREATE_ATTEMPTS - 1:
                         raise
 
     def drop_view(self, name: str) -> None:

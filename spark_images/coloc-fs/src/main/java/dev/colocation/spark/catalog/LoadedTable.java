@@ -3,6 +3,7 @@ package dev.colocation.spark.catalog;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.ColocFileSystem;
+import dev.colocation.spark.fs.CredentialFile;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.Settings;
 import java.util.List;
@@ -112,6 +113,7 @@ record LoadedTable(
    * What the {@code coloc://} file system is told of a table.
    *
    * @param placing the group whose nodes hold the files; empty while nobody knows
+   * @throws ColocationException (unchecked) when the session names another token or CA than the application's
    */
   static Map<String, String> fileSystem(TableObject object, Optional<Moment.Group> placing, SQLConf conf) {
     Map<String, String> options = new TreeMap<>();
@@ -119,8 +121,9 @@ record LoadedTable(
     options.put("fs.coloc.impl.disable.cache", "true");
     options.put("parquet.page.verify-checksum.enabled", "true");
     setting(conf, "spark.colocation.dataRoot", Settings.DATA_ROOT, options);
-    setting(conf, "spark.colocation.tokenFile", Settings.TOKEN_FILE, options);
-    setting(conf, "spark.colocation.caFile", Settings.AUTHORITY_FILE, options);
+    for (CredentialFile file : CredentialFile.values()) {
+      options.put(file.option(), credential(file, conf));
+    }
     setting(conf, "spark.colocation.retrySeconds", Settings.READ_DEADLINE, options);
     placing.ifPresent(group -> {
       String reference = object.group().referenceFrom(object.namespace());
@@ -128,6 +131,14 @@ record LoadedTable(
       options.put(Settings.GROUP_PREFIX + object.namespace() + "." + reference, told(reference, group));
     });
     return options;
+  }
+
+  private static String credential(CredentialFile file, SQLConf conf) {
+    String refusal = file.refusal(conf.getConfString(file.key(), ""));
+    if (!refusal.isEmpty()) {
+      throw new ColocationException(refusal).unchecked();
+    }
+    return file.ofApplication();
   }
 
   private static void setting(SQLConf conf, String key, String option, Map<String, String> options) {

@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
 
 /**
  * Where agents listen by now: the group's ConfigMap as a file beside the agents' CA, which the kubelet renews. A session
@@ -43,9 +44,13 @@ public final class AgentAddresses {
     }
   }
 
-  /** The agent's addresses: the one that the session was told, then the file's if that is another one. */
+  /**
+   * The agent's addresses: the one that the session was told, then the file's if that is another one. Those that may not be
+   * asked are left out while one may.
+   */
   List<String> of(String node, String told) {
     String now = current().getOrDefault(node, told);
-    return now.equals(told) ? List.of(told) : List.of(told, now);
+    List<String> allowed = Stream.of(told, now).distinct().filter(AgentHttp::isAllowed).toList();
+    return allowed.isEmpty() ? List.of(told) : allowed;
   }
 }

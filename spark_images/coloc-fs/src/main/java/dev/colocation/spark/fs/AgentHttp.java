@@ -115,7 +115,7 @@ public final class AgentHttp {
    * @param url the agent, {@code https://<node's or pod's IP>:<port>}
    * @param target file below {@code /v1/files/}, see {@link #fileTarget}
    * @return bytes read, at least 1; fewer than asked for when the answer was cut off
-   * @throws AgentRefused when the agent answered with another status, or was not asked for want of credentials
+   * @throws AgentRefused when the agent answered with another status, or was not asked: no credentials, or no TLS there
    * @throws IOException when no byte arrived in time, or none at all: the agent's file is shorter than it was
    */
   int readRange(String node, String url, String target, long position, RangeTarget range, Duration timeout)
@@ -190,6 +190,8 @@ public final class AgentHttp {
     try {
       request = withToken(node, address);
       client = clients.get().of(node);
+    } catch (AgentRefused error) {
+      throw AgentFailure.unusable(error.getMessage());
     } catch (IOException error) {
       throw AgentFailure.noCredentials(error);
     }
@@ -239,6 +241,8 @@ public final class AgentHttp {
   private HttpRequest.Builder request(String node, String address) throws AgentRefused {
     try {
       return withToken(node, address);
+    } catch (AgentRefused error) {
+      throw error;
     } catch (IOException error) {
       throw AgentRefused.noCredentials(error);
     }
@@ -252,7 +256,16 @@ public final class AgentHttp {
     }
   }
 
+  /** Whether an agent may be asked at an address. Whoever edits a group's ConfigMap can write any; TLS shows who listens. */
+  static boolean isAllowed(String address) {
+    return address.startsWith("https://");
+  }
+
+  /** All requests with a token begin here. */
   private HttpRequest.Builder withToken(String node, String address) throws IOException {
+    if (!isAllowed(address)) {
+      throw AgentRefused.notAllowed(address.replaceFirst("/v1/.*", ""));
+    }
     return HttpRequest.newBuilder(URI.create(address))
         .header("Authorization", "Bearer " + token.get())
         .header("Colocation-Node", node);

@@ -2,9 +2,10 @@ package dev.colocation.spark.fs;
 
 import java.io.IOException;
 
-/** An agent answered, but not with the file. */
+/** An agent answered, but not with the file; or it was not asked, and another attempt would not change that. */
 final class AgentRefused extends IOException {
   private static final long serialVersionUID = 1L;
+  private static final int NOT_ASKED = 0;
   private static final int NOT_AUTHORIZED = 401;
   private static final int NOT_THERE = 404;
   private static final int WRONG_NODE = 421;
@@ -17,7 +18,11 @@ final class AgentRefused extends IOException {
   private final int status;
 
   AgentRefused(int status, String body) {
-    super("HTTP " + status + " " + body);
+    this("HTTP " + status + " " + body, status);
+  }
+
+  private AgentRefused(String message, int status) {
+    super(message);
     this.status = status;
   }
 
@@ -26,6 +31,12 @@ final class AgentRefused extends IOException {
     AgentRefused refused = new AgentRefused(NOT_AUTHORIZED, NO_CREDENTIALS + cause.getMessage() + MOUNT_THEM);
     refused.initCause(cause);
     return refused;
+  }
+
+  /** No agent was asked: whoever listens there would learn the token. */
+  static AgentRefused notAllowed(String url) {
+    return new AgentRefused("agent URL '" + url + "' is not allowed; it must be https://<node's or pod's IP>:<port>. It is from "
+        + "the group's ConfigMap (<group>-spark, agents.json), which only the operator should write", NOT_ASKED);
   }
 
   /** Whether the agent's node has no such file. */

@@ -16,7 +16,7 @@ import org.apache.hadoop.conf.Configuration;
 
 /**
  * The {@code fs.coloc.*} configuration. Spark sends the session's values with each plan, so executors see what the driver
- * was told, without asking anyone.
+ * was told, without asking anyone. Which files hold credentials is not a session's to say: see {@link CredentialFile}.
  */
 public final class Settings {
   public static final String DATA_ROOT = "fs.coloc.data.root";
@@ -83,11 +83,11 @@ public final class Settings {
   }
 
   Path tokenFile() {
-    return Path.of(configuration.getTrimmed(TOKEN_FILE, DEFAULT_TOKEN_FILE));
+    return CredentialFile.TOKEN.in(configuration);
   }
 
   Path authorityFile() {
-    return Path.of(configuration.getTrimmed(AUTHORITY_FILE, DEFAULT_AUTHORITY_FILE));
+    return CredentialFile.AUTHORITY.in(configuration);
   }
 
   /** The node of this JVM; empty when nobody says it, as on drivers. */

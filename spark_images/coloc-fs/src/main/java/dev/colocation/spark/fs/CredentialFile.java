@@ -1,0 +1,76 @@
+package dev.colocation.spark.fs;
+
+import java.nio.file.Path;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.SparkEnv;
+
+/**
+ * A file by which an application and its agents know each other. Only the application's configuration says which file it is.
+ * Sessions do not: those of a Thrift or Spark Connect server are anyone's, who could have any token of the driver sent.
+ */
+public enum CredentialFile {
+  TOKEN("spark.colocation.tokenFile", Settings.TOKEN_FILE, Settings.DEFAULT_TOKEN_FILE),
+  AUTHORITY("spark.colocation.caFile", Settings.AUTHORITY_FILE, Settings.DEFAULT_AUTHORITY_FILE);
+
+  private static final String HADOOP_PREFIX = "spark.hadoop.";
+
+  private final String key;
+  private final String option;
+  private final String usual;
+
+  CredentialFile(String key, String option, String usual) {
+    this.key = key;
+    this.option = option;
+    this.usual = usual;
+  }
+
+  /** What users call it. */
+  public String key() {
+    return key;
+  }
+
+  /** What the file system calls it. */
+  public String option() {
+    return option;
+  }
+
+  /** Where this JVM's application has it; drivers and executors have the same configuration. */
+  public String ofApplication() {
+    SparkEnv environment = environment();
+    return environment == null ? usual : of(key -> environment.conf().get(key, ""));
+  }
+
+  private static SparkEnv environment() {
+    try {
+      return SparkEnv.get();
+    } catch (NoClassDefFoundError error) {
+      // Spark is not here: a program that uses Hadoop alone.
+      return null;
+    }
+  }
+
+  /** Why a session's value is refused; empty when it is none, or the application's. */
+  public String refusal(String ofSession) {
+    return refusal(ofSession, ofApplication());
+  }
+
+  String refusal(String ofSession, String ofApplication) {
+    String given = ofSession.trim();
+    return given.isEmpty() || given.equals(ofApplication) ? "" : key + "='" + given + "' of this session is not allowed; only "
+        + "the application's configuration says which file is read, here '" + ofApplication + "'. RESET " + key
+        + ", or start the application with --conf " + key + "=…";
+  }
+
+  /** Where an application with this configuration has it; its values by key, empty = none. */
+  String of(UnaryOperator<String> conf) {
+    return Stream.of(key, HADOOP_PREFIX + option).map(name -> conf.apply(name).trim()).filter(value -> !value.isEmpty())
+        .findFirst().orElse(usual);
+  }
+
+  /** Of the file system; where no Spark application is, Hadoop's configuration says it. */
+  Path in(Configuration configuration) {
+    return Path.of(environment() == null ? configuration.getTrimmed(option, usual) : ofApplication());
+  }
+}
