@@ -137,7 +137,7 @@ class TableReport:
     )
     retained_only: tuple[int, ...] = Field(
         default=(),
-        description="Buckets of which retained snapshots have files, by their manifests here, and the present one none.",
+        description="Buckets of which retained snapshots have files, by manifests here, and the present one has none.",
     )
 
 
