@@ -142,7 +142,8 @@ def test_actions_are_pinned_by_commit(workflow: Path) -> None:
 def test_every_stage_of_make_test_is_a_job() -> None:
     """What the README's command runs, the forge runs."""
     makefile = (ROOT / "Makefile").read_text()
-    [stages] = re.findall(r"^test: checks (.*?)  ##", makefile, re.MULTILINE)
+    [stages] = re.findall(r"^test: checks (.*?) test-clusters  ##", makefile, re.MULTILINE)
+    [clusters] = re.findall(r"^test-clusters: .*\n.* --jobs 2 (.*)", makefile, re.MULTILINE)
     [checks] = re.findall(r"^checks: .*\n.* --output-sync=target (.*) class-archive", makefile, re.MULTILINE)
     [(job, _), *_] = steps(ROOT / ".github/workflows/test.yml")
-    assert set(job["strategy"]["matrix"]["target"]) == {*checks.split(), *stages.split()}
+    assert set(job["strategy"]["matrix"]["target"]) == {*checks.split(), *stages.split(), *clusters.split()}
