@@ -42,7 +42,7 @@ class AgentClientTest {
     server.setExecutor(workers);
     server.start();
     String url = "https://127.0.0.1:" + server.getAddress().getPort();
-    client = new AgentClient("node-1", url, token, tls.authority(), Duration.ofSeconds(2));
+    client = new AgentClient("node-1", url, token, tls.authority(), Duration.ofSeconds(5));
   }
 
   @AfterEach
