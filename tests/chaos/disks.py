@@ -46,10 +46,9 @@ class Disks:
         return found
 
     def _missing(self, table: JsonObject, rows: list[list[str]], reachable: set[str]) -> list[str]:
-        name, snapshot = table["metadata"]["name"], table.get("status", {}).get("snapshot")
-        if not snapshot:
+        name, digest = table["metadata"]["name"], committed_manifest(table)
+        if not digest:
             return []
-        digest = snapshot["manifest"].removeprefix("sha256:")
         manifest = self._manifest(table, digest)
         if manifest is None:
             return [f"{name}: no disk has the manifest {digest[:12]}"]
@@ -68,8 +67,8 @@ class Disks:
 
     def committed(self, table: JsonObject) -> tuple[DataFile, ...]:
         """The files of its snapshot; none when no disk has the manifest."""
-        snapshot = table.get("status", {}).get("snapshot")
-        manifest = self._manifest(table, snapshot["manifest"].removeprefix("sha256:")) if snapshot else None
+        digest = committed_manifest(table)
+        manifest = self._manifest(table, digest) if digest else None
         return manifest.files if manifest else ()
 
     def holders(self, table: JsonObject, file: DataFile) -> list[str]:
@@ -118,6 +117,12 @@ class Disks:
 
     def _manifest_path(self, node: str, table: JsonObject, digest: str) -> Path:
         return self.folder(node, table) / "manifests" / f"{digest}.json.zst"
+
+
+def committed_manifest(table: JsonObject) -> str:
+    """The digest of its snapshot's manifest, in hex; empty before its first load."""
+    snapshot = table.get("status", {}).get("snapshot")
+    return snapshot["manifest"].removeprefix("sha256:") if snapshot else ""
 
 
 def is_file(path: Path) -> bool:

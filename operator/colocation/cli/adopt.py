@@ -13,7 +13,7 @@ from ..model.agent import RecycledSchema
 from ..model.limits import MAX_REPLICAS
 from ..model.spark_types import canonical_type
 from .cluster import Cluster
-from .errors import CommandFailed, connection_message
+from .errors import CommandFailed, said_by
 from .operator_port import fetch_orphans
 from .options import Target, cluster_options, operator_namespace_option, output_option
 from .output import Format, columns, size, write
@@ -197,17 +197,11 @@ def _adopt(cluster: Cluster, plan: Adopted, replicas: int) -> None:
             is_group_made = cluster.create(group)
             is_made = cluster.create(table)
     except (CommandFailed, HTTPError) as error:
-        plan.refusal, plan.is_failed = _said_by(error), True
+        plan.refusal, plan.is_failed = said_by(error), True
     else:
         plan.refusal = "" if is_made else f"a table {namespace}/{plan.folder.table} exists; drop or rename it first"
     if plan.refusal and is_group_made:
         plan.refusal += f"; group {namespace}/{plan.group} was made for it and stays; another run uses it"
-
-
-def _said_by(error: CommandFailed | HTTPError) -> str:
-    if isinstance(error, CommandFailed):
-        return error.message
-    return f"the cluster cannot be reached: {connection_message(error)}"
 
 
 def _text(plans: Sequence[Adopted], dry_run: bool) -> str:

@@ -8,7 +8,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from ..model.snapshot import Snapshot
-from .errors import CommandFailed, failure_of, may_pass
+from .errors import CommandFailed, may_pass, said_by
 from .left_out import LeftOutGroup, told
 from .moving_line import Say, bar, moving_line
 from .output import size
@@ -85,7 +85,7 @@ def wait_until_empty(
     except KeyboardInterrupt:
         raise CommandFailed(f"interrupted; {advice}") from None
     except (ApiException, HTTPError, CommandFailed) as error:
-        raise CommandFailed(f"{_said_by(error)}; {advice}") from error
+        raise CommandFailed(f"{said_by(error)}; {advice}") from error
 
 
 def _wait(
@@ -100,7 +100,7 @@ def _wait(
             if unanswered > UNANSWERED_LOOKS_ALLOWED or not may_pass(error):
                 raise
             elapsed = clock.now() - begun
-            problem = f"it is not known what node {node} still holds: {_said_by(error)}"
+            problem = f"it is not known what node {node} still holds: {said_by(error)}"
             shown = f"{problem}; asking again"
         else:
             if left.is_nothing:
@@ -112,11 +112,6 @@ def _wait(
             raise CommandFailed(problem)
         say(shown, "")
         clock.sleep(INTERVAL_SECONDS)
-
-
-def _said_by(error: Exception) -> str:
-    known = error if isinstance(error, CommandFailed) else failure_of(error)
-    return known.message if known else str(error)
 
 
 def _still_held(node: str, left: Remaining, elapsed_seconds: float) -> str:

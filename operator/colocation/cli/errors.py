@@ -65,6 +65,12 @@ def failure_of(error: Exception) -> CommandFailed | None:
     return None
 
 
+def said_by(error: Exception) -> str:
+    """What a command that goes on says of a failure, its own or one of the layers below."""
+    known = error if isinstance(error, CommandFailed) else failure_of(error)
+    return known.message if known else str(error)
+
+
 def connection_message(error: Exception) -> str:
     """Which API server did not answer, why, and what to check."""
     pool, cause = getattr(error, "pool", None), getattr(error, "reason", None) or error
