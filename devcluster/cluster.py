@@ -172,6 +172,14 @@ def start_node(number: int) -> None:
             _start_nodes([member])
 
 
+def restart_node_agents(number: int) -> None:
+    """Start a node's kubelet and kube-proxy again; its pods go on."""
+    with lock():
+        member = require_node(number)
+        node.restart_agents(member)
+        say(f"{member.name} has a new kubelet")
+
+
 def set_partitioned(number: int, partitioned: bool) -> None:
     """Cut a node off from all others, or reconnect it; its programs run on."""
     with lock():

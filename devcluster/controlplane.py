@@ -5,7 +5,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from devcluster import cgroups, configuration, network, paths, pki, processes, shell
@@ -15,9 +14,8 @@ from devcluster.progress import timed
 GROUP = f"{cgroups.ROOT}/control-plane"
 STORE_AND_API = ("etcd", "kube-apiserver")
 PROGRAMS = (*STORE_AND_API, "kube-controller-manager", "kube-scheduler", "coredns")
-KEEPERS_OF_STATE = ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd")
+KEEPERS_OF_STATE = ("coredns", "kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd")
 READY_DEADLINE_SECONDS = 90.0
-KILL_DEADLINE_SECONDS = 10.0
 ETCD_DATA = paths.STATE / "etcd"
 
 
@@ -43,15 +41,7 @@ def kill(program: str) -> None:
         DevclusterError: it does not run.
     """
     processes.require_running(program)
-    _end(program)
-
-
-def _end(program: str) -> None:
-    identity = processes.running(program)
-    if identity is not None:
-        with suppress(ProcessLookupError):
-            os.kill(identity.pid, signal.SIGKILL)
-        shell.wait_until(f"{program} is dead", lambda: not processes.running(program), KILL_DEADLINE_SECONDS)
+    processes.end(program)
 
 
 def start_again(program: str) -> None:
@@ -101,7 +91,7 @@ def restore_etcd(folder: Path) -> None:
     fresh, old = (_new(ETCD_DATA.with_name(f"{ETCD_DATA.name}.{suffix}")) for suffix in ("new", "old"))
     shutil.copytree(folder, fresh)
     for program in KEEPERS_OF_STATE:
-        _end(program)
+        processes.end(program)
     ETCD_DATA.rename(old)
     try:
         fresh.rename(ETCD_DATA)

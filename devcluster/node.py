@@ -30,7 +30,8 @@ from devcluster.errors import DevclusterError
 START_DEADLINE_SECONDS = 60.0
 READY_DEADLINE_SECONDS = 90.0
 
-PROGRAMS = ("namespaces", "containerd", "kubelet", "kube-proxy")
+AGENTS = ("kubelet", "kube-proxy")
+PROGRAMS = ("namespaces", "containerd", *AGENTS)
 
 # Folder in the node's own folder -> where the node's programs see it.
 MOUNTS = {
@@ -126,8 +127,15 @@ def start(node: Node, images: list[oci.Image], store: Path | None) -> None:
     oci.import_archive(node.socket, oci.pause_archive(PAUSE.program("pause"), image_store.PAUSE_IMAGE))
     for image in images:
         load_image(image, node)
-    _start_in(node, pid, "kubelet", kubelet_command(node))
-    _start_in(node, pid, "kube-proxy", kube_proxy_command(node))
+    _start_agents(node, pid)
+
+
+def restart_agents(node: Node) -> None:
+    """End kubelet and kube-proxy of a running node, and start them again. containerd and all containers go on."""
+    pid = require_running(node)
+    for program in AGENTS:
+        processes.end(node.program(program))
+    _start_agents(node, pid)
 
 
 def load_image(image: oci.Image, node: Node) -> None:
@@ -223,6 +231,11 @@ def _start_namespaces(node: Node) -> int:
 def _start_in(node: Node, pid: int, program: str, command: list[str]) -> None:
     enter = ["nsenter", f"--net=/proc/{pid}/ns/net", f"--mount=/proc/{pid}/ns/mnt", "--"]
     processes.start(node.program(program), f"{node.group}/system", [*enter, *command])
+
+
+def _start_agents(node: Node, pid: int) -> None:
+    _start_in(node, pid, "kubelet", kubelet_command(node))
+    _start_in(node, pid, "kube-proxy", kube_proxy_command(node))
 
 
 def _start_containerd(node: Node, pid: int) -> None:

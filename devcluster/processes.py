@@ -6,15 +6,18 @@ the process's start time and the boot's id, and a process that does not match al
 
 import json
 import os
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from devcluster import cgroups, paths
+from devcluster import cgroups, paths, shell
 from devcluster.errors import DevclusterError
 from devcluster.progress import tail
 
 PROC = Path("/proc")
+KILL_DEADLINE_SECONDS = 10.0
 ENTER_GROUP = 'for members in $CGROUP_MEMBERS; do echo $$ > "$members" || exit 1; done; unset CGROUP_MEMBERS; exec "$@"'
 
 
@@ -92,6 +95,15 @@ def running(name: str, proc: Path = PROC) -> Identity | None:
 def forget(name: str) -> None:
     """Drop the record of a program that was ended with its control group."""
     record_path(name).unlink(missing_ok=True)
+
+
+def end(name: str) -> None:
+    """End a program as a crash would, if it runs, and wait until it is dead."""
+    identity = running(name)
+    if identity is not None:
+        with suppress(ProcessLookupError):
+            os.kill(identity.pid, signal.SIGKILL)
+        shell.wait_until(f"{name} is dead", lambda: not running(name), KILL_DEADLINE_SECONDS)
 
 
 def require_running(name: str) -> Identity:

@@ -15,18 +15,19 @@ from random import Random
 from colocation.model.names import LABEL_WEIGHT
 from demo import cluster
 from demo.shell import CommandFailed, kubectl
-from devcluster import cgroups, clocks, controlplane, network, paths, processes
+from devcluster import cgroups, clocks, network
 from devcluster import cluster as devcluster
 from devcluster import node as nodes
 from devcluster.errors import DevclusterError
 
 from . import cluster_view, scene
+from .control_plane_faults import ControlPlaneFaults
 from .disk_faults import DiskFaults
 from .disks import Disks
 from .fault_kinds import BY_NAME, CONTROL_PLANE
-from .history import FAIL, OK, SEEN, History
+from .history import FAIL, OK, History
 from .plan import Step
-from .targets import FAILURES, CannotNow, HalfMade, Heal, any_node, healed_by, is_registered, start
+from .targets import FAILURES, CannotNow, HalfMade, Heal, any_node, healed_by, start
 from .violations import HEAL
 
 HEAL_SECONDS, HEAL_AGAIN_SECONDS = 240.0, 2.0
@@ -44,8 +45,6 @@ MOST_AHEAD_SECONDS = 1200
 hour has twelve minutes left when the kubelet renews it."""
 MOST_BEHIND_SECONDS = 1800
 """Certificates are valid from an hour before they were signed; but see ``authority_age_seconds`` for their CA."""
-ETCD_COPY = paths.STATE / "etcd-copy"
-SAVE = "save-etcd"
 
 
 @dataclass
@@ -64,17 +63,18 @@ class InForce:
 class Faults:
     """``values``: of the chart. A method of a fault's name makes it and returns what heals it, if anything does.
 
-    ``_healing``: by the plan's numbers. ``_control_plane``: held while programs of the control plane are ended, started
-    or copied, not for the time that a fault holds.
+    ``_healing``: by the plan's numbers.
     """
 
     history: History
     disks: Disks
     values: dict[str, str] = field(default_factory=dict)
-    session_pod: Callable[[], str] = lambda: ""
     _healing: dict[int, InForce] = field(default_factory=dict)
-    _control_plane: threading.RLock = field(default_factory=threading.RLock)
     _tag: str = scene.OTHER_TAG
+
+    def __post_init__(self) -> None:
+        self.control_plane = ControlPlaneFaults(self.history)
+        self._makers = (DiskFaults(self.disks), self.control_plane)
 
     def make(self, step: Step) -> None:
         """Let it go wrong. What fails when it was begun is noted as made: it is in force until it is healed."""
@@ -135,7 +135,7 @@ class Faults:
 
     def _steps_to_heal(self) -> Iterator[tuple[str, Callable[[], None]]]:
         """(What, how). A node can only get Ready when it is connected, so that comes before faults are healed."""
-        yield "control plane", self._start_control_plane
+        yield "control plane", self.control_plane.start
         for member in nodes.known():
             yield f"link of {member.name}", partial(self._reconnect, member.number)
         faults = list(self._healing.items())
@@ -148,8 +148,9 @@ class Faults:
 
     def _action(self, name: str) -> Callable[[Random], tuple[str, Heal | None]]:
         method = name.replace("-", "_")
+        places = [(maker, method) for maker in self._makers] + [(self, f"_{method}")]
         found: Callable[[Random], tuple[str, Heal | None]]
-        found = getattr(DiskFaults(self.disks), method, None) or getattr(self, f"_{method}")
+        found = next(getattr(maker, known) for maker, known in places if hasattr(maker, known))
         return found
 
     # Nodes and networks
@@ -283,70 +284,6 @@ class Faults:
         cluster.install_colocation({**scene.VALUES, **self.values, "image.tag": tag})
         self._tag = own if tag == scene.OTHER_TAG else scene.OTHER_TAG
         return tag, None
-
-    # Control plane
-
-    def _api_server_stopped(self, _: Random) -> tuple[str, Heal]:
-        return "", self._kill("kube-apiserver")
-
-    def _watches_cut(self, _: Random) -> tuple[str, None]:
-        with self._control_plane:
-            heal = self._kill("kube-apiserver")
-            with healed_by(heal, "kube-apiserver"):
-                heal()
-        return "", None
-
-    def _etcd_stopped(self, _: Random) -> tuple[str, Heal]:
-        return "", self._kill("etcd")
-
-    def _kill(self, program: str) -> Heal:
-        with self._control_plane:
-            if not processes.running(program):
-                raise CannotNow(f"{program} does not run")
-            with healed_by(self._start_control_plane, program):
-                controlplane.kill(program)
-        return self._start_control_plane
-
-    def _start_control_plane(self) -> None:
-        """Start what does not run.
-
-        Raises:
-            DevclusterError: the API server does not serve in time.
-        """
-        with self._control_plane:
-            controlplane.start_all_again()
-            if not controlplane.api_is_ready():
-                raise DevclusterError("the API server does not serve")
-
-    def save_etcd(self) -> None:
-        """Take the copy that ``etcd-restored`` brings back."""
-        number = self.history.invoke("faults", SAVE)
-        try:
-            with self._control_plane:
-                controlplane.copy_etcd(ETCD_COPY)
-        except (DevclusterError, OSError) as error:
-            self.history.note("faults", FAIL, SAVE, number, why=str(error)[:500])
-            return
-        self.history.note("faults", OK, SAVE, number)
-
-    def _etcd_restored(self, _: Random) -> tuple[str, Heal]:
-        """It heals itself, but for nodes that are younger than the copy."""
-        if not ETCD_COPY.exists():
-            raise CannotNow("no copy was taken")
-        with self._control_plane, healed_by(self._register_nodes, "etcd"):
-            try:
-                controlplane.restore_etcd(ETCD_COPY)
-                self.history.note("faults", SEEN, "restored")
-            finally:
-                controlplane.start_all_again()
-        return "", self._register_nodes
-
-    def _register_nodes(self) -> None:
-        """Start the nodes again that run without a Node object: a kubelet that runs does not make it anew."""
-        self._start_control_plane()
-        for member in scene.running():
-            if not is_registered(member):
-                start(member)
 
     # Clocks and images
 

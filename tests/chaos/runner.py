@@ -71,7 +71,7 @@ class Runner:
         disks = Disks()
         self._work = Work(self.history, self._session, plan.seed)
         self._queries = Queries(self.history, self._session, self._work)
-        self._faults = Faults(self.history, disks, self._values, lambda: self._session.pod)
+        self._faults = Faults(self.history, disks, self._values)
         self._watch = Watch(self.history, disks, self._work)
         self._stop, self._end = threading.Event(), threading.Event()
         self._crashes: list[str] = []
@@ -169,7 +169,7 @@ class Runner:
         for step in self._plan.faults:
             entries.append((step.at_seconds, lambda step=step: self._hold(step)))  # type: ignore[misc]
             if step.name == "etcd-restored":
-                entries.append((max(1.0, step.at_seconds - COPY_BEFORE_SECONDS), self._faults.save_etcd))
+                entries.append((max(1.0, step.at_seconds - COPY_BEFORE_SECONDS), self._faults.control_plane.save_etcd))
         return sorted(entries, key=lambda entry: entry[0])
 
     def _hold(self, step: Step) -> None:

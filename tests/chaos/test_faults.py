@@ -15,6 +15,7 @@ from devcluster import node as nodes
 from devcluster.errors import DevclusterError
 
 from . import cluster_view, faults, scene, targets
+from .failing import do_nothing, fails
 from .fault_kinds import BY_NAME
 from .faults import LEAST_STEP_SECONDS, MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS, Faults, clock_step
 from .history import FAIL, INVOKE, OK, History
@@ -62,21 +63,6 @@ def made(fault: Callable[[Random], Any], monkeypatch: pytest.MonkeyPatch, hold_s
 def outcomes(found: Faults) -> list[tuple[str, str, dict[str, Any]]]:
     """Of a history: what came of what was begun."""
     return [(e.kind, e.name, dict(e.detail)) for e in found.history.events if e.kind != INVOKE]
-
-
-def fails(*errors: Exception) -> Callable[..., None]:
-    """Raises these, one at each call, and does nothing then."""
-    left = list(errors)
-
-    def action(*_words: Any, **_more: Any) -> None:
-        if left:
-            raise left.pop(0)
-
-    return action
-
-
-def do_nothing(*_words: Any, **_more: Any) -> None:
-    """Succeeds."""
 
 
 @pytest.mark.parametrize(
@@ -148,7 +134,7 @@ def test_everything_is_healed_though_something_fails(monkeypatch: pytest.MonkeyP
     """Also nodes that no fault speaks of; the error names all that failed."""
     done: list[str] = []
     found = made(lambda _: ("node-3", fails(DAMAGE, DAMAGE)), monkeypatch)
-    monkeypatch.setattr(found, "_start_control_plane", fails(cluster_view.ApiAway("away")))
+    monkeypatch.setattr(found.control_plane, "start", fails(cluster_view.ApiAway("away")))
     monkeypatch.setattr(nodes, "known", lambda: [nodes.Node(1), NODE])
     monkeypatch.setattr(nodes, "is_complete", lambda member: member == NODE)
     monkeypatch.setattr(found, "_reconnect", fails(DAMAGE))
@@ -325,95 +311,3 @@ def test_upgrade_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> 
     found._upgrade(Random(1))
     found._upgrade(Random(1))
     assert tags == [scene.OTHER_TAG, scene.OTHER_TAG, "dev"]
-
-
-# Control plane
-
-
-@pytest.fixture
-def control_plane(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Faults:
-    """All its programs run, and a copy of etcd was taken."""
-    monkeypatch.setattr(faults, "ETCD_COPY", tmp_path)
-    monkeypatch.setattr(faults.processes, "running", lambda _: True)
-    monkeypatch.setattr(faults.controlplane, "api_is_ready", lambda: True)
-    for function in ("kill", "start_all_again", "restore_etcd", "copy_etcd"):
-        monkeypatch.setattr(faults.controlplane, function, do_nothing)
-    return Faults(History(), None)  # type: ignore[arg-type]
-
-
-def is_free(found: Faults) -> bool:
-    """Whether another thread may change the control plane."""
-    answers: list[bool] = []
-
-    def ask() -> None:
-        answers.append(found._control_plane.acquire(blocking=False))
-        if answers[0]:
-            found._control_plane.release()
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    thread.join(10)
-    return answers[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("_api_server_stopped", "kill"), ("_etcd_stopped", "kill"), ("_watches_cut", "kill"),
-        ("_watches_cut", "start_all_again"), ("_etcd_restored", "restore_etcd"), ("_etcd_restored", "start_all_again"),
-        ("save_etcd", "copy_etcd"), ("_start_control_plane", "start_all_again"),
-    ],
-)  # fmt: skip
-def test_one_thread_at_a_time_changes_the_control_plane(
-    name: str, function: str, control_plane: Faults, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another one would start etcd in the midst of a restore. A fault that holds keeps nobody out."""
-    free: list[bool] = []
-    monkeypatch.setattr(faults.controlplane, function, lambda *_words: free.append(is_free(control_plane)))
-    action = getattr(control_plane, name)
-    action(*([] if name in ("save_etcd", "_start_control_plane") else [Random(1)]))
-    assert (free, is_free(control_plane)) == ([False], True)
-
-
-def test_program_that_does_not_run_cannot_be_killed_now(
-    control_plane: Faults, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An earlier fault's heal is still starting it."""
-    monkeypatch.setattr(faults.processes, "running", lambda _: None)
-    with pytest.raises(CannotNow, match="etcd does not run"):
-        control_plane._etcd_stopped(Random(1))
-
-
-def test_control_plane_is_healed_when_it_serves(control_plane: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That its programs were started is not enough."""
-    _, heal = control_plane._api_server_stopped(Random(1))
-    heal()
-    monkeypatch.setattr(faults.controlplane, "api_is_ready", lambda: False)
-    with pytest.raises(DevclusterError, match="does not serve"):
-        heal()
-
-
-@pytest.mark.parametrize(("error", "seen"), [([], ["restored"]), ([OSError("full")], [])])
-def test_etcd_is_restored_or_as_it_was(
-    error: list[Exception], seen: list[str], control_plane: Faults, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was ended is started in any case, and nodes that lack their object are to be healed."""
-    started: list[str] = []
-    monkeypatch.setattr(faults.controlplane, "restore_etcd", fails(*error))
-    monkeypatch.setattr(faults.controlplane, "start_all_again", lambda: started.append("all"))
-    control_plane.make(Step(7, 0.0, -1, "etcd-restored", 0.5))
-    assert [event.name for event in control_plane.history.events if event.kind == "seen"] == seen
-    assert started == ["all"]
-    assert list(control_plane._healing) == [7]
-
-
-def test_nodes_that_lack_their_object_are_started_again(
-    control_plane: Faults, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those that are younger than the copy."""
-    started: list[str] = []
-    monkeypatch.setattr(scene, "running", lambda: [nodes.Node(1), nodes.Node(2)])
-    monkeypatch.setattr(faults, "is_registered", lambda member: member.number == 1)
-    monkeypatch.setattr(faults, "start", lambda member: started.append(member.name))
-    control_plane._register_nodes()
-    assert started == ["node-2"]

@@ -1,5 +1,8 @@
 """Only processes that the cluster started are ever taken for its own."""
 
+import json
+import subprocess
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,19 @@ def test_a_torn_record_counts_as_none(recorded: str) -> None:
 def test_a_program_that_was_never_started(recorded: str) -> None:
     """No record, no process."""
     assert processes.running("coredns") is None
+
+
+def test_program_that_is_ended_is_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the call returns; one that does not run is no error."""
+    monkeypatch.setattr(paths, "PROCESSES", tmp_path)
+    child = subprocess.Popen(["sleep", "60"])
+    identity = processes.identify(child.pid)
+    assert identity
+    processes.record_path("etcd").write_text(json.dumps(asdict(identity)))
+    try:
+        for _ in range(2):
+            processes.end("etcd")
+            assert processes.running("etcd") is None
+    finally:
+        child.kill()
+        child.wait(10)
