@@ -6,6 +6,7 @@ would turn a service's address into a pod's, and nodes have no default route at 
 
 import ipaddress
 import json
+from enum import StrEnum
 
 from devcluster import shell
 from devcluster.errors import DevclusterError
@@ -112,16 +113,28 @@ def link_is_up(number: int) -> bool:
     return "UP" in device["flags"]
 
 
-def set_deaf(pid: int, deaf: bool) -> None:
-    """Drop whatever arrives over the link of a node (a process in its namespace is given), or let it in again. What the
-    node sends still goes out.
-    """
-    inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "iptables", "-w", "-t", "raw")
-    rule = ("PREROUTING", "-i", "eth0", "-j", "DROP")
-    while shell.succeeds(*inside, "-D", *rule):
-        pass
-    if deaf:
-        shell.run(*inside, "-I", *rule)
+class OneWay(StrEnum):
+    """What a node's link drops: all that comes to the node, or all that the node and its pods send."""
+
+    DEAF = "deaf"
+    MUTE = "mute"
+
+
+_DROPPED = {
+    OneWay.DEAF: ("raw", ("PREROUTING", "-i", "eth0", "-j", "DROP")),
+    OneWay.MUTE: ("mangle", ("POSTROUTING", "-o", "eth0", "-j", "DROP")),
+}
+
+
+def set_one_way(pid: int, way: OneWay | None) -> None:
+    """Drop what goes one way over the link of a node (a process in its namespace is given); None: nothing any more."""
+    iptables = ("nsenter", f"--net=/proc/{pid}/ns/net", "iptables", "-w", "-t")
+    for table, rule in _DROPPED.values():
+        while shell.succeeds(*iptables, table, "-D", *rule):
+            pass
+    if way:
+        table, rule = _DROPPED[way]
+        shell.run(*iptables, table, "-I", *rule)
 
 
 def route_pods(pids: dict[int, int]) -> None:

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from .model.freshness import CURRENT, Freshness, judge_freshness, read_sign_of_life
+from .model.times import http_date
 
 LOG = logging.getLogger(__name__)
 LEASE_GROUP, LEASE_VERSION, LEASE_PLURAL = "coordination.k8s.io", "v1", "leases"
@@ -101,16 +101,6 @@ class OperatorLife:
         return LeaseAnswer(
             renew_time=str(renew_time) if is_sound else "",
             valid_seconds=float(valid_seconds or 0) if is_sound else 0.0,
-            now=_server_time(headers) or self._local_time(),
+            now=http_date(headers) or self._local_time(),
             asked_at=self._monotonic(),
         )
-
-
-def _server_time(headers: Mapping[str, str]) -> datetime | None:
-    """The time in the header ``Date``; None when there is none."""
-    text = next((value for name, value in headers.items() if name.lower() == "date"), "")
-    try:
-        found = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

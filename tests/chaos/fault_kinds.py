@@ -135,7 +135,7 @@ KINDS: tuple[FaultKind, ...] = (
         (*AWAY, *NO_API), (10, 60), 120, unstable=True, one_of=COPIES, share=2,
     ),
     FaultKind(
-        "partition-one-way", "packets to the node are dropped, those from it arrive",
+        "partition-one-way", "packets to the node are dropped and those from it arrive, or the other way round",
         "As when a node dies.", f"Until the network is back, else {TOLERANCE}", "Nothing.",
         (*AWAY, *NO_API), (10, 45), 120, unstable=True, one_of=COPIES,
     ),
@@ -270,7 +270,7 @@ KINDS: tuple[FaultKind, ...] = (
         "behind, and back later; monotonic clocks go on, and Spark's pods keep the machine's clock. No further: "
         "tokens live an hour, and certificates are valid from an hour before they were signed, their CA from when the "
         "chart was installed",
-        "Nothing; if the operator is on the node, verdicts are unknown (`OperatorSilent`), and joins are shuffled.",
+        "Nothing: operator and drivers take the API server's time.",
         "Until the clock is right", "Set the node's clock; run NTP.", (), (20, 60), 60, one_of=CLOCKS,
     ),
 )  # fmt: skip

@@ -201,15 +201,15 @@ class Faults:
         return member.name, heal
 
     def _partition_one_way(self, random: Random) -> tuple[str, Heal]:
-        member = any_node(random)
+        member, way = any_node(random), random.choice(list(network.OneWay))
 
         def heal() -> None:
             if (pid := nodes.holder_pid(member)) is not None:
-                network.set_deaf(pid, False)
+                network.set_one_way(pid, None)
 
         with healed_by(heal, member.name):
-            network.set_deaf(nodes.require_running(member), True)
-        return member.name, heal
+            network.set_one_way(nodes.require_running(member), way)
+        return f"{member.name} is {way}", heal
 
     def _slow_link(self, random: Random) -> tuple[str, Heal]:
         member = any_node(random)
@@ -227,7 +227,7 @@ class Faults:
         pid = nodes.holder_pid(nodes.Node(number))
         if pid is not None:
             network.set_link_up(number, True)
-            network.set_deaf(pid, False)
+            network.set_one_way(pid, None)
             network.shape_link(number, pid, None)
             network.route_pods(devcluster.running_nodes())
 

@@ -33,7 +33,7 @@ from .session import Session
 from .watch import Watch
 from .work import Work
 
-COPY_BEFORE_SECONDS = 60.0
+COPY_BEFORE_SECONDS = 150.0
 """So long before ``etcd-restored`` the copy is taken."""
 JOIN_SECONDS = 960
 """A load that is repeated takes so long at most: see ``work``."""

@@ -195,7 +195,7 @@ def test_node_whose_object_cannot_be_deleted_is_healed_all_the_same(
     [
         ("node-killed", faults.devcluster, "kill_node"),
         ("partition", faults.devcluster, "set_partitioned"),
-        ("partition-one-way", faults.network, "set_deaf"),
+        ("partition-one-way", faults.network, "set_one_way"),
         ("slow-link", faults.network, "shape_link"),
         ("clone-killed", faults, "kubectl"),
         ("node-added", faults.devcluster, "add_node"),
@@ -247,7 +247,7 @@ def test_node_that_lacks_the_image_is_not_asked_for_it(monkeypatch: pytest.Monke
     ("name", "expected"),
     [
         ("partition", ["set_link_up 3 True", "route_pods {}"]),
-        ("partition-one-way", ["set_deaf 33 False"]),
+        ("partition-one-way", ["set_one_way 33 None"]),
         ("slow-link", ["shape_link 3 33 None"]),
     ],
 )
@@ -264,7 +264,7 @@ def test_link_is_healed_of_one_fault_only(name: str, expected: list[str], monkey
     monkeypatch.setattr(faults.devcluster, "set_partitioned", do_nothing)
     monkeypatch.setattr(faults.devcluster, "running_nodes", dict)
     monkeypatch.setattr(faults.network, "link_is_up", lambda _: False)
-    for function in ("set_link_up", "set_deaf", "shape_link", "route_pods"):
+    for function in ("set_link_up", "set_one_way", "shape_link", "route_pods"):
         monkeypatch.setattr(faults.network, function, partial(note, function))
     _, heal = Faults(None, None)._action(name)(Random(1))  # type: ignore[arg-type]
     assert heal

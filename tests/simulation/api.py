@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from email.utils import format_datetime
 from random import Random
 from typing import Any
 
@@ -21,6 +22,7 @@ from colocation.kube.api import (
     NotFound,
     Resource,
 )
+from colocation.kube.server_clock import ServerClock
 from colocation.state.parse import format_time
 
 JsonObject = dict[str, Any]
@@ -48,7 +50,7 @@ class FakeApi:
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
+        self.now = now
         self.version = 0
         self.objects: dict[Resource, dict[Key, JsonObject]] = {}
         self.events: list[Event] = []
@@ -93,7 +95,7 @@ class FakeApi:
             raise Conflict(409, f"{resource.plural} {key} already exists")
         body = copy_of(body)
         created = {"namespace": namespace, "uid": f"{self.version + 1:08d}-uid", "generation": 1}
-        body["metadata"] |= created | {"creationTimestamp": format_time(self._now())}
+        body["metadata"] |= created | {"creationTimestamp": format_time(self.now())}
         return self._store(resource, key, body)
 
     def merge(
@@ -227,7 +229,11 @@ class ApiClient:
     after_write: Callable[[str], None] = field(default=lambda _: None)
     is_alive: Callable[[], bool] = field(default=lambda: True)
     after_read: Callable[[Resource, Key, JsonObject | None], None] = field(default=lambda *_: None)
+    clock: ServerClock = field(default_factory=ServerClock)
     failures: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    async def check_ready(self) -> None:
+        await self._request(lambda: None)
 
     async def _request(self, work: Callable[[], Any], write: str = "") -> Any:
         await self._way()
@@ -246,6 +252,7 @@ class ApiClient:
         await self._way()
         if fault is not None:
             raise ApiError(fault, "a fault: carried out")
+        self.clock.hear({"Date": format_datetime(self.server.now(), usegmt=True)})
         return answer
 
     async def _way(self) -> None:

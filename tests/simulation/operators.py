@@ -21,6 +21,7 @@ from colocation.controller.reconciler import PassResult
 from colocation.controller.settings import Settings
 from colocation.kube.api import EVENTS, GROUPS, NODES, TABLES, Resource
 from colocation.kube.inventories import Inventories
+from colocation.kube.server_clock import ServerClock
 from colocation.model.conditions import Reason
 
 from .api import ApiClient, ApiFaults, Event
@@ -143,6 +144,8 @@ class SimulatedOperator:
         self.starts = 0
         self.process: Operator | None = None
         self._owner: object = None
+        self._watch: Watch | None = None
+        self._starting: asyncio.Task[None] | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -164,14 +167,14 @@ class SimulatedOperator:
         self.starts += 1
         owner, process_name = object(), f"{self.name}.{self.starts}"
         self._owner = owner
-        world, clock = self._world, SteadyClock(self.wall.now, self._world.loop.time)
+        world, monotonic = self._world, self._world.loop.time
         api = ApiClient(
             world.api, self._random, self.faults, self._before_api_write, self._after_write,
             is_alive=lambda: owner is self._owner, after_read=partial(world.checks.orders.after_read, process_name),
+            clock=ServerClock(self.wall.now, monotonic),
         )  # fmt: skip
         parts: dict[str, Any] = {
-            "SteadyClock": lambda: clock,
-            "wall_clock": self.wall.now,
+            "SteadyClock": partial(SteadyClock, monotonic=monotonic),
             "Leadership": partial(Leadership, monotonic=world.loop.time),
             "Inventories": partial(Inventories, random=self._random),
             "HttpChannel": lambda *_: QuestionChannel(world, self._random, process_name, self.faults),
@@ -180,22 +183,27 @@ class SimulatedOperator:
         settings = settings_for(world, self.name)
         with patch.multiple(process, **parts):
             self.process = Operator(api, settings, partial(self._failed, owner))  # type: ignore[arg-type]
-        self._watch = Watch(world, self._random, self._hear)
-        self._watch.lost_rate = self.lost_events_rate
         self._check_passes(self.process)
-        contextvars.copy_context().run(self._start_owned, owner)
+        self._starting = contextvars.copy_context().run(self._start_owned, owner, self.process)
 
-    def _start_owned(self, owner: object) -> None:
+    def _start_owned(self, owner: object, started: Operator) -> "asyncio.Task[None]":
         OWNER.set(owner)
-        assert self.process is not None
-        self.process.start()
+        return self._world.loop.create_task(self._begin(started))
+
+    async def _begin(self, started: Operator) -> None:
+        """kopf hears of objects once the operator has started."""
+        await started.start()
+        self._watch = Watch(self._world, self._random, self._hear)
+        self._watch.lost_rate = self.lost_events_rate
 
     def kill(self) -> None:
         """The process ends at once, wherever it is; what it has sent is under way."""
         if self.process is None:
             return
         owner, self._owner, self.process = self._owner, None, None
-        self._watch.close()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         for task, one in list(self._world.task_owners.items()):
             if one is owner:
                 task.cancel()

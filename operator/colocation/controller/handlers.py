@@ -44,7 +44,7 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     memo.operator = Operator(await connect(), ours, failed=partial(_die, memo))
     memo.servers = HttpServers(memo.operator, ours)
     await memo.servers.start()
-    memo.operator.start()
+    await memo.operator.start()
 
 
 @kopf.on.cleanup(errors=kopf.ErrorsMode.PERMANENT)

@@ -67,7 +67,7 @@ class Leadership:
         namespace: the operator's own, where the Lease is.
         pod: name of the pod, empty outside of one. A container that starts again in the same pod need not wait: the
             one before it is dead.
-        now: the wall clock, for the times in the Lease, which people and readers of verdicts look at.
+        now: the API server's clock, for the times in the Lease, which people and readers of verdicts look at.
         monotonic: seconds that never go back.
 
     ``predecessor_version``: the Lease's resource version as the leader before this one left it; "" = there was none.

@@ -17,7 +17,7 @@ from ..admission import Known, admission_application
 from ..agentclient import Credentials
 from ..kube.agent_channel import HttpChannel
 from ..kube.agent_tokens import AgentTokens, TokenAccount
-from ..kube.api import CLAIMS, GROUPS, JOBS, PODS, TABLES, VOLUMES, Api, Resource
+from ..kube.api import CLAIMS, GROUPS, JOBS, PODS, TABLES, VOLUMES, Api, ApiError, Resource
 from ..kube.certificate_requests import CERTIFICATE_REQUESTS, CertificateRequests
 from ..kube.errors import ClusterError
 from ..kube.events import EventPoster
@@ -32,7 +32,7 @@ from ..state.memo import Memo
 from ..waiting import set_within
 from .authority import Authority
 from .certificates import CertificateSigner
-from .clock import SteadyClock, wall_clock
+from .clock import SteadyClock
 from .full_lists import FullLists
 from .leadership import Leadership
 from .metrics import Metrics
@@ -76,12 +76,13 @@ class Operator:
     def __init__(self, api: Api, settings: Settings, failed: Callable[[], None]) -> None:
         access = Path(settings.token_directory)
         credentials = Credentials(access / "token", access / "ca.crt")
-        now = SteadyClock().now
+        self._clock = SteadyClock(api.clock.now)
+        now = self._clock.now
         self.metrics = Metrics(api.failures)
         self.last: PassResult | None = None
         self.last_pass_at: datetime | None = None
         self._told: Known | None = None
-        self.leadership = Leadership(api, settings.namespace, settings.pod_name, wall_clock)
+        self.leadership = Leadership(api, settings.namespace, settings.pod_name, api.clock.now)
         self._now = now
         self._settings = settings
         self._failed = failed
@@ -114,8 +115,12 @@ class Operator:
         self._pace = Pace(settings.inventory_seconds)
         self._pass_seconds = 0.0
 
-    def start(self) -> None:
-        """Begin to take part in the election, and to make passes, in the background."""
+    async def start(self) -> None:
+        """Begin to take part in the election, and to make passes, in the background.
+
+        Not before the API server has said what time it is: nothing may be heard by another clock.
+        """
+        await self._set_clock()
         watched = {PODS: self._settings.namespace, JOBS: self._settings.namespace, VOLUMES: "", CLAIMS: ""}
         own = (
             (follow(self._api, one, namespace, LABEL_SELECTORS[one], self.take, self._lists.again), one.plural)
@@ -128,6 +133,19 @@ class Operator:
             watch = follow(self._api, CERTIFICATE_REQUESTS, "", LABEL_SELECTORS[PODS], take, from_all_there_is)
             self._begin(watch, CERTIFICATE_REQUESTS.plural)
             self._begin(self._certificates.run(), "certificates")
+
+    async def _set_clock(self) -> None:
+        while True:
+            self._advanced_at = time.monotonic()
+            try:
+                await self._api.check_ready()
+                break
+            except ApiError as error:
+                if error.status:
+                    break
+                logger.warning("the API server does not say what time it is: %s", error)
+                await asyncio.sleep(WAITING_INTERVAL_SECONDS)
+        self._clock.set()
 
     def _certificate_signer(self, events: EventPoster) -> CertificateSigner | None:
         settings = self._settings

@@ -13,6 +13,7 @@ from kubernetes.aio.config import ConfigException
 
 from ..model.names import API_GROUP, API_VERSION, GROUP_PLURAL, TABLE_PLURAL
 from .errors import ClusterError, StaleDecision
+from .server_clock import ServerClock
 
 JsonObject = dict[str, Any]
 
@@ -113,11 +114,12 @@ async def connect() -> "Api":
 class Api:
     """Requests to the API server. All methods raise ``ApiError`` or one of its subclasses.
 
-    ``failures``: (verb, HTTP status) -> failed requests so far; status 0 = no answer.
+    ``failures``: (verb, HTTP status) -> failed requests so far; status 0 = no answer. ``clock``: the API server's.
     """
 
     def __init__(self, api_client: client.ApiClient) -> None:
         self._client = api_client
+        self.clock = ServerClock()
         self.failures: Counter[tuple[str, int]] = Counter()
 
     async def close(self) -> None:
@@ -270,6 +272,7 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             message = f"{method} {path}: no answer from the API server: {error!r}"
             raise self._failed(method, 0, message) from error
+        self.clock.hear(response.headers)
         if response.status >= 300:
             raise self._failed(method, response.status, f"{method} {path}: {_message(content)}")
         return bytes(content)

@@ -85,7 +85,7 @@ def judge_freshness(renew_time: str, valid_seconds: float, now: datetime, witnes
     if ahead_seconds > ALLOWED_SKEW_SECONDS:
         return Freshness(
             message=f"{witness} was renewed at {renew_time}, which is in the future by more than the allowed "
-            f"{ALLOWED_SKEW_SECONDS} s: correct the clock of the operator's node"
+            f"{ALLOWED_SKEW_SECONDS} s: correct the clocks of the API servers' nodes"
         )
     if now - renewed_at > timedelta(seconds=valid_seconds + ALLOWED_SKEW_SECONDS):
         return Freshness(

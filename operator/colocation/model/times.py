@@ -2,7 +2,9 @@
 
 import re
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -25,6 +27,16 @@ def parse_time(text: object) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
         return time.astimezone(UTC) if time.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def http_date(headers: Mapping[str, str]) -> datetime | None:
+    """The header ``Date`` of an HTTP answer, in UTC; None when there is none that is a time."""
+    text = next((value for name, value in headers.items() if name.lower() == "date"), "")
+    try:
+        found = parsedate_to_datetime(text)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
 

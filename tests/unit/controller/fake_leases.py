@@ -5,17 +5,26 @@ from collections import Counter
 from typing import Any
 
 from colocation.kube.api import ApiError, Conflict, NotFound, Resource
+from colocation.kube.server_clock import ServerClock
 
 
 class FakeLeases:
-    """Reads, creates and patches with the precondition of a resource version; ``away`` answers nobody."""
+    """Reads, creates and patches with the precondition of a resource version; ``away`` answers nobody.
+
+    ``tells``: headers of all answers.
+    """
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
         self.away = False
         self.failures = Counter[tuple[str, int]]()
+        self.clock = ServerClock()
+        self.tells: dict[str, str] = {}
         self.loses_answers = False
         self._version = 0
+
+    async def check_ready(self) -> None:
+        self._be_there()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
         self._be_there()
@@ -50,6 +59,7 @@ class FakeLeases:
     def _be_there(self) -> None:
         if self.away:
             raise ApiError(0, "no answer from the API server")
+        self.clock.hear(self.tells)
 
     def _store(self, body: dict[str, Any]) -> dict[str, Any]:
         self._version += 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
 from colocation.kube import own_watches
 from colocation.kube.api import NODES, TABLES, ApiError, Expired, Listing, Resource
+from colocation.kube.server_clock import ServerClock
 
 from .fake_leases import FakeLeases
+from .test_clock import NOON
 
 SETTINGS = Settings(namespace="system", image="operator:1", inventory_seconds=0.01)
 
@@ -65,7 +68,7 @@ async def test_error_that_nobody_foresaw_ends_one_pass_only(caplog: pytest.LogCa
     """It is logged with its traceback and counted; the next pass is made."""
     operator = Operator(FakeApi([RuntimeError("a bug")]), SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
     passes = shown_passes(operator)
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         await passes.get()
         await operator.stop()
@@ -89,7 +92,7 @@ async def test_watch_that_may_have_missed_something_goes_on_from_full_lists(monk
     api = FakeApi([])
     api.forgets = True
     operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         assert await versions_of_table_watches(api, 2) == ["2", "9"]  # tables are the second of seven kinds
         await operator.stop()
@@ -100,7 +103,7 @@ async def test_full_lists_are_taken_once_a_watch_of_kopf_begins_anew() -> None:
     api = FakeApi([])
     operator = Operator(api, SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
     passes = shown_passes(operator)
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         await passes.get()
         lists = api.lists
@@ -116,7 +119,7 @@ async def test_leader_that_makes_no_passes_ends(monkeypatch: pytest.MonkeyPatch)
     died = asyncio.Event()
     api = FakeApi([RuntimeError("a bug")] * 1000)
     operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         await died.wait()
         await operator.stop()
@@ -129,7 +132,7 @@ async def test_operator_that_lost_its_lease_ends(monkeypatch: pytest.MonkeyPatch
     died, api = asyncio.Event(), FakeApi([])
     operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
     passes = shown_passes(operator)
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         await passes.get()
         assert api.lease is not None
@@ -149,7 +152,7 @@ async def test_operator_ends_when_etcd_was_restored(
     before = api.save()
     await operator.leadership.step()
     api.restore(before)
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(60):
         await died.wait()
         await operator.stop()
@@ -162,8 +165,8 @@ async def test_operator_that_waits_for_the_lease_does_nothing_and_is_alive() -> 
     first, second = (Operator(api, SETTINGS, failed=lambda: None) for _ in range(2))  # type: ignore[arg-type]
     passes, others = shown_passes(first), shown_passes(second)
     await first.leadership.step()
-    first.start()
-    second.start()
+    await first.start()
+    await second.start()
     async with asyncio.timeout(5):
         await passes.get()
         assert second.is_alive and others.empty() and not second.leadership.is_leading
@@ -178,10 +181,32 @@ async def test_operator_is_alive_while_the_api_server_is_away(monkeypatch: pytes
     api = FakeApi([])
     api.away = True
     operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
-    operator.start()
+    starting = asyncio.create_task(operator.start())
+    await asyncio.sleep(0.3)
+    assert operator.is_alive and not starting.done()
+    api.away = False
+    async with asyncio.timeout(5):
+        await starting
+    api.away = True
     await asyncio.sleep(0.3)
     assert operator.is_alive
     await operator.stop()
+
+
+async def test_operators_clock_is_the_api_servers() -> None:
+    """Its own node's may be a day ahead: every table's history would be too old, and the Lease one of tomorrow."""
+    api = FakeApi([])
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    api.clock = ServerClock(local=lambda: tomorrow)
+    operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
+    api.tells = {"Date": "Sat, 21 Nov 2026 12:00:00 GMT"}
+    passes = shown_passes(operator)
+    async with asyncio.timeout(5):
+        await operator.start()
+        await passes.get()
+        await operator.stop()
+    assert operator.last and operator.last.observation.now - NOON < timedelta(minutes=1)
+    assert operator.leadership.renewed_at and operator.leadership.renewed_at - NOON < timedelta(minutes=1)
 
 
 async def test_api_server_that_is_away_is_asked_again() -> None:
@@ -190,7 +215,7 @@ async def test_api_server_that_is_away_is_asked_again() -> None:
     api = FakeApi([ApiError(0, "no answer"), ApiError(429, "storage is (re)initializing")])
     operator = Operator(api, SETTINGS, failed=died.set)  # type: ignore[arg-type]
     passes = shown_passes(operator)
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         await passes.get()
         await operator.stop()
@@ -202,7 +227,7 @@ async def test_tables_are_watched_from_the_first_full_list_on() -> None:
     """No object is read twice at the start, and nothing that changes after the list is missed."""
     api = FakeApi([])
     operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         assert await versions_of_table_watches(api, 1) == ["2"]
         await operator.stop()
@@ -211,7 +236,7 @@ async def test_tables_are_watched_from_the_first_full_list_on() -> None:
 async def test_stop_ends_a_pass_wherever_it_is() -> None:
     """SIGTERM does not wait for the next pass."""
     operator = Operator(FakeApi([]), SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         await operator.stop()
 
@@ -220,7 +245,7 @@ async def test_change_wakes_a_pass() -> None:
     """A quiet operator reacts at once to a watch event, and not to one that says nothing new."""
     operator = Operator(FakeApi([]), SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
     passes = shown_passes(operator)
-    operator.start()
+    await operator.start()
     node = {"metadata": {"name": "node-1", "resourceVersion": "2"}}
     heartbeat = {"metadata": {"name": "node-1", "resourceVersion": "3"}}
     async with asyncio.timeout(5):
@@ -239,7 +264,7 @@ async def test_operator_that_hears_of_something_while_it_is_stopped_ends(turns: 
     """Whatever the event loop has done of the wake-up, in so many turns: the stop is not lost."""
     operator = Operator(FakeApi([]), SETTINGS.model_copy(update={"inventory_seconds": 3600}), failed=lambda: None)  # type: ignore[arg-type]
     passes = shown_passes(operator)
-    operator.start()
+    await operator.start()
     async with asyncio.timeout(5):
         await passes.get()
         await asyncio.sleep(0.01)  # it waits for the next event

@@ -36,3 +36,36 @@ print(len(set(bridge)), sorted(map(len, card.values())), len(set.union(*card.val
 def test_a_node_that_comes_or_goes_changes_no_address_of_another() -> None:
     """The bridge's, which all send to, stays; a node has its own, and the same when it is back."""
     assert told(NETWORK, NODES_COME_AND_GO) == ["1 [1, 1, 1] 4"]
+
+
+ONE_WAY = """
+import subprocess, sys
+from devcluster import network
+RECEIVE = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', 9999)); s.settimeout(0.5); "
+RECEIVE += "print(flush=True); s.recv(9)"
+SEND = "import socket, sys; socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', (sys.argv[1], 9999))"
+def arrives(sender, receiver, address):
+    python, quiet = (sys.executable, "-c"), subprocess.DEVNULL
+    there = subprocess.Popen([*receiver, *python, RECEIVE], stdout=subprocess.PIPE, stderr=quiet)
+    there.stdout.readline()
+    subprocess.run([*sender, *python, SEND, address], stderr=quiet)  # one that is dropped here is refused
+    return there.wait(10) == 0
+running = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 60"], stdout=subprocess.PIPE)
+try:
+    running.stdout.readline()
+    network.create_bridge()
+    network.connect_node(1, running.pid)
+    inside = ["nsenter", f"--net=/proc/{running.pid}/ns/net"]
+    for way in (None, *network.OneWay, None):
+        for _ in range(2):
+            network.set_one_way(running.pid, way)
+        print(way, arrives([], inside, network.node_address(1)), arrives(inside, [], network.HOST_ADDRESS))
+finally:
+    running.kill(), running.wait()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_link_that_is_cut_one_way_lets_the_other_through() -> None:
+    """To the node, from it; whatever was done before, and undone for good."""
+    assert told(NETWORK, ONE_WAY) == ["None True True", "deaf False True", "mute True False", "None True True"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -99,6 +100,23 @@ async def test_an_api_server_says_whether_it_is_ready(status: int, is_ready: boo
         with contextlib.nullcontext() if is_ready else pytest.raises(ApiError, match=f"{status} GET /readyz"):
             await api.check_ready()
         await api.close()
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_time_is_what_the_api_server_says(status: int) -> None:
+    """In any answer, a refusal included."""
+
+    async def readyz(_: web.Request) -> web.Response:
+        return web.Response(status=status, headers={"Date": "Sat, 21 Nov 2026 12:00:00 GMT"})
+
+    application = web.Application()
+    application.router.add_get("/readyz", readyz)
+    async with TestServer(application) as server:
+        api = Api(client.ApiClient(client.Configuration(host=str(server.make_url("")).rstrip("/"))))
+        with contextlib.suppress(ApiError):
+            await api.check_ready()
+        await api.close()
+    assert timedelta() <= api.clock.now() - datetime(2026, 11, 21, 12, tzinfo=UTC) < timedelta(minutes=1)
 
 
 async def test_failed_requests_are_counted_by_verb_and_status() -> None:

@@ -110,7 +110,7 @@ final class OperatorLife {
     }
     if (renewedAt.get().isAfter(now.plus(ALLOWED_SKEW))) {
       return witness + " was renewed at " + renewTime + ", which is in the future by more than the allowed "
-          + ALLOWED_SKEW.toSeconds() + " s: correct the clock of the operator's node";
+          + ALLOWED_SKEW.toSeconds() + " s: correct the clocks of the API servers' nodes";
     }
     Duration valid = Duration.ofMillis((long) (validSeconds * 1000)).plus(ALLOWED_SKEW);
     if (Duration.between(renewedAt.get(), now).compareTo(valid) > 0) {

@@ -11,6 +11,7 @@ import dev.colocation.spark.catalog.GroupObject;
 import dev.colocation.spark.catalog.KubernetesApi;
 import dev.colocation.spark.catalog.Names;
 import java.net.HttpURLConnection;
+import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -23,10 +24,31 @@ final class Cluster {
   private static final Set<Integer> PASSING = Set.of(408, 429);
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  private final ClusterApi api;
+  /** The API server's time, and the same moment by this JVM's monotonic clock. */
+  private record Told(Instant time, long atNanos) {}
 
-  Cluster(ClusterApi api) {
+  private final ClusterApi api;
+  private final Timer timer;
+  private volatile Told told;
+
+  Cluster(ClusterApi api, Timer timer) {
     this.api = api;
+    this.timer = timer;
+  }
+
+  /**
+   * The API server's time, by its last answer: a driver whose node's clock is a day ahead would drop a table's history. This
+   * node's for as long as no answer has said it.
+   */
+  Instant now() {
+    Told last = told;
+    return last == null ? timer.now() : last.time().plusNanos(timer.nanos() - last.atNanos());
+  }
+
+  private KubernetesApi.Answer send(String method, String path, JsonNode body) {
+    KubernetesApi.Answer answer = api.sendOnce(method, path, body);
+    answer.serverTime().ifPresent(time -> told = new Told(time, timer.nanos()));
+    return answer;
   }
 
   /** The object does not exist. */
@@ -82,7 +104,7 @@ final class Cluster {
     });
     String what = what("ColocatedTable", table.namespace(), table.name());
     String path = path(KubernetesApi.TABLES, table.namespace(), table.name()) + "/status";
-    KubernetesApi.Answer answer = api.sendOnce("PATCH", path, body);
+    KubernetesApi.Answer answer = send("PATCH", path, body);
     if (answer.status() == HttpURLConnection.HTTP_CONFLICT) {
       throw new WriteConflict(what + " was changed by someone else");
     }
@@ -98,7 +120,7 @@ final class Cluster {
   }
 
   private JsonNode get(String what, String path) throws NoAnswer {
-    return checked(what, api.sendOnce("GET", path, null));
+    return checked(what, send("GET", path, null));
   }
 
   private static JsonNode checked(String what, KubernetesApi.Answer answer) throws NoAnswer {

@@ -3,7 +3,6 @@ package dev.colocation.spark.write;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
@@ -174,7 +173,7 @@ final class Commit {
     NextManifest manifest = NextManifest.of(table, parent, change);
     Publication.Published there = storage.publish(manifest);
     ObjectNode snapshot = there.manifest().snapshot().put("operation", change.label())
-        .put("committedAt", timer.now().truncatedTo(ChronoUnit.SECONDS).toString());
+        .put("committedAt", cluster.now().truncatedTo(ChronoUnit.SECONDS).toString());
     return new Prepared(Snapshot.of(snapshot), there);
   }
 
@@ -212,8 +211,7 @@ final class Commit {
 
   /** Empty when it is done; else the table as it is now. */
   private Optional<TableState> tryCommit(TableState table, Snapshot snapshot) {
-    Instant now = timer.now();
-    List<Snapshot> history = RetainedHistory.after(table, snapshot.committedAt(), now);
+    List<Snapshot> history = RetainedHistory.after(table, snapshot.committedAt(), cluster.now());
     Optional<List<CommitRecord>> commits = commits(table, snapshot);
     try {
       JsonNode written = cluster.commit(table, snapshot.json(), history, commits);

@@ -30,7 +30,7 @@ interface Timer {
   /** Monotonic. */
   long nanos();
 
-  /** The time of day. */
+  /** The time of day by this node's clock; see {@link Cluster#now}. */
   Instant now();
 
   /** @throws WriteException when the thread was interrupted */

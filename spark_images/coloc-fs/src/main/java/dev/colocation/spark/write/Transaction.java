@@ -40,7 +40,7 @@ public final class Transaction {
 
   static Transaction begin(
       ClusterApi api, String namespace, String table, Duration wait, AgentAccess access, Timer timer) {
-    Cluster cluster = new Cluster(api);
+    Cluster cluster = new Cluster(api, timer);
     LoadTarget target = LoadTarget.await(cluster, namespace, table, wait, timer);
     return new Transaction(cluster, target.table(), destination(target, access), wait, timer);
   }

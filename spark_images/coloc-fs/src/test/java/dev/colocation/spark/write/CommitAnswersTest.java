@@ -43,7 +43,7 @@ class CommitAnswersTest {
   private CommitResult run(Mode mode, Optional<CommitKey> key, DataFile... files) {
     TableState began = cluster.state();
     try {
-      return new Commit(new Cluster(cluster), storage, new NewFiles(mode, List.of(files), 2), key, began, timer).run(began);
+      return new Commit(new Cluster(cluster, timer), storage, new NewFiles(mode, List.of(files), 2), key, began, timer).run(began);
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }
@@ -97,7 +97,7 @@ class CommitAnswersTest {
   @Test
   void aRefusedTokenIsSaid() {
     cluster.allReads = 401;
-    WriteException error = assertThrows(WriteException.class, () -> new Cluster(cluster).table("shop", "orders"));
+    WriteException error = assertThrows(WriteException.class, () -> new Cluster(cluster, timer).table("shop", "orders"));
     assertTrue(error.getMessage().endsWith("start the application again"), error.getMessage());
   }
 

@@ -29,7 +29,7 @@ class CommitKeyTest {
     Optional<CommitKey> key = writer.isEmpty() ? Optional.empty() : Optional.of(new CommitKey(writer, version));
     try {
       NewFiles change = new NewFiles(mode, List.of(files), 2);
-      return new Commit(new Cluster(cluster), storage, change, key, began, new FakeTimer()).run(began);
+      return new Commit(new Cluster(cluster, new FakeTimer()), storage, change, key, began, new FakeTimer()).run(began);
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }

@@ -42,7 +42,7 @@ class CommitTest {
 
   private CommitResult run(Change change, TableState began, Optional<CommitKey> key) {
     try {
-      return new Commit(new Cluster(cluster), storage, change, key, began, timer).run(cluster.state());
+      return new Commit(new Cluster(cluster, timer), storage, change, key, began, timer).run(cluster.state());
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }
@@ -91,6 +91,20 @@ class CommitTest {
     List<Snapshot> found = RetainedHistory.after(cluster.state(), java.time.Instant.parse("2026-11-21T11:59:00Z"),
         java.time.Instant.parse("2026-11-21T12:00:00Z"));
     assertEquals(kept, String.join(" ", found.stream().map(one -> String.valueOf(one.id())).toList()));
+  }
+
+  @Test
+  void timesAreTheApiServersWhateverTheDriversNodeShows() throws Exception {
+    run(Mode.APPEND, A);
+    run(Mode.APPEND, B);
+    cluster.time = Optional.of(timer.now);
+    timer.now = timer.now.plus(Duration.ofDays(30));
+    Cluster asked = new Cluster(cluster, timer);
+    TableState began = asked.table("shop", "orders");
+    timer.waited = Duration.ofSeconds(90);
+    new Commit(asked, storage, load(Mode.APPEND, C), Optional.empty(), began, timer).run(began);
+    assertEquals(2, cluster.status().path("history").size());
+    assertEquals("2026-11-21T04:01:30Z", cluster.status().path("snapshot").path("committedAt").asText());
   }
 
   static ObjectNode snapshot(long id, String committedAt) {
@@ -405,7 +419,7 @@ class CommitTest {
   void aTableThatIsNotThereIsWaitedForOnlyAsLongAsSaid() {
     cluster.status().put("accepted", false);
     WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> LoadTarget.await(
-        new Cluster(cluster), "shop", "orders", Duration.ofSeconds(5), timer));
+        new Cluster(cluster, timer), "shop", "orders", Duration.ofSeconds(5), timer));
     assertEquals("NotReady: table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
     assertEquals("NotReady", error.getCondition());
     assertEquals(error.getMessage(), error.toString());

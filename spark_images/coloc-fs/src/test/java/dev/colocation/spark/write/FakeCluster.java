@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.catalog.ClusterApi;
 import dev.colocation.spark.catalog.KubernetesApi.Answer;
+import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -38,6 +39,8 @@ final class FakeCluster implements ClusterApi {
   int allReads = 200;
   /** Fields of a table's status that the definition of an older release does not have. */
   final List<String> pruned = new ArrayList<>();
+  /** What answers say. */
+  Optional<Instant> time = Optional.empty();
   final List<JsonNode> patches = new ArrayList<>();
   private final List<Runnable> late = new ArrayList<>();
   private int version;
@@ -169,13 +172,12 @@ final class FakeCluster implements ClusterApi {
     return ok(object);
   }
 
-  private static Answer ok(ObjectNode object) {
-    return new Answer(200, object.deepCopy(), Optional.empty());
+  private Answer ok(ObjectNode object) {
+    return new Answer(200, object.deepCopy(), time);
   }
 
-  private static Answer failed(int status) {
-    return new Answer(status, JSON.createObjectNode().put("message", status == 504 ? "Gateway Timeout" : "as told"),
-        Optional.empty());
+  private Answer failed(int status) {
+    return new Answer(status, JSON.createObjectNode().put("message", status == 504 ? "Gateway Timeout" : "as told"), time);
   }
 
   /** {@code status.commits} as texts: writer, version, snapshot. */

@@ -97,7 +97,7 @@ class InterleavingTest {
       ClusterApi api = (method, path, body) -> heard(cluster, turns, writer, method, path, body);
       Thread thread = new Thread(() -> {
         try {
-          write(writer, new Cluster(api), shared, own, done);
+          write(writer, new Cluster(api, new FakeTimer()), shared, own, done);
         } catch (IOException | NoAnswer | RuntimeException | AssertionError error) {
           failures.add(error);
         } finally {
