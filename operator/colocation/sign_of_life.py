@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from .model.freshness import CURRENT, Freshness, judge_freshness, read_sign_of_life
-from .model.times import http_date
+from .server_clock import ServerClock
 
 LOG = logging.getLogger(__name__)
 LEASE_GROUP, LEASE_VERSION, LEASE_PLURAL = "coordination.k8s.io", "v1", "leases"
@@ -24,13 +24,11 @@ class LeaseAnswer:
     Attributes:
         renew_time: as the Lease has it; empty when it could not be read.
         valid_seconds: its duration.
-        now: the time when it was asked, the API server's own where it told it.
-        asked_at: the same moment by this process's monotonic clock.
+        asked_at: when, by this process's monotonic clock.
     """
 
     renew_time: str
     valid_seconds: float
-    now: datetime
     asked_at: float
 
 
@@ -40,7 +38,7 @@ class OperatorLife:
     Args:
         objects: the client's ``CustomObjectsApi``.
         monotonic: seconds that never go back.
-        local_time: this machine's clock, for when the API server does not say its own time.
+        local_time: this machine's clock, for as long as the API server has not told its own.
     """
 
     def __init__(
@@ -51,7 +49,7 @@ class OperatorLife:
     ) -> None:
         self._objects = objects
         self._monotonic = monotonic
-        self._local_time = local_time
+        self._clock = ServerClock(local_time, monotonic)
         self._answers: dict[tuple[str, str], LeaseAnswer] = {}
 
     def freshness(self, config_map_data: Mapping[str, str]) -> Freshness:
@@ -66,7 +64,7 @@ class OperatorLife:
         if sign is None:
             return CURRENT
         answer = self._lease(sign.lease_namespace, sign.lease_name)
-        now = answer.now + timedelta(seconds=self._monotonic() - answer.asked_at)
+        now = self._clock.now()
         if answer.renew_time:
             witness = f"Lease {sign.lease_name} of namespace {sign.lease_namespace}"
             return judge_freshness(answer.renew_time, answer.valid_seconds, now, witness)
@@ -96,11 +94,11 @@ class OperatorLife:
             headers = error.headers or {}
         except HTTPError as error:
             LOG.debug("Lease %s/%s: %s", namespace, name, error)
+        self._clock.hear(headers)
         renew_time, valid_seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
         is_sound = isinstance(renew_time, str) and isinstance(valid_seconds, int) and valid_seconds > 0
         return LeaseAnswer(
             renew_time=str(renew_time) if is_sound else "",
             valid_seconds=float(valid_seconds or 0) if is_sound else 0.0,
-            now=http_date(headers) or self._local_time(),
             asked_at=self._monotonic(),
         )

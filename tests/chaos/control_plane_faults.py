@@ -2,10 +2,12 @@
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from devcluster import cluster as devcluster
 from devcluster import controlplane, paths, processes
+from devcluster import node as nodes
 from devcluster.errors import DevclusterError
 
 from .history import FAIL, OK, SEEN, History
@@ -73,21 +75,25 @@ class ControlPlaneFaults:
         """It heals itself, but for the nodes' kubelets: see ``_end_stale_watches``."""
         if not ETCD_COPY.exists():
             raise CannotNow("no copy was taken")
-        with self._lock, healed_by(self._end_stale_watches, "etcd"):
+        heal = partial(self._end_stale_watches, set(nodes.known()))
+        with self._lock, healed_by(heal, "etcd"):
             try:
                 controlplane.restore_etcd(ETCD_COPY)
                 self.history.note("faults", SEEN, "restored")
             finally:
                 controlplane.start_all_again()
-        return "", self._end_stale_watches
+        return "", heal
 
-    def _end_stale_watches(self) -> None:
-        """Start the programs of all running nodes again, as Kubernetes asks for after a restore.
+    def _end_stale_watches(self, stale: set[nodes.Node]) -> None:
+        """Start the programs of these nodes again, as Kubernetes asks for after a restore; done with one, it is none of
+        them. One that does not run, or in parts, is started as a whole by whoever heals it.
 
         Their watches would go on from revisions that the restored etcd has not reached, so that they would hear of
         nothing for minutes; and a kubelet makes its Node object, if that is younger than the copy, only when it starts.
         Pods go on. The operator and the agents have to find out by themselves: users do not start them again.
         """
         self.start()
-        for number in sorted(devcluster.running_nodes()):
-            devcluster.restart_node_agents(number)
+        for member in sorted(stale, key=lambda node: node.number):
+            if nodes.is_complete(member):
+                devcluster.restart_node_agents(member.number)
+            stale.discard(member)

@@ -210,11 +210,11 @@ class AgentProcess:
             self._world.checks.before_recycle(self.disk, key, keep_seconds)
             self.disk.recycle(key, self._world.loop.elapsed + keep_seconds)
 
-    def restore(self, table: TablePath, successor: str, term: int) -> None:
+    def restore(self, table: TablePath, successor: str, term: int, keeps_folder: bool) -> None:
         """Give a folder another name, out of the bin too."""
         target = TablePath(table.namespace, successor)
         with self.conversation.restoring(term, frozenset({str(table), str(target)})):
-            self.disk.restore((table.namespace, table.directory), successor)
+            self.disk.restore((table.namespace, table.directory), successor, keeps_folder)
 
     def recycled_schema(self, table: TablePath, manifest: str) -> RecycledSchema | None:
         """The schema of a table in the bin, None when it is not there."""

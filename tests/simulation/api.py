@@ -22,7 +22,7 @@ from colocation.kube.api import (
     NotFound,
     Resource,
 )
-from colocation.kube.server_clock import ServerClock
+from colocation.server_clock import ServerClock
 from colocation.state.parse import format_time
 
 JsonObject = dict[str, Any]
@@ -240,6 +240,7 @@ class ApiClient:
         fault = self._fault()
         if fault is not None and (fault in NOT_CARRIED_OUT or self.random.random() < 0.5):
             await self._way()
+            self._hear_time(fault)
             raise ApiError(fault, "a fault: not carried out")
         if write:
             self.before_write(write)
@@ -250,10 +251,14 @@ class ApiClient:
             if write:
                 self.after_write(write)
         await self._way()
+        self._hear_time(200 if fault is None else fault)
         if fault is not None:
             raise ApiError(fault, "a fault: carried out")
-        self.clock.hear({"Date": format_datetime(self.server.now(), usegmt=True)})
         return answer
+
+    def _hear_time(self, status: int) -> None:
+        if status:
+            self.clock.hear({"Date": format_datetime(self.server.now(), usegmt=True)})
 
     async def _way(self) -> None:
         now = asyncio.get_running_loop().time()

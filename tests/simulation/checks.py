@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES
+from colocation.model.conditions import Reason
 from colocation.model.names import ANNOTATION_RECOVERS, group_key
 
 from .api import Event
@@ -162,6 +163,9 @@ class Checks:
         if machine is None:
             return  # it is just gone
         for table in self._world.tables_of(group):
+            stalled = next((one for one in table["status"].get("conditions", ()) if one["type"] == "Stalled"), {})
+            if stalled.get("reason") == Reason.MANIFEST_MISSING and stalled["status"] == "True":
+                continue  # it holds up no other table of the group
             wanted = [file for file in self._world.committed(table) if file.bucket == bucket]
             if wanted:
                 self.orders.before_entry(node, wanted[0].directory, bucket)

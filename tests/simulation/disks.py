@@ -193,9 +193,13 @@ class Disk:
             self.bin[key] = Recycled(folder, purge_at)
             self._touch(key)
 
-    def restore(self, key: TableKey, successor: str) -> None:
+    def restore(self, key: TableKey, successor: str, keeps_folder: bool = False) -> None:
         """Out of the bin, and from its place, to another table, which keeps what it has; nothing there is no error."""
         self._check_writable()
+        if keeps_folder and key in self.bin:
+            self._hand_over(self.bin[key].folder, successor, self._folder((key[0], successor)))
+            self._touch((key[0], successor))
+            return
         recycled, target = self.bin.pop(key, None), (key[0], successor)
         in_place = self.folders.pop(key, None) if target != key else None
         for folder in (in_place, recycled.folder if recycled else None):

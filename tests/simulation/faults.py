@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST_NODES = 7
 FEWEST_NODES = 4
 Fault = Callable[[], object]
+CLOCK_STEPS = (-7200, -300, -60, 60, 300, 7200)
+"""In seconds."""
 
 
 class Faults:
@@ -38,7 +40,8 @@ class Faults:
         self.kinds: list[Fault] = [
             self.take_down, self.bring_up, self.bring_up, self.delete_node, self.grow, self.damage, self.fill_disk,
             self.empty_disks, self.restart_agent, self.replace_agent, self.cut_off, self.mute, self.reconnect,
-            self.sicken, self.hold_jobs, self.cordon, self.taint, self.step_operators_clock, self.step_node_clock,
+            self.sicken, self.hold_jobs, self.cordon, self.taint, self.step_operators_clock, self.step_servers_clock,
+            self.step_node_clock,
             self.api_goes_away, self.etcd_refuses, self.kill_operator, self.freeze_operator, self.let_time_pass,
             users.load, users.load, users.load, users.load, users.roll_back, users.move, users.move, users.drop,
             users.recover, users.recover, users.change_replicas, users.change_group, users.mark, users.weigh,
@@ -150,7 +153,10 @@ class Faults:
     # Clocks
 
     def step_operators_clock(self) -> None:
-        self._random.choice(self._operators).wall.step_seconds += self._random.choice([-7200, -300, -60, 60, 300, 7200])
+        self._random.choice(self._operators).wall.step_seconds += self._random.choice(CLOCK_STEPS)
+
+    def step_servers_clock(self) -> None:
+        self._world.api_wall.step_seconds += self._random.choice(CLOCK_STEPS)
 
     def step_node_clock(self) -> None:
         """By less than what is between the longest load and the grace: more is more than a grace can bear."""

@@ -21,8 +21,8 @@ from colocation.controller.reconciler import PassResult
 from colocation.controller.settings import Settings
 from colocation.kube.api import EVENTS, GROUPS, NODES, TABLES, Resource
 from colocation.kube.inventories import Inventories
-from colocation.kube.server_clock import ServerClock
 from colocation.model.conditions import Reason
+from colocation.server_clock import ServerClock
 
 from .api import ApiClient, ApiFaults, Event
 from .network import AgentCalls, QuestionChannel

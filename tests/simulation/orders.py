@@ -132,7 +132,7 @@ class OrderChecks:
 
     def before_drop_is_sent(self, operator: str, url: str, order: Order) -> None:
         """The order's map was read anew; all its nodes were heard since, of just this snapshot: the newest one when the
-        order was decided.
+        order was decided. Nobody need be heard of a bucket in which it has no file.
 
         While the order is on its way the operator may write the next map: the node enters none as long as the order
         may be carried out (``before_entry``).
@@ -153,8 +153,9 @@ class OrderChecks:
             known = self._heard_before.get((operator, node), ())
             heard = [question.tables.get("/".join(key)) for asked_at, question in known if asked_at >= since]
             self._require(bool(heard), f"{operator} drops {key} and has not heard {node} since its map is so")
+            is_empty = all(file.bucket != order.bucket for file in self._world.manifests[order.manifests[0]])
             self._require(
-                any(one is not None and one.reference.manifest == order.manifests[0] for one in heard),
+                is_empty or any(one is not None and one.reference.manifest == order.manifests[0] for one in heard),
                 f"{operator} drops {key}, and {node} was not asked about that snapshot",
             )
 

@@ -73,12 +73,12 @@ async def restore(node: NodeState, request: web.Request, user: str, table: Table
 
     def restored() -> None:
         with node.conversation.restoring(body.term, frozenset({str(table), str(successor)})):
-            recycling.restore(node.root, node.inventory, table, successor)
+            recycling.restore(node.root, node.inventory, table, successor, body.keeps_folder)
 
     await node.run_work(restored)
     node.bell.ring()
     audit(_log, "restore", namespace=table.namespace, directory=table.directory, successor=successor.directory,
-          user=user, term=body.term)  # fmt: skip
+          keeps_folder=body.keeps_folder, user=user, term=body.term)  # fmt: skip
     return web.json_response({})
 
 

@@ -88,9 +88,10 @@ def recycle_call(namespace: str, directory: str, keep_seconds: int, proof: Delet
     return _post(table_target(namespace, directory, "recycle"), RecycleRequest(keep_seconds=keep_seconds, proof=proof))
 
 
-def restore_call(namespace: str, directory: str, successor: str, term: int) -> Call:
-    """Make a dropped table's folder that of its successor."""
-    return _post(table_target(namespace, directory, "restore"), RestoreRequest(directory=successor, term=term))
+def restore_call(namespace: str, directory: str, successor: str, term: int, keeps_folder: bool) -> Call:
+    """Make a dropped table's folder that of its successor, or give it the folder's files."""
+    content = RestoreRequest(directory=successor, term=term, keeps_folder=keeps_folder)
+    return _post(table_target(namespace, directory, "restore"), content)
 
 
 def manifests_call(namespace: str, directory: str) -> Call:

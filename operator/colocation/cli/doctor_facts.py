@@ -1,7 +1,7 @@
 """What `colocation doctor` asks the cluster. What may not be asked is noted as unknown, and hinders nothing else."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -10,6 +10,7 @@ from kubernetes.client.exceptions import ApiException
 
 from ..model.names import API_GROUP, APP_NAME, GROUP_PLURAL, LABEL_COMPONENT, LABEL_NAME, LEASE_NAME, TABLE_PLURAL
 from ..schema.crds import group_crd, table_crd
+from ..server_clock import ServerClock
 from .connection import Connection
 from .doctor_checks import Facts, Pod, Right, Webhook
 from .errors import HTTP_NOT_FOUND, CommandFailed, api_message
@@ -41,11 +42,12 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
         return None
 
     core = client.CoreV1Api(connection)
-    lease = ask("operator", lambda: _lease_renewed(connection, operator_namespace))
+    clock = ServerClock()
+    lease = ask("operator", lambda: _lease_renewed(connection, operator_namespace, clock))
     return Facts(
         cli_version=version("colocation"),
         operator_namespace=operator_namespace,
-        now=datetime.now(UTC),
+        now=clock.now(),
         rights=gather_rights(connection, namespace, operator_namespace),
         missing_fields=ask("kinds", lambda: _missing_fields(connection)),
         operators=ask("operator", lambda: _pods(core, operator_namespace, "operator")),
@@ -150,14 +152,16 @@ def _trouble(pod: Any) -> str:
     return next((str(one.message) for one in pod.status.conditions or () if one.status == "False" and one.message), "")
 
 
-def _lease_renewed(connection: client.ApiClient, namespace: str) -> datetime | None:
+def _lease_renewed(connection: client.ApiClient, namespace: str, clock: ServerClock) -> datetime | None:
+    leases, lease = client.CoordinationV1Api(connection), None
     try:
-        lease: Any = client.CoordinationV1Api(connection).read_namespaced_lease(LEASE_NAME, namespace)
+        lease, _, headers = leases.read_namespaced_lease_with_http_info(LEASE_NAME, namespace)
+        clock.hear(headers)
     except ApiException as error:
         if error.status != HTTP_NOT_FOUND:
             raise
         return None
-    renewed: datetime | None = lease.spec.renew_time if lease.spec else None
+    renewed: datetime | None = lease.spec.renew_time if lease and lease.spec else None
     return renewed
 
 

@@ -6,7 +6,6 @@ server, and outlasts a restart of either.
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -16,7 +15,6 @@ from ..model.members import RecycledTable
 from ..model.names import ANNOTATION_RECOVERS, RECOVER_PREFIX, group_key
 from ..model.salvage import salvage
 from ..model.table import ColocatedTableStatus, TableSnapshot
-from ..model.times import parse_time
 from .cluster import Cluster, SeenGroups
 from .completed_names import complete_table
 from .errors import CommandFailed
@@ -120,16 +118,13 @@ def _is_just_dropped(cluster: Cluster, table: str, groups: list[dict[str, Any]])
 
 
 def _check(cluster: Cluster, record: RecycledTable) -> None:
-    """The operator checks the same; this says it at once."""
+    """The operator checks the same, and whether it was purged; this says it at once."""
     name = f"{record.namespace}/{record.name}"
     existing = cluster.find_table(record.name)
     if existing is not None and not _brings_back(existing, record):
         raise CommandFailed(f"table {name} exists; drop it before the one in the recycle bin can come back")
     if record.snapshot is None:
         raise CommandFailed(f"table {name} was never loaded, so there is nothing to recover; create it again")
-    purge_at = parse_time(record.purge_at)
-    if purge_at is not None and purge_at <= datetime.now(UTC):
-        raise CommandFailed(f"table {name} was purged at {record.purge_at}")
 
 
 def _brings_back(table: dict[str, Any], record: RecycledTable) -> bool:

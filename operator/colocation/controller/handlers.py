@@ -4,6 +4,7 @@ Only event handlers: they put no finalizers and no annotations on objects, so th
 whether the operator runs or not. Tables are watched beside kopf (``kube.own_watches``): there are too many of them.
 """
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -44,12 +45,20 @@ async def start(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
     memo.operator = Operator(await connect(), ours, failed=partial(_die, memo))
     memo.servers = HttpServers(memo.operator, ours)
     await memo.servers.start()
-    await memo.operator.start()
+    try:
+        await memo.operator.start()
+    except asyncio.CancelledError:  # kopf would not clean up
+        await _clean_up(memo)
+        raise
 
 
 @kopf.on.cleanup(errors=kopf.ErrorsMode.PERMANENT)
 async def stop(memo: kopf.Memo, **_: Any) -> None:
     """End the passes; any of them may be cut short."""
+    await _clean_up(memo)
+
+
+async def _clean_up(memo: kopf.Memo) -> None:
     if "servers" in memo:
         await memo.servers.stop()
         await memo.operator.stop()

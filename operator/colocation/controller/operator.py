@@ -52,6 +52,8 @@ MAX_COALESCING_SECONDS = 2.0
 """Long passes wait a quarter as long as the last one took, at most so long: a fifth of the time is others'."""
 MAX_UNSUCCESSFUL_SECONDS = 300.0
 """A leader that has made no pass for so long ends: its Lease must not keep an old verdict alive."""
+MAX_TIMELESS_ANSWERS = 10
+"""Of an API server, or of a proxy before it, that does not tell the time."""
 MAX_STILL_SECONDS = 120.0
 """The loop of a living operator does something at least this often."""
 
@@ -135,16 +137,21 @@ class Operator:
             self._begin(self._certificates.run(), "certificates")
 
     async def _set_clock(self) -> None:
-        while True:
+        answers = 0
+        while not self._api.clock.is_known and answers < MAX_TIMELESS_ANSWERS:
             self._advanced_at = time.monotonic()
+            why = "its answer has no header Date"
             try:
                 await self._api.check_ready()
-                break
+                answers += 1
             except ApiError as error:
-                if error.status:
-                    break
-                logger.warning("the API server does not say what time it is: %s", error)
+                why = str(error)
+                answers += error.status > 0
+            if not self._api.clock.is_known:
+                logger.warning("the API server does not say what time it is: %s", why)
                 await asyncio.sleep(WAITING_INTERVAL_SECONDS)
+        if not self._api.clock.is_known:
+            logger.warning("the clock of this node is taken for that of the API server, which does not tell it")
         self._clock.set()
 
     def _certificate_signer(self, events: EventPoster) -> CertificateSigner | None:
@@ -254,6 +261,7 @@ class Operator:
 
     async def _run(self) -> None:
         while True:
+            self._clock.check()
             if not self._may_act():
                 self._leading_since = time.monotonic()
                 await asyncio.sleep(WAITING_INTERVAL_SECONDS)
@@ -286,7 +294,7 @@ class Operator:
 
     async def _show(self, result: PassResult) -> None:
         """Tell of a pass: metrics, snapshot, admin API."""
-        self.metrics.last_pass.set_to_current_time()
+        self.metrics.last_pass.set(self._api.clock.now().timestamp())
         new, self.last, self.last_pass_at = result is not self.last, result, self._now()
         self.metrics.show(result)
         if new:

@@ -12,8 +12,8 @@ from kubernetes.aio import client, config
 from kubernetes.aio.config import ConfigException
 
 from ..model.names import API_GROUP, API_VERSION, GROUP_PLURAL, TABLE_PLURAL
+from ..server_clock import ServerClock
 from .errors import ClusterError, StaleDecision
-from .server_clock import ServerClock
 
 JsonObject = dict[str, Any]
 

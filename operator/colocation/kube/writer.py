@@ -266,7 +266,9 @@ class LiveWriter:
     async def _restore_table(self, action: RestoreTable) -> None:
         await self._agents.call(
             action.url,
-            lambda agent: agent.restore(action.namespace, action.directory, action.successor, action.term),
+            lambda agent: agent.restore(
+                action.namespace, action.directory, action.successor, action.term, action.keeps_folder
+            ),
         )
 
     async def _collect_garbage(self, action: CollectGarbage) -> None:

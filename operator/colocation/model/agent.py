@@ -257,6 +257,7 @@ class RestoreRequest(Frozen):
 
     directory: str
     term: int = Field(0, ge=0, description="Of the operator's Lease.")
+    keeps_folder: bool = Field(False, description="The folder stays as it is, and shares its files.")
 
 
 class RecycledSchema(Observed):

@@ -175,7 +175,7 @@ class RecycleTable:
 class RestoreTable:
     """Make a dropped table's folder on one node that of the table that brings it back.
 
-    ``term``: of the operator that orders it.
+    ``term``: of the operator that orders it. ``keeps_folder``: the folder stays as it is, and shares its files.
     """
 
     node: str
@@ -184,6 +184,7 @@ class RestoreTable:
     directory: str
     successor: str
     term: int = 0
+    keeps_folder: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,10 @@ from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
 from ..state.memo import Memo
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.recycled import as_recovered
 from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action, LabelNode
+from .bins import bins_of
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
 from .deletion import (
@@ -36,6 +38,7 @@ from .deletion import (
     collect_actions,
     delete_group,
     drop_actions,
+    is_whole,
     leftover_drops,
     leftovers,
     stray_clones,
@@ -47,8 +50,9 @@ from .namespace_files import FilesProblem, NamespaceFiles
 from .node_labels import group_nodes, label_actions
 from .planned import planned
 from .policy import Policy
-from .recovery import Recovery, bins_of, late_folders, recoveries_of, request_actions
+from .recovery import Recovery, late_folders, recoveries_of, request_actions
 from .recycling import Withheld, recycling
+from .strays import stray_orders, strays_of
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
 
@@ -114,6 +118,7 @@ class _Pass:
         self.recycling = recycling(self.index, records, evidence, policy)
         self.leftovers: Mapping[GroupKey, list[Leftover]] = {}
         self.bins = bins_of(observation)
+        self.strays = strays_of(self.index, self.bins)
         self.labelled: dict[str, frozenset[str]] = {}
         self.files = NamespaceFiles(self.index, policy.data_root)
 
@@ -227,7 +232,7 @@ class _Pass:
         written, maps = self._status_of_group(facts), self._config_maps(facts)
         if facts.plan.next_map:
             written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
-        requested = (*request_actions(self.index, group), *delete_group(facts, self.observation.now))
+        requested = (*request_actions(self.index, group, self.strays), *delete_group(facts, self.observation.now))
         self.labelled[node_label(*group.key)] = self._nodes_of(facts)
         return [
             Scope(name, (*written, *requested)),
@@ -330,11 +335,19 @@ class _Pass:
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
         orders: tuple[Action, ...] = tuple(late_folders(self.observation, self.bins, table))
+        if (table.identity.namespace, table.identity.name) in self.strays and self._lacks_files(table, recovery):
+            orders = (*orders, *stray_orders(index, self.bins, self.strays, table))
         if recovery:
             orders = (*orders, *recovery.orders)
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
         written = self._status_of_table(TableFacts(table, group, refusal, transfer, recovery, fault))
         return (Scope(name, written), *_single("restore", orders)) if written or orders else ()
+
+    def _lacks_files(self, table: ObservedTable, recovery: Recovery | None) -> bool:
+        if recovery and recovery.homeless:
+            return True
+        wanted = as_recovered(table, recovery.record) if recovery else table
+        return wanted.reference.manifest is not None and not is_whole(self.index, self.reports, wanted)
 
     def _status_of_table(self, facts: TableFacts) -> tuple[Action, ...]:
         """The clock has a part in what changes, and in which snapshots are retained; none in what stays as it is."""

@@ -133,7 +133,7 @@ def collect_actions(index: TableIndex, reports: TableReports, grace_seconds: int
     for key, nodes in _garbage(index).items():
         table = index.by_folder[key]
         manifests = index.live_manifests(table)
-        if not (manifests and _is_settled(observation, table, grace_seconds) and _is_whole(index, reports, table)):
+        if not (manifests and _is_settled(observation, table, grace_seconds) and is_whole(index, reports, table)):
             continue
         for node, url in nodes:
             view = observation.agent_views[node]
@@ -166,15 +166,19 @@ def _is_settled(observation: Observation, table: ObservedTable, grace_seconds: i
     return table.recovers is None or age.total_seconds() >= grace_seconds
 
 
-def _is_whole(index: TableIndex, reports: TableReports, table: ObservedTable) -> bool:
-    """Whether the agents that answer have verified, together, every file of the committed snapshot."""
+def is_whole(index: TableIndex, reports: TableReports, table: ObservedTable) -> bool:
+    """Whether the agents that answer have verified, together, every file of the committed snapshot, and one has its
+    manifest.
+    """
     observation, manifest = index.observation, table.reference.manifest
     sizes = observation.bucket_bytes.get((table.identity.namespace, table.directory, manifest or ""), {})
     lacking = {bucket: -1 for bucket, size in sizes.items() if size > 0}  # -1: all bits
+    is_known = False
     for node, report in reports.of(table):
         answers = observation.agent_views[node].silent_since is None and node not in index.disks_missing
         if answers and report.manifest_present and report.manifest == manifest:
+            is_known = True
             for bucket, held in report.buckets.items():
                 if held.files_wanted > 0:
                     lacking[bucket] = lacking.get(bucket, -1) & held.lacking
-    return not any(lacking.values())
+    return is_known and not any(lacking.values())

@@ -21,9 +21,9 @@ from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
 from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequests, PostEvent, RestoreTable
+from .bins import Bins
+from .strays import Strays
 
-Bins = Mapping[str, Sequence[tuple[str, str]]]
-"""``<namespace>/<directory>`` of a folder in a recycle bin -> (node, its agent's URL) of all that have it there."""
 MAX_REFUSAL_EVENTS = 8
 """Of one group in one pass; it has as many annotations as anybody writes who may patch it."""
 REQUEST_DIGITS = 8
@@ -33,6 +33,7 @@ REQUEST_DIGITS = 8
 class Recovery:
     """A table that takes over a dropped one's files.
 
+    ``awaited``: orders to nodes that can carry them out: a disk that fails may keep its folder for good.
     ``homeless``: buckets of which the live nodes together do not hold all files, as far as they can say.
     ``unheard``: nodes whose agent answers and has not yet said what it has of the table: without waiting for it, its
     files would be cloned instead of taken over.
@@ -42,13 +43,14 @@ class Recovery:
     record: RecycledTable
     group: ObservedGroup
     orders: tuple[RestoreTable, ...]
+    awaited: tuple[RestoreTable, ...]
     homeless: tuple[int, ...]
     unheard: tuple[str, ...]
 
     @property
     def is_whole(self) -> bool:
         """Whether the table may have its snapshot."""
-        return not self.homeless and not self.orders and not self.unheard
+        return not self.homeless and not self.awaited and not self.unheard
 
     @property
     def refusal(self) -> Refusal:
@@ -61,7 +63,7 @@ class Recovery:
             listed = ", ".join(map(str, self.homeless[:20]))
             return (
                 f"the live nodes lack files of buckets {listed}, or have not verified them; "
-                "nodes that are away must come back"
+                "nodes that are away must come back (after a restore of etcd see `colocation adopt`)"
             )
         return "the nodes bring back its files"
 
@@ -71,10 +73,11 @@ def recoveries_of(
 ) -> Iterator[Recovery]:
     """Every table that is being brought back."""
     ready = {node.name for node in snapshot.nodes if node.ready}
+    able = {node.name for node in snapshot.nodes if node.ready and node.disk_reason in (None, Reason.DISK_FULL)}
     for table in index.observation.tables:
         found = record_of(table, index.records)
         if found and table.is_recovering and not table.identity.deleting:
-            part = partial(_recovery, index.observation, reports, table, found, ready)
+            part = partial(_recovery, index.observation, reports, table, found, ready, able)
             recovery = containment.run(table_scope(table), part)
             if recovery:
                 yield recovery
@@ -86,6 +89,7 @@ def _recovery(
     table: ObservedTable,
     found: tuple[RecycledTable, ObservedGroup],
     ready: set[str],
+    able: set[str],
 ) -> Recovery:
     record, group = found
     wanted = as_recovered(table, record)
@@ -93,7 +97,8 @@ def _recovery(
     if homeless and _is_untold(observation, wanted, group, ready):
         homeless = ()
     orders = tuple(_orders(observation, table, record))
-    return Recovery(table, record, group, orders, homeless, tuple(_unheard(observation, wanted)))
+    awaited = tuple(order for order in orders if order.node in able)
+    return Recovery(table, record, group, orders, awaited, homeless, tuple(_unheard(observation, wanted)))
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
@@ -108,15 +113,6 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
         for directory in record.directories:
             if directory != table.directory and f"{namespace}/{directory}" in lying:
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
-
-
-def bins_of(observation: Observation) -> Bins:
-    """What the agents that answer have in their bins."""
-    bins: dict[str, list[tuple[str, str]]] = {}
-    for node, url, _, report in observation.answering:
-        for folder in report.recycled_directories:
-            bins.setdefault(folder, []).append((node, url))
-    return bins
 
 
 def late_folders(observation: Observation, bins: Bins, table: ObservedTable) -> Iterator[RestoreTable]:
@@ -234,7 +230,7 @@ def _lacks_a_bucket(
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def request_actions(index: TableIndex, group: ObservedGroup) -> Iterator[Action]:
+def request_actions(index: TableIndex, group: ObservedGroup, strays: Strays) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group: with few requests, however many annotations it has."""
     wanted: dict[str, RecycledTable] = {}
     refusals: dict[str, None] = {}
@@ -255,7 +251,7 @@ def request_actions(index: TableIndex, group: ObservedGroup) -> Iterator[Action]
     if ended:
         yield EndRecoverRequests(group.identity, tuple(ended))
     for record in wanted.values():
-        yield from _creation(index.observation, group, record)
+        yield from _creation(index.observation, group, record, strays)
 
 
 def _announced(refusals: Sequence[str]) -> Iterator[str]:
@@ -292,16 +288,18 @@ def _problem(
     return None
 
 
-def _creation(observation: Observation, group: ObservedGroup, record: RecycledTable) -> Iterator[CreateTable]:
-    folders = tuple(_folders_in_bins(observation, record))
+def _creation(
+    observation: Observation, group: ObservedGroup, record: RecycledTable, strays: Strays
+) -> Iterator[CreateTable]:
+    folders = tuple(_folders_in_bins(observation, record, strays))
     if group.spec is not None and folders:
         reference = "" if group.private else group_reference(record.namespace, group.key)
         yield CreateTable(record, folders, reference, group.spec.replicas)
 
 
-def _folders_in_bins(observation: Observation, record: RecycledTable) -> Iterator[BinnedFolder]:
-    """Of the nodes that answer."""
-    for _, url, _, report in observation.answering:
-        for directory in record.directories:
+def _folders_in_bins(observation: Observation, record: RecycledTable, strays: Strays) -> Iterator[BinnedFolder]:
+    """Of the nodes that answer; what nobody remembers comes last."""
+    for directory in (*record.directories, *strays.get((record.namespace, record.name), ())):
+        for _, url, _, report in observation.answering:
             if f"{record.namespace}/{directory}" in report.recycled_directories:
                 yield BinnedFolder(url, directory)

@@ -11,6 +11,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from colocation.model.agent import RecycledSchema
@@ -60,7 +61,9 @@ def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds
     inventory.forget(table)
 
 
-def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor: TablePath) -> None:
+def restore(
+    root: DataRoot, inventory: Inventory, dropped: TablePath, successor: TablePath, keeps_folder: bool = False
+) -> None:
     """Make a dropped table's files those of the table that brings it back.
 
     They may lie in the bin, or still in their place (the node was away when the table was dropped), or in several
@@ -68,6 +71,8 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
     the successor's in one rename; of others, and if the successor has a folder already, the files go there that it
     lacks. What it has stays as it is, and nothing there is no error. A table may be its own successor: its drop was
     undone, as when etcd is restored from a copy in which it is still there.
+
+    ``keeps_folder``: the files are linked, and stay in the dropped table's folder: others may still want it.
 
     Raises:
         InvalidPath: the successor is a table of another name: nobody gets at another table's files.
@@ -82,10 +87,11 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
         for table in sorted({dropped, successor}):
             locks.enter_context(root.lock_of(table))
         in_place = dropped != successor and dropped.directory in names_in(live)
-        found = [_hand_over(root, live, (dropped.namespace, dropped.directory), successor)] if in_place else []
+        give = _share if keeps_folder else _hand_over
+        found = [give(root, live, (dropped.namespace, dropped.directory), successor)] if in_place else []
         in_bin = [one for one in recycled_tables(root) if one.table == dropped]
         for one in sorted(in_bin, key=lambda one: one.recycled_at, reverse=True):
-            found.append(_hand_over(root, bin_folder, (RECYCLE_DIRECTORY, one.name), successor))
+            found.append(give(root, bin_folder, (RECYCLE_DIRECTORY, one.name), successor))
             if one.name not in names_in(bin_folder):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(one.name + _RETENTION_SUFFIX, dir_fd=bin_folder)
@@ -102,24 +108,35 @@ def _hand_over(root: DataRoot, parent: int, place: tuple[str, str], successor: T
         if successor.directory not in names_in(live):
             os.rename(place[-1], successor.directory, src_dir_fd=parent, dst_dir_fd=live)
             return True
-    moved = False
     with root.folder(place) as top:
-        for path, _, names, folder in os.fwalk(".", dir_fd=top):
-            segments = tuple(path.split("/"))[1:]
-            if ours := [name for name in names if is_file_path("/".join((*segments, name)))]:
-                with root.folder((*successor, *segments), create=True) as target:
-                    moved |= _move_missing(ours, folder, target)
+        moved = _give_missing(root, top, successor, os.rename)
         _remove_empty_folders(top)
     with contextlib.suppress(OSError):
         os.rmdir(place[-1], dir_fd=parent)
     return moved
 
 
-def _move_missing(names: list[str], source: int, target: int) -> bool:
-    """Move the files that the target lacks, durably; whether there were any."""
+def _share(root: DataRoot, _parent: int, place: tuple[str, str], successor: TablePath) -> bool:
+    """Give the files that it lacks to the successor, and keep them; whether there were any."""
+    with root.folder(place) as top:
+        return _give_missing(root, top, successor, partial(os.link, follow_symlinks=False))
+
+
+def _give_missing(root: DataRoot, top: int, successor: TablePath, give: Callable[..., None]) -> bool:
+    given = False
+    for path, _, names, folder in os.fwalk(".", dir_fd=top):
+        segments = tuple(path.split("/"))[1:]
+        if ours := [name for name in names if is_file_path("/".join((*segments, name)))]:
+            with root.folder((*successor, *segments), create=True) as target:
+                given |= _give(ours, folder, target, give)
+    return given
+
+
+def _give(names: list[str], source: int, target: int, give: Callable[..., None]) -> bool:
+    """Give the files that the target lacks, durably; whether there were any."""
     missing = sorted(set(names) - set(names_in(target)))
     for name in missing:
-        os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
+        give(name, name, src_dir_fd=source, dst_dir_fd=target)
     if missing:
         os.fsync(target)
         os.fsync(source)

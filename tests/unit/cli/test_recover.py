@@ -111,7 +111,6 @@ def test_gives_up_in_the_end(run: Run, cluster: FakeCluster) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        pytest.param({"purgeAt": "2026-11-21T00:00:01Z"}, "was purged at 2026-11-21T00:00:01Z", id="too late"),
         pytest.param({"snapshot": None}, "was never loaded", id="nothing to bring back"),
         pytest.param({"name": "customers"}, "there are: customers*", id="another table"),
     ],

@@ -171,6 +171,17 @@ class FakeCluster:
             return
         self.dropped[table.identity.uid] = DroppedTable(table, self.now)
 
+    def copy(self) -> tuple[dict[tuple[str, str], ObservedGroup], dict[tuple[str, str], ObservedTable]]:
+        """Of what etcd holds."""
+        return dict(self.groups), dict(self.tables)
+
+    def restore(
+        self, copy: tuple[dict[tuple[str, str], ObservedGroup], dict[tuple[str, str], ObservedTable]]
+    ) -> None:
+        """Bring back what etcd held; the disks stay as they are."""
+        self.groups, self.tables = dict(copy[0]), dict(copy[1])
+        self.dropped.clear()
+
     def purge(self, node: str) -> None:
         """The node's agent finds that everything in its bin has waited for long enough."""
         self.bins[node].clear()
@@ -324,6 +335,9 @@ class FakeCluster:
                 spec = ColocatedTableSpec.model_validate(body["spec"])
                 made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)
                 self.tables.setdefault((record.namespace, record.name), made)
+            case RestoreTable(node, _, _, directory, successor, keeps_folder=True):
+                self.disks[node].setdefault(successor, self.bins[node][directory])
+                self.bucket_bytes[successor] = self.bucket_bytes[directory]
             case RestoreTable(node, _, _, directory, successor, _):
                 buckets = self.bins[node].pop(directory, None) or self.disks[node].pop(directory, None)
                 if buckets is not None and successor not in self.disks[node]:
@@ -374,7 +388,8 @@ class FakeCluster:
         known = {table.directory for table in self.tables.values()}
         tables = tuple(
             TableReport(
-                namespace="shop", directory=directory, manifest=MANIFEST, manifest_present=True,
+                namespace="shop", directory=directory, manifest=MANIFEST,
+                manifest_present=any(directory in disk for disk in self.disks.values()),
                 buckets={
                     bucket: _complete(self.bucket_bytes[directory])
                     for bucket in sorted(self.disks[node].get(directory, ()))

@@ -2,10 +2,12 @@
 
 import copy
 from collections import Counter
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any
 
 from colocation.kube.api import ApiError, Conflict, NotFound, Resource
-from colocation.kube.server_clock import ServerClock
+from colocation.server_clock import ServerClock
 
 
 class FakeLeases:
@@ -19,7 +21,7 @@ class FakeLeases:
         self.away = False
         self.failures = Counter[tuple[str, int]]()
         self.clock = ServerClock()
-        self.tells: dict[str, str] = {}
+        self.tells = {"Date": format_datetime(datetime.now(UTC), usegmt=True)}
         self.loses_answers = False
         self._version = 0
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from colocation.controller.clock import SteadyClock
-from colocation.kube.server_clock import ServerClock
+from colocation.controller.clock import ClockStepped, SteadyClock
+from colocation.server_clock import ServerClock
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TOMORROW = NOON + timedelta(days=1)
@@ -24,6 +24,38 @@ def test_time_of_day_that_is_known_later_is_set_once() -> None:
     clock = SteadyClock(lambda: next(walls), lambda: next(seconds))
     clock.set()
     assert clock.now() == NOON + timedelta(seconds=5)
+
+
+def checked(steps: list[tuple[float, float]]) -> list[float]:
+    """When a clock that started at noon says that the time of day was stepped, which is (seconds, off by so many)."""
+    seconds, off = [0.0], [0.0]
+    clock = SteadyClock(lambda: NOON + timedelta(seconds=seconds[0] + off[0]), lambda: seconds[0])
+    found = []
+    for seconds[0], off[0] in steps:
+        try:
+            clock.check()
+        except ClockStepped:
+            found.append(seconds[0])
+    return found
+
+
+@pytest.mark.parametrize("off", [-86400.0, 86400.0, 61.0])
+def test_wrong_time_at_the_start_is_found_out(off: float) -> None:
+    """An operator that started just before NTP set the API server's clock ends; it starts with the right one."""
+    assert checked([(10, off), (100, off), (130, off)]) == [130]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([(n, 59.0) for n in range(0, 600, 10)], id="by little"),
+        pytest.param([(n, 300.0 if n % 40 else 0.0) for n in range(0, 600, 10)], id="API servers take turns"),
+        pytest.param([(0, 300), (100, -300), (200, 300)], id="one ahead, one behind"),
+    ],
+)
+def test_clocks_of_api_servers_may_differ(steps: list[tuple[float, float]]) -> None:
+    """Nobody knows which is wrong, and an operator that ends all the time does no work."""
+    assert checked(steps) == []
 
 
 def test_api_servers_clock_goes_on_between_its_answers() -> None:

@@ -3,7 +3,9 @@
 import asyncio
 
 import kopf
+import pytest
 
+from colocation.controller import handlers
 from colocation.controller.handlers import _handler, stop
 from colocation.kube.api import NODES, Resource
 
@@ -36,3 +38,37 @@ async def test_nothing_is_left_that_kopf_would_wait_for() -> None:
     await stop(memo=memo)
     assert memo.stop.is_set()
     assert not memo.has_died
+
+
+async def test_start_that_is_cancelled_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pod is ended while the API server is away: kopf cleans up only after what has started."""
+    stopped = asyncio.Event()
+
+    class Waiting:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        async def start(self) -> None:
+            await asyncio.Event().wait()
+
+        async def stop(self) -> None:
+            stopped.set()
+
+    class Servers(Waiting):
+        async def start(self) -> None:
+            pass
+
+    async def connect() -> None:
+        pass
+
+    monkeypatch.setattr(handlers, "connect", connect)
+    monkeypatch.setattr(handlers, "settings_from", lambda _: None)
+    monkeypatch.setattr(handlers, "Operator", Waiting)
+    monkeypatch.setattr(handlers, "HttpServers", Servers)
+    memo = kopf.Memo(stop=asyncio.Event(), has_died=False)
+    starting = asyncio.create_task(handlers.start(settings=kopf.OperatorSettings(), memo=memo))
+    await asyncio.sleep(0.05)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert stopped.is_set() and memo.stop.is_set()

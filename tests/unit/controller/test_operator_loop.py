@@ -13,7 +13,7 @@ from colocation.controller.operator import Operator
 from colocation.controller.settings import Settings
 from colocation.kube import own_watches
 from colocation.kube.api import NODES, TABLES, ApiError, Expired, Listing, Resource
-from colocation.kube.server_clock import ServerClock
+from colocation.server_clock import ServerClock
 
 from .fake_leases import FakeLeases
 from .test_clock import NOON
@@ -191,6 +191,30 @@ async def test_operator_is_alive_while_the_api_server_is_away(monkeypatch: pytes
     await asyncio.sleep(0.3)
     assert operator.is_alive
     await operator.stop()
+
+
+async def test_proxy_that_answers_in_its_place_tells_no_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The API server is waited for; where nobody tells the time, the node's own clock is taken, and that is said."""
+    monkeypatch.setattr(module, "WAITING_INTERVAL_SECONDS", 0.01)
+    api = FakeApi([])
+    api.tells, api.clock = {}, ServerClock(local=lambda: NOON)
+    operator = Operator(api, SETTINGS, failed=lambda: None)  # type: ignore[arg-type]
+    asked = iter([503] * 3)
+
+    async def check_ready() -> None:
+        if (status := next(asked, 0)) != 0:
+            raise ApiError(status, "bad gateway")
+        api.clock.hear({"Date": "Sun, 22 Nov 2026 12:00:00 GMT"} if told else {})
+
+    monkeypatch.setattr(api, "check_ready", check_ready)
+    for told in (True, False):
+        api.clock, asked = ServerClock(local=lambda: NOON), iter([503] * 3)
+        operator._clock._wall = api.clock.now
+        await operator._set_clock()
+        assert (operator._now() - NOON > timedelta(hours=12)) is told
+    assert "the clock of this node is taken" in caplog.text
 
 
 async def test_operators_clock_is_the_api_servers() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from colocation.reconcile.actions import StartClone
+from colocation.reconcile.actions import RestoreTable, StartClone
 
 from .fake_cluster import minutes
 from .story import Story
@@ -191,3 +191,54 @@ async def test_recovery_given_up_can_be_asked_for_again() -> None:
     await story.passes(12)
     assert story.cluster.table("orders").status.snapshot is not None
     assert story.places_of("orders") == story.map_of("sales")
+
+
+@pytest.mark.parametrize("was_dropped", [True, False], ids=["when the copy was taken it was dropped", "it was there"])
+async def test_files_that_came_back_after_the_copy_of_etcd_are_found(was_dropped: bool) -> None:
+    """It came back under another uid, and was dropped again; restored, etcd does not know that uid (found by chaos)."""
+    story = Story()
+    story.cluster.add_group("sales")
+    await story.loaded("orders")
+    first = story.cluster.table("orders")
+    if was_dropped:
+        story.cluster.drop_table("orders")
+        await story.passes(3)
+    copy = story.cluster.copy()
+    if not was_dropped:
+        story.cluster.drop_table("orders")
+        await story.passes(3)
+    for _ in range(2):
+        story.cluster.ask_for("orders")
+        await story.passes(12)
+        last = story.cluster.table("orders")
+        story.cluster.drop_table("orders")
+        await story.passes(3)
+    bins = {node: set(bin_) for node, bin_ in story.cluster.bins.items()}
+    assert {last.directory} == set.union(*bins.values())
+
+    story.cluster.restore(copy)
+    story.restart()
+    if was_dropped:
+        story.cluster.ask_for("orders")
+    await story.passes(12)
+    table = story.cluster.table("orders")
+    assert (table.directory == first.directory) is not was_dropped
+    assert table.status.snapshot == first.status.snapshot
+    assert story.places_of("orders") == story.map_of("sales")
+    assert story.cluster.group().status.stable
+    assert {node: set(bin_) for node, bin_ in story.cluster.bins.items()} == bins
+
+
+async def test_folders_that_are_remembered_are_no_strays() -> None:
+    """Each is of a table that can come back by itself; what a table lacks is not looked for in another's folder."""
+    story = Story()
+    story.cluster.add_group("sales")
+    for _ in range(2):
+        await story.loaded("orders")
+        story.cluster.drop_table("orders")
+        await story.passes(3)
+    await story.loaded("orders")
+    for disk in story.cluster.disks.values():
+        disk.clear()
+    await story.passes(3)
+    assert not [one for one in story.cluster.performed if isinstance(one, RestoreTable)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from colocation.model.agent import BucketReport
+from colocation.model.agent import BucketReport, DiskReport
 from colocation.model.members import RecycledTable
 from colocation.reconcile.members import next_recycled
 from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of
@@ -97,6 +97,19 @@ def test_table_has_its_snapshot_again_when_all_that_answer_gave_its_files_back(
     found = recovery(observation)
     assert {name for name in ("homeless", "orders", "unheard") if getattr(found, name)} == missing
     assert found.is_whole is not bool(missing)
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_whole"), [("DiskFailing", True), ("DiskReadOnly", True), ("DiskFull", False), ("", False)]
+)
+def test_disk_that_takes_no_writes_holds_up_no_table(reason: str, is_whole: bool) -> None:
+    """It may keep its folder for good, and the others have all files; a full one takes a rename."""
+    late = told("node-3", bin_=(OLD_FOLDER,), buckets={})
+    assert late.report is not None
+    sick = late.report.model_copy(update={"disk": DiskReport(id="d3", reason=reason, since_uptime_seconds=1)})
+    found = recovery(coming_back(node_3=replace(late, report=sick)))
+    assert [order.node for order in found.orders] == ["node-3"]
+    assert found.is_whole is is_whole
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,22 @@ def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: C
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
 
+@pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])
+def test_a_folder_that_is_kept_shares_its_files(root: DataRoot, recycled: bool) -> None:
+    """It may hold more than the successor wants: others can still come back from it."""
+    publish_table(root, TABLE)
+    publish(root, SUCCESSOR, data_path(0).replace("part-", "part-own"), b"own")
+    inventory = Inventory(root)
+    if recycled:
+        recycling.recycle(root, inventory, TABLE.path, 100)
+    before = {path for path in root.path.rglob("*") if path.is_file()}
+    for _ in range(2):
+        recycling.restore(root, inventory, TABLE.path, SUCCESSOR, keeps_folder=True)
+    assert before < {path for path in root.path.rglob("*") if path.is_file()}
+    report = inventory.table(SUCCESSOR).verify(TABLE.manifest, deep=False)
+    assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
+
+
 def test_a_table_may_come_back_as_itself(root: DataRoot) -> None:
     """Its drop was undone by an older copy of etcd; a load has made its folder anew meanwhile."""
     inventory, extra = Inventory(root), data_path(0).replace("part-", "part-new")

@@ -70,6 +70,7 @@ public final class KubernetesApi implements ClusterApi {
   private final HttpClient clientWithoutRetries;
   private final String server;
   private final OperatorLife operatorLife = new OperatorLife(this);
+  private final ServerClock clock = new ServerClock(System::nanoTime, Instant::now);
 
   private KubernetesApi(Config config) {
     KubernetesClient kubernetes = new KubernetesClientBuilder().withConfig(config).build();
@@ -94,6 +95,11 @@ public final class KubernetesApi implements ClusterApi {
     Config found = access.kubeconfig().isEmpty() ? Config.autoConfigure(context) : Config.fromKubeconfig(context, file);
     found.setRequestRetryBackoffLimit(RETRIES);
     return found;
+  }
+
+  /** The API server's time. */
+  Instant now() {
+    return clock.now();
   }
 
   OperatorLife operatorLife() {
@@ -211,7 +217,9 @@ public final class KubernetesApi implements ClusterApi {
       request.method(method, type, body == null ? "{}" : body.toString());
     }
     HttpResponse<String> answer = by.sendAsync(request.build(), String.class).get(REQUEST_SECONDS, TimeUnit.SECONDS);
-    return new Answer(answer.code(), parsed(answer.body()), serverTime(answer.headers("Date")));
+    Optional<Instant> time = serverTime(answer.headers("Date"));
+    clock.hear(time);
+    return new Answer(answer.code(), parsed(answer.body()), time);
   }
 
   private static JsonNode parsed(String text) {

@@ -27,10 +27,9 @@ final class OperatorLife {
    * What the API server said of a Lease.
    *
    * @param renewTime empty when the Lease could not be read
-   * @param now the API server's time
-   * @param askedAtNanos the same moment by this JVM's monotonic clock
+   * @param askedAtNanos when, by this JVM's monotonic clock
    */
-  private record LeaseAnswer(String renewTime, double validSeconds, Instant now, long askedAtNanos) {
+  private record LeaseAnswer(String renewTime, double validSeconds, long askedAtNanos) {
     Duration age() {
       return Duration.ofNanos(System.nanoTime() - askedAtNanos);
     }
@@ -56,7 +55,7 @@ final class OperatorLife {
       return SIGN_OF_LIFE + " of the group's ConfigMap cannot be read: '" + shown + "'";
     }
     LeaseAnswer lease = lease(sign);
-    Instant now = lease.now().plus(lease.age());
+    Instant now = api.now();
     if (!lease.renewTime().isEmpty()) {
       return judge(lease.renewTime(), lease.validSeconds(), now, "Lease " + leaseName(sign) + " of namespace " + leaseNamespace(sign));
     }
@@ -91,7 +90,7 @@ final class OperatorLife {
   private LeaseAnswer ask(String namespace, String name) {
     long askedAt = System.nanoTime();
     if (!Names.isObject(namespace) || !Names.isObject(name)) {
-      return new LeaseAnswer("", 0, Instant.now(), askedAt);
+      return new LeaseAnswer("", 0, askedAt);
     }
     String path = "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases/" + name;
     KubernetesApi.Answer answer = api.ask(path);
@@ -99,7 +98,7 @@ final class OperatorLife {
     JsonNode renewTime = spec.path("renewTime");
     int valid = spec.path("leaseDurationSeconds").asInt();
     boolean isSound = renewTime.isTextual() && valid > 0;
-    return new LeaseAnswer(isSound ? renewTime.asText() : "", valid, answer.serverTime().orElseGet(Instant::now), askedAt);
+    return new LeaseAnswer(isSound ? renewTime.asText() : "", valid, askedAt);
   }
 
   /** Why verdicts of an operator that last gave a sign of life at {@code renewTime} do not hold; empty when they do. */

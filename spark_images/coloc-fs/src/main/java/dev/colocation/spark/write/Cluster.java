@@ -10,6 +10,7 @@ import dev.colocation.spark.catalog.ClusterApi;
 import dev.colocation.spark.catalog.GroupObject;
 import dev.colocation.spark.catalog.KubernetesApi;
 import dev.colocation.spark.catalog.Names;
+import dev.colocation.spark.catalog.ServerClock;
 import java.net.HttpURLConnection;
 import java.time.Instant;
 import java.util.List;
@@ -24,30 +25,28 @@ final class Cluster {
   private static final Set<Integer> PASSING = Set.of(408, 429);
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** The API server's time, and the same moment by this JVM's monotonic clock. */
-  private record Told(Instant time, long atNanos) {}
-
   private final ClusterApi api;
-  private final Timer timer;
-  private volatile Told told;
+  private final ServerClock clock;
 
   Cluster(ClusterApi api, Timer timer) {
     this.api = api;
-    this.timer = timer;
+    clock = new ServerClock(timer::nanos, timer::now);
   }
 
-  /**
-   * The API server's time, by its last answer: a driver whose node's clock is a day ahead would drop a table's history. This
-   * node's for as long as no answer has said it.
-   */
+  /** The API server's time, by an answer of this moment: a machine that slept since the last one has not counted that. */
+  Instant askTime() {
+    send("GET", "/version", null);
+    return now();
+  }
+
+  /** The API server's time, by its last answer. */
   Instant now() {
-    Told last = told;
-    return last == null ? timer.now() : last.time().plusNanos(timer.nanos() - last.atNanos());
+    return clock.now();
   }
 
   private KubernetesApi.Answer send(String method, String path, JsonNode body) {
     KubernetesApi.Answer answer = api.sendOnce(method, path, body);
-    answer.serverTime().ifPresent(time -> told = new Told(time, timer.nanos()));
+    clock.hear(answer.serverTime());
     return answer;
   }
 

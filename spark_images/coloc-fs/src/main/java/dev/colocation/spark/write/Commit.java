@@ -173,7 +173,7 @@ final class Commit {
     NextManifest manifest = NextManifest.of(table, parent, change);
     Publication.Published there = storage.publish(manifest);
     ObjectNode snapshot = there.manifest().snapshot().put("operation", change.label())
-        .put("committedAt", cluster.now().truncatedTo(ChronoUnit.SECONDS).toString());
+        .put("committedAt", cluster.askTime().truncatedTo(ChronoUnit.SECONDS).toString());
     return new Prepared(Snapshot.of(snapshot), there);
   }
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from ..model.times import http_date
+from .model.times import http_date
 
 
 def _local_time() -> datetime:
@@ -27,6 +27,11 @@ class ServerClock:
         self._local = local
         self._monotonic = monotonic
         self._heard: tuple[datetime, float] | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether an answer has said the time."""
+        return self._heard is not None
 
     def hear(self, headers: Mapping[str, str]) -> None:
         """Of an answer; one that does not say the time changes nothing."""
