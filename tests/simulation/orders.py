@@ -118,17 +118,15 @@ class OrderChecks:
     # Before an order is sent
 
     def before_collect_is_sent(self, operator: str, url: str, order: Order) -> None:
-        """The agent was asked about just these snapshots, and answered."""
-        asked = self._asked_of(operator, url, order)
-        named = {*order.manifests}
-        live = {asked.reference.manifest, *asked.reference.retained_manifests} - {None} if asked else None
-        self._require(live == named, f"{operator} collects {order.table} but for {named}, and asked about {live}")
-
-    def _asked_of(self, operator: str, url: str, order: Order) -> AskedTable | None:
-        """What the operator has asked the agent about the table, and heard the answer of."""
+        """The agent was asked about just these snapshots, and answered. A newer question may overtake the order: the
+        agent refuses it then.
+        """
         agent = self._world.network.agent_at(url)
-        _, question = self._heard.get(operator, {}).get(agent.node if agent else "", (0.0, None))
-        return question.tables.get(str(order.table)) if question else None
+        known = self._heard_before.get((operator, agent.node if agent else ""), ())
+        asked = [found for _, question in list(known)[-2:] if (found := question.tables.get(str(order.table)))]
+        live = [{one.reference.manifest, *one.reference.retained_manifests} - {None} for one in asked]
+        named = {*order.manifests}
+        self._require(named in live, f"{operator} collects {order.table} but for {named}, and asked about {live}")
 
     def before_drop_is_sent(self, operator: str, url: str, order: Order) -> None:
         """The order's map was read anew; all its nodes were heard since, of just this snapshot: the newest one when the

@@ -115,9 +115,9 @@ class CertificateKeeper:
         held = self._held
         if held is None:
             return True
-        if self._root.monotonic() < self._not_before:
-            return False
-        return self._now() >= held.at(self._renewal_share) or not self._is_trusted(held)
+        if not self._is_trusted(held):
+            return True
+        return self._root.monotonic() >= self._not_before and self._now() >= held.at(self._renewal_share)
 
     async def renew(self) -> bool:
         """Ask once; whether there is another certificate. What went wrong is ``fault``, and in the log."""

@@ -87,7 +87,7 @@ def placed_by(table: Json) -> str:
         ValidationError: the spec cannot be read.
     """
     metadata = table["metadata"]
-    spec = ColocatedTableSpec.model_validate(table["spec"])
+    spec = ColocatedTableSpec.model_validate(table["spec"], extra="ignore")
     status, _ = salvage(ColocatedTableStatus, table.get("status"))
     key = placing_group(metadata["namespace"], spec, status)
     if not key[1]:

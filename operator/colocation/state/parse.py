@@ -143,9 +143,12 @@ def parse_table(body: JsonObject) -> ObservedTable:
 
 
 def _parse_spec(kind: type[Model], body: JsonObject) -> tuple[Model | None, str]:
-    """The spec, or None and what is wrong with it: the CRD cannot check everything that the model does."""
+    """The spec, or None and what is wrong with it: the CRD cannot check everything that the model does.
+
+    Fields that this release does not know are those of newer CRDs, which put their defaults into every object.
+    """
     try:
-        return kind.model_validate(body.get("spec", {})), ""
+        return kind.model_validate(body.get("spec", {}), extra="ignore"), ""
     except ValidationError as error:
         return None, problems_of(error, "spec")
 

@@ -183,6 +183,15 @@ async def test_a_wrong_clock_asks_now_and_then_only(scene: Scene) -> None:
     assert len(scene.signer.asked) <= 3
 
 
+async def test_a_new_authority_is_followed_at_once(scene: Scene) -> None:
+    """Charts that are rendered without a cluster bring one each time; clients trust the new one only."""
+    await scene.turn()
+    make_authority(scene.authority.parent)
+    for _ in range(3):
+        await scene.turn()
+    assert scene.reloads == 2
+
+
 async def test_a_refused_renewal_keeps_the_old_one_and_says_so(scene: Scene) -> None:
     """The word of the refusal first, and the one of the end once that comes near."""
     await scene.turn()

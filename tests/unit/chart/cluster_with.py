@@ -14,7 +14,11 @@ import yaml
 from .conftest import CHART, ChartRefused
 
 NAMESPACE = "colocation-system"
-SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+PLACES = {
+    "Secret": f"/api/v1/namespaces/{NAMESPACE}/secrets",
+    "DaemonSet": f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+}
 VERSION = {"major": "1", "minor": "34", "gitVersion": "v1.34.0"}
 
 
@@ -26,15 +30,17 @@ def secret(name: str, release: str | None, **data: str) -> dict[str, Any]:
             "data": data}  # fmt: skip
 
 
-def rendered_beside(helm: Path, folder: Path, secrets: list[dict[str, Any]], *settings: str) -> list[dict[str, Any]]:
-    """The chart's objects as ``helm upgrade --set …`` of release ``colocation`` would apply them to this cluster.
+def rendered_beside(helm: Path, folder: Path, objects: list[dict[str, Any]], *settings: str) -> list[dict[str, Any]]:
+    """``objects``: what is there, each of a kind of ``PLACES``.
+
+    Returns: the chart's objects as ``helm upgrade --set …`` of release ``colocation`` would apply them to this cluster.
 
     Raises:
         ChartRefused: helm would not, as for an object that it has not made.
     """
     command = [str(helm), "template", "colocation", str(CHART), "--namespace", NAMESPACE,
                *(word for setting in settings for word in ("--set", setting))]  # fmt: skip
-    there = {f"{SECRETS}/{one['metadata']['name']}": one for one in secrets}
+    there = {f"{PLACES[one['kind']]}/{one['metadata']['name']}": one for one in objects}
     with _serving({**_kinds(_objects(command)), **there}) as url:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(yaml.safe_dump({

@@ -37,6 +37,9 @@ def leaves(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> li
     return unknown
 
 
+SYSTEM_FOLDERS = ("/etc", "/usr/local/data", "/tmp", "/var", "/var/lib", "/var/log", "/home", "/proc/1/root", "/root")
+
+
 def test_the_defaults_are_allowed_and_described() -> None:
     """Every value of values.yaml stands in the schema and fits it."""
     jsonschema.Draft7Validator(SCHEMA).validate(VALUES)
@@ -66,6 +69,7 @@ def test_every_described_value_has_a_default() -> None:
         pytest.param({"dataRoot": "relative/path"}, id="relative data root"),
         pytest.param({"dataRoot": "/"}, id="the whole disk"),
         pytest.param({"dataRoot": "/disk/"}, id="slash at the end"),
+        *(pytest.param({"dataRoot": path}, id=f"the system's own {path}") for path in SYSTEM_FOLDERS),
         pytest.param({"runAsUser": 0}, id="root"),
         pytest.param({"disableColocateBalance": "yes"}, id="a word for a switch"),
         pytest.param({"limits": {"diskHeadroomFraction": 1}}, id="no disk left"),
@@ -82,6 +86,12 @@ def test_every_described_value_has_a_default() -> None:
 def test_wrong_values_are_refused(values: dict[str, Any]) -> None:
     """The schema knows every value by name and bounds."""
     assert not allowed(values)
+
+
+@pytest.mark.parametrize("path", ["/mnt", "/mnt/disks/ssd0", "/var/lib/colocation", "/data", "/opt/data", "/home/data"])
+def test_folders_for_data_are_allowed(path: str) -> None:
+    """Also below folders of the system's that others may use."""
+    assert allowed({"dataRoot": path})
 
 
 def test_helm_names_the_wrong_value(render: Render) -> None:

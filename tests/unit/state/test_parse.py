@@ -8,7 +8,7 @@ import pytest
 from colocation.manifests.clone_job import CloneJobSettings, clone_job
 from colocation.model.clone import CloneSource, CloneSpec
 from colocation.state.observation import JobPhase, Observation
-from colocation.state.parse import parse_agent, parse_clone_job, parse_node, parse_table
+from colocation.state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
 
 from .objects import NOW, agent
 
@@ -150,6 +150,17 @@ def test_spec_that_makes_no_sense_says_why() -> None:
     parsed = parse_table({"metadata": metadata(), "spec": {"columns": columns, "bucketedBy": ["a"]}})
     assert parsed.spec is None
     assert "columns named twice: a" in parsed.spec_error
+
+
+def test_fields_of_newer_definitions_are_ignored() -> None:
+    """A newer CRD puts its defaults into every object; after a roll back every table would be InvalidSpec."""
+    column = {"name": "a", "type": "int", "later": "", "comment": ""}
+    spec = {"columns": [column], "bucketedBy": ["a"], "later": {}, "retention": {"seconds": 5, "later": 7}}
+    parsed = parse_table({"metadata": metadata(), "spec": spec})
+    assert parsed.spec is not None and parsed.spec.retention.seconds == 5
+    of_group = {"bucketKey": ["int"], "buckets": 4, "replicas": 2, "later": "", "relocation": {"later": 1}}
+    group = parse_group({"metadata": metadata(), "spec": of_group})
+    assert group.spec is not None
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ final class Commit {
       }
     }
     LOG.warn("table {} did not keep the commit's key ({}): a repetition would be committed again. The cluster's ColocatedTable "
-        + "definition is older than this library; upgrade the chart", began.fullName(), key.get());
+        + "definition is older than this library; apply the CRDs of its release (helm does not)", began.fullName(), key.get());
   }
 
   // Lost answers
