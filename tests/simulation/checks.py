@@ -163,7 +163,7 @@ class Checks:
         if machine is None:
             return  # it is just gone
         for table in self._world.tables_of(group):
-            stalled = next((one for one in table["status"].get("conditions", ()) if one["type"] == "Stalled"), {})
+            stalled = next((one for one in table.get("status", {}).get("conditions", ()) if one["type"] == "Stalled"), {})
             if stalled.get("reason") == Reason.MANIFEST_MISSING and stalled["status"] == "True":
                 continue  # it holds up no other table of the group
             wanted = [file for file in self._world.committed(table) if file.bucket == bucket]

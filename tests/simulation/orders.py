@@ -55,8 +55,12 @@ class OrderChecks:
         self._leading_term = int(body["spec"].get("leaseTransitions") or 0) + 1
 
     def after_order_is_sent(self, node: str, order: Order) -> None:
-        """It may be carried out for a while."""
-        self._sent[node, order.table.directory, order.bucket] = self._world.loop.elapsed, order.proof.term
+        """It may be carried out for a while, and not after the deadline that it names on the agent's own clock."""
+        now, agent = self._world.loop.elapsed, self._world.machines[node].agent.conversation
+        is_same = agent.instance == order.proof.instance
+        left = order.proof.not_after_seconds - agent.uptime_seconds if is_same else 0.0
+        ends_at = now + min(left, ORDER_VALIDITY_SECONDS)
+        self._sent[node, order.table.directory, order.bucket] = ends_at, order.proof.term
 
     def after_order_is_answered(self, node: str, order: Order) -> None:
         """The operator knows that it has ended; another report has to come yet."""
@@ -64,8 +68,8 @@ class OrderChecks:
 
     def before_entry(self, node: str, directory: str, bucket: int) -> None:
         """No replica enters a map while an order of this leader's that deletes it may still be carried out."""
-        sent_at, term = self._sent.get((node, directory, bucket), (-math.inf, 0))
-        is_open = term == self._leading_term and self._world.loop.elapsed - sent_at < ORDER_VALIDITY_SECONDS
+        ends_at, term = self._sent.get((node, directory, bucket), (-math.inf, 0))
+        is_open = term == self._leading_term and self._world.loop.elapsed < ends_at
         self._require(not is_open, f"bucket {bucket} of {directory} enters the map on {node}, and was ordered to go")
 
     def after_group_write(self, body: "JsonObject") -> None:
