@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES
-from colocation.model.conditions import Reason
+from colocation.model.conditions import ConditionType, Reason
 from colocation.model.names import ANNOTATION_RECOVERS, group_key
 
 from .api import Event
@@ -62,7 +62,8 @@ class Checks:
             return None
         if file in self._world.committed(table):
             row = self._world.row_of(table, file.bucket)
-            self.require(disk.node not in row, f"{file} would go from {disk.node}, which the map names: {row}")
+            is_named = disk.node in row and not self._is_strict(table)
+            self.require(not is_named, f"{file} would go from {disk.node}, which the map names: {row}")
             self._keep_as_many_as_wanted(disk, file, table, row)
             return None
         if file in self._world.retained(table) or file in self._world.recovering(table):
@@ -75,14 +76,17 @@ class Checks:
 
     def _keep_as_many_as_wanted(self, disk: Disk, file: File, table: dict[str, Any], row: tuple[str, ...]) -> None:
         """Strict balancing writes a map ahead of its data: an order of a moment before rests on other whole copies."""
-        group = self._world.group_of(table) or {"spec": {}}
-        is_strict = group["spec"].get("balancing", {}).get("strict")
+        is_strict = self._is_strict(table)
         others = [node for node in self._others(disk, file) if node in row or is_strict]
         wanted = len(row) - self._is_news(file)
         self.require(
             (others and len(others) >= wanted) or not row,
             f"{file} would go from {disk.node}, and of the map's {row} only {others} have it",
         )
+
+    def _is_strict(self, table: dict[str, Any]) -> bool:
+        group = self._world.group_of(table) or {"spec": {}}
+        return bool(group["spec"].get("balancing", {}).get("strict"))
 
     def _before_delete_of_dropped(self, disk: Disk, file: File) -> None:
         found = self.dropped.get(file.directory)
@@ -163,7 +167,8 @@ class Checks:
         if machine is None:
             return  # it is just gone
         for table in self._world.tables_of(group):
-            stalled = next((one for one in table.get("status", {}).get("conditions", ()) if one["type"] == "Stalled"), {})
+            conditions = {one["type"]: one for one in table.get("status", {}).get("conditions", ())}
+            stalled = conditions.get(ConditionType.STALLED, {})
             if stalled.get("reason") == Reason.MANIFEST_MISSING and stalled["status"] == "True":
                 continue  # it holds up no other table of the group
             wanted = [file for file in self._world.committed(table) if file.bucket == bucket]
