@@ -193,13 +193,21 @@ class Disk:
             self.bin[key] = Recycled(folder, purge_at)
             self._touch(key)
 
-    def restore(self, key: TableKey, successor: str, keeps_folder: bool = False) -> None:
+    def share(self, key: TableKey, successor: str, manifests: Iterable[str]) -> None:
+        """What the successor lacks of these snapshots, out of a folder in the bin, which stays."""
+        self._check_writable()
+        target = (key[0], successor)
+        for digest in manifests if key in self.bin else ():
+            source = self.bin[key].folder
+            if digest in source.manifests or digest in self._folder(target).manifests:
+                self._folder(target).manifests.setdefault(digest, self.seconds())
+                for file in self._files(digest, key) & source.files.keys() - self.damaged:
+                    self._folder(target).files.setdefault(replace(file, directory=successor), source.files[file])
+        self._touch(target)
+
+    def restore(self, key: TableKey, successor: str) -> None:
         """Out of the bin, and from its place, to another table, which keeps what it has; nothing there is no error."""
         self._check_writable()
-        if keeps_folder and key in self.bin:
-            self._hand_over(self.bin[key].folder, successor, self._folder((key[0], successor)))
-            self._touch((key[0], successor))
-            return
         recycled, target = self.bin.pop(key, None), (key[0], successor)
         in_place = self.folders.pop(key, None) if target != key else None
         for folder in (in_place, recycled.folder if recycled else None):

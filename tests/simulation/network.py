@@ -293,10 +293,11 @@ class AgentCalls:
         self._order(f"recycle {directory}", order, lambda one: one.recycle(order, keep_seconds))
 
     def restore(
-        self, namespace: str, directory: str, successor: str, term: int = 0, keeps_folder: bool = False
-    ) -> None:
+        self, namespace: str, directory: str, successor: str, term: int = 0,
+        manifests: tuple[str, ...] = (), uid: str = "",
+    ) -> None:  # fmt: skip
         table = TablePath(namespace, directory)
-        self._order(f"restore {directory}", None, lambda one: one.restore(table, successor, term, keeps_folder))
+        self._order(f"restore {directory}", None, lambda one: one.restore(table, successor, term, manifests))
 
     def recycled_schema(self, namespace: str, directory: str, manifest: str) -> RecycledSchema:
         agent = self._reach()

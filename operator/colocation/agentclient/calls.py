@@ -88,10 +88,15 @@ def recycle_call(namespace: str, directory: str, keep_seconds: int, proof: Delet
     return _post(table_target(namespace, directory, "recycle"), RecycleRequest(keep_seconds=keep_seconds, proof=proof))
 
 
-def restore_call(namespace: str, directory: str, successor: str, term: int, keeps_folder: bool) -> Call:
-    """Make a dropped table's folder that of its successor, or give it the folder's files."""
-    content = RestoreRequest(directory=successor, term=term, keeps_folder=keeps_folder)
-    return _post(table_target(namespace, directory, "restore"), content)
+def restore_call(
+    namespace: str, directory: str, successor: str, term: int, manifests: tuple[str, ...], uid: str
+) -> Call:
+    """Make a dropped table's folder that of its successor, or share what that lacks of these snapshots.
+
+    An agent of the release before refuses fields that it does not know: they are left out where they say nothing.
+    """
+    content = RestoreRequest(directory=successor, term=term, manifests=manifests, uid=uid)
+    return _post(table_target(namespace, directory, "restore"), content, exclude_defaults=True)
 
 
 def manifests_call(namespace: str, directory: str) -> Call:
@@ -133,5 +138,6 @@ def _inventory(content: BaseModel, revision: str | None) -> Call:
     return call._replace(headers=call.headers | matching, accepted=frozenset({200, NOT_MODIFIED}))
 
 
-def _post(target: str, content: BaseModel) -> Call:
-    return Call("POST", target, {"Content-Type": "application/json"}, content.model_dump_json(by_alias=True).encode())
+def _post(target: str, content: BaseModel, exclude_defaults: bool = False) -> Call:
+    body = content.model_dump_json(by_alias=True, exclude_defaults=exclude_defaults)
+    return Call("POST", target, {"Content-Type": "application/json"}, body.encode())

@@ -267,7 +267,7 @@ class LiveWriter:
         await self._agents.call(
             action.url,
             lambda agent: agent.restore(
-                action.namespace, action.directory, action.successor, action.term, action.keeps_folder
+                action.namespace, action.directory, action.successor, action.term, action.manifests, action.uid
             ),
         )
 

@@ -175,7 +175,8 @@ class RecycleTable:
 class RestoreTable:
     """Make a dropped table's folder on one node that of the table that brings it back.
 
-    ``term``: of the operator that orders it. ``keeps_folder``: the folder stays as it is, and shares its files.
+    ``term``: of the operator that orders it. ``manifests``: the folder stays in the bin, and shares what the table
+    lacks of these snapshots; ``uid``: of the table that has to have written them, empty = whichever.
     """
 
     node: str
@@ -184,7 +185,8 @@ class RestoreTable:
     directory: str
     successor: str
     term: int = 0
-    keeps_folder: bool = False
+    manifests: tuple[str, ...] = ()
+    uid: str = ""
 
 
 @dataclass(frozen=True)

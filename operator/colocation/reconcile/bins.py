@@ -1,11 +1,14 @@
 """What lies in the nodes' recycle bins."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..state.observation import Observation
 
 Bins = Mapping[str, Sequence[tuple[str, str]]]
 """``<namespace>/<directory>`` of a folder in a recycle bin -> (node, its agent's URL) of all that have it there."""
+
+Strays = Mapping[tuple[str, str], Collection[str]]
+"""(Namespace, table's name) -> folders in bins that nobody remembers: see ``strays``."""
 
 
 def bins_of(observation: Observation) -> Bins:

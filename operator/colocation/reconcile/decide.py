@@ -27,7 +27,6 @@ from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
 from ..state.memo import Memo
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
-from ..state.recycled import as_recovered
 from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action, LabelNode
 from .bins import bins_of
@@ -38,7 +37,6 @@ from .deletion import (
     collect_actions,
     delete_group,
     drop_actions,
-    is_whole,
     leftover_drops,
     leftovers,
     stray_clones,
@@ -335,19 +333,13 @@ class _Pass:
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
         orders: tuple[Action, ...] = tuple(late_folders(self.observation, self.bins, table))
-        if (table.identity.namespace, table.identity.name) in self.strays and self._lacks_files(table, recovery):
-            orders = (*orders, *stray_orders(index, self.bins, self.strays, table))
+        strays = stray_orders(index, self.reports, self.bins, self.strays, table, recovery)
+        orders = (*orders, *self.evidence.not_asked_lately(strays, self.observation.now))
         if recovery:
             orders = (*orders, *recovery.orders)
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)
         written = self._status_of_table(TableFacts(table, group, refusal, transfer, recovery, fault))
         return (Scope(name, written), *_single("restore", orders)) if written or orders else ()
-
-    def _lacks_files(self, table: ObservedTable, recovery: Recovery | None) -> bool:
-        if recovery and recovery.homeless:
-            return True
-        wanted = as_recovered(table, recovery.record) if recovery else table
-        return wanted.reference.manifest is not None and not is_whole(self.index, self.reports, wanted)
 
     def _status_of_table(self, facts: TableFacts) -> tuple[Action, ...]:
         """The clock has a part in what changes, and in which snapshots are retained; none in what stays as it is."""

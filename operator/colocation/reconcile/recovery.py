@@ -21,11 +21,12 @@ from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
 from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequests, PostEvent, RestoreTable
-from .bins import Bins
-from .strays import Strays
+from .bins import Bins, Strays
 
 MAX_REFUSAL_EVENTS = 8
 """Of one group in one pass; it has as many annotations as anybody writes who may patch it."""
+MAX_STRAYS = 10
+"""Folders that are looked through for a manifest when no remembered one has it; each on every node."""
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
 
@@ -98,7 +99,7 @@ def _recovery(
         homeless = ()
     orders = tuple(_orders(observation, table, record))
     awaited = tuple(order for order in orders if order.node in able)
-    return Recovery(table, record, group, orders, awaited, homeless, tuple(_unheard(observation, wanted)))
+    return Recovery(table, record, group, orders, awaited, homeless, tuple(unheard(observation, wanted)))
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
@@ -130,7 +131,8 @@ def late_folders(observation: Observation, bins: Bins, table: ObservedTable) -> 
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
-def _unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
+def unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
+    """Nodes whose agent answers and has not yet said what it has of the table."""
     for node, url in observation.agent_urls.items():
         view = observation.agent_views.get(node)
         if url and view and view.silent_since is None and not observation.has_heard(view, table):
@@ -298,8 +300,9 @@ def _creation(
 
 
 def _folders_in_bins(observation: Observation, record: RecycledTable, strays: Strays) -> Iterator[BinnedFolder]:
-    """Of the nodes that answer; what nobody remembers comes last."""
-    for directory in (*record.directories, *strays.get((record.namespace, record.name), ())):
+    """Of the nodes that answer; some of those that nobody remembers come last."""
+    more = list(strays.get((record.namespace, record.name), ()))[:MAX_STRAYS]
+    for directory in (*record.directories, *more):
         for _, url, _, report in observation.answering:
             if f"{record.namespace}/{directory}" in report.recycled_directories:
                 yield BinnedFolder(url, directory)

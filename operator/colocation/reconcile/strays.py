@@ -2,20 +2,26 @@
 
 A dropped table comes back under another uid, and its folder with it. Restored to a copy from before that, etcd knows
 the first uid only: the folder of the second one has no table, goes to the bins, and no record names it. A table of that
-name whose files are not to be found anywhere else gets them from there. They stay in the bin, too: the folder may hold
-more than this table wants, of snapshots that were committed after the copy.
+name whose files are not to be found anywhere else gets from there what its own snapshots name. The folder stays in the
+bin: it may hold more, of snapshots that were committed after the copy.
+
+Who may write a table's status could name there a snapshot of a table that was dropped long ago, or of another team's in
+a namespace that was made anew. So the manifest has to be this very table's; but for a table that comes back: its group
+remembers the snapshot, which only the operator writes.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 
+from ..model.conditions import Reason
 from ..model.names import table_directory
+from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.observation import ObservedTable
+from ..state.recycled import as_recovered
 from .actions import RestoreTable
-from .bins import Bins
-
-Strays = Mapping[tuple[str, str], Collection[str]]
-"""(Namespace, table's name) -> folders in bins that nobody remembers."""
+from .bins import Bins, Strays
+from .deletion import is_whole
+from .recovery import Recovery, unheard
 
 
 def strays_of(index: TableIndex, bins: Bins) -> Strays:
@@ -35,11 +41,38 @@ def strays_of(index: TableIndex, bins: Bins) -> Strays:
     return found
 
 
-def stray_orders(index: TableIndex, bins: Bins, strays: Strays, table: ObservedTable) -> Iterator[RestoreTable]:
-    """To every node that has such a folder of a table that lacks files."""
+def stray_orders(
+    index: TableIndex,
+    reports: TableReports,
+    bins: Bins,
+    strays: Strays,
+    table: ObservedTable,
+    recovery: Recovery | None,
+) -> Iterator[RestoreTable]:
+    """To every node that has such a folder, of a table that lacks files though all that was remembered is there."""
     namespace, name = table.identity.namespace, table.identity.name
-    for directory in strays.get((namespace, name), ()):
+    if (namespace, name) not in strays or not _lacks_files(index, reports, table, recovery):
+        return
+    wanted = as_recovered(table, recovery.record) if recovery else table
+    for directory in strays[namespace, name]:
         for node, url in bins.get(f"{namespace}/{directory}", ()):
-            yield RestoreTable(
-                node, url, namespace, directory, table.directory, index.observation.term, keeps_folder=True
-            )
+            if _takes_files(index, node):
+                yield RestoreTable(
+                    node, url, namespace, directory, table.directory, index.observation.term,
+                    wanted.reference.live_manifests, "" if recovery else table.identity.uid,
+                )  # fmt: skip
+
+
+def _lacks_files(index: TableIndex, reports: TableReports, table: ObservedTable, recovery: Recovery | None) -> bool:
+    if recovery:
+        is_known = table.identity.uid in recovery.record.recovery_uids
+        return is_known and bool(recovery.homeless) and not recovery.awaited and not recovery.unheard
+    if table.is_recovering or table.reference.manifest is None or any(unheard(index.observation, table)):
+        return False
+    return not is_whole(index, reports, table)
+
+
+def _takes_files(index: TableIndex, node: str) -> bool:
+    report = index.observation.agent_views[node].report
+    reason = report.disk.reason if report and report.disk else ""
+    return node not in index.disks_missing and reason in ("", Reason.DISK_FULL)

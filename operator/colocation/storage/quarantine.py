@@ -37,6 +37,8 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
             root.folder((QUARANTINE_DIRECTORY, *table, *segments[:-1]), create=True) as target,
         ):
             os.rename(segments[-1], segments[-1], src_dir_fd=source, dst_dir_fd=target)
+            with contextlib.suppress(FileNotFoundError):  # of two links to one file it has moved none
+                os.unlink(segments[-1], dir_fd=source)
             with contextlib.suppress(OSError):  # then it is not kept as long, but no reader sees it
                 os.utime(segments[-1], dir_fd=target, follow_symlinks=False)  # it is kept from now on
     except (NotHeld, FileNotFoundError):

@@ -10,14 +10,14 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
 from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYTES, decode_manifest
 
+from . import sharing
 from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folder_manifests import schema_of
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
@@ -61,9 +61,7 @@ def recycle(root: DataRoot, inventory: Inventory, table: TablePath, keep_seconds
     inventory.forget(table)
 
 
-def restore(
-    root: DataRoot, inventory: Inventory, dropped: TablePath, successor: TablePath, keeps_folder: bool = False
-) -> None:
+def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor: TablePath) -> None:
     """Make a dropped table's files those of the table that brings it back.
 
     They may lie in the bin, or still in their place (the node was away when the table was dropped), or in several
@@ -72,13 +70,10 @@ def restore(
     lacks. What it has stays as it is, and nothing there is no error. A table may be its own successor: its drop was
     undone, as when etcd is restored from a copy in which it is still there.
 
-    ``keeps_folder``: the files are linked, and stay in the dropped table's folder: others may still want it.
-
     Raises:
         InvalidPath: the successor is a table of another name: nobody gets at another table's files.
     """
-    if (dropped.namespace, dropped.table) != (successor.namespace, successor.table):
-        raise InvalidPath(f"{successor} cannot take over the files of {dropped}; allowed: a table of the same name")
+    _check_name(dropped, successor)
     with (
         root.folder((RECYCLE_DIRECTORY,), create=True) as bin_folder,
         root.folder((dropped.namespace,), create=True) as live,
@@ -87,11 +82,10 @@ def restore(
         for table in sorted({dropped, successor}):
             locks.enter_context(root.lock_of(table))
         in_place = dropped != successor and dropped.directory in names_in(live)
-        give = _share if keeps_folder else _hand_over
-        found = [give(root, live, (dropped.namespace, dropped.directory), successor)] if in_place else []
+        found = [_hand_over(root, live, (dropped.namespace, dropped.directory), successor)] if in_place else []
         in_bin = [one for one in recycled_tables(root) if one.table == dropped]
         for one in sorted(in_bin, key=lambda one: one.recycled_at, reverse=True):
-            found.append(give(root, bin_folder, (RECYCLE_DIRECTORY, one.name), successor))
+            found.append(_hand_over(root, bin_folder, (RECYCLE_DIRECTORY, one.name), successor))
             if one.name not in names_in(bin_folder):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(one.name + _RETENTION_SUFFIX, dir_fd=bin_folder)
@@ -102,41 +96,50 @@ def restore(
         inventory.forget(successor)
 
 
+def share(root: DataRoot, dropped: TablePath, successor: TablePath, manifests: Sequence[str], uid: str) -> None:
+    """Give a table what it lacks of these snapshots from the dropped table's folders in the bin, which stay: see
+    ``sharing``. Nothing there is no error.
+
+    Raises:
+        InvalidPath: the successor is a table of another name.
+    """
+    _check_name(dropped, successor)
+    with contextlib.ExitStack() as locks:
+        for table in sorted({dropped, successor}):
+            locks.enter_context(root.lock_of(table))
+        places = [(RECYCLE_DIRECTORY, one.name) for one in recycled_tables(root) if one.table == dropped]
+        sharing.share(root, places, successor, manifests, uid)
+
+
+def _check_name(dropped: TablePath, successor: TablePath) -> None:
+    if (dropped.namespace, dropped.table) != (successor.namespace, successor.table):
+        raise InvalidPath(f"{successor} cannot take over the files of {dropped}; allowed: a table of the same name")
+
+
 def _hand_over(root: DataRoot, parent: int, place: tuple[str, str], successor: TablePath) -> bool:
     """Give a folder, which lies in ``parent``, to the successor: whole, or the files that it lacks; whether any was."""
     with root.folder((successor.namespace,)) as live:
         if successor.directory not in names_in(live):
             os.rename(place[-1], successor.directory, src_dir_fd=parent, dst_dir_fd=live)
             return True
+    moved = False
     with root.folder(place) as top:
-        moved = _give_missing(root, top, successor, os.rename)
+        for path, _, names, folder in os.fwalk(".", dir_fd=top):
+            segments = tuple(path.split("/"))[1:]
+            if ours := [name for name in names if is_file_path("/".join((*segments, name)))]:
+                with root.folder((*successor, *segments), create=True) as target:
+                    moved |= _move_missing(ours, folder, target)
         _remove_empty_folders(top)
     with contextlib.suppress(OSError):
         os.rmdir(place[-1], dir_fd=parent)
     return moved
 
 
-def _share(root: DataRoot, _parent: int, place: tuple[str, str], successor: TablePath) -> bool:
-    """Give the files that it lacks to the successor, and keep them; whether there were any."""
-    with root.folder(place) as top:
-        return _give_missing(root, top, successor, partial(os.link, follow_symlinks=False))
-
-
-def _give_missing(root: DataRoot, top: int, successor: TablePath, give: Callable[..., None]) -> bool:
-    given = False
-    for path, _, names, folder in os.fwalk(".", dir_fd=top):
-        segments = tuple(path.split("/"))[1:]
-        if ours := [name for name in names if is_file_path("/".join((*segments, name)))]:
-            with root.folder((*successor, *segments), create=True) as target:
-                given |= _give(ours, folder, target, give)
-    return given
-
-
-def _give(names: list[str], source: int, target: int, give: Callable[..., None]) -> bool:
-    """Give the files that the target lacks, durably; whether there were any."""
+def _move_missing(names: list[str], source: int, target: int) -> bool:
+    """Move the files that the target lacks, durably; whether there were any."""
     missing = sorted(set(names) - set(names_in(target)))
     for name in missing:
-        give(name, name, src_dir_fd=source, dst_dir_fd=target)
+        os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
     if missing:
         os.fsync(target)
         os.fsync(source)

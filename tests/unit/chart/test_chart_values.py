@@ -37,7 +37,8 @@ def leaves(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> li
     return unknown
 
 
-SYSTEM_FOLDERS = ("/etc", "/usr/local/data", "/tmp", "/var", "/var/lib", "/var/log", "/home", "/proc/1/root", "/root")
+SYSTEM_FOLDERS = ("/etc", "/usr/local/data", "/tmp", "/var", "/var/lib", "/var/log", "/home", "/proc/1/root", "/root",
+                  "/var/lib/kubelet/pods")  # fmt: skip
 
 
 def test_the_defaults_are_allowed_and_described() -> None:
@@ -88,7 +89,9 @@ def test_wrong_values_are_refused(values: dict[str, Any]) -> None:
     assert not allowed(values)
 
 
-@pytest.mark.parametrize("path", ["/mnt", "/mnt/disks/ssd0", "/var/lib/colocation", "/data", "/opt/data", "/home/data"])
+@pytest.mark.parametrize(
+    "path", ["/mnt", "/mnt/disks/ssd0", "/var/lib/colocation", "/data", "/opt/data", "/home/data", "/srv"]
+)
 def test_folders_for_data_are_allowed(path: str) -> None:
     """Also below folders of the system's that others may use."""
     assert allowed({"dataRoot": path})

@@ -335,7 +335,7 @@ class FakeCluster:
                 spec = ColocatedTableSpec.model_validate(body["spec"])
                 made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)
                 self.tables.setdefault((record.namespace, record.name), made)
-            case RestoreTable(node, _, _, directory, successor, keeps_folder=True):
+            case RestoreTable(node, _, _, directory, successor) if action.manifests:
                 self.disks[node].setdefault(successor, self.bins[node][directory])
                 self.bucket_bytes[successor] = self.bucket_bytes[directory]
             case RestoreTable(node, _, _, directory, successor, _):

@@ -11,14 +11,16 @@ from colocation.storage import recycling
 from colocation.storage.errors import InvalidPath, ManifestMissing
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath, table_path
+from colocation.storage.quarantine import set_aside
 from colocation.storage.root import DataRoot
 
 from .conftest import Clock
-from .tables import data_path, make_table, on_disk, publish, publish_table
+from .tables import UID, data_path, make_table, on_disk, publish, publish_table
 
 TABLE = make_table({data_path(bucket, partition=f"o_year={bucket}"): b"12345" for bucket in range(3)})
 OTHER = make_table({data_path(0): b"other"}, name="lines")
 SUCCESSOR = table_path("shop", "orders-99999999")
+FIRST = data_path(0, partition="o_year=0")
 UNWANTED: Callable[[TablePath], bool] = frozenset[TablePath]().__contains__
 
 
@@ -253,20 +255,56 @@ def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: C
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
 
-@pytest.mark.parametrize("recycled", [True, False], ids=["in the bin", "still in its place"])
-def test_a_folder_that_is_kept_shares_its_files(root: DataRoot, recycled: bool) -> None:
-    """It may hold more than the successor wants: others can still come back from it."""
+def shared_with_successor(root: DataRoot, uid: str = "") -> Inventory:
+    """A dropped table lies in the bin with a file that no manifest names; its successor has one of its own."""
     publish_table(root, TABLE)
-    publish(root, SUCCESSOR, data_path(0).replace("part-", "part-own"), b"own")
+    publish(root, TABLE.path, FIRST.replace("part-", "part-later"), b"of a newer snapshot")
+    publish(root, SUCCESSOR, FIRST.replace("part-", "part-own"), b"own")
     inventory = Inventory(root)
-    if recycled:
-        recycling.recycle(root, inventory, TABLE.path, 100)
-    before = {path for path in root.path.rglob("*") if path.is_file()}
-    for _ in range(2):
-        recycling.restore(root, inventory, TABLE.path, SUCCESSOR, keeps_folder=True)
-    assert before < {path for path in root.path.rglob("*") if path.is_file()}
+    recycling.recycle(root, inventory, TABLE.path, 100)
+    recycling.share(root, TABLE.path, SUCCESSOR, (TABLE.manifest,), uid)
+    return inventory
+
+
+def states(inventory: Inventory) -> set[str]:
     report = inventory.table(SUCCESSOR).verify(TABLE.manifest, deep=False)
-    assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
+    return {found.state for found in report.buckets.values()}
+
+
+def test_a_folder_in_the_bin_shares_what_a_snapshot_names(root: DataRoot) -> None:
+    """And nothing else; it stays as it is, and can still come back itself."""
+    inventory = shared_with_successor(root)
+    recycling.share(root, TABLE.path, SUCCESSOR, (TABLE.manifest,), "")
+    assert states(inventory) == {"complete"}
+    assert not list((root.path / SUCCESSOR.namespace / SUCCESSOR.directory).rglob("part-later*"))
+    [left] = recycling.recycled_tables(root)
+    assert len(list((root.path / ".recycle" / left.name).rglob("part-*"))) == 4
+
+
+@pytest.mark.parametrize(("uid", "found"), [(UID, {"complete"}), ("99999999-other", {"missing"})])
+def test_another_tables_snapshot_is_not_shared(root: DataRoot, uid: str, found: set[str]) -> None:
+    """Whoever may write a status names any digest there."""
+    inventory = shared_with_successor(root, uid)
+    if found == {"missing"}:
+        assert not on_disk(root, SUCCESSOR, FIRST).exists()
+    else:
+        assert states(inventory) == found
+
+
+def test_shared_file_that_is_damaged_is_set_aside_for_good(root: DataRoot) -> None:
+    """Two links to one file: to rename one over the other does nothing; and it is not linked again."""
+    inventory = shared_with_successor(root)
+    path = on_disk(root, SUCCESSOR, FIRST)
+    with path.open("r+b") as file:
+        file.write(b"rotten")
+    for _ in range(2):
+        with root.lock_of(SUCCESSOR):
+            set_aside(root, SUCCESSOR, FIRST)
+        assert not path.exists()
+        recycling.share(root, TABLE.path, SUCCESSOR, (TABLE.manifest,), "")
+        assert not path.exists()
+        os.link(next((root.path / ".recycle").rglob(path.name)), path)
+    assert inventory
 
 
 def test_a_table_may_come_back_as_itself(root: DataRoot) -> None:

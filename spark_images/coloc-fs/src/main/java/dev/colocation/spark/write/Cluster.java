@@ -36,6 +36,9 @@ final class Cluster {
   /** The API server's time, by an answer of this moment: a machine that slept since the last one has not counted that. */
   Instant askTime() {
     send("GET", "/version", null);
+    if (Thread.currentThread().isInterrupted()) {
+      throw new WriteException("cancelled");
+    }
     return now();
   }
 
