@@ -62,6 +62,7 @@ _SERVER = Template(r"""
             if ($$is_encoded = 0) { return 400; }
             proxy_pass http://agent;
         }
+        location = /v1/files { return 404; }
         location /v1/files/ {
             if ($$is_known_method = 0) { return 405; }
             if ($$is_encoded = 0) { return 400; }

@@ -225,3 +225,10 @@ def test_hostile_requests(attacked: AgentThread) -> None:
             max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+@pytest.mark.parametrize("target", ["/v1/files", "/v1/files/../files", "/v1/./files?x"])
+def test_all_files_have_no_address(attacked: AgentThread, target: str) -> None:
+    """nginx would send whoever asks so to another one."""
+    client = type("Machine", (HostileClient,), {"agent": attacked})()
+    assert client.send("GET", target, {}).status == 404
