@@ -11,10 +11,12 @@ from colocation.kube.api import GROUPS
 from colocation.model.agent import AskedTable, DeletionProof, TableReference
 from colocation.storage.paths import TablePath
 
+from .disks import File
 from .orders import OrderChecks
 
 MANIFEST = "a" * 64
 TABLE = TablePath("shop", "orders-0a1b2c3d")
+FILE = File(TABLE.namespace, TABLE.directory, load=1, bucket=0, size_bytes=1)
 AGENT = SimpleNamespace(node="node-1", url="https://10.0.0.1:8440")
 
 
@@ -25,7 +27,8 @@ class Judge:
         self.loop = SimpleNamespace(elapsed=0.0)
         self.failures: list[str] = []
         network = SimpleNamespace(agent_at=lambda url: AGENT)
-        self.checks = OrderChecks(cast(Any, SimpleNamespace(loop=self.loop, network=network)), self._require)
+        world = SimpleNamespace(loop=self.loop, network=network, manifests={MANIFEST: frozenset({FILE})})
+        self.checks = OrderChecks(cast(Any, world), self._require)
 
     def _require(self, is_so: object, text: str) -> None:
         if not is_so:
