@@ -12,7 +12,7 @@ final class RecentFailures {
   /** The one instance of a JVM: all tasks of an executor learn from each other. */
   static final RecentFailures OF_THIS_JVM = new RecentFailures();
 
-  private static final Duration MEMORY = Duration.ofSeconds(30);
+  static final Duration MEMORY = Duration.ofSeconds(30);
 
   private final Map<String, Long> failedAtNanos = new ConcurrentHashMap<>();
 

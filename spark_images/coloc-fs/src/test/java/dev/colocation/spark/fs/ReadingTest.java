@@ -277,10 +277,12 @@ class ReadingTest {
     hold(first, TestTable.FIRST);
     hold(second, TestTable.FIRST);
     first.unavailableTimes = Integer.MAX_VALUE;
+    long began = System.nanoTime();
     for (int file = 0; file < 20; file++) {
       assertArrayEquals(content, readAll(TestTable.FIRST));
     }
-    assertTrue(first.requests <= 1, first.requests + " requests");
+    long remembered = (System.nanoTime() - began) / RecentFailures.MEMORY.toNanos(); // on a busy machine
+    assertTrue(first.requests <= 1 + remembered, first.requests + " requests");
   }
 
   /** Requests of one file and of many go over connections that are kept. */
