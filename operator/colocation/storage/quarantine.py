@@ -36,9 +36,7 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
             root.folder((*table, *segments[:-1])) as source,
             root.folder((QUARANTINE_DIRECTORY, *table, *segments[:-1]), create=True) as target,
         ):
-            os.rename(segments[-1], segments[-1], src_dir_fd=source, dst_dir_fd=target)
-            with contextlib.suppress(FileNotFoundError):  # of two links to one file it has moved none
-                os.unlink(segments[-1], dir_fd=source)
+            _move(segments[-1], source, target)
             with contextlib.suppress(OSError):  # then it is not kept as long, but no reader sees it
                 os.utime(segments[-1], dir_fd=target, follow_symlinks=False)  # it is kept from now on
     except (NotHeld, FileNotFoundError):
@@ -47,6 +45,19 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
     root.ledger.forget(table, [path])
     root.note_change(table)
     return True
+
+
+def _move(name: str, source: int, target: int) -> None:
+    """Of two links to one file a rename moves none."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(_stat(name, source), _stat(name, target)):
+            os.unlink(name, dir_fd=source)
+            return
+    os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
+
+
+def _stat(name: str, folder: int) -> os.stat_result:
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def quarantined(root: DataRoot, table: TablePath) -> frozenset[str]:
