@@ -203,7 +203,11 @@ class Session:
         raise TimeoutError(f"{self.pod} does not serve")
 
     def _end_all(self, stop: threading.Event) -> None:
-        """Delete what is left of earlier drivers. What they were asked is settled once they are really gone."""
+        """Delete what is left of earlier drivers. What they were asked is settled once they are really gone.
+
+        None is asked again, though one that was cut off may answer later: its token ends with its pod (seed 14142135).
+        """
+        self.give_up()
         kubectl("delete", "pods", "-l", "chaos=session", "-n", NAMESPACE, "--wait=false", "--grace-period=1",
                 "--request-timeout=30s")  # fmt: skip
         deadline = time.monotonic() + 20

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from colocation.manifests.spark_pods import SparkPlacement, driver_pod_template
+from demo.shell import CommandFailed
 
 from . import session as module
 from .history import History
@@ -118,6 +119,18 @@ def test_a_driver_whose_token_is_refused_is_given_up(session: Session) -> None:
     queries = Queries(session._history, session, Work(session._history, session, seed=1))
     assert queries.one("content", ["t"]) and session.is_alive()
     assert not queries.one("content", ["t"]) and not session.is_alive()
+
+
+def test_a_driver_that_is_ended_is_not_asked_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was cut off for a while, and the API server went away before another could be started."""
+
+    def away(*_words: str) -> None:
+        raise CommandFailed("refused")
+
+    monkeypatch.setattr(module, "kubectl", away)
+    with pytest.raises(CommandFailed):
+        session._replace(threading.Event())
+    assert not session.is_alive()
 
 
 def test_a_lost_session_gives_no_answer() -> None:
