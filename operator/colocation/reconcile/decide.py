@@ -230,7 +230,8 @@ class _Pass:
         written, maps = self._status_of_group(facts), self._config_maps(facts)
         if facts.plan.next_map:
             written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
-        requested = (*request_actions(self.index, group, self.strays), *delete_group(facts, self.observation.now))
+        answers = request_actions(self.index, group, self.bins, self.strays)
+        requested = (*answers, *delete_group(facts, self.observation.now))
         self.labelled[node_label(*group.key)] = self._nodes_of(facts)
         return [
             Scope(name, (*written, *requested)),

@@ -232,7 +232,7 @@ def _lacks_a_bucket(
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def request_actions(index: TableIndex, group: ObservedGroup, strays: Strays) -> Iterator[Action]:
+def request_actions(index: TableIndex, group: ObservedGroup, bins: Bins, strays: Strays) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group: with few requests, however many annotations it has."""
     wanted: dict[str, RecycledTable] = {}
     refusals: dict[str, None] = {}
@@ -253,7 +253,7 @@ def request_actions(index: TableIndex, group: ObservedGroup, strays: Strays) -> 
     if ended:
         yield EndRecoverRequests(group.identity, tuple(ended))
     for record in wanted.values():
-        yield from _creation(index.observation, group, record, strays)
+        yield from _creation(group, record, bins, strays)
 
 
 def _announced(refusals: Sequence[str]) -> Iterator[str]:
@@ -290,19 +290,16 @@ def _problem(
     return None
 
 
-def _creation(
-    observation: Observation, group: ObservedGroup, record: RecycledTable, strays: Strays
-) -> Iterator[CreateTable]:
-    folders = tuple(_folders_in_bins(observation, record, strays))
+def _creation(group: ObservedGroup, record: RecycledTable, bins: Bins, strays: Strays) -> Iterator[CreateTable]:
+    folders = tuple(_folders_in_bins(record, bins, strays))
     if group.spec is not None and folders:
         reference = "" if group.private else group_reference(record.namespace, group.key)
         yield CreateTable(record, folders, reference, group.spec.replicas)
 
 
-def _folders_in_bins(observation: Observation, record: RecycledTable, strays: Strays) -> Iterator[BinnedFolder]:
+def _folders_in_bins(record: RecycledTable, bins: Bins, strays: Strays) -> Iterator[BinnedFolder]:
     """Of the nodes that answer; some of those that nobody remembers come last."""
     more = list(strays.get((record.namespace, record.name), ()))[:MAX_STRAYS]
     for directory in (*record.directories, *more):
-        for _, url, _, report in observation.answering:
-            if f"{record.namespace}/{directory}" in report.recycled_directories:
-                yield BinnedFolder(url, directory)
+        for _, url in bins.get(f"{record.namespace}/{directory}", ()):
+            yield BinnedFolder(url, directory)

@@ -26,19 +26,26 @@ from .recovery import Recovery, unheard
 
 def strays_of(index: TableIndex, bins: Bins) -> Strays:
     """Those that are no table's, no dropped one's that a group remembers, and of no table that one came from."""
+    dropped = (record for record, _ in index.records.values())
+    left = bins.keys() - {f"{one.namespace}/{directory}" for one in dropped for directory in one.directories}
+    if left:  # as good as never: of all tables there are many
+        left -= _folders_of_tables(index)
+    found: dict[tuple[str, str], list[str]] = {}
+    for folder in sorted(left):
+        namespace, _, directory = folder.partition("/")
+        found.setdefault((namespace, directory.rpartition("-")[0]), []).append(directory)
+    return found
+
+
+def _folders_of_tables(index: TableIndex) -> set[str]:
+    """Of those that are there, that groups count as theirs, and that others came from."""
     known = {f"{namespace}/{directory}" for namespace, directory in index.by_folder}
-    for record, _ in index.records.values():
-        known.update(f"{record.namespace}/{directory}" for directory in record.directories)
     for group in index.observation.groups:
         known.update(f"{one.namespace}/{table_directory(one.name, one.uid)}" for one in group.status.members)
     for table in index.observation.tables:
         if table.recovers:
             known.add(f"{table.identity.namespace}/{table_directory(table.identity.name, table.recovers)}")
-    found: dict[tuple[str, str], list[str]] = {}
-    for folder in sorted(bins.keys() - known):
-        namespace, _, directory = folder.partition("/")
-        found.setdefault((namespace, directory.rpartition("-")[0]), []).append(directory)
-    return found
+    return known
 
 
 def stray_orders(

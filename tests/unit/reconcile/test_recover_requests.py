@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.reconcile.actions import CreateTable, EndRecoverRequests, PostEvent
+from colocation.reconcile.bins import bins_of
 from colocation.reconcile.members import next_recycled
 from colocation.reconcile.recovery import MAX_REFUSAL_EVENTS, request_actions
 from colocation.state.held import TableReports
@@ -59,7 +60,7 @@ def test_whose_tables_a_group_brings_back(
 ) -> None:
     """No table is made in a namespace that has nothing to do with the group any more."""
     observation = with_dropped(namespace, allowed, request_)
-    actions = list(request_actions(index_of(observation), only_group(observation), {}))
+    actions = list(request_actions(index_of(observation), only_group(observation), bins_of(observation), {}))
     if refusal is None:
         assert [type(one) for one in actions] == [CreateTable]
         return
@@ -75,7 +76,7 @@ def test_any_number_of_requests_costs_few_calls(count: int) -> None:
     found = only_group(observation)
     wrong = {f"wrong-{number}" for number in range(count)}
     asked = replace(found, recover_requests=frozenset({UID[:length] for length in range(8, len(UID))} | wrong))
-    *events, end, creation = request_actions(index_of(observation), asked, {})
+    *events, end, creation = request_actions(index_of(observation), asked, bins_of(observation), {})
     assert isinstance(end, EndRecoverRequests) and set(end.requests) == wrong
     assert isinstance(creation, CreateTable)
     assert all(isinstance(one, PostEvent) for one in events) and 1 <= len(events) <= MAX_REFUSAL_EVENTS + 1
@@ -86,7 +87,7 @@ def test_table_is_made_from_the_bin_of_a_node_that_answers() -> None:
     observation = with_dropped("shop", [], UID[:8])
     silent = {name: replace(one, silent_since=NOW) for name, one in observation.agent_views.items()}
     away = replace(observation, agent_views=silent)
-    assert list(request_actions(index_of(away), only_group(away), {})) == []
+    assert list(request_actions(index_of(away), only_group(away), bins_of(away), {})) == []
 
 
 def test_each_node_whose_bin_has_the_table_is_asked() -> None:
@@ -96,6 +97,6 @@ def test_each_node_whose_bin_has_the_table_is_asked() -> None:
     views["node-2"] = replace(views["node-2"], silent_since=NOW)
     agents = tuple(agent(name) for name in views)
     many = replace(observation, agents=agents, agent_views=views)
-    [action] = request_actions(index_of(many), only_group(many), {})
+    [action] = request_actions(index_of(many), only_group(many), bins_of(many), {})
     assert isinstance(action, CreateTable)
     assert [folder.url for folder in action.folders] == [many.agent_urls["node-1"], many.agent_urls["node-3"]]
