@@ -227,10 +227,10 @@ class Faults:
         world.network.faults.order_rate = world.network.faults.slow_rate = 0.0
         world.kubelet.fail_rate = world.kubelet.hang_rate = 0.0
         self.reconnect()
-        self.empty_disks()
         world.api.refused.clear()
         if world.tells_disks_apart:
-            self.disks.heal()
+            self.disks.heal()  # which may put the node's own disk back, as full as it was
+        self.empty_disks()
         for name, machine in list(world.machines.items()):
             machine.sick = machine.holds_jobs = False
             world.bring_up(name)

@@ -142,7 +142,7 @@ class Verdicts:
         yield from away.values()
         for table in self._world.tables_of((metadata["namespace"], metadata["name"]), with_all_files):
             yield from self._nodes_without_manifest(table, rows, away, with_all_files)
-            for file in self._world.committed(table):
+            for file in self._wanted(table, with_all_files and _is_strict(body)):
                 if with_all_files or not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
@@ -159,6 +159,12 @@ class Verdicts:
         for node in sorted({node for bucket in buckets for node in rows[bucket]}.difference(away)):
             if not self._world.has_manifest(node, table):
                 yield f"{node} has no manifest of {table['metadata']['name']}"
+
+    def _wanted(self, table: dict[str, Any], with_retained: bool) -> Iterator[File]:
+        """What a replica of the map needs; one that strict balancing moves has to get retained snapshots, too."""
+        yield from self._world.committed(table)
+        if with_retained:
+            yield from self._world.retained(table)
 
     def _is_new(self, file: File) -> bool:
         """Whether it was committed so lately that nobody need know yet where it is, and no fault has taken it since."""
@@ -187,3 +193,7 @@ class Verdicts:
         """Whether readers whose clocks go right believe verdicts now: they do until the Lease ends, if there is one."""
         age = 0.0 if self._renewed_at is None else self._world.loop.elapsed - self._renewed_at
         return age <= LEASE_DURATION_SECONDS
+
+
+def _is_strict(group: dict[str, Any]) -> bool:
+    return bool(group["spec"].get("balancing", {}).get("strict"))

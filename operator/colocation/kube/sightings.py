@@ -24,7 +24,11 @@ class Seen:
 
 
 class Sightings:
-    """What was seen, and since when. What was there at the start has been seen since the start."""
+    """What was seen, and since when.
+
+    Tables that were there at the start have been seen since the start. A snapshot counts from the first look, which is
+    after the first questions: it may have been committed since they were put.
+    """
 
     def __init__(self) -> None:
         self._started_at: datetime | None = None
@@ -68,15 +72,15 @@ class Sightings:
     def _look_at_tables(self, tables: tuple[ObservedTable, ...], now: datetime) -> None:
         manifests = {table.identity.uid: table.reference.manifest for table in tables}
         before = self._manifests
+        for uid, manifest in manifests.items():
+            if manifest is not None and before.get(uid) != manifest:
+                self._snapshots_seen_at[uid] = now
         if self._looked:
             for uid in manifests.keys() - before.keys():
                 self._tables_seen_at[uid] = now
-            for uid, manifest in manifests.items():
-                if manifest is not None and before.get(uid) != manifest:
-                    self._snapshots_seen_at[uid] = now
-            for uid in before.keys() - manifests.keys():
-                self._tables_seen_at.pop(uid, None)
-                self._snapshots_seen_at.pop(uid, None)
+        for uid in before.keys() - manifests.keys():
+            self._tables_seen_at.pop(uid, None)
+            self._snapshots_seen_at.pop(uid, None)
         recovering = [self._tables_seen_at.get(table.identity.uid) for table in tables if table.is_recovering]
         self._ask_all_after = max(filter(None, [*recovering, self._started_at if recovering else None]), default=None)
         self._manifests, self._tables = manifests, tables
