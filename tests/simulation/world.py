@@ -260,9 +260,7 @@ class World:
         return self.api.find(GROUPS, *placing_key(table))
 
     def committed(self, table: JsonObject) -> Manifest:
-        snapshot = table.get("status", {}).get("snapshot")
-        is_one = isinstance(snapshot, dict) and "manifest" in snapshot
-        return self._files_of(directory_of(table), snapshot) if is_one else frozenset()
+        return self._files_of(directory_of(table), table.get("status", {}).get("snapshot"))
 
     def has_manifest(self, node: str, table: JsonObject) -> bool:
         """Whether the node has the manifest of the table's snapshot."""
@@ -272,7 +270,8 @@ class World:
 
     def retained(self, table: JsonObject) -> set[File]:
         """Of replaced snapshots that can still be read."""
-        history = table.get("status", {}).get("history", ())
+        history = table.get("status", {}).get("history")
+        history = history if isinstance(history, list) else ()
         return {file for one in history for file in self._files_of(directory_of(table), one)}
 
     def records(self) -> Iterator[tuple[JsonObject, JsonObject]]:
@@ -287,9 +286,12 @@ class World:
         if not uid or table.get("status", {}).get("snapshot"):
             return frozenset()
         snapshot = next((record.get("snapshot") for _, record in self.records() if record["uid"] == uid), None)
-        return self._files_of(directory_of(table), snapshot) if snapshot else frozenset()
+        return self._files_of(directory_of(table), snapshot)
 
-    def _files_of(self, directory: str, snapshot: dict[str, Any]) -> Manifest:
+    def _files_of(self, directory: str, snapshot: Any) -> Manifest:
+        """None of what is no snapshot: anybody may have written it."""
+        if not isinstance(snapshot, dict) or "manifest" not in snapshot:
+            return frozenset()
         return files_in(self.manifest(str(snapshot["manifest"]).removeprefix("sha256:")), directory)
 
     def table_at(self, key: TableKey) -> JsonObject | None:

@@ -30,6 +30,7 @@ MAX_STRAYS = 10
 REQUEST_DIGITS = 8
 """Of a dropped table's uid, in the annotation that asks for it; see ``model.names.RECOVER_PREFIX``."""
 
+
 @dataclass(frozen=True)
 class Recovery:
     """A table that takes over a dropped one's files.
