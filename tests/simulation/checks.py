@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 NEWS_SECONDS = 60.0
 """After so long an operator that is not cut off knows of a loss or a commit."""
+LONGEST_FREEZE_SECONDS = 100
+"""An operator that stood still goes on by sending what it had decided before."""
 
 
 class Harm(AssertionError):
@@ -178,9 +180,11 @@ class Checks:
             self.require(not missing, f"node {node} enters the map of {group}, bucket {bucket}, without {missing}")
 
     def _is_new(self, file: File) -> bool:
-        committed_at = self._world.commits.get(file)
-        seconds = NEWS_SECONDS + self._world.verdicts.news_delay_seconds
-        is_new = committed_at is not None and self._world.loop.elapsed - committed_at <= seconds
+        committed_at, now, verdicts = self._world.commits.get(file), self._world.loop.elapsed, self._world.verdicts
+        seconds = NEWS_SECONDS + verdicts.news_delay_seconds
+        if now - verdicts.confused_at <= NEWS_SECONDS:
+            seconds += LONGEST_FREEZE_SECONDS
+        is_new = committed_at is not None and now - committed_at <= seconds
         return is_new or self._is_news(file)
 
     def _note_commit(self, table: dict[str, Any], deleted: bool) -> None:

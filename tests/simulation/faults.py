@@ -11,6 +11,7 @@ from colocation.kube.api import GROUPS, NODES
 from colocation.model.conditions import Reason
 from colocation.model.names import LABEL_DRAIN, LABEL_WEIGHT
 
+from .checks import LONGEST_FREEZE_SECONDS
 from .disk_faults import SICK, DiskFaults
 from .disks import GIB, File
 from .world import World
@@ -192,7 +193,7 @@ class Faults:
 
     def freeze_operator(self) -> None:
         """The process stands still for a while and does not know: its Lease may be another's when it goes on."""
-        seconds = self._random.choice([10, 50, 100])
+        seconds = self._random.choice([10, 50, LONGEST_FREEZE_SECONDS])
         self._random.choice(self._operators).freeze(seconds)
         self._world.verdicts.confuse()
         for later in (seconds, seconds + 5):  # it goes on by sending what it was about to send

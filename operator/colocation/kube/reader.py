@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -305,9 +306,15 @@ class LiveCluster:
             logger.exception("a deleted table cannot be parsed; nothing of it is remembered: %.300r", body)
 
     def _remember_drop(self, table: ObservedTable) -> None:
-        if len(self._dropped) >= MAX_REMEMBERED_DROPS:
-            self._dropped.pop(next(iter(self._dropped)))
-        self._dropped.setdefault(table.identity.uid, DroppedTable(table, self._now()))
+        """As it was last: a full list may tell of the drop before the watch tells of the last commit."""
+        known = self._dropped.get(table.identity.uid)
+        if known is None:
+            if len(self._dropped) >= MAX_REMEMBERED_DROPS:
+                self._dropped.pop(next(iter(self._dropped)))
+            self._dropped[table.identity.uid] = DroppedTable(table, self._now())
+        elif int(table.identity.resource_version) > int(known.table.identity.resource_version):
+            self._dropped[table.identity.uid] = replace(known, table=table)
+            self._version += 1
 
 
 def _namespace_of(body: JsonObject) -> object:

@@ -30,6 +30,7 @@ class Store(Generic[Parsed]):
         self._versions: dict[Key, int] = {}
         self._objects: dict[Key, Parsed] = {}
         self._removed: dict[Key, int] = {}
+        self._listed_version = -1
         self._sorted: tuple[Parsed, ...] | None = None
 
     def __iter__(self) -> Iterator[Parsed]:
@@ -52,12 +53,16 @@ class Store(Generic[Parsed]):
         return self._objects.get(key)
 
     def put(self, body: JsonObject) -> bool:
-        """Take an object as it is now; whether that changed anything that we look at."""
+        """Take an object as it is now; whether that changed anything that we look at.
+
+        What the last full list lacked had gone by then: a watch that lags behind cannot bring it back.
+        """
         identified = _identify(body)
         if identified is None:
             return False
         key, version = identified
-        if version <= max(self._versions.get(key, -1), self._removed.get(key, -1)):
+        known = self._versions.get(key, self._listed_version)
+        if version <= max(known, self._removed.get(key, -1)):
             return False
         try:
             parsed = self._parse(body)
@@ -96,6 +101,7 @@ class Store(Generic[Parsed]):
         for key in gone:
             self._forget(key)
         self._removed = {key: version for key, version in self._removed.items() if version > list_version}
+        self._listed_version = list_version
         return bool(gone)
 
     def _forget(self, key: Key) -> bool:

@@ -74,7 +74,7 @@ def _without_operation(snapshot: TableSnapshot | None) -> TableSnapshot | None:
 def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup) -> tuple[RecycledTable, ...]:
     """The group's dropped tables, the last dropped one last."""
     kept = [
-        _with_heirs(record, index.heirs_of(record))
+        _with_heirs(_as_last_seen(record, index), index.heirs_of(record))
         for record in group.status.recycled
         if record.uid not in index.by_uid and _is_kept(index, reports, group, record)
     ]
@@ -150,6 +150,15 @@ def _is_kept(index: TableIndex, reports: TableReports, group: ObservedGroup, rec
 def _is_over(record: RecycledTable, now: datetime) -> bool:
     purge_at = parse_time(record.purge_at)
     return purge_at is not None and now >= purge_at
+
+
+def _as_last_seen(record: RecycledTable, index: TableIndex) -> RecycledTable:
+    """The drop may have been heard of before the last commit; not once somebody has made the table anew from it."""
+    known = index.observation.dropped_tables.get(record.uid)
+    last = member_of(known.table, leaving=False).snapshot if known and not index.heirs_of(record) else None
+    if last is None or (record.snapshot is not None and record.snapshot.id >= last.id):
+        return record
+    return record.model_copy(update={"snapshot": last})
 
 
 def _with_heirs(record: RecycledTable, heirs: Sequence[ObservedTable]) -> RecycledTable:

@@ -337,6 +337,24 @@ async def test_tables_that_went_unwatched_are_known_as_the_api_server_remembers_
     assert [one.table.reference.manifest for one in dropped.values()] == ([manifest] if manifest else [])
 
 
+async def test_drop_that_a_list_told_of_first_is_remembered_with_the_last_commit(setting: Setting) -> None:
+    """A watch that hung tells of the commit and of the drop later; to the list the table was just gone."""
+    await setting.cluster.observe()
+    setting.api.objects = {TABLES: []}
+    await setting.cluster.list_anew(TABLES)
+    by_list = await setting.cluster.observe()
+    assert [one.table.reference.manifest for one in by_list.dropped_tables.values()] == ["a" * 64]
+    setting.now += seconds(5)
+    committed = table(20, f"sha256:{'b' * 64}")
+    setting.cluster.take(TABLES, committed)
+    setting.cluster.take(TABLES, committed, deleted=True)
+    setting.cluster.take(TABLES, table(12), deleted=True)
+    last = await setting.cluster.observe()
+    assert (last.tables, last.version != by_list.version) == ((), True)
+    [dropped] = last.dropped_tables.values()
+    assert (dropped.table.reference.manifest, dropped.dropped_at) == ("b" * 64, NOW)
+
+
 @pytest.mark.parametrize(("names", "since"), [(["orders"], "17"), (["orders", "gone"], "")], ids=["all there", "first"])
 async def test_history_is_not_asked_for_without_need(setting: Setting, names: list[str], since: str) -> None:
     """A start waits for nothing when every table is there, or when there was no operator before."""

@@ -65,6 +65,17 @@ def test_list_tells_of_deletions_that_the_watch_lost() -> None:
     assert list(one) == ["made later"]
 
 
+def test_watch_that_lags_behind_does_not_bring_back_what_a_list_lacked() -> None:
+    """It tells of a change from before the deletion, of which it has not heard yet."""
+    one = store()
+    one.put(body(1, "it"))
+    replace(one, [], 5)
+    assert not one.put(body(3, "it, changed"))
+    assert not one.remove(body(4, "it, changed"))
+    assert list(one) == []
+    assert one.put(body(6, "again"))
+
+
 def test_only_changes_of_what_is_parsed_count() -> None:
     """A Node's heartbeat wakes nobody."""
     one = store()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from colocation.model.group import ColocationGroupStatus
+from colocation.model.members import RecycledTable
 from colocation.model.table import TableSnapshot
 from colocation.reconcile.actions import DeleteGroup
 from colocation.reconcile.members import NEWS, delete_after, member_of, next_members, next_recycled
@@ -12,6 +13,7 @@ from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
 from colocation.state.observation import DroppedTable, Observation, ObservedGroup, ObservedTable
+from colocation.state.parse import format_time
 
 from ..state.objects import NOW, group, remembering, seconds, table
 from ..state.test_membership import placed
@@ -27,6 +29,11 @@ STOCK = replace(STOCK, identity=replace(STOCK.identity, uid="cafebabe-group"))
 def index_of(groups: tuple[ObservedGroup, ...], *tables: ObservedTable) -> TableIndex:
     observation = Observation(NOW, groups=groups, tables=tables)
     return TableIndex(observation, memberships(observation))
+
+
+def with_snapshot(table: ObservedTable, number: int) -> ObservedTable:
+    snapshot = TableSnapshot(id=number, manifest=f"sha256:{number:064x}", committed_at="2026-11-21T00:00:00Z")
+    return replace(table, status=table.status.model_copy(update={"snapshot": snapshot}))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +95,31 @@ def test_table_that_is_dropped_before_its_group_has_noticed_it_waits_in_the_bin(
     index = TableIndex(observation, memberships(observation))
     found = next_recycled(index, TableReports(observation), SALES)
     assert [record.uid for record in found] == [dropped.identity.uid] * noticed
+
+
+@pytest.mark.parametrize(
+    ("known", "has_heir", "remembered"),
+    [
+        pytest.param(5, False, 5, id="the commit was heard of after the drop"),
+        pytest.param(3, False, 4, id="the operator before knew more"),
+        pytest.param(5, True, 4, id="it is being brought back as it was known"),
+    ],
+)
+def test_dropped_table_is_remembered_with_its_last_commit(known: int, has_heir: bool, remembered: int) -> None:
+    """In whatever order the operator hears of the commit and of the drop: `recover` brings back every row."""
+    gone = {HERE.identity.uid: DroppedTable(with_snapshot(HERE, known), NOW)}
+    record = RecycledTable(
+        **member_of(with_snapshot(HERE, 4), leaving=False).model_dump(exclude={"leaving"}),
+        deleted_at=format_time(NOW),
+        purge_at=format_time(NOW + seconds(900)),
+    )
+    heir = replace(HERE, identity=replace(HERE.identity, uid="99999999-new"), recovers=HERE.identity.uid)
+    heir = replace(heir, status=heir.status.model_copy(update={"snapshot": None}))
+    sales = replace(SALES, status=SALES.status.model_copy(update={"recycled": (record,)}))
+    observation = Observation(NOW, groups=(sales,), tables=(heir,) * has_heir, dropped_tables=gone)
+    index = TableIndex(observation, memberships(observation))
+    [found] = next_recycled(index, TableReports(observation), sales)
+    assert found.snapshot and found.snapshot.id == remembered
 
 
 @pytest.mark.parametrize(
