@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 
 from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
 from colocation.model.conditions import Reason
@@ -194,11 +195,11 @@ class Disk:
             self._touch(key)
 
     def share(self, key: TableKey, successor: str, manifests: Iterable[str]) -> None:
-        """What the successor lacks of these snapshots, out of a folder in the bin, which stays."""
+        """What the successor lacks of these snapshots, out of folders in their place or in the bin, which stay."""
         self._check_writable()
-        target = (key[0], successor)
-        for digest in manifests if key in self.bin else ():
-            source = self.bin[key].folder
+        target, recycled = (key[0], successor), self.bin.get(key)
+        sources = [one for one in (self.folders.get(key), recycled.folder if recycled else None) if one]
+        for source, digest in product(sources, manifests):
             if digest in source.manifests or digest in self._folder(target).manifests:
                 self._folder(target).manifests.setdefault(digest, self.seconds())
                 for file in self._files(digest, key) & source.files.keys() - self.damaged:

@@ -82,6 +82,24 @@ def test_a_drop_that_an_older_copy_of_etcd_has_undone_is_undone_on_the_disks(awa
     play(story)
 
 
+def test_a_drop_that_etcd_has_undone_is_undone_on_disks_to_which_a_load_has_sent_since() -> None:
+    """The load brought the new manifest before the operator looked, and the files of before lie in the bins only."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make()
+        files, key = scene.world.committed(scene.table()), (SHOP, directory_of(scene.table()))
+        scene.operator.kill()
+        for machine in sorted(scene.world.machines.values(), key=lambda one: one.name)[1:]:
+            machine.disk.recycle(key, scene.world.loop.elapsed + 86400)
+        await scene.load()
+        scene.operator.start()
+        await scene.until_well(10 * MINUTE)
+        assert scene.world.committed(scene.table()) > files
+        assert not any(one.disk.bin for one in scene.world.machines.values())
+
+    play(story)
+
+
 @pytest.mark.parametrize("is_dropped", [False, True])
 def test_files_of_nodes_that_lack_the_newest_manifest_come_back(is_dropped: bool) -> None:
     """A load went on without the nodes that hold the rest; then the table was dropped before it was repaired (found by

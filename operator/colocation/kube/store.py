@@ -30,7 +30,6 @@ class Store(Generic[Parsed]):
         self._versions: dict[Key, int] = {}
         self._objects: dict[Key, Parsed] = {}
         self._removed: dict[Key, int] = {}
-        self._listed_version = -1
         self._sorted: tuple[Parsed, ...] | None = None
 
     def __iter__(self) -> Iterator[Parsed]:
@@ -53,16 +52,12 @@ class Store(Generic[Parsed]):
         return self._objects.get(key)
 
     def put(self, body: JsonObject) -> bool:
-        """Take an object as it is now; whether that changed anything that we look at.
-
-        What the last full list lacked had gone by then: a watch that lags behind cannot bring it back.
-        """
+        """Take an object as it is now; whether that changed anything that we look at."""
         identified = _identify(body)
         if identified is None:
             return False
         key, version = identified
-        known = self._versions.get(key, self._listed_version)
-        if version <= max(known, self._removed.get(key, -1)):
+        if version <= max(self._versions.get(key, -1), self._removed.get(key, -1)):
             return False
         try:
             parsed = self._parse(body)
@@ -96,12 +91,14 @@ class Store(Generic[Parsed]):
         return StoreListing(self)
 
     def keep(self, listed: Container[Key], list_version: int) -> bool:
-        """Forget what a full list of this version lacks; whether that was anything. Newer words stay."""
+        """Forget what a full list of this version lacks; whether that was anything. Newer words stay; a watch that lags
+        behind the list cannot bring back what has gone.
+        """
         gone = [key for key, version in self._versions.items() if key not in listed and version <= list_version]
         for key in gone:
             self._forget(key)
-        self._removed = {key: version for key, version in self._removed.items() if version > list_version}
-        self._listed_version = list_version
+        newer = {key: version for key, version in self._removed.items() if version > list_version}
+        self._removed = dict.fromkeys(gone, list_version) | newer
         return bool(gone)
 
     def _forget(self, key: Key) -> bool:

@@ -24,7 +24,6 @@ from ..model.names import (
 )
 from ..reconcile.actions import (
     Action,
-    BinnedFolder,
     CollectGarbage,
     CreateDataClaim,
     CreateDataVolume,
@@ -34,6 +33,7 @@ from ..reconcile.actions import (
     DeleteDataVolume,
     DeleteGroup,
     DropBucket,
+    DroppedFolder,
     EndRecoverRequests,
     LabelNode,
     MarkGroupUnstable,
@@ -194,10 +194,10 @@ class LiveWriter:
             return  # somebody made a table of this name; the next pass says so
 
     async def _recycled_schema(
-        self, folders: Sequence[BinnedFolder], namespace: str, manifest: str
+        self, folders: Sequence[DroppedFolder], namespace: str, manifest: str
     ) -> RecycledSchema:
         """From the first folder that has the manifest; else the last agent's error."""
-        problem: ClusterError = StaleDecision("the dropped table is in no node's recycle bin")
+        problem: ClusterError = StaleDecision("no node that answers has the dropped table")
         for folder in folders:
             try:
                 return await self._agents.call(folder.url, partial(_schema_in, folder.directory, namespace, manifest))

@@ -39,8 +39,8 @@ class CreateGroup:
 
 
 @dataclass(frozen=True)
-class BinnedFolder:
-    """A dropped table's folder in a node's recycle bin; ``url``: of the node's agent."""
+class DroppedFolder:
+    """A dropped table's folder on a node, in the recycle bin or in its place; ``url``: of the node's agent."""
 
     url: str
     directory: str
@@ -55,7 +55,7 @@ class CreateTable:
     """
 
     record: RecycledTable
-    folders: tuple[BinnedFolder, ...]
+    folders: tuple[DroppedFolder, ...]
     colocate_with: str
     replicas: int
 
@@ -175,7 +175,7 @@ class RecycleTable:
 class RestoreTable:
     """Make a dropped table's folder on one node that of the table that brings it back.
 
-    ``term``: of the operator that orders it. ``manifests``: the folder stays in the bin, and shares what the table
+    ``term``: of the operator that orders it. ``manifests``: the folder stays where it is, and shares what the table
     lacks of these snapshots; ``uid``: of the table that has to have written them, empty = whichever.
     """
 

@@ -29,7 +29,7 @@ from ..state.memo import Memo
 from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action, LabelNode
-from .bins import bins_of
+from .bins import bins_of, lying_of
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
 from .deletion import (
@@ -48,7 +48,7 @@ from .namespace_files import FilesProblem, NamespaceFiles
 from .node_labels import group_nodes, label_actions
 from .planned import planned
 from .policy import Policy
-from .recovery import Recovery, late_folders, recoveries_of, request_actions
+from .recovery import Recovery, late_folders, recoveries_of, request_actions, undone_drops
 from .recycling import Withheld, recycling
 from .strays import stray_orders, strays_of
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
@@ -115,8 +115,8 @@ class _Pass:
         records = chain.from_iterable(self.recycled.values())
         self.recycling = recycling(self.index, records, evidence, policy)
         self.leftovers: Mapping[GroupKey, list[Leftover]] = {}
-        self.bins = bins_of(observation)
-        self.strays = strays_of(self.index, self.bins)
+        self.bins, self.lying = bins_of(observation), lying_of(observation)
+        self.strays = strays_of(self.index, self.lying)
         self.labelled: dict[str, frozenset[str]] = {}
         self.files = NamespaceFiles(self.index, policy.data_root)
 
@@ -230,7 +230,7 @@ class _Pass:
         written, maps = self._status_of_group(facts), self._config_maps(facts)
         if facts.plan.next_map:
             written, maps = (*written, *maps), ()  # they name the nodes of a map that has to be there first
-        answers = request_actions(self.index, group, self.bins, self.strays)
+        answers = request_actions(self.index, group, self.lying, self.strays)
         requested = (*answers, *delete_group(facts, self.observation.now))
         self.labelled[node_label(*group.key)] = self._nodes_of(facts)
         return [
@@ -333,9 +333,12 @@ class _Pass:
             return (Scope(name, tuple(fault_actions(self.observation, table, fault))),)
         if transfer and transfer.is_done:
             group, transfer = transfer.target, None
-        orders: tuple[Action, ...] = tuple(late_folders(self.observation, self.bins, table))
-        strays = stray_orders(index, self.reports, self.bins, self.strays, table, recovery)
-        orders = (*orders, *self.evidence.not_asked_lately(strays, self.observation.now))
+        orders: tuple[Action, ...] = tuple(late_folders(self.observation, self.bins, self.lying, table))
+        more = chain(
+            undone_drops(self.observation, self.bins, table),
+            stray_orders(index, self.reports, self.lying, self.strays, table, recovery),
+        )
+        orders = (*orders, *self.evidence.not_asked_lately(more, self.observation.now))
         if recovery:
             orders = (*orders, *recovery.orders)
             group, refusal = (recovery.group, None) if recovery.is_whole else (None, recovery.refusal)

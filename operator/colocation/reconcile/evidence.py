@@ -40,7 +40,7 @@ Folder = tuple[str, str]
 """(node, '<namespace>/<directory>')."""
 BRAKE_WINDOW = timedelta(hours=1)
 """Unexplained deletions within it count together, so that the brake is not passed in small steps."""
-SHARE_AGAIN = timedelta(minutes=2)
+RESTORE_AGAIN = timedelta(minutes=2)
 UNCERTAIN = timedelta(seconds=ORDER_VALIDITY_SECONDS + 1)
 """An order that is not known to have ended cannot run later than this."""
 
@@ -54,7 +54,7 @@ class Evidence:
     first seen). ``future_seen``: name of a time that lies in the future, as another's clock is ahead -> when it was
     first seen. ``unknown_seen``: folder without a table -> when it was first seen. ``unexplained``: folder that was
     ordered into the bin lately although no group knows that its table was dropped -> when, and its bytes.
-    ``shared``: order to share files of a folder in a bin -> when.
+    ``restored``: order to give a table a folder, or files of it -> when.
     """
 
     maps_seen: Mapping[str, tuple[Fence, datetime]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Evidence:
     future_seen: Mapping[str, datetime] = field(default_factory=dict)
     unknown_seen: Mapping[Folder, datetime] = field(default_factory=dict)
     unexplained: Mapping[Folder, tuple[datetime, int]] = field(default_factory=dict)
-    shared: Mapping[RestoreTable, datetime] = field(default_factory=dict)
+    restored: Mapping[RestoreTable, datetime] = field(default_factory=dict)
 
     def after(self, observation: Observation, attempted: Iterable[Action]) -> "Evidence":
         """What to remember after a pass that attempts these actions.
@@ -87,15 +87,15 @@ class Evidence:
             future_seen=future_seen,
             unknown_seen={key: self.unknown_seen.get(key, observation.now) for key in _unknown_folders(observation)},
             unexplained={**self._in_window(observation.now), **unexplained},
-            shared={
-                **{order: at for order, at in self.shared.items() if observation.now - at < SHARE_AGAIN},
-                **{one: observation.now for one in attempted if isinstance(one, RestoreTable) and one.manifests},
+            restored={
+                **{order: at for order, at in self.restored.items() if observation.now - at < RESTORE_AGAIN},
+                **{one: observation.now for one in attempted if isinstance(one, RestoreTable)},
             },
         )
 
     def not_asked_lately(self, orders: Iterable[RestoreTable], now: datetime) -> Iterator[RestoreTable]:
         """Those that were not sent just now: one that found nothing to do is not told from one that did."""
-        return (order for order in orders if now - self.shared.get(order, now - SHARE_AGAIN) >= SHARE_AGAIN)
+        return (order for order in orders if now - self.restored.get(order, now - RESTORE_AGAIN) >= RESTORE_AGAIN)
 
     def is_unknown_for(self, action: RecycleTable, now: datetime, seconds: float) -> bool:
         """Whether this operator has seen the folder without a table for so long."""

@@ -20,8 +20,8 @@ from ..state.observation import AgentView, Observation, ObservedGroup, ObservedT
 from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of
-from .actions import Action, BinnedFolder, CreateTable, EndRecoverRequests, PostEvent, RestoreTable
-from .bins import Bins, Strays
+from .actions import Action, CreateTable, DroppedFolder, EndRecoverRequests, PostEvent, RestoreTable
+from .bins import Folders, Strays
 
 MAX_REFUSAL_EVENTS = 8
 """Of one group in one pass; it has as many annotations as anybody writes who may patch it."""
@@ -117,19 +117,35 @@ def _orders(observation: Observation, table: ObservedTable, record: RecycledTabl
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
 
 
-def late_folders(observation: Observation, bins: Bins, table: ObservedTable) -> Iterator[RestoreTable]:
-    """To every node that has a folder of the table in its bin, and not the table's manifest.
+def late_folders(
+    observation: Observation, bins: Folders, lying: Folders, table: ObservedTable
+) -> Iterator[RestoreTable]:
+    """To every node that has a folder of the table in its bin, or one of the table that this one has brought back, and
+    not the table's manifest.
 
     The table exists: its drop was undone by an older copy of etcd (else no uid comes back), or it has come back from
     the bin while the node was away.
     """
     namespace, name = table.identity.namespace, table.identity.name
-    predecessors = [table_directory(name, table.recovers)] if table.recovers and table.status.snapshot else []
-    for directory in (table.directory, *predecessors):
-        for node, url in bins.get(f"{namespace}/{directory}", ()):
+    late = [(table.directory, bins)]
+    if table.recovers and table.status.snapshot:
+        late.append((table_directory(name, table.recovers), lying))
+    for directory, folders in late:
+        for node, url in folders.get(f"{namespace}/{directory}", ()):
             report = observation.agent_views[node].tables.get((namespace, table.directory))
             if report is None or not report.manifest_present:
                 yield RestoreTable(node, url, namespace, directory, table.directory, observation.term)
+
+
+def undone_drops(observation: Observation, bins: Folders, table: ObservedTable) -> Iterator[RestoreTable]:
+    """To every node that has the table's own folder in its bin, and its manifest in its place: a load has brought that
+    before anybody looked there. Nobody knows what else of the table lies in the bin.
+    """
+    namespace, directory = table.identity.namespace, table.directory
+    for node, url in bins.get(f"{namespace}/{directory}", ()):
+        report = observation.agent_views[node].tables.get((namespace, directory))
+        if report is not None and report.manifest_present:
+            yield RestoreTable(node, url, namespace, directory, directory, observation.term)
 
 
 def unheard(observation: Observation, table: ObservedTable) -> Iterator[str]:
@@ -233,7 +249,7 @@ def _lacks_a_bucket(
     return any(size and bucket not in found_somewhere for bucket, size in enumerate(bucket_bytes))
 
 
-def request_actions(index: TableIndex, group: ObservedGroup, bins: Bins, strays: Strays) -> Iterator[Action]:
+def request_actions(index: TableIndex, group: ObservedGroup, lying: Folders, strays: Strays) -> Iterator[Action]:
     """Carry out, or refuse, what users ask of one group: with few requests, however many annotations it has."""
     wanted: dict[str, RecycledTable] = {}
     refusals: dict[str, None] = {}
@@ -254,7 +270,7 @@ def request_actions(index: TableIndex, group: ObservedGroup, bins: Bins, strays:
     if ended:
         yield EndRecoverRequests(group.identity, tuple(ended))
     for record in wanted.values():
-        yield from _creation(group, record, bins, strays)
+        yield from _creation(group, record, lying, strays)
 
 
 def _announced(refusals: Sequence[str]) -> Iterator[str]:
@@ -291,16 +307,16 @@ def _problem(
     return None
 
 
-def _creation(group: ObservedGroup, record: RecycledTable, bins: Bins, strays: Strays) -> Iterator[CreateTable]:
-    folders = tuple(_folders_in_bins(record, bins, strays))
+def _creation(group: ObservedGroup, record: RecycledTable, lying: Folders, strays: Strays) -> Iterator[CreateTable]:
+    folders = tuple(_folders_of(record, lying, strays))
     if group.spec is not None and folders:
         reference = "" if group.private else group_reference(record.namespace, group.key)
         yield CreateTable(record, folders, reference, group.spec.replicas)
 
 
-def _folders_in_bins(record: RecycledTable, bins: Bins, strays: Strays) -> Iterator[BinnedFolder]:
+def _folders_of(record: RecycledTable, lying: Folders, strays: Strays) -> Iterator[DroppedFolder]:
     """Of the nodes that answer; some of those that nobody remembers come last."""
     more = list(strays.get((record.namespace, record.name), ()))[:MAX_STRAYS]
     for directory in (*record.directories, *more):
-        for _, url in bins.get(f"{record.namespace}/{directory}", ()):
-            yield BinnedFolder(url, directory)
+        for _, url in lying.get(f"{record.namespace}/{directory}", ()):
+            yield DroppedFolder(url, directory)

@@ -1,13 +1,14 @@
-"""Folders in recycle bins that nobody remembers, and tables whose files lie there.
+"""Folders that nobody remembers, and tables whose files lie there.
 
 A dropped table comes back under another uid, and its folder with it. Restored to a copy from before that, etcd knows
-the first uid only: the folder of the second one has no table, goes to the bins, and no record names it. A table of that
-name whose files are not to be found anywhere else gets from there what its own snapshots name. The folder stays in the
-bin: it may hold more, of snapshots that were committed after the copy.
+the first uid only: the folder of the second one has no table, in its place as in a bin, and no record names it. A table
+of that name whose files are not to be found anywhere else gets from there what its own snapshots name. The folder stays
+where it is: it may hold more, of snapshots that were committed after the copy.
 
 Who may write a table's status could name there a snapshot of a table that was dropped long ago, or of another team's in
-a namespace that was made anew. So the manifest has to be this very table's; but for a table that comes back: its group
-remembers the snapshot, which only the operator writes.
+a namespace that was made anew. So the manifest has to be this very table's, or that one's which it brought back (none
+but the operator may say which): until the next load it has no other. A table that just comes back needs no such check:
+its group remembers the snapshot, which only the operator writes.
 """
 
 from collections.abc import Iterator
@@ -19,15 +20,15 @@ from ..state.index import TableIndex
 from ..state.observation import ObservedTable
 from ..state.recycled import as_recovered
 from .actions import RestoreTable
-from .bins import Bins, Strays
+from .bins import Folders, Strays
 from .deletion import is_whole
 from .recovery import Recovery, unheard
 
 
-def strays_of(index: TableIndex, bins: Bins) -> Strays:
+def strays_of(index: TableIndex, lying: Folders) -> Strays:
     """Those that are no table's, no dropped one's that a group remembers, and of no table that one came from."""
     dropped = (record for record, _ in index.records.values())
-    left = bins.keys() - {f"{one.namespace}/{directory}" for one in dropped for directory in one.directories}
+    left = lying.keys() - {f"{one.namespace}/{directory}" for one in dropped for directory in one.directories}
     if left:  # as good as never: of all tables there are many
         left -= _folders_of_tables(index)
     found: dict[tuple[str, str], list[str]] = {}
@@ -51,7 +52,7 @@ def _folders_of_tables(index: TableIndex) -> set[str]:
 def stray_orders(
     index: TableIndex,
     reports: TableReports,
-    bins: Bins,
+    lying: Folders,
     strays: Strays,
     table: ObservedTable,
     recovery: Recovery | None,
@@ -61,12 +62,13 @@ def stray_orders(
     if (namespace, name) not in strays or not _lacks_files(index, reports, table, recovery):
         return
     wanted = as_recovered(table, recovery.record) if recovery else table
+    uids = ("",) if recovery else tuple(filter(None, (table.identity.uid, table.recovers)))
     for directory in strays[namespace, name]:
-        for node, url in bins.get(f"{namespace}/{directory}", ()):
-            if _takes_files(index, node):
+        for node, url in lying.get(f"{namespace}/{directory}", ()):
+            for uid in uids if _takes_files(index, node) else ():
                 yield RestoreTable(
                     node, url, namespace, directory, table.directory, index.observation.term,
-                    wanted.reference.live_manifests, "" if recovery else table.identity.uid,
+                    wanted.reference.live_manifests, uid,
                 )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def restore(root: DataRoot, inventory: Inventory, dropped: TablePath, successor:
 
 
 def share(root: DataRoot, dropped: TablePath, successor: TablePath, manifests: Sequence[str], uid: str) -> None:
-    """Give a table what it lacks of these snapshots from the dropped table's folders in the bin, which stay: see
+    """Give a table what it lacks of these snapshots from the dropped table's folders, which stay where they are: see
     ``sharing``. Nothing there is no error.
 
     Raises:
@@ -107,8 +107,13 @@ def share(root: DataRoot, dropped: TablePath, successor: TablePath, manifests: S
     with contextlib.ExitStack() as locks:
         for table in sorted({dropped, successor}):
             locks.enter_context(root.lock_of(table))
-        places = [(RECYCLE_DIRECTORY, one.name) for one in recycled_tables(root) if one.table == dropped]
-        sharing.share(root, places, successor, manifests, uid)
+        sharing.share(root, _places_of(root, dropped), successor, manifests, uid)
+
+
+def _places_of(root: DataRoot, dropped: TablePath) -> list[tuple[str, str]]:
+    """Where a dropped table's files may lie: in their place still, or in the bin."""
+    in_bin = [(RECYCLE_DIRECTORY, one.name) for one in recycled_tables(root) if one.table == dropped]
+    return [(dropped.namespace, dropped.directory), *in_bin]
 
 
 def _check_name(dropped: TablePath, successor: TablePath) -> None:
@@ -166,22 +171,20 @@ def recycled_schema(root: DataRoot, table: TablePath, manifest: str) -> Recycled
     """The schema that a dropped table's manifest holds.
 
     Raises:
-        ManifestMissing: the table is not in the bin, or the manifest is not with it, or is damaged.
+        ManifestMissing: the table is not here, or the manifest is not with it, or is damaged.
     """
-    for one in recycled_tables(root):
-        if one.table != table:
-            continue
+    for place in _places_of(root, table):
         try:
             with (
-                root.folder((RECYCLE_DIRECTORY, one.name, MANIFEST_DIRECTORY)) as folder,
+                root.folder((*place, MANIFEST_DIRECTORY)) as folder,
                 os.fdopen(open_regular_file(folder, f"{manifest}.json.zst"), "rb") as file,
             ):
                 found = decode_manifest(file.read(MAX_MANIFEST_BYTES), manifest)
         except (NotHeld, InvalidPath, ValueError) as error:
-            _log.warning("recycled %s: %s", one.name, error)
+            _log.info("manifest %s in %s: %s", manifest, "/".join(place), error)
             continue
         return schema_of(found)
-    raise ManifestMissing(f"manifest {manifest} of {table} is not in the recycle bin of this node; ask another one")
+    raise ManifestMissing(f"manifest {manifest} of {table} is not on this node, recycled or not; ask another one")
 
 
 class _Retention(NamedTuple):

@@ -1,4 +1,4 @@
-"""Files that a table shares with a folder in the recycle bin: links, so that the folder can still come back itself."""
+"""Files that a table shares with a dropped one's folder: links, so that the folder can still come back itself."""
 
 import contextlib
 import logging
@@ -32,7 +32,7 @@ def share(
 
     Args:
         root: the data root.
-        places: folders in the bin.
+        places: folders, in the bin or in their place; what is not there is passed over.
         successor: whose folder gets the files.
         manifests: digests, without "sha256:".
         uid: of the table that has to have written a manifest; empty = whichever. Digests in a status are its writers',
@@ -86,7 +86,7 @@ def _link_all(names: Iterable[str], source: int, target: int) -> bool:
         except FileExistsError:
             continue
         except OSError as error:
-            _log.warning("%s in the bin cannot be linked: %s", name, error)
+            _log.warning("%s of a dropped table cannot be linked: %s", name, error)
     if given:
         os.fsync(target)
     return given

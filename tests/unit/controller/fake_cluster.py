@@ -67,7 +67,7 @@ class Crash(BaseException):
 class FakeCluster:
     """ClusterReader and ClusterWriter in one. ``crash_after``: how many more actions are performed before a Crash.
 
-    ``quota``: whether the API server refuses claims.
+    ``quota``: whether the API server refuses claims. ``writers``: folder -> uid of the table that wrote its manifest.
     """
 
     now: datetime = START
@@ -82,6 +82,7 @@ class FakeCluster:
     bins: dict[str, dict[str, set[int]]] = field(default_factory=dict)
     specs: dict[str, CloneSpec] = field(default_factory=dict)
     bucket_bytes: dict[str, int] = field(default_factory=dict)
+    writers: dict[str, str] = field(default_factory=dict)
     free_bytes: dict[str, int] = field(default_factory=dict)
     progress: dict[str, CloneProgress] = field(default_factory=dict)
     silent_since: dict[str, datetime] = field(default_factory=dict)
@@ -150,6 +151,7 @@ class FakeCluster:
             for node in nodes:
                 self.disks[node].setdefault(table.directory, set()).add(bucket)
         self.bucket_bytes[table.directory] = bytes_per_bucket
+        self.writers[table.directory] = table.identity.uid
         snapshot = TableSnapshot(
             id=1, manifest=f"sha256:{MANIFEST}", committed_at="2026-11-21T00:00:00Z", partitions=1,
             files=len(rows), rows=len(rows), bytes=bytes_per_bucket * len(rows),
@@ -330,23 +332,31 @@ class FakeCluster:
         match action:
             case CreateTable(record, folders, colocate_with, replicas):
                 schema = RecycledSchema(columns=(Column(name="k", type="bigint"),), bucketed_by=("k",), buckets=4)
-                assert all(any(one.directory in bin_ for bin_ in self.bins.values()) for one in folders)
+                places = (*self.bins.values(), *self.disks.values())
+                assert all(any(one.directory in place for place in places) for one in folders)
                 body = recovered_table(record, schema, colocate_with, replicas)
                 spec = ColocatedTableSpec.model_validate(body["spec"])
                 made = ObservedTable(self._identity(record.name), spec, "", ColocatedTableStatus(), record.uid)
                 self.tables.setdefault((record.namespace, record.name), made)
             case RestoreTable(node, _, _, directory, successor) if action.manifests:
-                self.disks[node].setdefault(successor, self.bins[node][directory])
-                self.bucket_bytes[successor] = self.bucket_bytes[directory]
+                if action.uid in ("", self.writers[directory]):
+                    lying = self.disks[node].get(directory) or self.bins[node][directory]
+                    self._give(node, directory, successor, lying)
             case RestoreTable(node, _, _, directory, successor, _):
                 buckets = self.bins[node].pop(directory, None) or self.disks[node].pop(directory, None)
-                if buckets is not None and successor not in self.disks[node]:
-                    self.disks[node][successor] = buckets
-                    self.bucket_bytes[successor] = self.bucket_bytes[directory]
+                if buckets is not None:
+                    self._give(node, directory, successor, buckets)
             case EndRecoverRequests(group, requests):
                 found = self.groups[group.namespace, group.name]
                 left = found.recover_requests.difference(requests)
                 self.groups[group.namespace, group.name] = replace(found, recover_requests=left)
+
+    def _give(self, node: str, directory: str, successor: str, buckets: set[int]) -> None:
+        """What the successor lacks of the folder."""
+        if successor not in self.disks[node]:
+            self.disks[node][successor] = buckets
+            self.bucket_bytes[successor] = self.bucket_bytes[directory]
+            self.writers[successor] = self.writers[directory]
 
     def _start_clone(self, action: StartClone) -> None:
         if action.replaces:

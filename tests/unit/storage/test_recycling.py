@@ -255,13 +255,14 @@ def test_files_that_a_load_sent_too_late_hide_no_others(root: DataRoot, clock: C
     assert {bucket: found.state for bucket, found in report.buckets.items()} == dict.fromkeys(range(3), "complete")
 
 
-def shared_with_successor(root: DataRoot, uid: str = "") -> Inventory:
-    """A dropped table lies in the bin with a file that no manifest names; its successor has one of its own."""
+def shared_with_successor(root: DataRoot, uid: str = "", is_recycled: bool = True) -> Inventory:
+    """A dropped table lies there with a file that no manifest names; its successor has one of its own."""
     publish_table(root, TABLE)
     publish(root, TABLE.path, FIRST.replace("part-", "part-later"), b"of a newer snapshot")
     publish(root, SUCCESSOR, FIRST.replace("part-", "part-own"), b"own")
     inventory = Inventory(root)
-    recycling.recycle(root, inventory, TABLE.path, 100)
+    if is_recycled:
+        recycling.recycle(root, inventory, TABLE.path, 100)
     recycling.share(root, TABLE.path, SUCCESSOR, (TABLE.manifest,), uid)
     return inventory
 
@@ -279,6 +280,13 @@ def test_a_folder_in_the_bin_shares_what_a_snapshot_names(root: DataRoot) -> Non
     assert not list((root.path / SUCCESSOR.namespace / SUCCESSOR.directory).rglob("part-later*"))
     [left] = recycling.recycled_tables(root)
     assert len(list((root.path / ".recycle" / left.name).rglob("part-*"))) == 4
+
+
+def test_a_folder_in_its_place_shares_what_a_snapshot_names(root: DataRoot) -> None:
+    """Nobody knows its table any more, and its files wait for whoever looks at them."""
+    inventory = shared_with_successor(root, is_recycled=False)
+    assert states(inventory) == {"complete"}
+    assert len(list((root.path / TABLE.path.namespace / TABLE.path.directory).rglob("part-*"))) == 4
 
 
 @pytest.mark.parametrize(("uid", "found"), [(UID, {"complete"}), ("99999999-other", {"missing"})])
