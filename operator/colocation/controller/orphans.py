@@ -93,7 +93,7 @@ def _manifests(folder: OrphanFolder, clients: Mapping[str, AgentClient]) -> tupl
             problems.append(f"node {node}: {error}")
             continue
         for summary in answer.manifests:
-            if summary.table == folder.table and folder.directory.endswith(f"-{summary.uid[:8]}"):
+            if summary.table == folder.table:
                 summaries[summary.sha256] = summary
                 nodes.setdefault(summary.sha256, []).append(node)
     # Of two with one number one was never committed: that which more nodes have is the likelier.
@@ -106,7 +106,7 @@ def _manifests(folder: OrphanFolder, clients: Mapping[str, AgentClient]) -> tupl
 def _verified(folder: OrphanFolder, lying: Lying, clients: Mapping[str, AgentClient]) -> Iterator[OrphanSnapshot]:
     is_found = False
     for number, (summary, nodes) in enumerate(lying):
-        found = _snapshot(summary, nodes)
+        found = _snapshot(folder, summary, nodes)
         if not is_found and number < MAX_VERIFIED:
             reports = [report for node in nodes if (report := _report(folder, summary, clients[node]))]
             found = found.model_copy(update=_completeness(reports))
@@ -135,7 +135,12 @@ def _completeness(reports: Iterable[TableReport]) -> dict[str, object]:
     return {"missing_buckets": missing, "copies": max((complete[bucket] for bucket in wanted), default=len(reports))}
 
 
-def _snapshot(summary: ManifestSummary, nodes: tuple[str, ...]) -> OrphanSnapshot:
+def _snapshot(folder: OrphanFolder, summary: ManifestSummary, nodes: tuple[str, ...]) -> OrphanSnapshot:
+    """Until its next load a table that was brought back has the manifest of the one before: the folder's name says
+    whose it is, with the first digits of the uid.
+    """
+    digits = folder.directory.rpartition("-")[2]
+    uid = summary.uid if summary.uid.startswith(digits) else digits
     snapshot = TableSnapshot(
         id=summary.snapshot_id,
         manifest=f"sha256:{summary.sha256}",
@@ -145,4 +150,4 @@ def _snapshot(summary: ManifestSummary, nodes: tuple[str, ...]) -> OrphanSnapsho
         rows=summary.rows,
         bytes=summary.bytes,
     )
-    return OrphanSnapshot(uid=summary.uid, snapshot=snapshot, table_schema=summary.table_schema, nodes=nodes)
+    return OrphanSnapshot(uid=uid, snapshot=snapshot, table_schema=summary.table_schema, nodes=nodes)

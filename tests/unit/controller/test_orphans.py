@@ -18,9 +18,9 @@ FOLDER = "shop/orders-0a1b2c3d"
 TIME = "2026-11-21T00:00:00Z"
 
 
-def summary(number: int, digit: str, uid: str = UID) -> ManifestSummary:
+def summary(number: int, digit: str, uid: str = UID, table: str = "orders") -> ManifestSummary:
     return ManifestSummary(
-        sha256=digit * 64, table="orders", uid=uid, snapshot_id=number, partitions=1, files=2, rows=10, bytes=100,
+        sha256=digit * 64, table=table, uid=uid, snapshot_id=number, partitions=1, files=2, rows=10, bytes=100,
         modified_at=TIME, table_schema=SCHEMA,
     )  # fmt: skip
 
@@ -98,10 +98,20 @@ async def test_newest_snapshot_that_is_whole_is_chosen() -> None:
 
 
 async def test_manifest_of_another_table_is_not_taken() -> None:
-    """A loader may put any manifest into a folder; only those of the folder's own table and uid count."""
-    agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(9, "f", uid="ffffffff-0")) for number in (1, 2, 3)}
+    """A loader may put any manifest into a folder; only those of the folder's own table count."""
+    agents = {f"https://10.0.0.{number}:8440": Agent({}, summary(9, "f", table="lines")) for number in (1, 2, 3)}
     [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
     assert folder.snapshots == () and "no manifest in it can be read" in folder.problem
+
+
+async def test_manifest_of_the_table_before_is_taken_for_the_folders_own() -> None:
+    """A table that was brought back, and not loaded since, has no other."""
+    held: dict[int, str | None] = {0: "complete", 1: "complete"}
+    before = summary(9, "f", uid="ffffffff-0")
+    agents = {f"https://10.0.0.{number}:8440": Agent({"f" * 64: held}, before) for number in (1, 2, 3)}
+    [folder] = (await orphans_of(observation(), agents.__getitem__)).folders  # type: ignore[arg-type]
+    assert folder.chosen is not None
+    assert (folder.chosen.snapshot.id, folder.chosen.uid) == (9, FOLDER.rpartition("-")[2])
 
 
 async def test_it_says_on_which_nodes_a_folder_lies_in_the_bin() -> None:
