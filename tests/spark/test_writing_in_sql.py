@@ -395,6 +395,26 @@ def test_rows_that_were_committed_since_a_query_was_analyzed_and_cached_are_not_
     assert pairs(session, table) == [(1, 2), (2, 3)]
 
 
+def test_rows_that_were_committed_after_a_restore_of_etcd_are_not_lost(
+    session: SparkSession, tables: ClusterTables
+) -> None:
+    """The next commit has the id of a snapshot that the copy lacked, on which a DataFrame was made."""
+    table = make_table(session, f"{IN}.restored")
+    session.sql(f"INSERT INTO {table} VALUES (1, 1)")
+    copy = status(tables, "restored")
+    session.sql(f"INSERT INTO {table} VALUES (2, 2)")
+    made = session.table(table).selectExpr("k", "v + 1 AS v")
+    tables.change("ct", "restored", snapshot=copy["snapshot"], history=copy.get("history"))
+    session.sql(f"INSERT INTO {table} VALUES (3, 3)")
+    for write in (
+        lambda: made.writeTo(table).overwrite(F.lit(True)),
+        lambda: made.writeTo(table).createOrReplace(),
+    ):
+        with pytest.raises(SparkRuntimeException, match=r"LoadConflict: .* was read as of snapshot 2"):
+            write()
+    assert pairs(session, table) == [(1, 1), (3, 3)]
+
+
 def test_a_sessions_idea_of_timestamps_changes_no_table(session: SparkSession, tables: ClusterTables) -> None:
     """A column stays what it was made as, in files and in folders, for this session and all others."""
     table = f"{IN}.instants"

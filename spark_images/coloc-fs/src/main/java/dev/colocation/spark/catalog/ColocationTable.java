@@ -161,7 +161,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     access.putAll(LoadedTable.fileSystem(object, Optional.empty(), SQLConf.get()));
     return new WriteTarget(
         name(), changing.api(), object.namespace(), object.name(), object.uid(),
-        table.snapshot().map(TableObject.Snapshot::id).orElse(0L), access,
+        table.snapshot().map(TableObject.Snapshot::id).orElse(0L), table.manifest(), access,
         Duration.ofSeconds(changing.acceptSeconds()),
         mostFiles -> changing.compactions().run(object.namespace(), object.name(), mostFiles), staging);
   }

@@ -84,9 +84,17 @@ record LoadedTable(
     return location(object, snapshot);
   }
 
+  /** The digest of the snapshot's manifest, or {@link Manifest#NOTHING}. */
+  String manifest() {
+    return manifest(snapshot);
+  }
+
   static String location(TableObject object, Optional<TableObject.Snapshot> snapshot) {
-    String manifest = snapshot.map(TableObject.Snapshot::manifest).orElse(Manifest.NOTHING);
-    return "coloc://" + object.namespace() + "/" + object.directory() + "/" + manifest + "/data";
+    return "coloc://" + object.namespace() + "/" + object.directory() + "/" + manifest(snapshot) + "/data";
+  }
+
+  private static String manifest(Optional<TableObject.Snapshot> snapshot) {
+    return snapshot.map(TableObject.Snapshot::manifest).orElse(Manifest.NOTHING);
   }
 
   /** Options of the relation: all that drivers and executors need to find the files. Nothing is left in the session. */
@@ -106,7 +114,7 @@ record LoadedTable(
 
   private ReadSnapshot read() {
     long id = snapshot.map(TableObject.Snapshot::id).orElse(0L);
-    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, snapshot.equals(object.newest()));
+    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, manifest(), snapshot.equals(object.newest()));
   }
 
   /**

@@ -1,31 +1,33 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.fs.Manifest;
 import java.util.Optional;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 
 /**
- * Which snapshot of a table a relation reads.
+ * Which snapshot of a table a relation reads. After a restore of etcd another snapshot may have the same id, and another manifest.
  *
  * @param folder of the table, {@code <namespace>/<table>-<uid8>}
  * @param id 0 = before the first load
+ * @param manifest its digest, or {@link Manifest#NOTHING}
  * @param wasNewest whether it was the table's newest one when the query was analyzed; else an older one was asked for
  */
-public record ReadSnapshot(String folder, long id, boolean wasNewest) {
+public record ReadSnapshot(String folder, long id, String manifest, boolean wasNewest) {
   /** Option of the relation. */
   static final String OPTION = "colocation.snapshot";
 
   private static final String NEWEST = "newest";
   private static final String OLDER = "older";
-  private static final int PARTS = 3;
+  private static final int PARTS = 4;
 
   String asOption() {
-    return folder + " " + id + " " + (wasNewest ? NEWEST : OLDER);
+    return folder + " " + id + " " + manifest + " " + (wasNewest ? NEWEST : OLDER);
   }
 
   /** What a relation says; empty for files that are of no table of ours. */
   public static Optional<ReadSnapshot> of(HadoopFsRelation relation) {
     String[] parts = relation.options().getOrElse(OPTION, () -> "").split(" ");
     return parts.length == PARTS
-        ? Optional.of(new ReadSnapshot(parts[0], Long.parseLong(parts[1]), parts[2].equals(NEWEST))) : Optional.empty();
+        ? Optional.of(new ReadSnapshot(parts[0], Long.parseLong(parts[1]), parts[2], parts[3].equals(NEWEST))) : Optional.empty();
   }
 }

@@ -99,7 +99,7 @@ final class TableInTheMaking extends ColocationTable implements StagedTable, Wri
       if (!TableLayout.of(current.table()).equals(layout())) {
         throw changedByOthers();
       }
-      commit(current.startedOn(target().snapshotId()), Mode.OVERWRITE);
+      commit(current.startedOn(target().snapshotId(), target().manifestSha256()), Mode.OVERWRITE);
     }, () -> writer.undo(object.namespace(), object.name(), changed));
   }
 

@@ -104,7 +104,8 @@ final class TableWrite implements Write {
     public void commit(WriterCommitMessage[] messages) {
       boolean isOverwrite = mode != Mode.APPEND && target.staging().isEmpty();
       TableWrite.this.commit(
-          isOverwrite ? transaction.startedOn(target.snapshotId()) : transaction, messages, options.key());
+          isOverwrite ? transaction.startedOn(target.snapshotId(), target.manifestSha256()) : transaction, messages,
+          options.key());
     }
 
     /** Files that were sent are in no manifest, and are collected as garbage. */

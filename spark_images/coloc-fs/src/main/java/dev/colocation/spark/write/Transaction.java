@@ -55,13 +55,12 @@ public final class Transaction {
    * what was committed since counts as committed meanwhile.
    *
    * @param snapshotId 0 = before the first load
+   * @param manifestSha256 of that snapshot: after a restore of etcd another one may have its id
    * @throws WriteException.LoadConflict when the table keeps no such snapshot any more
    */
-  public Transaction startedOn(long snapshotId) {
-    if (snapshotId == table.snapshotId()) {
-      return this;
-    }
-    Optional<Snapshot> read = table.history().stream().filter(one -> one.id() == snapshotId).findFirst();
+  public Transaction startedOn(long snapshotId, String manifestSha256) {
+    Optional<Snapshot> read = table.listed().stream()
+        .filter(one -> one.id() == snapshotId && one.manifestSha256().equals(manifestSha256)).findFirst();
     if (snapshotId != 0 && read.isEmpty()) {
       throw new WriteException.LoadConflict("table " + table.fullName() + ": the change began on snapshot " + snapshotId
           + ", which the table no longer keeps; snapshot " + table.snapshotId()

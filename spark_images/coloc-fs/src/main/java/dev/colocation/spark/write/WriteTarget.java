@@ -2,6 +2,7 @@ package dev.colocation.spark.write;
 
 import dev.colocation.spark.catalog.ClusterApi;
 import dev.colocation.spark.catalog.Names;
+import dev.colocation.spark.fs.Manifest;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -13,13 +14,14 @@ import java.util.Optional;
  * @param name as people name it
  * @param uid of the table that the statement was analyzed with
  * @param snapshotId that the statement was analyzed with; 0 = before the first load
+ * @param manifestSha256 of that snapshot; {@link Manifest#NOTHING} before the first load
  * @param fileSystem what {@code coloc://} is told of the table
  * @param patience for the operator
  * @param compaction of the table
  * @param staging for statements that make or replace the table; their files are committed with its definition
  */
 public record WriteTarget(
-    String name, ClusterApi api, String namespace, String table, String uid, long snapshotId,
+    String name, ClusterApi api, String namespace, String table, String uid, long snapshotId, String manifestSha256,
     Map<String, String> fileSystem, Duration patience, Compaction compaction, Optional<Staging> staging) {
 
   /** Merges the files of each bucket and partition that has more than so many. */

@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import dev.colocation.spark.fs.AgentClient;
+import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
 import dev.colocation.spark.fs.TestTls;
@@ -315,18 +317,34 @@ class TransactionTest {
 
   @Test
   void anOverwriteOfWhatItReadBeginsOnWhatItRead() throws IOException {
-    append(begin(), send(begin(), "0000000a", 0));
-    append(begin(), send(begin(), "0000000b", 0));
-    Transaction stale = begin().startedOn(1);
+    CommitResult first = append(begin(), send(begin(), "0000000a", 0));
+    CommitResult second = append(begin(), send(begin(), "0000000b", 0));
+    Transaction stale = begin().startedOn(1, first.manifestSha256());
     SentFile sent = send(stale, "0000000c", 0);
     CommitTest.conflict("it began on snapshot 1, and snapshot 2 was committed meanwhile",
         () -> stale.commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()));
     CommitTest.conflict("1 of the partitions that it replaces were changed",
         () -> stale.commit(load(Mode.OVERWRITE_PARTITIONS, sent), List.of(sent), Optional.empty()));
-    CommitTest.conflict("began on snapshot 9, which the table no longer keeps", () -> begin().startedOn(9));
+    CommitTest.conflict("began on snapshot 9, which the table no longer keeps",
+        () -> begin().startedOn(9, second.manifestSha256()));
     CommitTest.conflict("it began on snapshot 0, and snapshot 2",
-        () -> begin().startedOn(0).commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()));
-    assertEquals(3, begin().startedOn(2).commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()).snapshotId());
+        () -> begin().startedOn(0, Manifest.NOTHING).commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()));
+    Transaction current = begin().startedOn(2, second.manifestSha256());
+    assertEquals(3, current.commit(load(Mode.OVERWRITE, sent), List.of(sent), Optional.empty()).snapshotId());
+  }
+
+  /** Commits after a restore of etcd get ids that lost snapshots had. */
+  @Test
+  void anOverwriteOfASnapshotThatARestoreOfEtcdLostIsAConflict() throws IOException {
+    append(begin(), send(begin(), "0000000a", 0));
+    ObjectNode copy = cluster.status().deepCopy();
+    CommitResult lost = append(begin(), send(begin(), "0000000b", 0));
+    cluster.status().removeAll().setAll(copy);
+    assertEquals(lost.snapshotId(), append(begin(), send(begin(), "0000000c", 0)).snapshotId());
+    String words = "began on snapshot 2, which the table no longer keeps";
+    CommitTest.conflict(words, () -> begin().startedOn(2, lost.manifestSha256()));
+    append(begin(), send(begin(), "0000000d", 0));
+    CommitTest.conflict(words, () -> begin().startedOn(2, lost.manifestSha256()));
   }
 
   @Test
