@@ -267,6 +267,7 @@ class Disk:
             retained_present=len(known) == len(reference.retained_manifests),
             retained_missing=tuple(sorted({file.bucket for file in lacking})),
             retained_only=tuple(sorted({f.bucket for files in known for f in files} - {f.bucket for f in wanted})),
+            unnamed_buckets=() if present else tuple(sorted({file.bucket for file in folder.files})),
         )
 
     def _files(self, digest: str, key: TableKey) -> Manifest:

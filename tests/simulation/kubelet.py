@@ -58,6 +58,9 @@ class Kubelet:
         world, disk = self._world, machine.disk
         if spec.disk_id and spec.disk_id != disk.id:
             return self._end(body, "Failed", "another disk lies there")
+        manifests = [(table, digest) for table in spec.tables for digest in table.live_manifests]
+        if not all(disk.put_manifest((table.namespace, table.directory), digest) for table, digest in manifests):
+            return self._end(body, "Failed", "the disk does not take it")
         required, optional = set[File](), set[File]()
         for table in spec.tables:
             for digest in table.live_manifests:
@@ -73,10 +76,6 @@ class Kubelet:
                 return self._end(body, "Failed", "no room")
         self._show_progress(body, spec, wanted, missing)
         if len(missing) <= self.files_per_look:
-            for table in spec.tables:
-                for digest in table.live_manifests:
-                    if not disk.put_manifest((table.namespace, table.directory), digest):
-                        return self._end(body, "Failed", "the disk does not take it")
             self._end(body, "Complete", "")
         return None
 

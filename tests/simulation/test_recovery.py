@@ -9,7 +9,7 @@ from colocation.model.agent import RecycledSchema
 from colocation.model.names import ANNOTATION_DISCARDED_FOLDERS
 from colocation.model.table import Column, TableSnapshot
 
-from .loads import OVERWRITE
+from .loads import OVERWRITE, Change
 from .scenes import MINUTE, Scene, play
 from .users import SHOP
 from .world import directory_of
@@ -119,6 +119,26 @@ def test_files_of_nodes_that_lack_the_newest_manifest_come_back(is_dropped: bool
         assert {file.load for file in scene.world.committed(scene.table())} == files
 
     play(story, nodes=4)
+
+
+def test_the_last_copy_counts_though_its_node_lacks_the_newest_manifest() -> None:
+    """It was away when rows were deleted, and the node with the other copy was lost before anybody repaired it (found
+    by simulation).
+    """
+
+    async def story(scene: Scene) -> None:
+        await scene.make(balancing={"enabled": False}, retention={"seconds": 0, "snapshots": 0})
+        away, lost = scene.rows()[0]
+        await scene.load(Change("keep bucket 0", lambda files: (file for file in files if not file.bucket), False))
+        scene.operator.kill()
+        table = scene.table()
+        manifest = table["status"]["snapshot"]["manifest"].removeprefix("sha256:")
+        scene.world.machines[away].disk.remove_manifests((SHOP, directory_of(table)), [manifest])
+        scene.world.delete_node(lost)
+        scene.operator.start()
+        await scene.until_well()
+
+    play(story)
 
 
 def leave_out(scene: Scene, nodes: list[str]) -> None:

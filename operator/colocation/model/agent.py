@@ -139,6 +139,9 @@ class TableReport:
         default=(),
         description="Buckets of which retained snapshots have files, by manifests here, and the present one has none.",
     )
+    unnamed_buckets: tuple[int, ...] = Field(
+        default=(), description="Buckets of which files are here, by their names, while the wanted manifest is not."
+    )
 
 
 class CloneProgress(Observed):

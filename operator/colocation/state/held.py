@@ -1,7 +1,7 @@
 """What the nodes hold of a group's buckets, over all its tables, from the agents' last words."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from ..model.agent import ReplicaState, TableReport
@@ -73,7 +73,8 @@ def _told(everything: tuple[tuple[str, TableReport], ...]) -> _Told:
 def _has_something(report: TableReport) -> bool:
     """A manifest without files is something, too: a retained snapshot's files may lie beside it."""
     has_manifest = report.manifest is not None and report.manifest_present
-    return bool(report.buckets or report.retained_only or report.retained_missing or has_manifest)
+    named = report.buckets or report.retained_only or report.retained_missing
+    return bool(named or report.unnamed_buckets or has_manifest)
 
 
 def _changes(
@@ -149,6 +150,9 @@ def held_of_group(
         for node in waiting:
             for bucket in sizes:
                 found.setdefault(node, {}).setdefault(bucket, []).append("awaited")
+        if table.identity.uid not in (doubtful or {}):
+            for node, bucket in _last_traces(observation, reports, table, sizes):
+                found.setdefault(node, {}).setdefault(bucket, []).append("partial")
     return Holdings(tuple(total), _held(found, wanting), _pending(found, wanting))
 
 
@@ -251,6 +255,29 @@ def wanted_bytes(observation: Observation, table: ObservedTable, buckets: int) -
     if known is None:
         return dict.fromkeys(range(buckets), 1)
     return {bucket: size for bucket, size in known.items() if size > 0 and bucket < buckets}
+
+
+def _last_traces(
+    observation: Observation, reports: TableReports, table: ObservedTable, wanted: Collection[int]
+) -> Iterator[tuple[str, int]]:
+    """(node, bucket) of the nodes that have files of it without the manifest, and of those that have the manifest to
+    give, where nobody who answers has the bucket whole: a clone from all of them may make it so.
+
+    A node was away at a load, and came back after the others with the rest of the table were lost.
+    """
+    told = [
+        (node, report)
+        for node, report in reports.of(table)
+        if report.manifest == table.reference.manifest and observation.agent_views[node].silent_since is None
+    ]
+    unnamed = {bucket for _, report in told for bucket in report.unnamed_buckets}.intersection(wanted)
+    for bucket in sorted(unnamed):
+        holders = {node: held for node, report in told if (held := report.buckets.get(bucket)) and held.state}
+        if any(held.state == "complete" for held in holders.values()):
+            continue
+        for node, report in told:
+            if node not in holders and (report.manifest_present or bucket in report.unnamed_buckets):
+                yield node, bucket
 
 
 def _answers(report: TableReport, table: ObservedTable) -> bool:

@@ -1,10 +1,11 @@
 """Pure: what a table's files on this node amount to, against what its manifests want."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
+from colocation.model.table_manifest import bucket_of_file_name
 
 from .contents import HeldFile
 from .wanted import WantedFile, WantedFiles
@@ -55,6 +56,7 @@ def table_report(
     and found right; until then it keeps its bucket ``partial``. Only buckets that want files are listed; those of which
     retained snapshots alone have files are named in ``retained_only``.
     Without a wanted manifest (before a table's first load) nothing is missing, so ``manifest_present`` is True.
+    Where it is wanted and not held, the names of the files say of which buckets they are.
     """
     tallies: dict[int, _Tally] = defaultdict(_Tally)
     for path, file in (wanted or {}).items():
@@ -64,16 +66,18 @@ def table_report(
             _count(tallies[file.bucket], path, file, held.get(path))
     named = [wanted or {}, *retained]
     surplus = sum(file.identity.bytes for path, file in held.items() if not any(path in files for files in named))
+    is_present = reference.manifest is None or wanted is not None
     return TableReport(
         namespace=reference.namespace,
         directory=reference.directory,
         manifest=reference.manifest,
-        manifest_present=reference.manifest is None or wanted is not None,
+        manifest_present=is_present,
         buckets=_bucket_reports(tallies),
         surplus_bytes=surplus,
         retained_present=len(retained) == len(reference.retained_manifests),
         retained_missing=_retained_missing(retained, held),
         retained_only=_retained_only(retained, tallies),
+        unnamed_buckets=() if is_present else _buckets_by_name(held),
     )
 
 
@@ -86,6 +90,10 @@ def absent_report(reference: TableReference) -> TableReport:
         manifest_present=False,
         retained_present=not reference.retained_manifests,
     )
+
+
+def _buckets_by_name(paths: Iterable[str]) -> tuple[int, ...]:
+    return tuple(sorted({bucket for path in paths if (bucket := bucket_of_file_name(path)) is not None}))
 
 
 def _retained_missing(retained: Collection[WantedFiles], held: Mapping[str, HeldFile]) -> tuple[int, ...]:

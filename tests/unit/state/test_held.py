@@ -60,6 +60,26 @@ def test_report_on_an_older_snapshot_proves_nothing_whole() -> None:
     assert found == {"node-1": {0: "partial"}}
 
 
+UNNAMED = replace(table_report(ORDERS, {}), manifest_present=False, unnamed_buckets=(0,))
+"""Its node has files of bucket 0, and not the manifest that names them."""
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        pytest.param(view(table_report(ORDERS, {0: None})), {0: "partial"}, id="has the manifest"),
+        pytest.param(view(table_report(ORDERS, {0: "partial"})), {0: "partial"}, id="has a part"),
+        pytest.param(view(table_report(ORDERS, {0: "complete"})), {}, id="has all"),
+        pytest.param(view(table_report(ORDERS, {0: "complete"}), silent_since=NOW), {0: "partial"}, id="had all"),
+    ],
+)
+def test_files_that_cannot_be_named_count_where_nobody_has_all(other: object, found: dict[int, str]) -> None:
+    """They are worth a clone from all that have something, and from those that have the manifest."""
+    _, holdings = held({"node-1": view(UNNAMED), "node-2": other}, tables=(ORDERS,))
+    assert holdings.get("node-1", {}) == found
+    assert set(holdings["node-2"]) == {0}
+
+
 @pytest.mark.parametrize("claim", [{"files": 0}, {"bytes": 10**18, "files": 10**12}], ids=["none", "too many"])
 def test_data_whose_whereabouts_are_unknown_are_still_wanted(claim: dict[str, int]) -> None:
     """No agent with the manifest has answered: the group must not look empty, whatever a loader wrote of the size."""

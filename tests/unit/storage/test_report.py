@@ -10,6 +10,8 @@ from colocation.storage.hashing import FileIdentity
 from colocation.storage.report import table_report
 from colocation.storage.wanted import WantedFile
 
+from .tables import data_path
+
 RIGHT, OTHER = "a" * 64, "b" * 64
 REFERENCE = TableReference(namespace="shop", directory="orders-0a1b2c3d", manifest="c" * 64)
 REPORT = TypeAdapter(TableReport)
@@ -28,6 +30,14 @@ def report(states: list[str]) -> TableReport:
     quarantined = [path for path, state in found.items() if state == "quarantined"]
     held = {path: held_file(state) for path, state in found.items() if state not in ("absent", "quarantined")}
     return table_report(REFERENCE, wanted, (), held, quarantined)
+
+
+def test_without_the_manifest_the_names_of_files_say_of_which_buckets_they_are() -> None:
+    """Nobody else may have them."""
+    held = {data_path(bucket): held_file("unverified") for bucket in (3, 1)}
+    told = table_report(REFERENCE, None, (), held)
+    assert (told.manifest_present, told.buckets, told.unnamed_buckets) == (False, {}, (1, 3))
+    assert table_report(REFERENCE, {}, (), held).unnamed_buckets == ()
 
 
 @given(st.lists(st.sampled_from(STATES), min_size=1, max_size=40))
