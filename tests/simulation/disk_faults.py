@@ -99,11 +99,8 @@ class DiskFaults:
                 self._world.lose([file])
 
     def heal(self) -> None:
-        """All disks are well; of those that were swapped some come back, and the others are accepted."""
+        """All disks are well; of those that were swapped some come back."""
         self._is_over = True
         self.mend_disks()
         if self._random.random() < 0.5:
             self.put_back()
-        for node in sorted(self._world.machines):
-            if self._world.has_other_disk(node):
-                self._world.accept_disk(node)

@@ -138,9 +138,14 @@ async def _story(cluster: Cluster, fault_count: int) -> None:
     await cluster.sleep(60)
     for group, record in list(world.records()):
         cluster.users.ask_back(group, record)
-    if not await cluster.until(lambda: not problems(cluster), SECONDS_TO_HEAL, 20.0):
+    if not await cluster.until(lambda: _is_well(cluster), SECONDS_TO_HEAL, 20.0):
         raise AssertionError("not well in the end: " + "; ".join(problems(cluster)))
     world.checks.everything_is_there()
+
+
+def _is_well(cluster: Cluster) -> bool:
+    cluster.users.accept_disks()
+    return not problems(cluster)
 
 
 def _set_the_scene(cluster: Cluster) -> None:

@@ -225,6 +225,12 @@ class Users:
             if purged:
                 self._world.api.remove(TABLES, table["metadata"]["namespace"], table["metadata"]["name"])
 
+    def accept_disks(self) -> None:
+        """Admins accept what lies in the nodes, once groups say that it is another disk than before."""
+        for node in sorted(self._world.machines):
+            if self._world.has_other_disk(node):
+                self._world.accept_disk(node)
+
     # Tenants who may patch the status of tables
 
     def attack(self) -> None:
