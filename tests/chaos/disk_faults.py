@@ -47,6 +47,9 @@ class DiskFaults:
     disks: Disks
 
     def disk_gone(self, random: Random) -> tuple[str, Heal]:
+        """When the disk is back, an agent that began without it is started again, as operators are told to: it took the
+        empty root for a new disk.
+        """
         member = any_node(random)
         root = node_disks.data_root(member.name)
         aside = root.with_name(ASIDE)
@@ -54,7 +57,12 @@ class DiskFaults:
         if any(aside.iterdir()):
             raise CannotNow(f"the disk of {member.name} is not back from the last time")
         names = {path.name for path in root.iterdir()}
-        heal = partial(put_back, aside, root, names)
+        agents = agents_of(member.name)
+
+        def heal() -> None:
+            put_back(aside, root, names)
+            end_others(member.name, agents)
+
         with healed_by(heal, member.name):
             for name in sorted(names):
                 (root / name).rename(aside / name)
@@ -179,6 +187,18 @@ def put_back(aside: Path, root: Path, names: Collection[str]) -> None:
     for path in list(aside.iterdir()):
         remove(root / path.name)
         path.rename(root / path.name)
+
+
+def agents_of(node: str) -> frozenset[int]:
+    """The processes of the node's agent."""
+    return frozenset(cluster_view.processes_of(AGENT).get(node, ()))
+
+
+def end_others(node: str, agents: Collection[int]) -> None:
+    """SIGKILL each agent of the node that is none of these; the kubelet starts it again."""
+    for pid in sorted(agents_of(node).difference(agents)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def remove(path: Path) -> None:

@@ -12,7 +12,7 @@ from colocation.model.names import table_directory
 from colocation.model.table_manifest import DataFile, TableManifest, decode_manifest
 from demo import disks
 
-from .scene import NAMESPACE
+from .scene import NAMESPACE, REPLICAS
 
 JsonObject = Mapping[str, Any]
 ASIDE = "data-aside"
@@ -32,15 +32,10 @@ class Disks:
     def missing(self, group: JsonObject, tables: Iterable[JsonObject], reachable: Iterable[str]) -> list[str]:
         """Wanted replicas of a group's tables that are not whole on a node that can be reached: one text for each.
 
-        The map itself has to name as many nodes for each bucket as the spec wants; and a node without the table's
+        The map itself has to name as many nodes for each bucket as any spec wants; and a node without the table's
         manifest does not know what it has.
         """
-        rows, spec = group.get("status", {}).get("backendsPerBucketSeq") or [], group["spec"]
-        found = [
-            f"bucket {bucket} is on {len(set(row))} of {spec['replicas']} nodes"
-            for bucket, row in enumerate([*rows, *[()] * (spec["buckets"] - len(rows))])
-            if len(set(row)) < spec["replicas"]
-        ]
+        rows, found = _rows(group), _few_nodes(group, 0, REPLICAS)
         for table in tables:
             found += self._missing(table, rows, set(reachable))
         return found
@@ -117,6 +112,31 @@ class Disks:
 
     def _manifest_path(self, node: str, table: JsonObject, digest: str) -> Path:
         return self.folder(node, table) / "manifests" / f"{digest}.json.zst"
+
+
+def unplaced(group: JsonObject) -> list[str]:
+    """Buckets whose map names fewer nodes than the spec wants by now: one text for each.
+
+    After ``spec.replicas`` was raised the replicas of before serve, and the group may be stable, until the others are
+    there. A map with fewer nodes than any spec ever wanted is ``missing`` replicas instead.
+    """
+    return _few_nodes(group, REPLICAS, group["spec"]["replicas"])
+
+
+def _few_nodes(group: JsonObject, least: int, below: int) -> list[str]:
+    """Buckets whose map names at least so many nodes, and fewer than ``below``: one text for each."""
+    rows, spec = _rows(group), group["spec"]
+    sizes = [len(set(row)) for row in rows] + [0] * (spec["buckets"] - len(rows))
+    return [
+        f"bucket {bucket} is on {size} of {spec['replicas']} nodes"
+        for bucket, size in enumerate(sizes)
+        if least <= size < below
+    ]
+
+
+def _rows(group: JsonObject) -> list[list[str]]:
+    """The map: the nodes of each bucket."""
+    return group.get("status", {}).get("backendsPerBucketSeq") or []
 
 
 def committed_manifest(table: JsonObject) -> str:

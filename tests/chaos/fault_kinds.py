@@ -34,7 +34,8 @@ ERRORS = {
         _error("ApiUnavailable", r"(?i)connection refused|timed out|timeout|NoAnswer|connection reset|RequestRefused|"
                r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too old|"
                r"InternalError|KubernetesClientException|the server was unable|not ready|gave no answer|"
-               r"may not see or change it|Forbidden|NotAllowed|API server answered 429",
+               r"may not see or change it|Forbidden|NotAllowed|API server answered 429|TooManyRequests|"
+               r"connection to the server \S+ was refused|deadline exceeded|doesn't have a resource type",
                "the API server did not answer; a command, a query that begins or a commit fails after its retries. "
                "In its first second an API server may refuse what is allowed: it has not read the roles yet"),
         _error("CommitUnknown", r"CommitUnknown",
@@ -275,14 +276,21 @@ KINDS: tuple[FaultKind, ...] = (
     ),
 )  # fmt: skip
 
+COMMAND = re.compile(r"\A.* exited with \d+\n")
+"""How ``demo.shell.CommandFailed`` begins."""
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 def error_name(text: str) -> str | None:
     """The kind of an error by its text; None: of no kind."""
-    return next((error.name for error in ERRORS.values() if error.pattern.search(text)), None)
+    return next((name for name in ERRORS if matches(name, text)), None)
 
 
 def matches(name: str, text: str) -> bool:
-    """Whether an error is of this kind, by its text."""
-    return bool(ERRORS[name].pattern.search(text))
+    """Whether an error is of this kind, by its text; of a command that failed, by what it said."""
+    return bool(ERRORS[name].pattern.search(said_by(text)))
+
+
+def said_by(text: str) -> str:
+    """What a command said, without its own words, which hold ``--request-timeout=…``; other texts as they are."""
+    return COMMAND.sub("", text)

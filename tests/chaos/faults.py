@@ -31,7 +31,7 @@ from .targets import FAILURES, CannotNow, HalfMade, Heal, any_node, healed_by, s
 from .violations import HEAL
 
 HEAL_SECONDS, HEAL_AGAIN_SECONDS = 240.0, 2.0
-"""So long, and so often, a fault is tried to be healed; ``heal_all`` does it once more."""
+"""So long, and so often, a fault is tried to be healed; whoever asked for it does it once more later."""
 MOST_NODES = 4
 SLOW = "8mbit"
 CLONE_PODS = "batch.kubernetes.io/job-name"
@@ -93,10 +93,15 @@ class Faults:
             self._healing[step.number] = InForce(number, step.name, heal)
         self.history.note("faults", OK, step.name, number, what=said, holds=heal is not None)
 
-    def heal(self, plan_number: int) -> None:
-        """Put one right again, if it was made; tries until it is, or for ``HEAL_SECONDS``. May be called again."""
+    def heal(self, plan_number: int) -> bool:
+        """Put one right again, if it was made; tries until it is, or for ``HEAL_SECONDS``. May be called again.
+
+        Whether there is nothing left to do.
+        """
         with suppress(*FAILURES):
             self._put_right(plan_number)
+            return True
+        return False
 
     def _put_right(self, plan_number: int) -> None:
         """As ``heal``, but raises its last error."""

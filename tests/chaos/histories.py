@@ -59,12 +59,14 @@ class Script:
             self.history.note("faults", "ok", "heal", 0, fault=number, name=name)
 
     def look(
-        self, seconds: float, stable: bool = True, missing: tuple[str, ...] = (), fresh: bool = True, trouble: str = ""
-    ) -> None:
+        self, seconds: float, stable: bool = True, missing: tuple[str, ...] = (), fresh: bool = True, trouble: str = "",
+        unplaced: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         """Looks at one group for so long."""
         end = self.now + seconds
         while self.now < end:
-            group = {"stable": stable, "reason": "ReplicaMissing", "message": "", "missing": list(missing)}
+            group = {"stable": stable, "reason": "ReplicaMissing", "message": "", "missing": list(missing),
+                     "unplaced": list(unplaced)}  # fmt: skip
             troubles = [trouble] if trouble else []
             self.history.note("watch", "seen", "groups", 0, fresh=fresh, trouble=troubles, groups={"g": group})
             self.wait(3)

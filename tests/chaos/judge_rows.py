@@ -31,7 +31,7 @@ class Ended:
 @dataclass
 class RowsJudge:
     """Follows the history event by event. ``queries``: answers that were checked; ``unchecked``: the others, of older
-    snapshots whose rows nobody has seen, or of too many possible contents.
+    snapshots whose rows nobody has seen, or of too many possible contents. ``_restored_at``: when etcd was.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -43,12 +43,14 @@ class RowsJudge:
     _running: dict[int, Event] = field(default_factory=dict)
     _crowded: set[int] = field(default_factory=set)
     _saved: dict[str, frozenset[Branch]] = field(default_factory=dict)
+    _restored_at: float = -1.0
 
     def take(self, event: Event) -> Ended | None:
         """An event; when an operation ends with it, what that was."""
         if event.name == SAVE:
             self._take_save(event)
         elif event.name == RESTORED:
+            self._restored_at = event.at_seconds
             for name, table in self._tables.items():
                 table.restore(self._saved.get(name, ()))
         elif event.name == SETTLED:
@@ -92,7 +94,10 @@ class RowsJudge:
     # Writes
 
     def _end_write(self, began: Event, event: Event) -> Ended:
+        """A group may vanish with its last table before its replicas are changed."""
         excuses: set[str] = set()
+        if began.name == "replicas":
+            excuses.add("TableNotFound")
         if "table" in began.detail:
             table = self._tables[began.detail["table"]]
             if None in table.contents():
@@ -125,11 +130,22 @@ class RowsJudge:
             excuses.add("SnapshotNotKept")
         if event.kind == OK:
             self.queries += 1
+            self._check_version(began, event)
             known = self._check_answer(began, event, names, {name: seen for name, (seen, _) in reads.items()})
             for name, content in known.items():
                 if reads[name][1] and not began.detail.get("older"):
                     self._narrow(name, content)
         return Ended(began, event, frozenset(excuses))
+
+    def _check_version(self, began: Event, event: Event) -> None:
+        """An older snapshot is the one that has the id: ``{"older": id, "wanted": its manifest, "asked_at": seconds}``.
+        After a restored etcd, another one may have it.
+        """
+        wanted, [name, *_] = began.detail.get("wanted"), began.detail["tables"]
+        read = event.detail["manifests"].get(name)
+        if wanted and read and read != wanted and began.detail["asked_at"] > self._restored_at:
+            said = f"snapshot {began.detail['older']} of {name} is {wanted[:12]}, and {read[:12]} was read"
+            self._say("WrongAnswer", event, said, began)
 
     def _narrow(self, name: str, content: Content) -> None:
         """Only where it is possible: else it has been said already."""

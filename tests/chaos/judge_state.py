@@ -79,11 +79,13 @@ class StabilityJudge:
     _first_seen: dict[str, float] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """A look: ``{"fresh": bool, "trouble": [text], "groups": {name: {stable, reason, message, missing: [text]}}}``.
+        """A look: ``{"fresh": bool, "trouble": [text], "groups": {name: {stable, reason, message, missing: [text],
+        unplaced: [text]}}}``.
 
         ``fresh``: whether the operator's Lease is; readers call older verdicts unknown. ``trouble``: nodes, agents and
         clones because of which a group may be unstable. ``missing``: wanted replicas that are not whole on a disk that
-        can be reached, by our own look at the disks.
+        can be reached, by our own look at the disks. ``unplaced``: those that the map does not name yet, without which
+        a group may be stable or not.
         """
         for name, group in event.detail["groups"].items():
             self._first_seen.setdefault(name, event.at_seconds)
@@ -101,8 +103,8 @@ class StabilityJudge:
     def _has_cause(self, event: Event, name: str, group: dict[str, Any]) -> bool:
         """What is seen, or a fault that holds; of one that is over, only what is seen counts."""
         is_young = event.at_seconds - self._first_seen[name] < YOUNG_SECONDS
-        is_seen = bool(group["missing"] or event.detail.get("trouble")) or not event.detail["fresh"]
-        return is_seen or is_young or self.faults.unsettling(event.at_seconds)
+        is_seen = bool(group["missing"] or group.get("unplaced") or event.detail.get("trouble"))
+        return is_seen or not event.detail["fresh"] or is_young or self.faults.unsettling(event.at_seconds)
 
     def _judge(
         self, kind: str, event: Event, name: str, holds: bool, grace_seconds: float, said: tuple[str, str]

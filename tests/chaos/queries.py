@@ -39,9 +39,10 @@ class Queries:
             tables = list(self._work.tables)
             query = self._random.choice([*QUERIES, "content"])
             chosen = [self._random.choice(tables) for _ in range(TABLES_OF[query])] if tables else []
-            kept = self._work.history_of.get(chosen[0], [])[:OLDER] if chosen and TABLES_OF[query] == 1 else []
-            older = self._random.choice([*[None] * OLDER, *kept])
-            if chosen and not self.one(query, chosen, older):
+            kept = self._work.history_of.get(chosen[0]) if chosen and TABLES_OF[query] == 1 else None
+            older = self._random.choice([*[None] * OLDER, *([*kept.manifests][:OLDER] if kept else ())])
+            wanted = {"wanted": kept.manifests[older], "asked_at": kept.asked_at} if kept and older else {}
+            if chosen and not self.one(query, chosen, older, **wanted):
                 self._session.revive(stop)
             self._session.settle_finished()
 
@@ -58,12 +59,13 @@ class Queries:
         else:
             self._history.note("queries", OK, TRESPASS, number, rows=answer["rows"])
 
-    def one(self, query: str, tables: Sequence[str], older: int | None = None) -> bool:
+    def one(self, query: str, tables: Sequence[str], older: int | None = None, **wanted: Any) -> bool:
         """Ask one query; whether the session goes on: it answered, be it with an error that does not say otherwise.
 
-        ``older``: the snapshot's id, if it is to be another than the newest.
+        ``older``: the snapshot's id, if it is to be another than the newest; ``wanted``: its manifest, and when the
+        list was asked for that says so (see ``RowsJudge``).
         """
-        number = self._history.invoke("queries", "query", query=query, tables=list(tables), older=older)
+        number = self._history.invoke("queries", "query", query=query, tables=list(tables), older=older, **wanted)
         version = f" VERSION AS OF {older}" if older else ""
         statement = QUERIES[query].format(*(f"`{table}`{version}" for table in tables))
         try:

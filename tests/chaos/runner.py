@@ -39,6 +39,8 @@ JOIN_SECONDS = 960
 """A load that is repeated takes so long at most: see ``work``."""
 BEGIN_SECONDS = 600
 """Until the first session serves."""
+HEAL_PAUSE_SECONDS = 5.0
+"""Between two heals of a fault of which the first gave up."""
 HEAL_AGAIN_SECONDS = 120
 WARM_SECONDS = 180
 """Until every table was read once after all faults; from then on no error is excused."""
@@ -173,11 +175,16 @@ class Runner:
         return sorted(entries, key=lambda entry: entry[0])
 
     def _hold(self, step: Step) -> None:
-        """Make a fault, and heal it so long after it was made: that may wait for another one's end."""
+        """Make a fault, and heal it so long after it was made: that may wait for another one's end. A heal that gave up
+        is tried again until the plan is over; then it is ``_heal_all``'s.
+        """
         say(str(step))
         self._faults.make(step)
         self._stop.wait(step.hold_seconds)
-        self._faults.heal(step.number)
+        end = self._began_at + self._plan.minutes * 60
+        while not self._faults.heal(step.number) and time.monotonic() < end:
+            if self._stop.wait(HEAL_PAUSE_SECONDS):
+                return
 
     def _wait_until(self, at_seconds: float) -> bool:
         """Wait until the plan's time; True: the run ends."""

@@ -9,6 +9,8 @@ from .histories import ONE, TWO, Script, begun
 from .judge_state import FALSE_STABLE_GRACE_SECONDS, MEMORY_GROWTH_BYTES, NO_CAUSE_GRACE_SECONDS
 from .rows import cells
 
+PATCH = "kubectl patch ct t -n chaos --request-timeout=30s exited with 1\n"
+
 
 def test_a_right_history_passes() -> None:
     """Loads, unknown outcomes that are seen later, a fault with its errors, a restored etcd, a drop and a recovery."""
@@ -144,6 +146,15 @@ def a_snapshot_changes() -> Script:
     return script.finish()
 
 
+def another_snapshot_is_read_than_was_asked_for() -> Script:
+    script = begun()
+    script.query(ONE, manifest="m1")
+    script.write("overwrite", TWO)
+    script.query(TWO, manifest="m2")
+    script.query(TWO, manifest="m2", older=1, wanted="m1", asked_at=3.0)
+    return script.finish()
+
+
 def an_error_comes_without_a_fault() -> Script:
     script = begun()
     script.failing_query("NoReplica: no replica of table demo.t could be read")
@@ -198,6 +209,14 @@ def a_fault_that_was_not_made_excuses_an_error() -> Script:
     number = script.history.invoke("faults", "partition")
     script.history.note("faults", "fail", "partition", number, why="too few nodes are up", untouched=True)
     script.failing_query("NoReplica: no replica of table demo.t could be read")
+    return script.finish()
+
+
+def a_fault_without_api_excuses_a_command_that_was_refused() -> Script:
+    """Its own words hold a bound for its time."""
+    script = begun()
+    script.fault("api-server-stopped", 10)
+    script.write("columns", outcome="info", error=f'{PATCH}The ColocatedTable "t" is invalid: spec.columns')
     return script.finish()
 
 
@@ -261,6 +280,7 @@ BROKEN: dict[Callable[[], Script], str] = {
     a_join_is_wrong: "WrongAnswer",
     a_snapshot_changes: "RowsLost",
     a_dropped_table_is_forgotten: "ErrorNotAllowed",
+    another_snapshot_is_read_than_was_asked_for: "WrongAnswer",
     an_error_comes_without_a_fault: "ErrorNotAllowed",
     an_error_comes_long_after_its_fault: "ErrorNotAllowed",
     an_error_is_not_of_the_fault: "ErrorNotAllowed",
@@ -269,6 +289,7 @@ BROKEN: dict[Callable[[], Script], str] = {
     a_group_is_unstable_without_cause: "UnstableWithoutCause",
     a_group_stays_unstable_after_a_fault: "UnstableWithoutCause",
     a_fault_that_was_not_made_excuses_an_error: "ErrorNotAllowed",
+    a_fault_without_api_excuses_a_command_that_was_refused: "ErrorNotAllowed",
     a_drop_that_was_cut_off_excuses_errors_for_ever: "ErrorNotAllowed",
     a_container_takes_too_much_memory: "OutOfMemory",
     too_many_clones_run: "LimitExceeded",
@@ -306,12 +327,35 @@ def lookalikes() -> Iterator[tuple[str, Script]]:
     script.look(200, stable=False, trouble="node node-2 is not Ready")
     yield "unstable while a node is seen to be away", script.finish()
     script = begun()
+    script.look(200, unplaced=("bucket 1 is on 2 of 3 nodes",))
+    yield "stable while replicas are added after spec.replicas was raised", script.finish()
+    script = begun()
+    script.look(200, stable=False, unplaced=("bucket 1 is on 2 of 3 nodes",))
+    yield "unstable while the map lacks a replica", script.finish()
+    script = begun()
     script.look(200, missing=("bucket 1 on node-2",), fresh=False)
     yield "a verdict that has expired claims nothing", script.finish()
     script = begun()
     number = script.history.invoke("queries", "trespass", namespace="foreign", tables=["t"])
     script.history.note("queries", "fail", "trespass", number, error="this account may not see or change it")
     yield "a query of another namespace is refused", script.finish()
+    script = begun()
+    script.fault("api-server-stopped", 10)
+    script.write("columns", outcome="info", error=f"{PATCH}The connection to the server 10.0.0.1:6443 was refused")
+    yield "a command without an API server", script.finish()
+    script = begun()
+    number = script.history.invoke("work", "replicas", group="group-3", replicas=3)
+    said = 'Error from server (NotFound): colocationgroups.colocation.dev "group-3" not found'
+    script.end(number, "replicas", "fail", error=PATCH + said)
+    yield "replicas of a group that went with its last table", script.finish()
+    script = begun()
+    script.write("overwrite", TWO)
+    script.query(ONE, manifest="m1", older=1, wanted="m1", asked_at=2.5)
+    yield "the older snapshot that was asked for", script.finish()
+    script = begun()
+    script.see("restored")
+    script.query(ONE, manifest="m2", older=1, wanted="m1", asked_at=1.5)
+    yield "an id that another snapshot has since etcd was restored", script.finish()
     script = begun()
     script.see("clones", nodes={"node-1": 3})
     script.see("clones", nodes={"node-1": 2})

@@ -30,6 +30,7 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     root = tmp_path / "data"
     monkeypatch.setattr(disk_faults, "any_node", lambda _: NODE)
     monkeypatch.setattr(disk_faults.node_disks, "data_root", lambda _: root)
+    monkeypatch.setattr(disk_faults.cluster_view, "processes_of", lambda _: {})
     write(root, CONTENT)
     return root
 
@@ -66,6 +67,26 @@ def test_disk_that_comes_back_holds_what_it_held(root: Path) -> None:
     write(root, MADE_MEANWHILE)
     heal()
     assert read(root) == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        pytest.param({"node-3": [33]}, [], id="it was there before, so it knows the disk"),
+        pytest.param({"node-2": [44], "node-3": [55]}, [55], id="it began while the disk was gone"),
+        pytest.param({"node-2": [44]}, [], id="it is not there yet"),
+    ],
+)
+def test_agent_that_took_the_empty_root_for_a_new_disk_is_started_again(
+    then: dict[str, list[int]], expected: list[int], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As operators are told to; by then the disk is back. The kubelet starts what was killed."""
+    agents, killed = iter([{"node-2": [22], "node-3": [33]}, then]), list[tuple[int, bool]]()
+    monkeypatch.setattr(disk_faults.cluster_view, "processes_of", lambda _: next(agents))
+    monkeypatch.setattr(disk_faults.os, "kill", lambda pid, _: killed.append((pid, read(root) == CONTENT)))
+    _, heal = DiskFaults(Disks()).disk_gone(Random(1))
+    heal()
+    assert killed == [(pid, True) for pid in expected]
 
 
 @pytest.mark.parametrize("name", [".disk", ".incoming", "chaos"])

@@ -42,3 +42,32 @@ def test_errors_are_known_by_their_text(text: str, name: str | None) -> None:
     """The words of the product, of kubectl and of Spark."""
     assert error_name(text) == name
     assert name is None or matches(name, text)
+
+
+REFUSED = "The connection to the server 172.30.0.1:6443 was refused - did you specify the right host or port?"
+SLOW = "net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
+OPENAPI = "https://172.30.0.1:6443/openapi/v2?timeout=30s"
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        (REFUSED, "ApiUnavailable"),
+        (f"Unable to connect to the server: {SLOW}", "ApiUnavailable"),
+        ("Error from server (Timeout): Timeout: request did not complete within requested timeout", "ApiUnavailable"),
+        ("error: the cluster answered 504: Timeout: request did not complete", "ApiUnavailable"),
+        ("error: the cluster cannot be reached: https://172.30.0.1:6443: Connection refused", "ApiUnavailable"),
+        (f'failed to download openapi: Get "{OPENAPI}": connect: connection refused', "ApiUnavailable"),
+        ("error: timed out waiting for the condition on colocatedtables/orders", "ApiUnavailable"),
+        ("client rate limiter Wait returned an error: context deadline exceeded", "ApiUnavailable"),
+        ("Error from server (TooManyRequests): storage is (re)initializing", "ApiUnavailable"),
+        ('error: the server doesn\'t have a resource type "ct"', "ApiUnavailable"),
+        ('Error from server (NotFound): colocatedtables.colocation.dev "orders" not found', "TableNotFound"),
+        ('The ColocatedTable "orders" is invalid: spec.columns: Invalid value: "array"', None),
+    ],
+)
+def test_errors_of_commands_are_known_by_what_they_said(said: str, name: str | None) -> None:
+    """Not by the words of the command itself, which may hold a bound for its time."""
+    text = f"kubectl patch ct orders -n chaos --request-timeout=30s exited with 1\n{said}\n"
+    assert error_name(text) == name
+    assert matches("ApiUnavailable", text) == (name == "ApiUnavailable")

@@ -93,8 +93,7 @@ def test_fault_stays_in_force_until_it_is_healed(monkeypatch: pytest.MonkeyPatch
     """A heal that gives up leaves it to the next one; when it is healed there is nothing more to do."""
     heal = fails(DAMAGE)
     found = made(lambda _: ("node-3", heal), monkeypatch)
-    for _ in range(3):
-        found.heal(7)
+    assert [found.heal(7) for _ in range(3)] == [False, True, True]
     fault = {"fault": 1, "name": "node-killed"}
     assert outcomes(found)[1:] == [(FAIL, "heal", {**fault, "why": "no"}), (OK, "heal", fault)]
 

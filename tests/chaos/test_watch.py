@@ -7,7 +7,13 @@ import pytest
 from colocation.model.agent import CloneProgress
 from colocation.storage.clone_progress import PROGRESS_FILE
 
+from . import cluster_view
+from .cluster_view import Machinery
+from .disks import Disks
+from .history import History
+from .session import Session
 from .watch import Watch, is_finished
+from .work import Work
 
 
 def progress_of(bytes_done: int) -> str:
@@ -32,6 +38,19 @@ def test_a_clone_that_was_given_up_may_stay(tmp_path: Path, progress: str | None
     if progress is not None:
         (tmp_path / PROGRESS_FILE).write_text(progress)
     assert is_finished(tmp_path) is finished
+
+
+def test_a_replica_that_is_still_to_be_placed_is_a_problem_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the group may be stable without it until then."""
+    status = {"stable": True, "backendsPerBucketSeq": [["node-1", "node-2"]]}
+    group = {"metadata": {"name": "base"}, "spec": {"buckets": 1, "replicas": 3}, "status": status}
+    monkeypatch.setattr(cluster_view, "groups_and_tables", lambda: ([group], []))
+    monkeypatch.setattr(cluster_view, "machinery", lambda: Machinery(True, {}, ()))
+    monkeypatch.setattr(cluster_view, "reachable", lambda: {"node-1", "node-2"})
+    history = History()
+    watch = Watch(history, Disks(), Work(history, Session(history), 1))
+    assert watch.problems() == ["group base lacks bucket 0 is on 2 of 3 nodes"]
+    assert watch.last_look() == ["bucket 0 is on 2 of 3 nodes"]
 
 
 def test_an_executor_whose_driver_is_gone_is_left_over() -> None:

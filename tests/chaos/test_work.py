@@ -1,11 +1,111 @@
-"""What the runner puts back before all is to be well."""
+"""What users do side by side, and what the runner puts back before all is to be well."""
 
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 
 from . import scene
-from .work import refusing
+from .failing import do_nothing
+from .history import INVOKE, History
+from .session import Session
+from .work import Work, refusing
+
+G = "group-3"
+
+
+@pytest.fixture
+def users(monkeypatch: pytest.MonkeyPatch) -> Work:
+    """There is a table, and two groups on a cluster with nodes enough; each command succeeds and changes nothing."""
+    monkeypatch.setattr(scene, "patch", do_nothing)
+    monkeypatch.setattr(scene, "apply", do_nothing)
+    monkeypatch.setattr(scene, "running", lambda: range(4))
+    clock = iter(range(1000))
+    history = History(clock=lambda: float(next(clock)))
+    users = Work(history, Session(history), 1, tables=["t"])
+    users.sync([table("base", "base")], groups(), users.about_to_list())
+    return users
+
+
+def table(named: str, group: str) -> dict[str, Any]:
+    """One whose spec names a group, and that is in another one, or none, or the same."""
+    return {"metadata": {"name": "t"}, "spec": {"colocateWith": named}, "status": {"group": group}}
+
+
+def groups(replicas: int = scene.REPLICAS) -> list[dict[str, Any]]:
+    """The first group, and another one with so many replicas."""
+    sizes = {"base": scene.REPLICAS, G: replicas}
+    return [{"metadata": {"name": name}, "spec": {"replicas": size}} for name, size in sizes.items()]
+
+
+def raised(users: Work) -> set[str]:
+    """The groups whose replicas are raised, if that is tried often."""
+    first = len(users.history.events)
+    for seed in range(40):
+        users._replicas(Random(seed))
+    found = [event.detail for event in users.history.since(first) if event.kind == INVOKE]
+    return {detail["group"] for detail in found if detail["replicas"] > scene.REPLICAS}
+
+
+@pytest.mark.parametrize(
+    ("named", "group", "expected"),
+    [
+        pytest.param("base", "base", {"base", G}, id="it is at rest"),
+        pytest.param(G, "base", {"base"}, id="it moves"),
+        pytest.param(G, "", {"base"}, id="it is new"),
+        pytest.param("", "", {"base", G}, id="it is new and names none"),
+    ],
+)
+def test_replicas_of_a_group_that_a_table_is_on_its_way_to_are_not_raised(
+    named: str, group: str, expected: set[str], users: Work
+) -> None:
+    """The group would refuse the table, and loads of it would fail for good."""
+    users.sync([table(named, group)], groups(), users.about_to_list())
+    assert raised(users) == expected
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        pytest.param(lambda users: users._command("move", lambda: None, table="t", group=G), id="a move"),
+        pytest.param(lambda users: users.make_table("u", G), id="a new table"),
+    ],
+)
+def test_a_table_that_was_just_sent_is_on_its_way_until_a_list_shows_it(
+    send: Callable[[Work], None], users: Work
+) -> None:
+    """While its command runs, and as long as the newest list was asked for before the command ended."""
+    asked = users.about_to_list()
+    send(users)
+    users.sync([table("base", "base")], groups(), asked)
+    assert raised(users) == {"base"}
+    users.sync([table("base", "base")], groups(), users.about_to_list())
+    assert raised(users) == {"base", G}
+
+
+def test_a_table_that_is_being_sent_is_on_its_way(users: Work) -> None:
+    """Before the API server has answered."""
+    seen: list[set[str]] = []
+    users._command("move", lambda: seen.append(raised(users)), table="t", group=G)
+    assert seen == [{"base"}]
+
+
+def test_a_group_that_keeps_a_table_out_may_have_its_replicas_back(users: Work) -> None:
+    """Then it takes the table."""
+    users.sync([table(G, "base")], groups(scene.REPLICAS + 1), users.about_to_list())
+    assert raised(users) == {"base"}
+    assert users.replicas[G] == scene.REPLICAS
+
+
+def test_a_list_that_is_older_than_a_change_does_not_undo_it(users: Work) -> None:
+    """Else a table would be sent to a group that has just got more replicas."""
+    asked = users.about_to_list()
+    users._set_replicas(G, 3)
+    users.sync([table("base", "base")], groups(), asked)
+    assert users._open_groups() == ["base"]
+    users.sync([table("base", "base")], groups(), users.about_to_list())
+    assert users._open_groups() == ["base", G]
 
 
 @pytest.mark.parametrize(

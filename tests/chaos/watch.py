@@ -1,7 +1,7 @@
 """Looks at the cluster all the time: verdicts beside what is on the disks, clones, memory; at its end for leftovers."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from demo import disks as node_disks
 
 from . import cluster_view, scene
 from .cluster_view import ApiAway
-from .disks import ASIDE, Disks
+from .disks import ASIDE, Disks, unplaced
 from .history import SEEN, Event, History
 from .judge_rows import SETTLED
-from .work import Work
+from .work import Work, is_where_it_should_be
 
 LOOK_SECONDS = 3.0
 LOOKS_BETWEEN_MEMORY = 7
@@ -52,9 +52,10 @@ class Watch:
         Raises:
             ApiAway: the API server does not answer.
         """
+        asked_at = self._work.about_to_list()
         groups, tables = cluster_view.groups_and_tables()
         machinery, reachable = cluster_view.machinery(), cluster_view.reachable()
-        self._work.sync(tables, groups)
+        self._work.sync(tables, groups, asked_at)
         if settled := self._work.doubts.settled(groups, tables, machinery.fresh):
             self._history.note("runner", SEEN, SETTLED, 0, numbers=settled)
         seen = {group["metadata"]["name"]: self._group(group, tables, reachable) for group in groups}
@@ -70,7 +71,7 @@ class Watch:
         missing = self._disks.missing(group, placed, reachable)
         return {"stable": bool(status.get("stable")), "reason": status.get("reason", ""),
                 "message": conditions.get("Stable", {}).get("message", ""), "missing": missing[:20],
-                "clones": status.get("clones", {})}  # fmt: skip
+                "unplaced": unplaced(group), "clones": status.get("clones", {})}  # fmt: skip
 
     def problems(self) -> list[str]:
         """Why all is not well at this moment."""
@@ -84,24 +85,24 @@ class Watch:
         for name, group in event.detail["groups"].items():
             if not group["stable"]:
                 found.append(f"group {name} is not stable: {group['reason']}: {group['message']}")
-            found += [f"group {name} lacks {missing}" for missing in group["missing"][:3]]
+            found += [f"group {name} lacks {missing}" for missing in lacking(group)[:3]]
         for table in tables:
             status = table.get("status", {})
             if not status.get("accepted"):
                 said = next((one["message"] for one in status.get("conditions", ()) if one["type"] == "Accepted"), "")
                 found.append(f"table {table['metadata']['name']} is not accepted: {said}")
-            elif table["spec"].get("colocateWith") and table["spec"]["colocateWith"] != status.get("group"):
+            elif not is_where_it_should_be(table):
                 found.append(f"table {table['metadata']['name']} is in group {status.get('group')}")
         return found
 
     def last_look(self) -> list[str]:
-        """What is missing on the disks, by the content of every file.
+        """What is missing on the disks, by the content of every file, or in the maps.
 
         Raises:
             ApiAway: the API server does not answer.
         """
         self._disks.is_thorough = True
-        return [text for group in self.look().detail["groups"].values() for text in group["missing"]]
+        return [text for group in self.look().detail["groups"].values() for text in lacking(group)]
 
     def leftovers(self, restored: bool) -> list[str]:
         """What should not be there when all is well. ``restored``: etcd was, so folders that nobody knows may stay."""
@@ -141,6 +142,11 @@ class Watch:
         known = {self._disks.folder(node, table) for table in tables}
         unknown = [path.name for path in folders(node) if path not in known and path.name not in self._older]
         return [f"{node}: {name} of no table" for name in unknown]
+
+
+def lacking(group: Mapping[str, list[str]]) -> list[str]:
+    """What a group that was looked at lacks, though it may be stable without some of it."""
+    return [*group["missing"], *group["unplaced"]]
 
 
 def is_finished(clone: Path) -> bool:

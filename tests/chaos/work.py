@@ -6,6 +6,7 @@ Each step ends within its bound, and its outcome is in the history: done, refuse
 
 import contextlib
 import json
+import math
 import subprocess
 import threading
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from demo.shell import COLOCATION, CommandFailed, kubectl, run
 
 from . import cluster_view, scene
 from .doubts import Doubts
-from .fault_kinds import error_name
+from .fault_kinds import error_name, said_by
 from .history import FAIL, INFO, OK, History
 from .plan import Step
 from .rows import CONTENT, PARTS, select_rows
@@ -52,10 +53,28 @@ spec:
 
 
 @dataclass
+class _Change:
+    """A command of ours that names a group. ``ended``: by the history's clock; infinite while it runs."""
+
+    name: str
+    group: str
+    ended: float = math.inf
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The older snapshots of a table, by a list that was asked for then: id -> manifest, the newest first."""
+
+    asked_at: float
+    manifests: dict[int, str]
+
+
+@dataclass
 class Work:
-    """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: ids
-    of the snapshots that a table has kept, the newest first; ``replicas``: of groups, as far as they were seen;
-    ``doubts``: commands of unknown outcome.
+    """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: the
+    snapshots that a table has kept; ``replicas``: of groups, as far as they were seen; ``doubts``: commands of
+    unknown outcome. ``_awaiting``: groups that a table names and is not in, as far as it was seen; ``_changes``: by
+    their numbers, those that the newest list may not show.
     """
 
     history: History
@@ -65,10 +84,12 @@ class Work:
     binned: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=lambda: [scene.GROUP])
     columns: dict[str, int] = field(default_factory=dict)
-    history_of: dict[str, list[int]] = field(default_factory=dict)
+    history_of: dict[str, Kept] = field(default_factory=dict)
     replicas: dict[str, int] = field(default_factory=dict)
     drained: str = ""
     doubts: Doubts = field(default_factory=Doubts)
+    _awaiting: set[str] = field(default_factory=set)
+    _changes: dict[int, _Change] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _batch: int = 0
 
@@ -83,15 +104,26 @@ class Work:
             self.make_table(table, scene.GROUP)
             self.load("append", table, list(range(PARTS)))
 
-    def sync(self, tables: list[dict[str, Any]], groups: list[dict[str, Any]]) -> None:
-        """What the API server has by now: also after a restored etcd, or a command whose outcome was not known."""
+    def about_to_list(self) -> float:
+        """The moment before a list is asked for, for ``sync``."""
+        return self.history.now()
+
+    def sync(self, tables: list[dict[str, Any]], groups: list[dict[str, Any]], asked_at: float) -> None:
+        """What the API server has by now: also after a restored etcd, or a command whose outcome was not known. What
+        was changed after the list was asked for, or is being changed, stays as we know it.
+        """
+        listed = {group["metadata"]["name"]: group["spec"]["replicas"] for group in groups}
         kept = {table["metadata"]["name"]: table.get("status", {}).get("history") or [] for table in tables}
-        self.history_of = {name: [int(one["id"]) for one in history] for name, history in kept.items()}
+        self.history_of = {name: Kept(asked_at, manifests_of(history)) for name, history in kept.items()}
         with self._lock:
             known = {*self.tables, *self.binned}
             self.tables = [name for name in kept if name in known]
             self.binned = sorted(known - set(kept))
-            self.replicas = {group["metadata"]["name"]: group["spec"]["replicas"] for group in groups}
+            self._changes = {number: one for number, one in self._changes.items() if one.ended >= asked_at}
+            changed = self._groups_of("replicas")
+            ours = {name: size for name, size in self.replicas.items() if name in listed and name in changed}
+            self.replicas = listed | ours
+            self._awaiting = {table["spec"].get("colocateWith") for table in tables if not is_where_it_should_be(table)}
             self.groups = [name for name in self.replicas if not name.startswith(PRIVATE)] or [scene.GROUP]
 
     # Rows
@@ -197,10 +229,19 @@ class Work:
             self._command("columns", lambda: scene.patch("ct", table, {"columns": columns}), table=table)
 
     def _replicas(self, random: Random) -> None:
-        """More replicas only while there are nodes for them."""
+        """More replicas only while there are nodes for them, and no table is on its way into the group, which would
+        refuse it.
+        """
         group, wanted = random.choice(self.groups), random.choice([2, 3])
+        is_raised = wanted > scene.REPLICAS
+        if is_raised and group in self._awaiting | self._groups_of("create", "move"):
+            return
         if wanted <= len(scene.running()) - bool(self.drained):
             self._set_replicas(group, wanted)
+
+    def _groups_of(self, *names: str) -> set[str]:
+        """The groups of commands that run, or that the newest list may not show."""
+        return {one.group for one in list(self._changes.values()) if one.name in names}
 
     def _set_replicas(self, group: str, wanted: int) -> None:
         self.replicas[group] = wanted
@@ -256,23 +297,39 @@ class Work:
     def _command(self, name: str, action: Callable[[], object], **detail: Any) -> bool:
         """Run a command of a user; whether it was done."""
         number = self.history.invoke("work", name, **detail)
+        change = _Change(name, detail.get("group", ""))
+        with self._lock:
+            self._changes[number] = change
         try:
             action()
         except subprocess.TimeoutExpired as error:
             self._doubt(name, number, f"ApiUnavailable: timed out: {error}"[:1000], detail)
         except CommandFailed as error:
-            if any(word in str(error) for word in CERTAIN):
+            if any(word in said_by(str(error)) for word in CERTAIN):
                 self.history.note("work", FAIL, name, number, error=str(error)[-1500:])
             else:
                 self._doubt(name, number, str(error)[-1500:], detail)
         else:
             self.history.note("work", OK, name, number)
             return True
+        finally:
+            change.ended = self.history.now()
         return False
 
     def _doubt(self, name: str, number: int, said: str, detail: dict[str, Any]) -> None:
         self.history.note("work", INFO, name, number, error=said)
         self.doubts.add(number, detail.get("table", ""))
+
+
+def manifests_of(history: list[dict[str, Any]]) -> dict[int, str]:
+    """Of a table's ``status.history``: id -> the manifest's digest, in hex."""
+    return {int(one["id"]): str(one["manifest"]).removeprefix("sha256:") for one in history}
+
+
+def is_where_it_should_be(table: dict[str, Any]) -> bool:
+    """Whether a table is in the group that its spec names, if it names one."""
+    named = table["spec"].get("colocateWith")
+    return not named or named == table.get("status", {}).get("group")
 
 
 def error_of_application(said: str) -> str:
