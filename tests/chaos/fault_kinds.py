@@ -179,10 +179,11 @@ KINDS: tuple[FaultKind, ...] = (
     ),
     FaultKind(
         "api-server-stopped", "SIGKILL for the API server; it is started again",
-        "Queries that begin wait for 25 s, then fail; commands fail at once, commits after two minutes; queries "
-        "that run go on.",
+        "Queries that begin wait for 25 s, then fail; commands fail at once, those that wait for a load after five "
+        "minutes, commits after two; queries and loads that run go on.",
         "Until it answers",
-        "Repeat what failed; for `CommitUnknown` do as the message says.", (*API, "JobAborted", "SessionLost"),
+        "Repeat what failed; for `CommitUnknown`, and for a load that was waited for, do as the message says.",
+        (*API, "JobAborted", "SessionLost"),
         (5, 150), 90,
         unstable=True, share=2, one_of=CONTROL_PLANE,
     ),

@@ -38,7 +38,6 @@ class OrderChecks:
         self._world = world
         self._require = require
         self._read: dict[str, dict[ObjectKey, JsonObject | None]] = {}
-        self._read_at: dict[tuple[str, str], float] = {}
         self._statuses: dict[tuple[str, str, int | None], tuple[float, JsonObject]] = {}
         self._heard: dict[str, dict[str, tuple[float, Question]]] = {}
         self._heard_before: dict[tuple[str, str], deque[tuple[float, Question]]] = {}
@@ -103,7 +102,6 @@ class OrderChecks:
         self._read.setdefault(operator, {})[resource, *key] = body
         if body is not None:
             uid, status = body["metadata"]["uid"], body.get("status", {})
-            self._read_at[operator, uid] = self._world.loop.elapsed
             self._statuses[operator, uid, status.get("mapVersion")] = self._world.loop.elapsed, status
 
     def after_answer(self, operator: str, agent: "AgentProcess", question: Question, asked_at: float) -> None:
@@ -146,6 +144,8 @@ class OrderChecks:
             age <= ORDER_VALIDITY_SECONDS,
             f"{operator} drops {key} by map {proof.map_version}, and has read it {age:.0f} s ago",
         )
+        if self._world.table_at(key) is None:
+            return  # it was dropped since: its agent, which is asked about it no more, refuses the order
         leaving = {one["uid"] for one in status.get("members", ()) if one.get("leaving")}
         self._require(proof.table_uid not in leaving, f"{operator} drops {key}, which leaves the group")
         self._check_what_the_agent_was_asked(operator, url, order)
@@ -171,7 +171,7 @@ class OrderChecks:
         if agent is None:
             return
         known = self._heard_before.get((operator, agent.node), ())
-        read_at = self._read_at.get((operator, proof.group_uid or ""), -math.inf)
+        read_at, _ = self._statuses.get((operator, proof.group_uid or "", proof.map_version), (-math.inf, {}))
         counting = [question for asked_at, question in known if asked_at <= read_at][-1:] or [None]
         asked = [one.tables.get(table) if one else None for one in (*counting, known[-1][1] if known else None)]
         epochs = [(one.group_uid, one.map_version) if one else None for one in asked]

@@ -27,7 +27,8 @@ class Judge:
         self.loop = SimpleNamespace(elapsed=0.0)
         self.failures: list[str] = []
         network = SimpleNamespace(agent_at=lambda url: AGENT)
-        world = SimpleNamespace(loop=self.loop, network=network, manifests={MANIFEST: frozenset({FILE})})
+        manifests = {MANIFEST: frozenset({FILE})}
+        world = SimpleNamespace(loop=self.loop, network=network, manifests=manifests, table_at=lambda key: {})
         self.checks = OrderChecks(cast(Any, world), self._require)
 
     def _require(self, is_so: object, text: str) -> None:

@@ -114,6 +114,8 @@ class Verdicts:
                 f"group {body['metadata']['name']} is called unstable ({status.get('reason')}: "
                 f"{status.get('unstableBuckets')}) after {quiet:.0f} s in which nothing was wrong",
             )
+        if truth is not None:
+            self._update(truth, body, self._world.loop.elapsed)  # a map may be out of date when it is written
 
     def _update(self, truth: _Truth, body: dict[str, Any], now: float) -> None:
         truth.problems = {one: truth.problems.get(one, now) for one in sorted(set(self._problems(body)))}

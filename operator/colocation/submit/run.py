@@ -20,8 +20,8 @@ PROGRESS_LOG_LINES = 300
 """The end of a running driver's log in which its progress is looked for, once per poll."""
 TRACEBACK = "Traceback (most recent call last):"
 UNCAUGHT = "Exception in thread "
-UNANSWERED_POLLS_ALLOWED = 30
-"""So many polls in a row may fail for a passing reason (a restarting API server) before the wait gives up."""
+UNANSWERED_SECONDS = 300
+"""For so long polls may fail for a passing reason (an API server that is away) before the wait gives up."""
 DELETION_POLLS = 60
 HTTP_CONFLICT = 409
 
@@ -130,22 +130,21 @@ def watch(
     Raises:
         RunError: the timeout passed, the application was deleted, or the cluster does not answer.
     """
-    start, unanswered = clock(), 0
+    start = answered_at = clock()
     write: WriteProgress | None = None
     while True:
         elapsed = clock() - start
         try:
             status = applications.look(namespace, name)
-            unanswered = 0
+            answered_at = clock()
             if tells_progress and status.executors_running and not status.ended:
                 write = _write_progress(applications, namespace, status.driver_pod) or write
             yield progress_of(name, applications.runner, status, elapsed).model_copy(update={"write": write})
             if status.ended:
                 return
         except (ApiException, HTTPError) as error:
-            unanswered += 1
-            if not is_passing(error) or unanswered > UNANSWERED_POLLS_ALLOWED:
-                raise _lost(error, applications.what, namespace, name) from error
+            if not is_passing(error) or clock() - answered_at > UNANSWERED_SECONDS:
+                raise _lost(error, applications, namespace, name) from error
         if timeout_seconds is not None and elapsed > timeout_seconds:
             raise StillRunning(
                 f"{applications.what} {name!r} has not ended after {timeout_seconds:g} s; it goes on. Watch it: "
@@ -161,10 +160,14 @@ def _write_progress(applications: Applications, namespace: str, pod: str | None)
         return None  # the log is not there yet, or one may not read it; the wait goes on without
 
 
-def _lost(error: Exception, what: str, namespace: str, name: str) -> RunError:
+def _lost(error: Exception, applications: Applications, namespace: str, name: str) -> RunError:
+    what = applications.what
     if isinstance(error, ApiException) and error.status == HTTP_NOT_FOUND:
         return RunError(f"{what} {name!r} in {namespace!r} was deleted while it ran")
-    return RunError(f"the cluster does not say how {what} {name!r} in {namespace!r} goes on: {error}")
+    return RunError(
+        f"the cluster does not say how {what} {name!r} in {namespace!r} goes on: {error}. It may run on, and commit "
+        f"what it writes: look before you repeat it (kubectl get {applications.reference(name)} -n {namespace})"
+    )
 
 
 def outcome(
