@@ -249,7 +249,7 @@ def _first_of(news: Sequence[TableReport]) -> tuple[TableReport, ...]:
 def _size_bytes(report: TableReport) -> int:
     buckets = report.buckets.values()
     lists = sum(len(one.held_files) + sum(map(len, one.corrupt_files)) for one in buckets)
-    numbers = len(report.retained_missing) + len(report.retained_only)
+    numbers = len(report.retained_missing) + len(report.retained_only) + len(report.unnamed_buckets)
     return _TABLE_BYTES + _BUCKET_BYTES * len(buckets) + _NUMBER_BYTES * numbers + lists
 
 

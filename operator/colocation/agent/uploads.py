@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Collection
 from aiohttp import web
 
 from colocation.model.agent import FilePublished
+from colocation.model.conditions import Reason
 from colocation.model.content_digest import sha256_of_content_digest
 from colocation.model.table_manifest import MAX_MANIFEST_BYTES
 from colocation.storage.incoming import IncomingFile
@@ -32,6 +33,7 @@ MIN_BYTES_PER_SECOND = 64 << 10
 
 async def put_file(node: NodeState, request: web.Request, user: str, target: FileTarget) -> web.Response:
     """Receive, verify and publish a file."""
+    _check_disk(node)
     max_bytes = node.settings.max_file_bytes
     if sha256_of_manifest_path(target.path) is not None:
         max_bytes = min(max_bytes, MAX_MANIFEST_BYTES)
@@ -53,6 +55,17 @@ async def put_file(node: NodeState, request: web.Request, user: str, target: Fil
                 created = await _receive(node, arriving, reservation, target, sha256)
     answer = FilePublished(path=target.path, bytes=length, sha256=sha256)
     return web.json_response(text=answer.model_dump_json(by_alias=True), status=201 if created else 200)
+
+
+def _check_disk(node: NodeState) -> None:
+    """Refuse what would be written to another disk than the node's, or to the folder below a mount point.
+
+    Raises:
+        Refusal: 507.
+    """
+    fault = node.health.fault
+    if fault is not None and fault.reason == Reason.DISK_MISSING:
+        raise Refusal(507, Reason.DISK_MISSING, f"{fault.message}; use another node")
 
 
 def _check_new_folder(node: NodeState, table: TablePath, asked: Collection[str]) -> None:

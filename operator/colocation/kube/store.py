@@ -83,7 +83,7 @@ class Store(Generic[Parsed]):
         key, version = identified
         if version < self._versions.get(key, -1):
             return False
-        self._removed[key] = version
+        self._removed[key] = max(version, self._removed.get(key, -1))
         return self._forget(key)
 
     def listing(self) -> "StoreListing":

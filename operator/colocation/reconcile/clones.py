@@ -70,7 +70,8 @@ def _start(
     index: TableIndex, snapshot: Snapshot, facts: GroupFacts, move: Move, last: ObservedCloneJob | None
 ) -> Iterator[Action]:
     failures = last.failures if last else 0
-    sources = _sources(index.observation, snapshot, facts, move, failures)
+    tables = _tables(index, facts, move)
+    sources = _sources(index.observation, snapshot, facts, move, failures, tables)
     if not sources:
         return  # the sources' agents have no address at the moment
     bandwidth = snapshot.limits.clone_bandwidth
@@ -79,7 +80,7 @@ def _start(
         group=facts.group.identity.name,
         bucket=move.bucket,
         target=move.to,
-        tables=_tables(index, facts, move),
+        tables=tables,
         sources=sources,
         max_bandwidth_mib_per_second=bandwidth.of_clone(facts.spec.balancing),
         max_node_bandwidth_mib_per_second=bandwidth.per_node_mib_per_second,
@@ -110,9 +111,15 @@ def _tables(index: TableIndex, facts: GroupFacts, move: Move) -> tuple[TableRefe
 
 
 def _sources(
-    observation: Observation, snapshot: Snapshot, facts: GroupFacts, move: Move, failures: int
+    observation: Observation,
+    snapshot: Snapshot,
+    facts: GroupFacts,
+    move: Move,
+    failures: int,
+    tables: Iterable[TableReference],
 ) -> tuple[CloneSource, ...]:
-    """Ready nodes that hold the bucket: complete ones first, the least busy of them first.
+    """Ready nodes that hold the bucket: complete ones first, the least busy of them first; then those that have
+    manifests which none of these has.
 
     After a failure the order is turned, so that the next attempt begins with another replica.
     """
@@ -129,13 +136,36 @@ def _sources(
         if node.ready and node.name != move.to and move.bucket in facts.state.held.get(node.name, {})
     ]
     shared = observation.shared_certificate_nodes
-    sources = [
-        CloneSource(node=node.name, url=url, shares_certificate=node.name in shared)
-        for node in sorted(holders, key=rank)
-        if (url := urls.get(node.name))
-    ]
-    turn = failures % len(sources) if sources else 0
-    return tuple(sources[turn:] + sources[:turn])
+
+    def sources_on(nodes: Iterable[str]) -> list[CloneSource]:
+        found = ((node, urls.get(node)) for node in nodes)
+        return [CloneSource(node=node, url=url, shares_certificate=node in shared) for node, url in found if url]
+
+    sources = sources_on(node.name for node in sorted(holders, key=rank))
+    if not sources:
+        return ()
+    others = [node.name for node in snapshot.nodes if node.ready and node not in holders and node.name != move.to]
+    more = sources_on(_givers_of_manifests(observation, [one.node for one in sources], others, tables))
+    turn = failures % len(sources)
+    return (*sources[turn:], *sources[:turn], *more)
+
+
+def _givers_of_manifests(
+    observation: Observation, holders: Iterable[str], others: Iterable[str], tables: Iterable[TableReference]
+) -> list[str]:
+    """One of the others for each manifest that no holder has: a node that was away at a load which touched none of its
+    buckets lacks that manifest, and nothing is missing there.
+    """
+    views = observation.agent_views
+
+    def has(node: str, table: TableReference) -> bool:
+        report = views[node].tables.get((table.namespace, table.directory)) if node in views else None
+        return report is not None and report.manifest_present and report.manifest == table.manifest
+
+    holders, others = tuple(holders), tuple(others)
+    lacking = [table for table in tables if not any(has(node, table) for node in holders)]
+    givers = (next((node for node in others if has(node, table)), None) for table in lacking)
+    return list(dict.fromkeys(node for node in givers if node))
 
 
 def _ended_events(facts: GroupFacts) -> Iterator[Action]:

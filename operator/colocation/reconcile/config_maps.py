@@ -49,17 +49,21 @@ def config_maps(ca_certificate: str, facts: GroupFacts, agents: Agents, policy: 
         yield WriteConfigMap(identity, content, tuple(found_owners))
 
 
-def agents_of(facts: GroupFacts, urls: Mapping[str, str], ready: Collection[str]) -> Agents:
+def agents_of(
+    facts: GroupFacts, urls: Mapping[str, str], ready: Collection[str], disk_missing: Collection[str]
+) -> Agents:
     """The agents where Spark may read: on the map, or outside of it with whole buckets.
 
     Those of other nodes are left out: one agent's restart must not rewrite every group's ConfigMap. While none seems to
-    be ready, all of them count as ready: after the API server was away all nodes seem down, and writers need some.
+    be ready, they count as ready: after the API server was away all nodes seem down, and writers need some. Not those
+    whose disk is missing: what is written to the folder below the mount point is gone once the disk is back.
     """
     whole = {node for node, states in facts.state.held.items() if "complete" in states.values()}
     nodes = sorted(_placed(facts) | whole)
     known = {node: url for node in nodes if (url := urls.get(node))}
     live = {node: url for node, url in known.items() if node in ready}
-    return Agents(live, {node: url for node, url in known.items() if node not in live}) if live else Agents(known, {})
+    live = live or {node: url for node, url in known.items() if node not in disk_missing}
+    return Agents(live, {node: url for node, url in known.items() if node not in live})
 
 
 def _placed(facts: GroupFacts) -> set[str]:

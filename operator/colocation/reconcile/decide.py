@@ -284,7 +284,7 @@ class _Pass:
         )
 
     def _config_maps(self, facts: GroupFacts) -> tuple[Action, ...]:
-        agents = agents_of(facts, self.observation.readers_urls, self.ready)
+        agents = agents_of(facts, self.observation.readers_urls, self.ready, self.disk_missing)
         return self.memo.of(
             ("ConfigMaps", facts.group.key),
             (facts.group, facts.tables, facts.map, agents, self.policy, self.observation.ca_certificate),

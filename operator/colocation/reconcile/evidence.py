@@ -249,9 +249,10 @@ def _without(view: AgentView, gone: Set[Files]) -> AgentView:
         found = tables.get(key)
         if found is not None and bucket is None:
             del tables[key]
-        elif found is not None and bucket in found.buckets:
+        elif found is not None and (bucket in found.buckets or bucket in found.unnamed_buckets):
             left = {number: held for number, held in found.buckets.items() if number != bucket}
-            tables[key] = replace(found, buckets=left)
+            unnamed = tuple(number for number in found.unnamed_buckets if number != bucket)
+            tables[key] = replace(found, buckets=left, unnamed_buckets=unnamed)
     folders = {f"{namespace}/{directory}" for _, namespace, directory, bucket in gone if bucket is None}
     report = view.report
     if report is not None and folders:

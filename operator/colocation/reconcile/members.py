@@ -143,7 +143,7 @@ def _is_kept(index: TableIndex, reports: TableReports, group: ObservedGroup, rec
     if any(heir.status.snapshot is not None for heir in heirs):
         return False
     if heirs:
-        return not is_lost(index.observation, reports, group, record, heirs)
+        return not is_lost(index, reports, group, record, heirs)
     return not _is_over(record, index.observation.now)
 
 

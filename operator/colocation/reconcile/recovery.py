@@ -207,7 +207,7 @@ def _is_untold(observation: Observation, table: ObservedTable, group: ObservedGr
 
 
 def is_lost(
-    observation: Observation,
+    index: TableIndex,
     reports: TableReports,
     group: ObservedGroup,
     record: RecycledTable,
@@ -216,10 +216,13 @@ def is_lost(
     """Whether none of these tables can get the dropped one's files any more: nodes purged them before they came back.
 
     Only with proof: its time is over, every agent was asked since then and answers, none has a folder that could still
-    be taken over, and there is a bucket of which no node has anything.
+    be taken over, and there is a bucket of which no node has anything. An agent on another disk than the node's proves
+    nothing.
     """
-    purge_at = parse_time(record.purge_at)
+    observation, purge_at = index.observation, parse_time(record.purge_at)
     if purge_at is None or observation.now < purge_at or not observation.agent_views:
+        return False
+    if not index.disks_missing.isdisjoint(observation.agent_views):
         return False
     folders = {f"{record.namespace}/{directory}" for directory in record.directories}
     folders -= {f"{record.namespace}/{heir.directory}" for heir in heirs}

@@ -151,7 +151,7 @@ def held_of_group(
             for bucket in sizes:
                 found.setdefault(node, {}).setdefault(bucket, []).append("awaited")
         if table.identity.uid not in (doubtful or {}):
-            for node, bucket in _last_traces(observation, reports, table, sizes):
+            for node, bucket in _last_traces(observation, reports, table, sizes.keys() - only_retained):
                 found.setdefault(node, {}).setdefault(bucket, []).append("partial")
     return Holdings(tuple(total), _held(found, wanting), _pending(found, wanting))
 

@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import pytest
 
 from colocation.agent.settings import settings_from
-from colocation.agentclient import AgentClient, AgentError, Credentials, Timeouts, Unreachable
+from colocation.agentclient import AgentClient, AgentError, Credentials, InsufficientStorage, Timeouts, Unreachable
 from colocation.agentclient.calls import file_target
 from colocation.model.content_digest import content_digest
 from colocation.tls import Certificate
@@ -77,6 +77,8 @@ def test_another_folder_at_the_data_root_ends_the_agent(agent: AgentThread) -> N
     assert get(f"{agent.health_url}/healthz")[0] == 503
     with agent.client() as client:
         assert client.status().disk.reason == "DiskMissing"
+        with pytest.raises(InsufficientStorage, match=r"DiskMissing: .* use another node"):
+            client.put_file(*TABLE.path, data_path(0), b"lost when the disk is back")
 
 
 def test_a_full_disk_is_ready(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:

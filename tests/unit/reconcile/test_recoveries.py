@@ -16,7 +16,7 @@ from colocation.state.membership import memberships
 from colocation.state.observation import AgentView, Observation, ObservedTable
 
 from ..state.objects import NOW, seconds
-from .scenes import MAP, NODES, agent_view, decided, held_by, observe, settled_group
+from .scenes import MAP, NODES, STRANGE, agent_view, decided, held_by, observe, on_disk, settled_group
 from .test_deletions import ORDERS, recovering
 
 TABLE, RECORD = recovering(ORDERS)
@@ -151,6 +151,7 @@ def purged(view: Mapping[str, object] | None = None, **of_node_3: object) -> Obs
         pytest.param(purged({"report": None}), False, id="one never answered"),
         pytest.param(purged(bin_=(OLD_FOLDER,)), False, id="one has it in its bin still"),
         pytest.param(purged(surplus_bytes=10, manifest_present=False), False, id="one has files and no manifest"),
+        pytest.param(on_disk(purged(), "node-3", STRANGE), False, id="one runs on another disk than its node's"),
         pytest.param(purged({"asked": {}, "asked_at": NOW - seconds(61)}), False, id="one was not asked about it"),
     ],
 )
@@ -159,7 +160,7 @@ def test_table_is_lost_only_with_proof(observation: Observation, lost: bool) -> 
     [group] = observation.groups
     [record] = group.status.recycled
     reports = TableReports(observation)
-    assert is_lost(observation, reports, group, record, [TABLE]) is lost
+    assert is_lost(index_of(observation), reports, group, record, [TABLE]) is lost
     assert (next_recycled(index_of(observation), reports, group) == ()) is lost
 
 

@@ -42,6 +42,15 @@ def test_a_drain_clones_what_only_a_retained_snapshot_has() -> None:
     assert (plan.stable, plan.next_map) == (True, None)
 
 
+def test_old_files_of_a_node_that_was_away_change_nothing() -> None:
+    """They cannot be named there, and the present snapshot has none of their bucket."""
+    late = replace(BARE, unnamed_buckets=(0,), surplus_bytes=1)
+    decision = decided(emptied(WHOLE, late), collect=False)
+    assert [plan.stable for plan in decision.plan.groups] == [True]
+    assert decision.snapshot.groups[0].held == decided(emptied(WHOLE, BARE)).snapshot.groups[0].held
+    assert not actions_of(decision, DropBucket)
+
+
 def test_it_ends_once_the_clone_is_there() -> None:
     """And then only."""
     decision = decided(emptied(WHOLE, WHOLE, drained="node-1"))

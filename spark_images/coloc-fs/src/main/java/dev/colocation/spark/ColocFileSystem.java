@@ -104,8 +104,7 @@ public final class ColocFileSystem extends FileSystem {
       replicas.add(new LocalReplica(local));
     }
     Settings.Group group = groupOf(location);
-    List<AgentAddress> agents = new ArrayList<>(agentsOf(group, settings));
-    Collections.shuffle(agents, ThreadLocalRandom.current());
+    List<AgentAddress> agents = agentsOf(group, settings);
     List<String> owners = group.nodesOf(file.bucket());
     String here = settings.node();
     agents.sort(Comparator.comparing((AgentAddress agent) -> !agent.isReady())
@@ -119,7 +118,10 @@ public final class ColocFileSystem extends FileSystem {
     return SuspectedCopies.isRepeatedTask() ? SuspectedCopies.ordered(replicas, here) : replicas;
   }
 
-  /** The agents of a group's nodes, ready ones first: those that the session was told of, and those that are there by now. */
+  /**
+   * The agents of a group's nodes, in the order in which to ask them: those that the session was told of, and those that are
+   * there by now; ready ones first, and of those in any order the ones that did not fail lately.
+   */
   public static List<AgentAddress> agentsOf(Settings.Group group, Settings settings) {
     AgentAddresses known = AgentAddresses.shared(settings);
     Map<String, String> ready = new TreeMap<>(known.current());
@@ -131,6 +133,8 @@ public final class ColocFileSystem extends FileSystem {
         agents.add(new AgentAddress(known, node, url, false));
       }
     });
+    Collections.shuffle(agents, ThreadLocalRandom.current());
+    agents.sort(Comparator.comparing((AgentAddress agent) -> !agent.isReady()).thenComparing(AgentAddress::failedLately));
     return agents;
   }
 

@@ -29,20 +29,33 @@ record LoadTarget(TableState table, GroupObject group, Map<String, String> agent
   /**
    * Waits until the operator has accepted the table, made a map, and told where its agents are.
    *
+   * @param wait how long for the operator, from when the API server answered
+   * @param answerWait how long for the API server while it does not answer
    * @throws WriteException.NotReady when it has not within that time; says what is missing
    */
-  static LoadTarget await(Cluster cluster, String namespace, String name, Duration wait, Timer timer) {
+  static LoadTarget await(
+      Cluster cluster, String namespace, String name, Duration wait, Duration answerWait, Timer timer) {
     long started = timer.nanos();
+    long answered = started;
     while (true) {
       String lacking;
+      Duration limit;
+      long since;
       try {
         return find(cluster, namespace, name);
-      } catch (NoAnswer | Lacking error) {
+      } catch (NoAnswer lost) {
+        lacking = lost.getMessage();
+        limit = answerWait;
+        since = started;
+        answered = timer.nanos();
+      } catch (Lacking error) {
         lacking = error.getMessage();
+        limit = wait;
+        since = answered;
       }
-      if (timer.nanos() - started >= wait.toNanos()) {
+      if (timer.nanos() - since >= limit.toNanos()) {
         throw new WriteException.NotReady("table " + namespace + "." + name + " cannot be loaded after "
-            + wait.toSeconds() + " s: " + lacking);
+            + limit.toSeconds() + " s: " + lacking);
       }
       timer.sleep(POLL);
     }

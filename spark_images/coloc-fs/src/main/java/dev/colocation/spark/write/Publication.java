@@ -8,9 +8,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
@@ -23,6 +25,8 @@ final class Publication {
   private final Destination destination;
   private final Folder folder;
   private final Agents agents;
+  /** Those that new files are copied from. */
+  private final Agents sources;
 
   /**
    * What is on the nodes before a commit.
@@ -70,9 +74,22 @@ final class Publication {
 
   /** @param destination by the map of now */
   Publication(Destination destination) {
+    this(destination, Map.of());
+  }
+
+  /**
+   * What a change publishes.
+   *
+   * @param destination by the map of now
+   * @param agentsBefore URLs by node when the change began: its files may be on nodes that have left the group since
+   */
+  Publication(Destination destination, Map<String, String> agentsBefore) {
     this.destination = destination;
     folder = new Folder(destination.namespace(), destination.directory());
     agents = new Agents(destination.agents(), destination.access());
+    Map<String, String> urls = new TreeMap<>(agentsBefore);
+    urls.putAll(destination.agents());
+    sources = new Agents(urls, destination.access());
   }
 
   /** A manifest of the table, from whichever agent has it. */
@@ -152,12 +169,13 @@ final class Publication {
     }
   }
 
-  /** Copies a file from a node that has it to others; those that failed, with the reason. */
-  private Map<String, String> copy(DataFile file, Collection<String> sources, Collection<String> nodes) throws IOException {
+  /** Copies a file from a node that has it, a ready one if possible, to others; those that failed, with the reason. */
+  private Map<String, String> copy(DataFile file, Collection<String> holders, Collection<String> nodes) throws IOException {
     Path content = Files.createTempFile("colocation-write-", ".parquet");
     try {
-      List<String> ready = sources.stream().filter(agents.nodes()::contains).toList();
-      agents.firstAnswer(file.path(), ready, (agent, retry) -> {
+      List<String> known = holders.stream().filter(sources.nodes()::contains)
+          .sorted(Comparator.comparing(node -> !agents.nodes().contains(node))).toList();
+      sources.firstAnswer(file.path(), known, (agent, retry) -> {
         agent.copy(folder, file.path(), content, file.sha256(), retry);
         return file;
       });
@@ -238,9 +256,9 @@ final class Publication {
       }
       try {
         for (SentFile one : sent) {
-          List<String> sources = new ArrayList<>(holders);
-          one.nodes().stream().filter(other -> !holders.contains(other)).forEach(sources::add);
-          if (!one.nodes().contains(node) && !copy(one.file(), sources, List.of(node)).isEmpty()) {
+          List<String> having = new ArrayList<>(holders);
+          one.nodes().stream().filter(other -> !holders.contains(other)).forEach(having::add);
+          if (!one.nodes().contains(node) && !copy(one.file(), having, List.of(node)).isEmpty()) {
             return false;
           }
         }

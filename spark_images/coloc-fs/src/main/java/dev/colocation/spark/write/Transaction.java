@@ -41,7 +41,7 @@ public final class Transaction {
   static Transaction begin(
       ClusterApi api, String namespace, String table, Duration wait, AgentAccess access, Timer timer) {
     Cluster cluster = new Cluster(api, timer);
-    LoadTarget target = LoadTarget.await(cluster, namespace, table, wait, timer);
+    LoadTarget target = LoadTarget.await(cluster, namespace, table, wait, wait, timer);
     return new Transaction(cluster, target.table(), destination(target, access), wait, timer);
   }
 
@@ -85,7 +85,7 @@ public final class Transaction {
    * @throws WriteException.InvalidTable when the table's status does not say it
    */
   public Optional<CommitResult> committed(CommitKey key) {
-    TableState newest = newest();
+    TableState newest = newest(wait);
     Optional<CommitResult> found = Commit.recorded(newest, Optional.of(key));
     if (found.isEmpty()) {
       newest.checkStatus();
@@ -122,13 +122,13 @@ public final class Transaction {
     return files.stream().map(file -> new SentFile(file, destination.buckets().get(file.bucket()))).toList();
   }
 
-  private TableState newest() {
+  private TableState newest(Duration answerWait) {
     long started = timer.nanos();
     while (true) {
       try {
         return cluster.table(table.namespace(), table.name());
       } catch (NoAnswer lost) {
-        if (timer.nanos() - started >= wait.toNanos()) {
+        if (timer.nanos() - started >= answerWait.toNanos()) {
           throw new WriteException.NotReady(lost.getMessage());
         }
         timer.sleep(POLL);
@@ -151,18 +151,20 @@ public final class Transaction {
    */
   public CommitResult commit(Change change, List<SentFile> sent, Optional<CommitKey> key) throws IOException {
     checkAllWereSent(change, sent);
-    Optional<CommitResult> before = key.isEmpty() ? Optional.empty() : Commit.recorded(newest(), key);
+    // The work is done: the API server is waited for as long as it is after the compare-and-set.
+    Duration answerWait = wait.compareTo(Doubt.ANSWER_DEADLINE) > 0 ? wait : Doubt.ANSWER_DEADLINE;
+    Optional<CommitResult> before = key.isEmpty() ? Optional.empty() : Commit.recorded(newest(answerWait), key);
     if (before.isPresent()) {
       return before.get();
     }
-    LoadTarget current = LoadTarget.await(cluster, table.namespace(), table.name(), wait, timer);
+    LoadTarget current = LoadTarget.await(cluster, table.namespace(), table.name(), wait, answerWait, timer);
     OptionalInt buckets = change.madeForBuckets();
     if (buckets.isPresent() && buckets.getAsInt() != current.buckets().size()) {
       throw new WriteException.LoadConflict("group " + current.group().key().name() + " had " + buckets.getAsInt()
           + " buckets when the load began, now it has " + current.buckets().size() + "; load again");
     }
     Commit.refuseAnew(table, current.table());
-    Publication publication = new Publication(destination(current, destination.access()));
+    Publication publication = new Publication(destination(current, destination.access()), destination.agents());
     publication.followMap(destination.buckets(), sent);
     return new Commit(cluster, storage(publication, sent), change, key, table, timer).run(current.table());
   }

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.junit.jupiter.api.AfterEach;
@@ -283,6 +284,28 @@ class ReadingTest {
     }
     long remembered = (System.nanoTime() - began) / RecentFailures.MEMORY.toNanos(); // on a busy machine
     assertTrue(first.requests <= 1 + remembered, first.requests + " requests");
+  }
+
+  /** So with manifests: a node that is cut off costs its time limit once, not once per query; the others share the requests. */
+  @Test
+  void asksAFailingAgentLastForManifests() throws Exception {
+    first.unavailableTimes = Integer.MAX_VALUE;
+    try (FakeAgent third = new FakeAgent(tls)) {
+      table.agents.put("node-3", third.url());
+      long began = System.nanoTime();
+      for (int query = 0; query < 20; query++) {
+        table.manifest = table.writeManifest(Map.of("formatVersion", 1, "buckets", 2, "files", List.of(), "query", query));
+        Path kept = folder.resolve("manifests").resolve(table.manifest + ".json.zst");
+        String target = TestTable.NAMESPACE + "/" + TestTable.DIRECTORY + "/manifests/" + kept.getFileName();
+        second.files.put(target, Files.readAllBytes(kept));
+        third.files.put(target, Files.readAllBytes(kept));
+        Files.delete(kept);
+        assertTrue(table.open().getFileStatus(table.location("data")).isDirectory());
+      }
+      long remembered = (System.nanoTime() - began) / RecentFailures.MEMORY.toNanos(); // on a busy machine
+      assertTrue(first.requests <= 1 + remembered, first.requests + " requests");
+      assertTrue(second.requests > 0 && third.requests > 0, second.requests + " and " + third.requests + " requests");
+    }
   }
 
   /** Requests of one file and of many go over connections that are kept. */

@@ -419,7 +419,7 @@ class CommitTest {
   void aTableThatIsNotThereIsWaitedForOnlyAsLongAsSaid() {
     cluster.status().put("accepted", false);
     WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> LoadTarget.await(
-        new Cluster(cluster, timer), "shop", "orders", Duration.ofSeconds(5), timer));
+        new Cluster(cluster, timer), "shop", "orders", Duration.ofSeconds(5), Doubt.ANSWER_DEADLINE, timer));
     assertEquals("NotReady: table shop.orders cannot be loaded after 5 s: the operator has not accepted it yet", error.getMessage());
     assertEquals("NotReady", error.getCondition());
     assertEquals(error.getMessage(), error.toString());

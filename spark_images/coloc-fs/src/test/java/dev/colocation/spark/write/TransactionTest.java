@@ -20,6 +20,7 @@ import java.io.ObjectOutputStream;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -31,6 +32,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** From the first look at a table to its commit, over TLS to agents: what must be on the nodes before. */
 class TransactionTest {
@@ -38,6 +40,7 @@ class TransactionTest {
   private static TestTls tls;
 
   private final FakeCluster cluster = new FakeCluster();
+  private final FakeTimer timer = new FakeTimer();
   private final Map<String, StoringAgent> agents = new TreeMap<>();
   private Path folder;
   private int retrySeconds;
@@ -73,7 +76,7 @@ class TransactionTest {
   private Transaction begin() {
     AgentAccess access = new AgentAccess(
         folder.resolve("token").toString(), folder.resolve("ca.crt").toString(), retrySeconds);
-    return Transaction.begin(cluster, "shop", "orders", Duration.ofSeconds(5), access, new FakeTimer());
+    return Transaction.begin(cluster, "shop", "orders", Duration.ofSeconds(5), access, timer);
   }
 
   private SentFile send(Transaction transaction, String load, int bucket) throws IOException {
@@ -231,6 +234,27 @@ class TransactionTest {
     assertEquals(0, append(transaction, moved, stays).replicasMissing());
     assertTrue(agents.get("node-3").holds(moved.file()));
     assertFalse(agents.get("node-1").holds(stays.file()));
+  }
+
+  /** As after a drain, or a move of the table to a group on other nodes: the agent is not named any more, and still answers. */
+  @Test
+  void newFilesAreCopiedFromANodeThatLeftTheGroup() throws IOException {
+    placeBuckets("node-1", "node-2");
+    Transaction transaction = begin();
+    SentFile moved = send(transaction, "0000000a", 0);
+    assertEquals(List.of("node-1"), moved.nodes());
+    placeBuckets("node-3", "node-2");
+    StoringAgent left = agents.remove("node-1");
+    tellAgents();
+    agents.put("node-1", left);
+    assertEquals(0, append(transaction, moved).replicasMissing());
+    assertTrue(agents.get("node-3").holds(moved.file()));
+  }
+
+  /** With one replica each. */
+  private void placeBuckets(String... nodes) {
+    ArrayNode buckets = ((ObjectNode) cluster.group().path("status")).putArray("backendsPerBucketSeq");
+    List.of(nodes).forEach(node -> buckets.addArray().add(node));
   }
 
   @Test
@@ -397,6 +421,35 @@ class TransactionTest {
     }
     WriteException.NotReady error = assertThrows(WriteException.NotReady.class, this::begin);
     assertTrue(error.getMessage().startsWith("NotReady: table shop.orders cannot be loaded after 5 s: " + words), error.getMessage());
+  }
+
+  /** A load's work is done by then: the API server is waited for as long as after the compare-and-set. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aCommitWaitsTwoMinutesForTheApiServer(boolean hasKey) throws IOException {
+    Optional<CommitKey> key = hasKey ? Optional.of(new CommitKey("stream", 0)) : Optional.empty();
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    cluster.reads.addAll(Collections.nCopies(110, 0));
+    assertEquals(1, append(transaction, key, sent).snapshotId());
+    cluster.allReads = 503;
+    timer.waited = Duration.ZERO;
+    WriteException.NotReady error =
+        assertThrows(WriteException.NotReady.class, () -> append(transaction, key, sent));
+    assertTrue(error.getMessage().contains("ColocatedTable shop/orders: the API server answered 503"), error.getMessage());
+    assertEquals(Duration.ofSeconds(120), timer.waited);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"0, 5", "110, 115"})
+  void theOperatorHasItsTimeFromTheApiServersReturn(int silentSeconds, int givenUpAfterSeconds) throws IOException {
+    Transaction transaction = begin();
+    SentFile sent = send(transaction, "0000000a", 0);
+    cluster.reads.addAll(Collections.nCopies(silentSeconds, 0));
+    cluster.status().remove("accepted");
+    WriteException.NotReady error = assertThrows(WriteException.NotReady.class, () -> append(transaction, sent));
+    assertTrue(error.getMessage().contains("after 5 s: the operator has not accepted it yet"), error.getMessage());
+    assertTrue(Math.abs(timer.waited.toSeconds() - givenUpAfterSeconds) <= 1, timer.waited.toString());
   }
 
   @Test

@@ -1,0 +1,32 @@
+"""Whom a clone may ask."""
+
+from dataclasses import replace
+
+from colocation.reconcile.actions import StartClone
+
+from ..state.objects import MANIFEST, agent, node, table_report
+from .scenes import actions_of, agent_view, decided, held_by, observe, settled_group, settled_table
+
+ORDERS, LINES = settled_table("orders"), settled_table("lines")
+
+
+def test_manifests_that_no_holder_has_come_from_other_nodes() -> None:
+    """The holder was away at a load of another table that touched none of its buckets; the target is new."""
+    rows = (("node-1", "node-2"), ("node-3", "node-3b"))
+    group = settled_group((ORDERS, LINES), rows=rows)
+    lacking = replace(table_report(LINES, {}), manifest_present=False)
+    reports = {
+        "node-1": [held_by("node-1", ORDERS, rows), lacking],
+        "node-3": [held_by("node-3", ORDERS, rows), table_report(LINES, {1: "complete"})],
+        "node-3b": [held_by("node-3b", ORDERS, rows), table_report(LINES, {1: "complete"})],
+        "node-4": [],
+    }
+    views = {name: agent_view(group, (ORDERS, LINES), told) for name, told in reports.items()}
+    sizes = {("shop", ORDERS.directory, MANIFEST): {0: 50, 1: 50}, ("shop", LINES.directory, MANIFEST): {1: 50}}
+    observation = observe(
+        group, (ORDERS, LINES), views, bucket_bytes=sizes,
+        nodes=tuple(map(node, reports)), agents=tuple(map(agent, reports)),
+    )  # fmt: skip
+    [clone] = actions_of(decided(observation), StartClone)
+    assert (clone.spec.bucket, clone.spec.target) == (0, "node-4")
+    assert [source.node for source in clone.spec.sources] == ["node-1", "node-3"]
