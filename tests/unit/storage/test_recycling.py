@@ -363,10 +363,14 @@ def test_no_other_table_gets_the_files(root: DataRoot) -> None:
 
 
 def test_schema_of_a_recycled_table(root: DataRoot) -> None:
-    """From its manifest; without it, or with a damaged one, the node is not the one to ask."""
+    """From its manifest, in its place still or in the bin; without it, or with a damaged one, the node is not the one to
+    ask.
+    """
     publish_table(root, TABLE)
+    in_place = recycling.recycled_schema(root, TABLE.path, TABLE.manifest)
     recycling.recycle(root, Inventory(root), TABLE.path, 100)
     schema = recycling.recycled_schema(root, TABLE.path, TABLE.manifest)
+    assert schema == in_place
     assert ([column.name for column in schema.columns], schema.bucketed_by, schema.buckets) == (["key"], ("key",), 4)
     with pytest.raises(ManifestMissing):
         recycling.recycled_schema(root, TABLE.path, "00" * 32)
