@@ -363,9 +363,7 @@ def test_no_other_table_gets_the_files(root: DataRoot) -> None:
 
 
 def test_schema_of_a_recycled_table(root: DataRoot) -> None:
-    """From its manifest, in its place still or in the bin; without it, or with a damaged one, the node is not the one to
-    ask.
-    """
+    """From its manifest, in its place or in the bin; without it, or with a damaged one, another node is to be asked."""
     publish_table(root, TABLE)
     in_place = recycling.recycled_schema(root, TABLE.path, TABLE.manifest)
     recycling.recycle(root, Inventory(root), TABLE.path, 100)
