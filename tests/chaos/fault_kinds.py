@@ -34,7 +34,8 @@ ERRORS = {
         _error("ApiUnavailable", r"(?i)connection refused|timed out|timeout|NoAnswer|connection reset|RequestRefused|"
                r"ConnectException|unable to connect|ServiceUnavailable|etcdserver|EOF|TLS handshake|too old|"
                r"InternalError|KubernetesClientException|the server was unable|not ready|gave no answer|"
-               r"may not see or change it|Forbidden|NotAllowed|API server answered 429|TooManyRequests|"
+               r"may not see or change it|Forbidden|NotAllowed|TooManyRequests|"
+               r"API server(?: \S+)? answered (?:429|5\d\d)|"
                r"connection to the server \S+ was refused|deadline exceeded|doesn't have a resource type",
                "the API server did not answer; a command, a query that begins or a commit fails after its retries. "
                "In its first second an API server may refuse what is allowed: it has not read the roles yet"),
@@ -206,7 +207,11 @@ KINDS: tuple[FaultKind, ...] = (
         "etcd was restored.", "For good",
         "Load again what was loaded since the copy; `colocation adopt` brings back tables that the copy lacks. Start "
         "applications again that were started since the copy.",
-        (*API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "TableNotFound", "NoReplica"), (0, 0), 240,
+        (
+            *API, "JobAborted", "SessionLost", "TokenRefused", "LoadConflict", "SchemaMismatch", "TableNotFound",
+            "NoReplica",
+        ),
+        (0, 0), 240,
         unstable=True, share=0.5, one_of=CONTROL_PLANE,
     ),
     FaultKind(

@@ -33,6 +33,8 @@ def test_names_are_different() -> None:
         ("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] the table", "TableNotFound"),
         ("Unable to connect to the server: dial tcp 172.30.0.1:6443: connect: connection refused", "ApiUnavailable"),
         ("ColocatedTable shop/t: the API server answered 429: storage is (re)initializing", "ApiUnavailable"),
+        ("the API server answered 503: the request has been made before all known HTTP paths", "ApiUnavailable"),
+        ("the API server https://10.96.0.1:443 answered 503: it has just begun", "ApiUnavailable"),
         ("ColocatedTable shop/t: the API server does not accept this application's token (401): it …", "TokenRefused"),
         ("SparkException: [INTERNAL_ERROR] No active or default Spark session found SQLSTATE: XX000", "SessionLost"),
         ("KeyError: 'x'", None),
