@@ -99,9 +99,15 @@ def test_missing_rights_are_told(session: SparkSession, server: ApiServer) -> No
 
 
 @pytest.mark.deep
-def test_an_api_server_that_stays_away_is_told(session: SparkSession, server: ApiServer) -> None:
+@pytest.mark.parametrize(("is_up", "said"), [(False, "gave no answer"), (True, "answered 503")], ids=["gone", "not up"])
+def test_an_api_server_that_stays_away_is_told(
+    session: SparkSession, server: ApiServer, is_up: bool, said: str
+) -> None:
     """After the time that the message names."""
-    server.shutdown()
-    server.server_close()
-    with pytest.raises(AnalysisException, match=r"gave no answer: .*; asked for 25 s; repeat it when the API server"):
+    if is_up:
+        server.lists = [503] * 1000
+    else:
+        server.shutdown()
+        server.server_close()
+    with pytest.raises(AnalysisException, match=rf"{said}: .*; asked for 25 s; repeat it when the API server is back"):
         tables(session)

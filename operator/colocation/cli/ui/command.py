@@ -38,7 +38,7 @@ def ui(
     write({"url": server.url}, server.url, output)
     if not no_browser:
         webbrowser.open(server.first_url)
-    server.serve_forever(poll_interval=3600)
+    server.serve_forever(poll_interval=1)  # a signal just before a poll does not end it
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

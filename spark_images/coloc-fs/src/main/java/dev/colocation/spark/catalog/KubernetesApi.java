@@ -183,11 +183,12 @@ public final class KubernetesApi implements ClusterApi {
     HttpClient by = isRead ? clientWithoutRetries : client;
     Supplier<Answer> ask = () -> confirmed(() -> exchanged(by, method, path, body, accepted));
     Answer answer = isRead ? Patience.read(ask, Patience.Clock.REAL) : ask.get();
-    if (answer.status() == NO_ANSWER) {
+    if (answer.status() == NO_ANSWER || isRead && Patience.isPassing(answer)) {
+      String came = answer.status() == NO_ANSWER ? " gave no answer: " : " answered " + answer.status() + ": ";
       String cure = isRead ? "asked for " + Patience.LONGEST.toSeconds() + " s; repeat it when the API server is back"
           : "it may have been done: look before you repeat it";
-      throw new ColocationException(what + ": the API server " + server + " gave no answer: "
-          + answer.body().path("message").asText() + "; " + cure).unchecked();
+      throw new ColocationException(what + ": the API server " + server + came + answer.body().path("message").asText()
+          + "; " + cure).unchecked();
     }
     return answer;
   }
