@@ -33,6 +33,8 @@ final class TestTable {
   final Path tokenFile;
   String manifest;
   String node = "";
+  /** For one request, and for a read of all replicas. */
+  String patienceSeconds = "3";
 
   TestTable(Path folder, Path authority) throws Exception {
     this.folder = folder;
@@ -84,8 +86,8 @@ final class TestTable {
     configuration.set(Settings.TOKEN_FILE, tokenFile.toString());
     configuration.set(Settings.AUTHORITY_FILE, authority.toString());
     configuration.set(Settings.NODE, node);
-    configuration.set(Settings.READ_DEADLINE, "3");
-    configuration.set(Settings.REQUEST_TIMEOUT, "3");
+    configuration.set(Settings.READ_DEADLINE, patienceSeconds);
+    configuration.set(Settings.REQUEST_TIMEOUT, patienceSeconds);
     configuration.set(Settings.TABLE_PREFIX + NAMESPACE + "." + DIRECTORY, "sales");
     configuration.set(
         Settings.GROUP_PREFIX + NAMESPACE + ".sales",
