@@ -15,6 +15,7 @@ from colocation.model.names import ANNOTATION_RECOVERS, group_key
 from .api import Event
 from .disks import Disk, File, Manifest, TableKey
 from .orders import OrderChecks
+from .verdicts import is_strict
 
 if TYPE_CHECKING:
     from .world import World
@@ -88,7 +89,7 @@ class Checks:
 
     def _is_strict(self, table: dict[str, Any]) -> bool:
         group = self._world.group_of(table) or {"spec": {}}
-        return bool(group["spec"].get("balancing", {}).get("strict"))
+        return is_strict(group)
 
     def _before_delete_of_dropped(self, disk: Disk, file: File) -> None:
         found = self.dropped.get(file.directory)
@@ -156,8 +157,8 @@ class Checks:
         if before is None or rows == before:
             return
         self.require(version > before_version, f"the map changed and its version {version} did not grow")
-        if body["spec"].get("balancing", {}).get("strict"):
-            return  # the map goes ahead of the data
+        if is_strict(body):
+            return
         key = (metadata["namespace"], metadata["name"])
         for bucket, (old, new) in enumerate(zip(before, rows, strict=True)):
             for node in set(new) - set(old):

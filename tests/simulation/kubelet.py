@@ -62,10 +62,9 @@ class Kubelet:
         if not all(disk.put_manifest((table.namespace, table.directory), digest) for table, digest in manifests):
             return self._end(body, "Failed", "the disk does not take it")
         required, optional = set[File](), set[File]()
-        for table in spec.tables:
-            for digest in table.live_manifests:
-                chosen = required if digest == table.manifest else optional
-                chosen |= {f for f in files_in(world.manifest(digest), table.directory) if f.bucket == spec.bucket}
+        for table, digest in manifests:
+            chosen = required if digest == table.manifest else optional
+            chosen |= {f for f in files_in(world.manifest(digest), table.directory) if f.bucket == spec.bucket}
         optional = {file for file in optional - required if self._readable(spec, file)}
         wanted = sorted(required | optional, key=lambda file: (file.directory, file.load, file.partition))
         missing = [file for file in wanted if not disk.holds(file)]

@@ -144,7 +144,7 @@ class Verdicts:
         yield from away.values()
         for table in self._world.tables_of((metadata["namespace"], metadata["name"]), with_all_files):
             yield from self._nodes_without_manifest(table, rows, away, with_all_files)
-            for file in self._wanted(table, with_all_files and _is_strict(body)):
+            for file in self._wanted(table, with_all_files and is_strict(body)):
                 if with_all_files or not self._is_new(file):
                     row = rows[file.bucket] if file.bucket < len(rows) else ()
                     here = [self._world.machines[node].disk for node in row if node not in away]
@@ -197,5 +197,6 @@ class Verdicts:
         return age <= LEASE_DURATION_SECONDS
 
 
-def _is_strict(group: dict[str, Any]) -> bool:
+def is_strict(group: dict[str, Any]) -> bool:
+    """Whether the group's map goes ahead of its data."""
     return bool(group["spec"].get("balancing", {}).get("strict"))

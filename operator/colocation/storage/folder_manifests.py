@@ -36,7 +36,8 @@ def folder_manifests(root: DataRoot, table: TablePath) -> FolderManifests:
     Those that are damaged, too large, of a newer format or of another table are left out: any loader of the table can
     put them there.
     """
-    lying = {one.sha256: one for folder in _folders(root, table) for one in _lying_in(root, folder)}
+    folders = [(*place, MANIFEST_DIRECTORY) for place in places_of(root, table)]
+    lying = {one.sha256: one for folder in folders for one in _lying_in(root, folder)}
     newest = sorted(lying.values(), reverse=True)[:MAX_READ_MANIFESTS]
     summaries = [summary for one in newest if (summary := _summary(root, table, one)) is not None]
     summaries.sort(key=lambda summary: (summary.snapshot_id, summary.modified_at), reverse=True)
@@ -54,14 +55,12 @@ def schema_of(manifest: TableManifest) -> RecycledSchema:
     )
 
 
-def _folders(root: DataRoot, table: TablePath) -> Iterator[tuple[str, ...]]:
-    """Where manifests of the table may lie."""
-    yield (*table, MANIFEST_DIRECTORY)
-    with root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
-        names = names_in(recycled)
-    for name in names:
+def places_of(root: DataRoot, table: TablePath) -> Iterator[tuple[str, str]]:
+    """Where the table's folder may lie: in its place, and in the recycle bin, there more than once."""
+    yield table.namespace, table.directory
+    for name in root.names((RECYCLE_DIRECTORY,)):
         if name.startswith(f"{table.namespace}.{table.directory}.") and name.rpartition(".")[2].isdigit():
-            yield (RECYCLE_DIRECTORY, name, MANIFEST_DIRECTORY)
+            yield RECYCLE_DIRECTORY, name
 
 
 def _lying_in(root: DataRoot, folder: tuple[str, ...]) -> Iterator[_Lying]:

@@ -19,7 +19,7 @@ from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYT
 
 from . import sharing
 from .errors import InvalidPath, ManifestMissing, NotHeld
-from .folder_manifests import schema_of
+from .folder_manifests import places_of, schema_of
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
 from .inventory import Inventory
 from .paths import TablePath, is_file_path, is_namespace, is_table_directory
@@ -107,13 +107,7 @@ def share(root: DataRoot, dropped: TablePath, successor: TablePath, manifests: S
     with contextlib.ExitStack() as locks:
         for table in sorted({dropped, successor}):
             locks.enter_context(root.lock_of(table))
-        sharing.share(root, _places_of(root, dropped), successor, manifests, uid)
-
-
-def _places_of(root: DataRoot, dropped: TablePath) -> list[tuple[str, str]]:
-    """Where a dropped table's files may lie: in their place still, or in the bin."""
-    in_bin = [(RECYCLE_DIRECTORY, one.name) for one in recycled_tables(root) if one.table == dropped]
-    return [(dropped.namespace, dropped.directory), *in_bin]
+        sharing.share(root, places_of(root, dropped), successor, manifests, uid)
 
 
 def _check_name(dropped: TablePath, successor: TablePath) -> None:
@@ -173,7 +167,7 @@ def recycled_schema(root: DataRoot, table: TablePath, manifest: str) -> Recycled
     Raises:
         ManifestMissing: the table is not here, or the manifest is not with it, or is damaged.
     """
-    for place in _places_of(root, table):
+    for place in places_of(root, table):
         try:
             with (
                 root.folder((*place, MANIFEST_DIRECTORY)) as folder,
