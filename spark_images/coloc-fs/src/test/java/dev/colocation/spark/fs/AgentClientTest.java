@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** An agent that looks at its files for long before it answers. */
 class AgentClientTest {
   private static final AgentClient.Folder ORDERS = new AgentClient.Folder("shop", "orders-12345678");
-  private static final Duration LIMIT = Duration.ofSeconds(60);
+  private static final Duration LIMIT = Duration.ofSeconds(120);
 
   private final ExecutorService workers = Executors.newCachedThreadPool();
   private final CountDownLatch questions = new CountDownLatch(2);
@@ -42,7 +42,7 @@ class AgentClientTest {
     server.setExecutor(workers);
     server.start();
     String url = "https://127.0.0.1:" + server.getAddress().getPort();
-    client = new AgentClient("node-1", url, token, tls.authority(), Duration.ofSeconds(5));
+    client = new AgentClient("node-1", url, token, tls.authority(), Duration.ofSeconds(10));
   }
 
   @AfterEach

@@ -54,7 +54,7 @@ class SuspectedCopiesTest {
       FakeAgent agent = node.equals(THIS_NODE) ? own : other;
       agent.files.put(TestTable.target(TestTable.SECOND), content);
       copies.add(new RemoteReplica(
-          AgentHttp.shared(settings), new AgentAddress(known, node, agent.url(), true), file, Duration.ofSeconds(3)));
+          AgentHttp.shared(settings), new AgentAddress(known, node, agent.url(), true), file, Duration.ofSeconds(30)));
     }
   }
 
@@ -69,7 +69,7 @@ class SuspectedCopiesTest {
     ReadCounters.Totals before = ReadCounters.OF_THIS_JVM.totals();
     byte[] read = new byte[content.length];
     try (ReplicaReader reader = new ReplicaReader(
-        "a file", SuspectedCopies.ordered(copies, thisNode), Duration.ofSeconds(3), ReadCounters.OF_THIS_JVM)) {
+        "a file", SuspectedCopies.ordered(copies, thisNode), Duration.ofSeconds(30), ReadCounters.OF_THIS_JVM)) {
       reader.readFully(0, read, 0, read.length);
     }
     assertArrayEquals(content, read);

@@ -33,8 +33,8 @@ final class TestTable {
   final Path tokenFile;
   String manifest;
   String node = "";
-  /** For one request, and for a read of all replicas. */
-  String patienceSeconds = "3";
+  /** For one request, and for a read of all replicas: long, as a busy machine's agent is not one that gives no answer. */
+  private int patienceSeconds = 30;
 
   TestTable(Path folder, Path authority) throws Exception {
     this.folder = folder;
@@ -48,6 +48,16 @@ final class TestTable {
       files.add(Map.of("path", path, "bytes", contents.get(path).length, "bucket", files.size()));
     }
     manifest = writeManifest(Map.of("formatVersion", 1, "buckets", 2, "files", files));
+  }
+
+  /** The same table, asked by who will be refused by all agents. */
+  ColocFileSystem openInVain() throws IOException {
+    patienceSeconds = 5;
+    try {
+      return open();
+    } finally {
+      patienceSeconds = 30;
+    }
   }
 
   static byte[] bytes(int length, long seed) {
@@ -86,8 +96,8 @@ final class TestTable {
     configuration.set(Settings.TOKEN_FILE, tokenFile.toString());
     configuration.set(Settings.AUTHORITY_FILE, authority.toString());
     configuration.set(Settings.NODE, node);
-    configuration.set(Settings.READ_DEADLINE, patienceSeconds);
-    configuration.set(Settings.REQUEST_TIMEOUT, patienceSeconds);
+    configuration.set(Settings.READ_DEADLINE, String.valueOf(patienceSeconds));
+    configuration.set(Settings.REQUEST_TIMEOUT, String.valueOf(patienceSeconds));
     configuration.set(Settings.TABLE_PREFIX + NAMESPACE + "." + DIRECTORY, "sales");
     configuration.set(
         Settings.GROUP_PREFIX + NAMESPACE + ".sales",
