@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpsConfigurator;
 import com.sun.net.httpserver.HttpsServer;
@@ -29,26 +30,32 @@ class AgentClientTest {
   private final ExecutorService workers = Executors.newCachedThreadPool();
   private final CountDownLatch questions = new CountDownLatch(2);
   private HttpsServer server;
-  private AgentClient client;
+  private TestTls tls;
+  private Path token;
   private boolean isSilent;
 
   @BeforeEach
   void start(@TempDir Path folder) throws Exception {
-    TestTls tls = TestTls.forNodes(folder, "node-1");
-    Path token = Files.writeString(folder.resolve("token"), "writer\n");
+    tls = TestTls.forNodes(folder, "node-1");
+    token = Files.writeString(folder.resolve("token"), "writer\n");
     server = HttpsServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
     server.setHttpsConfigurator(new HttpsConfigurator(tls.server()));
     server.createContext("/", this::handle);
     server.setExecutor(workers);
     server.start();
-    String url = "https://127.0.0.1:" + server.getAddress().getPort();
-    client = new AgentClient("node-1", url, token, tls.authority(), Duration.ofSeconds(10));
   }
 
   @AfterEach
   void stop() {
     workers.shutdownNow();
     server.stop(0);
+  }
+
+  /** @param stillSeconds how long the agent may be silent */
+  private JsonNode verify(int stillSeconds) throws IOException {
+    String url = "https://127.0.0.1:" + server.getAddress().getPort();
+    AgentClient client = new AgentClient("node-1", url, token, tls.authority(), Duration.ofSeconds(stillSeconds));
+    return client.verify(ORDERS, "0".repeat(64), Duration.ZERO);
   }
 
   /** The report is ready when two other questions were answered. */
@@ -72,16 +79,14 @@ class AgentClientTest {
 
   @Test
   void anAgentAtWorkIsWaitedFor() {
-    assertTimeoutPreemptively(LIMIT, () -> assertTrue(
-        client.verify(ORDERS, "0".repeat(64), Duration.ZERO).path("manifestPresent").asBoolean()));
+    assertTimeoutPreemptively(LIMIT, () -> assertTrue(verify(10).path("manifestPresent").asBoolean()));
   }
 
   @Test
   void anAgentThatFallsSilentIsNot() {
     isSilent = true;
     assertTimeoutPreemptively(LIMIT, () -> {
-      AgentFailure failure = assertThrows(
-          AgentFailure.class, () -> client.verify(ORDERS, "0".repeat(64), Duration.ZERO));
+      AgentFailure failure = assertThrows(AgentFailure.class, () -> verify(2));
       assertTrue(failure.getMessage().startsWith("Unreachable: POST "), failure.getMessage());
     });
   }

@@ -320,7 +320,7 @@ class ReadingTest {
     assertEquals(1, first.clientPorts.size());
   }
 
-  /** An agent that is never reached is given up at the deadline of 5 s, not before and not long after. */
+  /** An agent that is never reached is given up at the deadline of 3 s, not before and not long after. */
   @Test
   void givesUpAtTheDeadline() {
     first.unavailableTimes = Integer.MAX_VALUE;

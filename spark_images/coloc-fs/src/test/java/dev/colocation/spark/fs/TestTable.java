@@ -52,7 +52,7 @@ final class TestTable {
 
   /** The same table, asked by who will be refused by all agents. */
   ColocFileSystem openInVain() throws IOException {
-    patienceSeconds = 5;
+    patienceSeconds = 3;
     try {
       return open();
     } finally {
