@@ -18,8 +18,9 @@ from colocation.reconcile.actions import WriteGroupStatus, WriteTableStatus
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import Evidence
 from colocation.reconcile.policy import Policy
+from colocation.state.agent_view import AgentView
 from colocation.state.memo import Memo
-from colocation.state.observation import AgentView, Observation
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_agent, parse_group, parse_node, parse_table
 
 from . import control_plane_objects as objects

@@ -33,7 +33,7 @@ from colocation.reconcile.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from colocation.state.observation import Identity
+from colocation.state.objects import Identity
 from colocation.state.parse import parse_clone_job, parse_group, parse_identity, parse_table
 
 from .control_plane import ControlPlane

@@ -21,16 +21,10 @@ from colocation.reconcile.actions import RemoveClone, StartClone, WriteGroupStat
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import Evidence
 from colocation.reconcile.policy import Policy
+from colocation.state.agent_view import AgentView
 from colocation.state.memo import Memo
-from colocation.state.observation import (
-    AgentView,
-    DroppedTable,
-    Identity,
-    Observation,
-    ObservedCloneJob,
-    ObservedGroup,
-    ObservedTable,
-)
+from colocation.state.objects import DroppedTable, Identity, ObservedCloneJob, ObservedGroup, ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_agent, parse_group, parse_node, parse_table
 
 Json = dict[str, Any]

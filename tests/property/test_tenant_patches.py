@@ -17,7 +17,8 @@ from colocation.model.plan import GroupPlan
 from colocation.model.table import ColocatedTableStatus, Column, TableSnapshot
 from colocation.reconcile.actions import CollectGarbage, DropBucket, StartClone, WriteConfigMap, WriteGroupStatus
 from colocation.reconcile.decide import Decision
-from colocation.state.observation import Observation, ObservedGroup, ObservedTable
+from colocation.state.objects import ObservedGroup, ObservedTable
+from colocation.state.observation import Observation
 from tests.unit.reconcile.scenes import (
     NODES,
     actions_of,

@@ -24,7 +24,7 @@ from colocation.reconcile.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from colocation.state.observation import Identity
+from colocation.state.objects import Identity
 from colocation.state.parse import parse_group, parse_identity
 from colocation.storage.paths import TablePath
 

@@ -12,7 +12,7 @@ from ..kube.api import Api, ApiError
 from ..kube.reviews import Caller
 from ..model.limits import MAX_MAP_BYTES
 from ..review_bounds import PEER_BOUNDS, Askers, TooManyReviews
-from ..state.observation import ObservedGroup
+from ..state.objects import ObservedGroup
 from .access import caller_of, require
 from .answers import answer, refused
 from .changes import GroupChanges

@@ -9,7 +9,7 @@ from ..kube.errors import ClusterError
 from ..model.group import BucketSequence
 from ..model.names import ANNOTATION_MARKED_UNSTABLE, GROUP_KIND
 from ..reconcile.actions import PostEvent
-from ..state.observation import Identity, ObservedGroup
+from ..state.objects import Identity, ObservedGroup
 from ..state.parse import format_time, parse_group
 from .errors import Refusal
 

@@ -8,7 +8,8 @@ from functools import cached_property
 from ..model.plan import GroupPlan, Plan
 from ..model.snapshot import Snapshot
 from ..state.membership import Membership, memberships
-from ..state.observation import Observation, ObservedGroup
+from ..state.objects import ObservedGroup
+from ..state.observation import Observation
 
 
 @dataclass(frozen=True)

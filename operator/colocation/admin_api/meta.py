@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..model.group import ColocationGroupSpec
-from ..state.observation import ObservedGroup
+from ..state.objects import ObservedGroup
 from .last_pass import LastPass
 
 Json = dict[str, Any]

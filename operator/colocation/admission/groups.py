@@ -8,7 +8,7 @@ from ..model.snapshot import GroupState
 from ..planner.cluster import Cluster
 from ..planner.placement import sequence_problem, too_large
 from ..planner.view import GroupView
-from ..state.observation import ObservedGroup
+from ..state.objects import ObservedGroup
 from ..state.parse import parse_group
 from .known import Known
 from .objects import as_stored

@@ -10,7 +10,8 @@ from ..model.freshness import CURRENT, Freshness
 from ..model.snapshot import Snapshot
 from ..state.membership import Membership, memberships
 from ..state.memo import Memo
-from ..state.observation import Observation, ObservedGroup, ObservedTable
+from ..state.objects import ObservedGroup, ObservedTable
+from ..state.observation import Observation
 
 Named = TypeVar("Named", ObservedGroup, ObservedTable)
 

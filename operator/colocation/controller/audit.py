@@ -10,7 +10,7 @@ from typing import Any
 from ..logs import audit
 from ..model.group import ColocationGroupStatus
 from ..reconcile.actions import Action, PostEvent, WriteConfigMap, WriteGroupStatus, WriteTableStatus
-from ..state.observation import Identity
+from ..state.objects import Identity
 
 logger = logging.getLogger("colocation.audit")
 

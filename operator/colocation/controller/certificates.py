@@ -17,7 +17,7 @@ from ..model.conditions import Reason
 from ..reconcile.actions import PostEvent
 from ..reconcile.certificates import CertificatePolicy, Verdict, judge
 from ..state.certificate_requests import CertificateRequest, parse_certificate_request
-from ..state.observation import Identity, ObservedAgent
+from ..state.objects import Identity, ObservedAgent
 from ..waiting import set_within
 from .authority import Authority, AuthorityUnusable
 from .metrics import Metrics

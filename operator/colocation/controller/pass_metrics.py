@@ -14,7 +14,7 @@ from ..model.metrics import Kind, Metric, known_reason
 from ..model.plan import BucketProblem, GroupPlan
 from ..model.snapshot import Node
 from ..state.disks import SICK
-from ..state.observation import ObservedGroup, ObservedTable
+from ..state.objects import ObservedGroup, ObservedTable
 from .reconciler import PassResult
 
 Values = Iterable[tuple[tuple[str, ...], float]]

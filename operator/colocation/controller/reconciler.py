@@ -26,7 +26,8 @@ from ..reconcile.deadlines import next_deadline
 from ..reconcile.decide import Decision, Scope, decide
 from ..reconcile.evidence import Evidence
 from ..state.memo import Memo
-from ..state.observation import Observation, RefusedFiles
+from ..state.objects import RefusedFiles
+from ..state.observation import Observation
 from .audit import audit_action
 from .config_map_writes import ConfigMapWrites
 from .settings import Settings

@@ -16,7 +16,7 @@ from typing import Any
 from ..agentclient import CallerCredentials, Unauthorized
 from ..model.names import AGENT_TLS_SERVER_NAME, agent_certificate_name, node_audience
 from ..model.tokens import claims_of
-from ..state.observation import ObservedAgent
+from ..state.objects import ObservedAgent
 from .api import Api, ApiError
 
 LIFETIME_SECONDS = 12 * 3600

@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from random import Random
 
-from ..state.observation import AgentView, BucketBytes
+from ..state.agent_view import AgentView
+from ..state.observation import BucketBytes
 from .agent_channel import AgentChannel
 from .conversation import Asked, Conversation, Surroundings
 from .manifest_memory import BytesKey, ManifestMemory

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..model.agent import AskedTable, TableReport
 from ..model.members import GroupMember
 from ..model.names import group_key
+from ..state.agent_view import AgentView, TableKey, key_of
 from ..state.clone_jobs import transfer_name
-from ..state.observation import AgentView, ObservedCloneJob, ObservedGroup, ObservedTable, TableKey, key_of
+from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.recycled import Records, recycled_records, reference_of
 from .conversation import Asked
 from .manifest_memory import BytesKey

@@ -14,9 +14,8 @@ from typing import Any
 from ..manifests.clone_job import CLONE_COMPONENT
 from ..manifests.data_volume import DATA_LABELS
 from ..model.names import APP_NAME, DATA_CLAIM, LABEL_COMPONENT, LABEL_NAME
-from ..state.observation import (
+from ..state.objects import (
     DroppedTable,
-    Observation,
     ObservedAgent,
     ObservedClaim,
     ObservedCloneJob,
@@ -25,6 +24,7 @@ from ..state.observation import (
     ObservedTable,
     ObservedVolume,
 )
+from ..state.observation import Observation
 from ..state.parse import (
     parse_agent,
     parse_claim,

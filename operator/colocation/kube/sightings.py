@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ..state.observation import AgentView, ObservedGroup, ObservedTable
+from ..state.agent_view import AgentView
+from ..state.objects import ObservedGroup, ObservedTable
 
 RECENT = timedelta(minutes=5)
 """How long it is remembered when a snapshot was first seen."""

@@ -46,7 +46,7 @@ from ..reconcile.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from ..state.observation import Identity
+from ..state.objects import Identity
 from ..state.parse import parse_group, parse_identity
 from .api import (
     CLAIMS,

@@ -14,7 +14,7 @@ from ..model.clone import CloneSpec
 from ..model.freshness import SignOfLife
 from ..model.group import ColocationGroupSpec
 from ..model.members import RecycledTable
-from ..state.observation import Identity
+from ..state.objects import Identity
 
 JsonObject = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..model.certificates import MAX_REQUEST_BYTES, ORGANIZATION, USAGES, certificate_names
 from ..state.certificate_requests import NODE_NAME, POD_NAME, POD_UID, CertificateRequest
-from ..state.observation import ObservedAgent
+from ..state.objects import ObservedAgent
 
 if TYPE_CHECKING:
     from cryptography import x509  # imported where it is needed: it is large, and most commands need none of it

@@ -12,7 +12,8 @@ from ..model.snapshot import Clone, Limits, Node, Snapshot
 from ..state.clone_jobs import is_settled, overdue_cause
 from ..state.failing_targets import EndedClone
 from ..state.index import TableIndex
-from ..state.observation import Observation, ObservedCloneJob, ObservedGroup
+from ..state.objects import ObservedCloneJob, ObservedGroup
+from ..state.observation import Observation
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .group_status import GroupFacts
 

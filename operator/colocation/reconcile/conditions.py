@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from ..model.conditions import Condition, ConditionType
-from ..state.observation import Identity
+from ..state.objects import Identity
 from ..state.parse import format_time
 from .actions import PostEvent
 

@@ -26,7 +26,8 @@ from ..state.held import TableReports
 from ..state.index import TableIndex
 from ..state.membership import GroupKey, memberships
 from ..state.memo import Memo
-from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action, LabelNode
 from .bins import bins_of, lying_of

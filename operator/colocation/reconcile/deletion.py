@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from ..model.plan import Drop
+from ..state.agent_view import AgentView, TableKey
 from ..state.clone_jobs import group_uids, is_current
 from ..state.held import TableReports, holds_any, nodes_without_retained
 from ..state.index import TableIndex
 from ..state.membership import GroupKey
-from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable, TableKey
+from ..state.objects import ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from ..state.parse import parse_time
 from .actions import CollectGarbage, DeleteGroup, DropBucket, RemoveClone, TableDrop
 from .group_status import GroupFacts

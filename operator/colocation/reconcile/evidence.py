@@ -18,15 +18,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from ..model.agent import TableReport
+from ..state.agent_view import AgentView
 from ..state.clone_jobs import progress_of
-from ..state.observation import (
-    AgentView,
-    Observation,
-    ObservedCloneJob,
-    ObservedGroup,
-    ObservedNode,
-    ObservedTable,
-)
+from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedNode, ObservedTable
+from ..state.observation import Observation
 from .actions import Action, DropBucket, RecycleTable, RestoreTable
 from .proofs import ORDER_VALIDITY_SECONDS
 

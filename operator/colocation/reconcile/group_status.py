@@ -21,7 +21,8 @@ from ..model.proposal import approved_message, awaiting_message
 from ..model.snapshot import GroupState
 from ..state.clone_jobs import progress_of
 from ..state.failing_targets import FAILURES_BEFORE_LEFT_OUT, EndedClone, next_failing_targets
-from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from .actions import Action, MarkGroupUnstable, PostEvent, WriteGroupStatus
 from .conditions import Verdict, conditions, stalled_event
 from .members import listed_tables

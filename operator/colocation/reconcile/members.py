@@ -4,7 +4,7 @@ A table that was remembered and no longer exists was dropped, whether the operat
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from ..model.group import ColocationGroupSpec
@@ -13,7 +13,8 @@ from ..model.names import group_reference
 from ..model.table import TableSnapshot
 from ..state.held import TableReports
 from ..state.index import TableIndex
-from ..state.observation import Observation, ObservedGroup, ObservedTable
+from ..state.objects import ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from ..state.parse import format_time, parse_time
 from ..state.placement import TableMemory, claims
 from .recovery import is_lost
@@ -74,7 +75,7 @@ def _without_operation(snapshot: TableSnapshot | None) -> TableSnapshot | None:
 def next_recycled(index: TableIndex, reports: TableReports, group: ObservedGroup) -> tuple[RecycledTable, ...]:
     """The group's dropped tables, the last dropped one last."""
     kept = [
-        _with_heirs(_as_last_seen(record, index), index.heirs_of(record))
+        _as_kept(record, index)
         for record in group.status.recycled
         if record.uid not in index.by_uid and _is_kept(index, reports, group, record)
     ]
@@ -152,18 +153,16 @@ def _is_over(record: RecycledTable, now: datetime) -> bool:
     return purge_at is not None and now >= purge_at
 
 
-def _as_last_seen(record: RecycledTable, index: TableIndex) -> RecycledTable:
-    """The drop may have been heard of before the last commit; not once somebody has made the table anew from it."""
+def _as_kept(record: RecycledTable, index: TableIndex) -> RecycledTable:
+    """With those that were made from it. Until then, the drop may have been heard of before the last commit."""
+    if heirs := index.heirs_of(record):
+        uids = dict.fromkeys((*record.recovery_uids, *(heir.identity.uid for heir in heirs)))
+        return record.model_copy(update={"recovery_uids": tuple(uids)})
     known = index.observation.dropped_tables.get(record.uid)
-    last = member_of(known.table, leaving=False).snapshot if known and not index.heirs_of(record) else None
+    last = member_of(known.table, leaving=False).snapshot if known else None
     if last is None or (record.snapshot is not None and record.snapshot.id >= last.id):
         return record
     return record.model_copy(update={"snapshot": last})
-
-
-def _with_heirs(record: RecycledTable, heirs: Sequence[ObservedTable]) -> RecycledTable:
-    uids = dict.fromkeys((*record.recovery_uids, *(heir.identity.uid for heir in heirs)))
-    return record.model_copy(update={"recovery_uids": tuple(uids)})
 
 
 def _recycled(member: GroupMember, observation: Observation) -> RecycledTable:

@@ -16,7 +16,7 @@ from functools import cached_property
 from ..model.conditions import Reason
 from ..model.names import DATA_CLAIM, data_path, data_volume_name
 from ..state.index import TableIndex
-from ..state.observation import ObservedClaim, ObservedVolume
+from ..state.objects import ObservedClaim, ObservedVolume
 from .actions import Action, CreateDataClaim, CreateDataVolume, DeleteDataClaim, DeleteDataVolume
 
 

@@ -10,7 +10,7 @@ Safety invariant: an action changes labels with our prefix only, and is one for 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ..model.names import NODE_LABEL_VALUE
-from ..state.observation import ObservedNode
+from ..state.objects import ObservedNode
 from .actions import LabelNode
 from .group_status import GroupFacts
 

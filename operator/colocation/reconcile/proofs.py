@@ -5,7 +5,9 @@ arbitrarily late.
 """
 
 from ..model.agent import DeletionProof
-from ..state.observation import AgentView, Observation, ObservedTable
+from ..state.agent_view import AgentView
+from ..state.objects import ObservedTable
+from ..state.observation import Observation
 
 ORDER_VALIDITY_SECONDS = 30.0
 

@@ -13,10 +13,12 @@ from ..model.members import RecycledTable
 from ..model.names import GROUP_KIND, group_reference, table_directory
 from ..model.schema_check import Refusal
 from ..model.snapshot import Snapshot
+from ..state.agent_view import AgentView
 from ..state.containment import Containment, table_scope
 from ..state.held import TableReports, held_of_group, wanted_bytes
 from ..state.index import TableIndex
-from ..state.observation import AgentView, Observation, ObservedGroup, ObservedTable
+from ..state.objects import ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from ..state.parse import parse_time
 from ..state.placement import allows
 from ..state.recycled import as_recovered, record_of

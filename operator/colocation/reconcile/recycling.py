@@ -23,8 +23,8 @@ from datetime import datetime, timedelta
 
 from ..model.members import RecycledTable
 from ..model.table import ColocatedTableSpec
+from ..state.agent_view import AgentView
 from ..state.index import TableIndex
-from ..state.observation import AgentView
 from ..state.parse import parse_time
 from .actions import RecycleTable
 from .evidence import Evidence

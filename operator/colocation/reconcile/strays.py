@@ -17,7 +17,7 @@ from ..model.conditions import Reason
 from ..model.names import table_directory
 from ..state.held import TableReports
 from ..state.index import TableIndex
-from ..state.observation import ObservedTable
+from ..state.objects import ObservedTable
 from ..state.recycled import as_recovered
 from .actions import RestoreTable
 from .bins import Folders, Strays

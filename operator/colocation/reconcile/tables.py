@@ -9,7 +9,8 @@ from ..model.retention import retained_history
 from ..model.schema_check import Refusal, schema_of
 from ..model.table import ColocatedTableStatus
 from ..state.membership import GroupKey, Membership
-from ..state.observation import Observation, ObservedGroup, ObservedTable
+from ..state.objects import ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from .actions import Action, CreateGroup, PostEvent, WriteTableStatus
 from .conditions import Verdict, conditions, stalled_event
 from .group_status import MAX_SHORT_MESSAGE, group_id

@@ -26,7 +26,8 @@ from ..state.containment import Containment, table_scope
 from ..state.failing_targets import failing_targets_of
 from ..state.held import Held, TableReports, held_of_group
 from ..state.index import TableIndex
-from ..state.observation import Observation, ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from ..state.parse import format_time
 from .actions import Action, PostEvent, RemoveClone, StartClone
 from .clones import is_given_up

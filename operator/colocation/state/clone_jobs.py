@@ -7,7 +7,8 @@ from ..manifests.clone_job import clone_job_name
 from ..model.agent import CloneProgress
 from ..model.snapshot import Clone, GroupState
 from .held import wanted_bytes
-from .observation import Observation, ObservedCloneJob, ObservedTable
+from .objects import ObservedCloneJob, ObservedTable
+from .observation import Observation
 
 FIRST_RETRY_SECONDS = 10
 MAX_RETRY_SECONDS = 300

@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from ..model.conditions import Reason
 from ..model.group import BucketSequence, ColocationGroupStatus
 from ..model.schema_check import Refusal
+from .agent_view import AgentView
 from .held import Pending, TableReports
 from .membership import Membership
-from .observation import AgentView, Observation, ObservedTable
+from .objects import ObservedTable
+from .observation import Observation
 
 CONFIRMATION_GRACE = timedelta(seconds=30)
 

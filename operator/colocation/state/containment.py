@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from .observation import ObservedGroup, ObservedTable
+from .objects import ObservedGroup, ObservedTable
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

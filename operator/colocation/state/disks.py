@@ -14,7 +14,9 @@ from typing import NamedTuple
 from ..model.agent import MARKER_FILE
 from ..model.conditions import Reason
 from ..model.group import RememberedDisk
-from .observation import AgentView, Observation, ObservedNode
+from .agent_view import AgentView
+from .objects import ObservedNode
+from .observation import Observation
 
 UID_CHARACTERS = 8
 MAX_MESSAGE_CHARACTERS = 300

@@ -6,8 +6,10 @@ from typing import Literal, NamedTuple
 
 from ..model.agent import ReplicaState, TableReport
 from ..model.group import BucketSequence
+from .agent_view import TableKey
 from .memo import Memo
-from .observation import Observation, ObservedTable, TableKey
+from .objects import ObservedTable
+from .observation import Observation
 
 Held = dict[str, dict[int, ReplicaState]]
 """Node -> bucket -> state; absent = nothing held."""

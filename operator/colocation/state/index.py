@@ -8,10 +8,12 @@ from ..model.agent import TableReference
 from ..model.members import RecycledTable
 from ..model.names import group_key
 from ..model.schema_check import Refusal
+from .agent_view import TableKey
 from .disks import nodes_without_their_disk
 from .membership import GroupKey, Membership
 from .memo import Memo
-from .observation import DroppedTable, Observation, ObservedGroup, ObservedTable, TableKey
+from .objects import DroppedTable, ObservedGroup, ObservedTable
+from .observation import Observation
 from .recycled import Records, is_heir, live_manifests, recycled_records, reference_of
 
 

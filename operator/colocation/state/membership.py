@@ -14,7 +14,8 @@ from ..model.members import MAX_TABLES, RecycledTable
 from ..model.schema_check import Refusal, check_columns, check_member, check_newcomer, check_schema
 from ..model.table import ColocatedTableSpec
 from .memo import Memo
-from .observation import Observation, ObservedGroup, ObservedTable
+from .objects import ObservedGroup, ObservedTable
+from .observation import Observation
 from .placement import GroupKey, Groups, Placement, Placements, TableMemory, allows
 from .recycled import record_of, recycled_records
 

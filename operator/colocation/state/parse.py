@@ -46,7 +46,7 @@ from ..model.problems import problems_of
 from ..model.salvage import salvage
 from ..model.table import ColocatedTableSpec, ColocatedTableStatus
 from ..model.times import parse_time
-from .observation import (
+from .objects import (
     Identity,
     JobPhase,
     ObservedAgent,

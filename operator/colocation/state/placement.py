@@ -15,7 +15,7 @@ from ..model.members import GroupMember
 from ..model.names import group_key, group_reference, private_group_name
 from ..model.table import TableSnapshot, columns_digest
 from .memo import Memo
-from .observation import ObservedGroup, ObservedTable
+from .objects import ObservedGroup, ObservedTable
 from .recycled import is_heir
 
 GroupKey = tuple[str, str]

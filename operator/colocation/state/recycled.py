@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..model.agent import TableReference
 from ..model.members import RecycledTable
-from .observation import ObservedGroup, ObservedTable
+from .objects import ObservedGroup, ObservedTable
 
 Records = Mapping[str, tuple[RecycledTable, ObservedGroup]]
 """Uid of each dropped table -> what is remembered of it, and the group that does."""

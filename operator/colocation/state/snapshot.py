@@ -10,6 +10,7 @@ from ..model.conditions import ConditionType, Reason
 from ..model.group import BucketSequence, ColocationGroupSpec
 from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
 from ..model.snapshot import GroupState, Limits, Node, Snapshot
+from .agent_view import AgentView
 from .clone_jobs import clones_of, transfer_clones
 from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
 from .containment import Containment, group_scope
@@ -17,7 +18,8 @@ from .disks import KnownDisks, disk_fault, known_disks
 from .failing_targets import failing_targets_of
 from .held import TableReports, held_of_group, said_of
 from .index import TableIndex
-from .observation import AgentView, Observation, ObservedGroup, ObservedNode
+from .objects import ObservedGroup, ObservedNode
+from .observation import Observation
 from .parse import parse_time
 
 BYTES_PER_GIB = 1 << 30

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -44,6 +44,18 @@ def folder_manifests(root: DataRoot, table: TablePath) -> FolderManifests:
     return FolderManifests(manifests=tuple(summaries[:MAX_SUMMARIES]))
 
 
+def read_manifest(root: DataRoot, folder: Sequence[str], sha256: str) -> TableManifest:
+    """A manifest that lies in this folder.
+
+    Raises:
+        NotHeld, InvalidPath: it does not, or not as a regular file.
+        ValueError: it is damaged, too large or of a newer format.
+        OSError: the disk fails.
+    """
+    with root.folder(folder) as opened, os.fdopen(open_regular_file(opened, f"{sha256}.json.zst"), "rb") as file:
+        return decode_manifest(file.read(MAX_MANIFEST_BYTES), sha256)
+
+
 def schema_of(manifest: TableManifest) -> RecycledSchema:
     """The schema that a manifest holds."""
     return RecycledSchema(
@@ -77,10 +89,7 @@ def _lying_in(root: DataRoot, folder: tuple[str, ...]) -> Iterator[_Lying]:
 
 def _summary(root: DataRoot, table: TablePath, lying: _Lying) -> ManifestSummary | None:
     try:
-        with root.folder(lying.folder) as folder:
-            descriptor = open_regular_file(folder, f"{lying.sha256}.json.zst")
-        with os.fdopen(descriptor, "rb") as file:
-            manifest = decode_manifest(file.read(MAX_MANIFEST_BYTES), lying.sha256)
+        manifest = read_manifest(root, lying.folder, lying.sha256)
     except (NotHeld, InvalidPath, ValueError, OSError) as error:
         _log.warning("manifest %s of %s cannot be read: %s", lying.sha256, table, error)
         return None

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
-from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYTES, decode_manifest
+from colocation.model.table_manifest import MANIFEST_DIRECTORY
 
 from . import sharing
 from .errors import InvalidPath, ManifestMissing, NotHeld
-from .folder_manifests import places_of, schema_of
+from .folder_manifests import places_of, read_manifest, schema_of
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
 from .inventory import Inventory
 from .paths import TablePath, is_file_path, is_namespace, is_table_directory
@@ -169,11 +169,7 @@ def recycled_schema(root: DataRoot, table: TablePath, manifest: str) -> Recycled
     """
     for place in places_of(root, table):
         try:
-            with (
-                root.folder((*place, MANIFEST_DIRECTORY)) as folder,
-                os.fdopen(open_regular_file(folder, f"{manifest}.json.zst"), "rb") as file,
-            ):
-                found = decode_manifest(file.read(MAX_MANIFEST_BYTES), manifest)
+            found = read_manifest(root, (*place, MANIFEST_DIRECTORY), manifest)
         except (NotHeld, InvalidPath, ValueError) as error:
             _log.info("manifest %s in %s: %s", manifest, "/".join(place), error)
             continue

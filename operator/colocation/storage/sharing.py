@@ -5,15 +5,11 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 
-from colocation.model.table_manifest import (
-    MANIFEST_DIRECTORY,
-    MAX_MANIFEST_BYTES,
-    TableManifest,
-    decode_manifest,
-)
+from colocation.model.table_manifest import MANIFEST_DIRECTORY, TableManifest
 
 from .errors import InvalidPath, NotHeld
-from .folders import names_in, open_regular_file
+from .folder_manifests import read_manifest
+from .folders import names_in
 from .paths import TablePath
 from .quarantine import quarantined
 from .root import DataRoot
@@ -42,7 +38,7 @@ def share(
     for place in places:
         for sha256 in manifests:
             name = f"{sha256}.json.zst"
-            manifest = _manifest(root, ((*successor, MANIFEST_DIRECTORY), (*place, MANIFEST_DIRECTORY)), name, sha256)
+            manifest = _manifest(root, ((*successor, MANIFEST_DIRECTORY), (*place, MANIFEST_DIRECTORY)), sha256)
             if manifest is None or (uid and manifest.uid != uid):
                 continue
             paths = [one.path for one in manifest.files if one.path not in damaged]
@@ -52,11 +48,10 @@ def share(
     return given
 
 
-def _manifest(root: DataRoot, folders: Iterable[_Place], name: str, sha256: str) -> TableManifest | None:
+def _manifest(root: DataRoot, folders: Iterable[_Place], sha256: str) -> TableManifest | None:
     for segments in folders:
         try:
-            with root.folder(segments) as folder, os.fdopen(open_regular_file(folder, name), "rb") as file:
-                return decode_manifest(file.read(MAX_MANIFEST_BYTES), sha256)
+            return read_manifest(root, segments, sha256)
         except (NotHeld, InvalidPath, ValueError, OSError) as error:
             _log.debug("manifest %s in %s: %s", sha256, "/".join(segments), error)
     return None

@@ -9,7 +9,8 @@ from colocation.kube.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS
 from colocation.model.plan import GroupPlan, Plan
 from colocation.model.snapshot import GroupState, Node, Snapshot
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus
-from colocation.state.observation import Identity, Observation, ObservedGroup, ObservedTable
+from colocation.state.objects import Identity, ObservedGroup, ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_group
 from tests.unit.state.objects import NOW
 

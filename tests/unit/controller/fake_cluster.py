@@ -39,11 +39,10 @@ from colocation.reconcile.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from colocation.state.observation import (
-    AgentView,
+from colocation.state.agent_view import AgentView
+from colocation.state.objects import (
     DroppedTable,
     Identity,
-    Observation,
     ObservedAgent,
     ObservedClaim,
     ObservedCloneJob,
@@ -52,6 +51,7 @@ from colocation.state.observation import (
     ObservedTable,
     ObservedVolume,
 )
+from colocation.state.observation import Observation
 from colocation.state.recycled import recycled_records, reference_of
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

@@ -22,7 +22,7 @@ from colocation.model.names import AGENT_SIGNER_NAME
 from colocation.reconcile.actions import PostEvent
 from colocation.reconcile.certificates import CertificatePolicy
 from colocation.state.certificate_requests import POD_NAME, POD_UID
-from colocation.state.observation import ObservedAgent
+from colocation.state.objects import ObservedAgent
 
 from ...certificate_authority import make_authority
 

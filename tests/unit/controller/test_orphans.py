@@ -7,7 +7,7 @@ from colocation.controller.orphans import orphan_paths, orphans_of
 from colocation.model.agent import FolderManifests, ManifestSummary, RecycledSchema, TableReport
 from colocation.model.members import RecycledTable
 from colocation.model.table import Column
-from colocation.state.observation import AgentView
+from colocation.state.agent_view import AgentView
 
 from ..reconcile.scenes import NODES, agent_view, observe, settled_group, settled_table
 from ..state.objects import NOW, agent, bucket

@@ -17,7 +17,7 @@ from colocation.model.agent import (
     TableReference,
     TableReport,
 )
-from colocation.state.observation import TableKey, key_of
+from colocation.state.agent_view import TableKey, key_of
 
 Answer = tuple[int, bytes]
 

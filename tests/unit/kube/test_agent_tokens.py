@@ -11,7 +11,7 @@ from colocation.agentclient import CallerCredentials, Unauthorized
 from colocation.kube import agent_tokens as module
 from colocation.kube.agent_tokens import AgentTokens, TokenAccount
 from colocation.kube.api import Api, ApiError
-from colocation.state.observation import ObservedAgent
+from colocation.state.objects import ObservedAgent
 from colocation.state.parse import parse_agent
 
 from ..agent.tokens import token as made_token

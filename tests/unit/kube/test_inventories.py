@@ -13,7 +13,7 @@ from colocation.kube import conversation as conversation_module
 from colocation.kube import inventories as module
 from colocation.kube.inventories import Inventories
 from colocation.model.agent import AgentReport, AskedTable, InventoryRequest, OldInventoryRequest
-from colocation.state.observation import AgentView, TableKey
+from colocation.state.agent_view import AgentView, TableKey
 
 from ..state.objects import NOW, seconds
 from .agents import FakeAgent, FakeChannel, asked_about, malformed, question, until

@@ -10,16 +10,9 @@ from colocation.manifests.clone_job import clone_job_name
 from colocation.model.agent import AgentReport, TableReport
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
+from colocation.state.agent_view import AgentView, TableKey, key_of
 from colocation.state.clone_jobs import transfer_name
-from colocation.state.observation import (
-    AgentView,
-    Identity,
-    ObservedCloneJob,
-    ObservedGroup,
-    ObservedTable,
-    TableKey,
-    key_of,
-)
+from colocation.state.objects import Identity, ObservedCloneJob, ObservedGroup, ObservedTable
 
 from ..state.objects import NOW
 

@@ -24,7 +24,8 @@ from colocation.kube.api import (
     Resource,
 )
 from colocation.kube.reader import LiveCluster
-from colocation.state.observation import AgentView, BucketBytes
+from colocation.state.agent_view import AgentView
+from colocation.state.observation import BucketBytes
 
 from ..state.objects import NOW, seconds
 

@@ -27,7 +27,7 @@ from colocation.reconcile.actions import (
     WriteGroupStatus,
     WriteTableStatus,
 )
-from colocation.state.observation import Identity
+from colocation.state.objects import Identity
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 URL = "https://node-1:8440"

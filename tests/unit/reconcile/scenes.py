@@ -11,7 +11,9 @@ from colocation.model.snapshot import Limits
 from colocation.reconcile.decide import Decision, decide
 from colocation.reconcile.evidence import Evidence
 from colocation.reconcile.policy import Policy
-from colocation.state.observation import AgentView, Observation, ObservedGroup, ObservedTable
+from colocation.state.agent_view import AgentView
+from colocation.state.objects import ObservedGroup, ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.recycled import recycled_records, reference_of
 
 from ..state.objects import GROUP_UID, MANIFEST, NOW, agent, group, node, seconds, table, table_report, view

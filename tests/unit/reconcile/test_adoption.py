@@ -6,7 +6,7 @@ import pytest
 
 from colocation.model.adoption import Adoption
 from colocation.reconcile.actions import RecycleTable, RestoreTable, StartClone, WriteGroupStatus
-from colocation.state.observation import ObservedTable
+from colocation.state.objects import ObservedTable
 
 from ..controller.fake_cluster import minutes
 from ..controller.story import Story

@@ -22,7 +22,7 @@ from colocation.state.certificate_requests import (
     CertificateRequest,
     parse_certificate_request,
 )
-from colocation.state.observation import ObservedAgent
+from colocation.state.objects import ObservedAgent
 
 ACCOUNT = "system:serviceaccount:colocation-system:colocation-agent"
 POLICY = CertificatePolicy(AGENT_SIGNER_NAME, ACCOUNT, 7_776_000)

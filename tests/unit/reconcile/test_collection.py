@@ -8,7 +8,8 @@ import pytest
 
 from colocation.model.agent import BucketReport, TableReport
 from colocation.reconcile.actions import CollectGarbage
-from colocation.state.observation import Observation, ObservedTable
+from colocation.state.objects import ObservedTable
+from colocation.state.observation import Observation
 
 from ..state.objects import MANIFEST, NOW, bucket, seconds
 from .scenes import (

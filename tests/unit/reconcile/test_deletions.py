@@ -11,7 +11,8 @@ from colocation.model.table import ColocatedTableStatus, TableSnapshot
 from colocation.reconcile.actions import CollectGarbage, DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.decide import decide
 from colocation.reconcile.evidence import Evidence
-from colocation.state.observation import Observation, ObservedTable
+from colocation.state.objects import ObservedTable
+from colocation.state.observation import Observation
 
 from ..state.objects import GROUP_UID, MANIFEST, NOW, bucket, clone_job, seconds, table_report
 from .scenes import (

@@ -9,7 +9,8 @@ from colocation.model.group import ColocationGroupStatus
 from colocation.model.members import GroupMember
 from colocation.reconcile.actions import DropBucket, RecycleTable, TableDrop
 from colocation.reconcile.evidence import Evidence
-from colocation.state.observation import AgentView, Observation
+from colocation.state.agent_view import AgentView
+from colocation.state.observation import Observation
 
 from ..state.objects import GROUP_UID, NOW, clone_job, group, node, seconds, table, table_report, view
 

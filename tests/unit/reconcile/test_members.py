@@ -12,7 +12,8 @@ from colocation.reconcile.members import NEWS, delete_after, member_of, next_mem
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
-from colocation.state.observation import DroppedTable, Observation, ObservedGroup, ObservedTable
+from colocation.state.objects import DroppedTable, ObservedGroup, ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.parse import format_time
 
 from ..state.objects import NOW, group, remembering, seconds, table

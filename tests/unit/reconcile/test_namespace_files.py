@@ -21,7 +21,8 @@ from colocation.reconcile.actions import (
     WriteGroupStatus,
 )
 from colocation.reconcile.deadlines import next_deadline
-from colocation.state.observation import Identity, Observation, ObservedClaim, ObservedVolume, RefusedFiles
+from colocation.state.objects import Identity, ObservedClaim, ObservedVolume, RefusedFiles
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_claim, parse_volume
 
 from ..state.objects import NOW, seconds

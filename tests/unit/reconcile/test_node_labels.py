@@ -12,7 +12,8 @@ from colocation.model.names import NODE_LABEL_PREFIX, node_label
 from colocation.reconcile import decide as deciding
 from colocation.reconcile.actions import LabelNode
 from colocation.reconcile.node_labels import label_actions
-from colocation.state.observation import Observation, ObservedNode
+from colocation.state.objects import ObservedNode
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_node
 
 from ..state.objects import GROUP_UID, clone_job, node

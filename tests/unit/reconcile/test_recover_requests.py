@@ -11,7 +11,8 @@ from colocation.reconcile.recovery import MAX_REFUSAL_EVENTS, request_actions
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
-from colocation.state.observation import Observation, ObservedGroup
+from colocation.state.objects import ObservedGroup
+from colocation.state.observation import Observation
 
 from ..state.objects import NOW, agent, group, remembering, table, view
 

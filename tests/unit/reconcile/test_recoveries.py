@@ -9,11 +9,13 @@ from colocation.model.agent import BucketReport, DiskReport
 from colocation.model.members import RecycledTable
 from colocation.reconcile.members import next_recycled
 from colocation.reconcile.recovery import Recovery, is_lost, recoveries_of
+from colocation.state.agent_view import AgentView
 from colocation.state.containment import Containment
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
-from colocation.state.observation import AgentView, Observation, ObservedTable
+from colocation.state.objects import ObservedTable
+from colocation.state.observation import Observation
 
 from ..state.objects import NOW, seconds
 from .scenes import MAP, NODES, STRANGE, agent_view, decided, held_by, observe, on_disk, settled_group

@@ -8,8 +8,8 @@ from colocation.model.agent import AgentReport, BucketReport, CloneProgress, Tab
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
 from colocation.reconcile.members import member_of
-from colocation.state.observation import (
-    AgentView,
+from colocation.state.agent_view import AgentView
+from colocation.state.objects import (
     Identity,
     ObservedAgent,
     ObservedCloneJob,

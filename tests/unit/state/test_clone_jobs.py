@@ -8,7 +8,8 @@ from colocation.model.agent import CloneProgress
 from colocation.model.group import ColocationGroupSpec
 from colocation.model.snapshot import GroupState
 from colocation.state.clone_jobs import clones_of, group_uids, is_current, is_settled, retry_at
-from colocation.state.observation import Observation, ObservedCloneJob
+from colocation.state.objects import ObservedCloneJob
+from colocation.state.observation import Observation
 
 from .objects import NOW, clone_job, group, seconds, view
 

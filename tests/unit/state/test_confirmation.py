@@ -7,11 +7,13 @@ import pytest
 
 from colocation.model.group import UnstableBucket
 from colocation.model.snapshot import GroupState, Limits, Node, Snapshot
+from colocation.state.agent_view import AgentView
 from colocation.state.confirmation import CONFIRMATION_GRACE, faults_of
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
-from colocation.state.observation import AgentView, Observation, ObservedTable
+from colocation.state.objects import ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.snapshot import snapshot_of
 
 from ..reconcile.scenes import NODES, agent_view, held_by, observe, quiet_observation, settled_group, settled_table

@@ -9,7 +9,8 @@ from colocation.model.agent import TableReport
 from colocation.model.group import BucketSequence
 from colocation.model.table import TableSnapshot
 from colocation.state.held import Held, TableReports, held_of_group, nodes_without_retained
-from colocation.state.observation import Observation, ObservedTable
+from colocation.state.objects import ObservedTable
+from colocation.state.observation import Observation
 
 from .objects import MANIFEST, NOW, seconds, table, table_report, view
 

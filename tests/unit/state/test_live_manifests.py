@@ -10,7 +10,8 @@ from colocation.model.schema_check import Refusal
 from colocation.model.table import ColocatedTableStatus, TableSnapshot
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
-from colocation.state.observation import Observation, ObservedTable
+from colocation.state.objects import ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.recycled import live_manifests, recycled_records
 
 from .objects import MANIFEST, NOW, group, table

@@ -7,7 +7,8 @@ import pytest
 from colocation.model.conditions import Reason
 from colocation.model.names import private_group_name
 from colocation.state.membership import memberships
-from colocation.state.observation import Observation, ObservedGroup, ObservedTable
+from colocation.state.objects import ObservedGroup, ObservedTable
+from colocation.state.observation import Observation
 
 from .objects import NOW, group, remembering, seconds, table
 

@@ -14,7 +14,8 @@ from colocation.reconcile.members import next_recycled
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import Membership, memberships
-from colocation.state.observation import DroppedTable, Observation, ObservedGroup, ObservedTable
+from colocation.state.objects import DroppedTable, ObservedGroup, ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_table
 from colocation.state.placement import spec_key
 

@@ -7,7 +7,8 @@ import pytest
 
 from colocation.manifests.clone_job import CloneJobSettings, clone_job
 from colocation.model.clone import CloneSource, CloneSpec
-from colocation.state.observation import JobPhase, Observation
+from colocation.state.objects import JobPhase
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_agent, parse_clone_job, parse_group, parse_node, parse_table
 
 from .objects import NOW, agent

@@ -10,7 +10,8 @@ from colocation.model.table import ColocatedTableSpec, Column
 from colocation.reconcile.actions import WriteTableStatus
 from colocation.reconcile.tables import TableFacts, table_actions
 from colocation.state.membership import Membership, memberships
-from colocation.state.observation import Observation, ObservedTable
+from colocation.state.objects import ObservedTable
+from colocation.state.observation import Observation
 from colocation.state.parse import parse_table
 
 from .objects import NOW, group, remembering, table

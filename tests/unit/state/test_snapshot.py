@@ -9,10 +9,12 @@ from colocation.model.adoption import Adoption
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, UnstableBucket
 from colocation.model.snapshot import Limits, Node, Snapshot
+from colocation.state.agent_view import AgentView
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
 from colocation.state.membership import memberships
-from colocation.state.observation import AgentView, Observation, ObservedNode
+from colocation.state.objects import ObservedNode
+from colocation.state.observation import Observation
 from colocation.state.snapshot import snapshot_of
 
 from .objects import GIB, MANIFEST, NOW, agent, group, node, seconds, table, table_report, view

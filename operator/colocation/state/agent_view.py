@@ -1,0 +1,68 @@
+"""What the nodes' agents have said of themselves and of the tables that they were asked about."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from ..model.agent import AgentReport, AskedTable, TableReference, TableReport
+
+TableKey = tuple[str, str]
+"""(namespace, directory)."""
+
+
+@dataclass(frozen=True)
+class AgentView:
+    """The last word of one node's agent.
+
+    ``report``: the newest answer's header (disk, folders, clones, its process); its own ``tables`` are not all.
+    ``tables``: all that it has said of the tables that are ``asked``; one that was asked and is missing is not there.
+    ``answered_at`` is None when it never answered. ``silent_since`` is None while it answers. ``asked_at``: when the
+    question was put that was answered last; None = at ``answered_at``.
+    """
+
+    report: AgentReport | None = None
+    tables: Mapping[TableKey, TableReport] = field(default_factory=dict)
+    asked: Mapping[TableKey, AskedTable] = field(default_factory=dict)
+    answered_at: datetime | None = None
+    silent_since: datetime | None = None
+    asked_at: datetime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        report: AgentReport,
+        asked: Iterable[AskedTable] | None = None,
+        answered_at: datetime | None = None,
+        silent_since: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> "AgentView":
+        """The view after a full report; ``asked`` None: the tables that it speaks of."""
+        tables = {(table.namespace, table.directory): table for table in report.tables}
+        if asked is None:
+            asked = tuple(_asked_about(table) for table in report.tables)
+        return cls(report, tables, {key_of(one.reference): one for one in asked}, answered_at, silent_since, asked_at)
+
+    def is_newer_than(self, moment: datetime) -> bool:
+        """Whether the report was asked for after this moment."""
+        told_at = self.asked_at or self.answered_at
+        return told_at is not None and told_at > moment
+
+
+def key_of(reference: TableReference) -> TableKey:
+    """(namespace, directory) of the table."""
+    return reference.namespace, reference.directory
+
+
+def _asked_about(table: TableReport) -> AskedTable:
+    reference = TableReference(namespace=table.namespace, directory=table.directory, manifest=table.manifest)
+    return AskedTable(reference=reference, uid="")
+
+
+class AnsweringAgent(NamedTuple):
+    """An agent that can be told something now. ``report``: the view's."""
+
+    node: str
+    url: str
+    view: AgentView
+    report: AgentReport
