@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from . import report, runner
+from .failing import do_nothing
 from .plan import Step, make_plan
 from .runner import Runner
 
@@ -56,3 +57,16 @@ def test_fault_is_healed_until_it_is_or_the_run_ends(
         running._stop.set()
     running._hold(STEP)
     assert faults.done == ["make 7", *["heal 7"] * expected]
+
+
+def test_all_is_well_once_dropped_tables_are_back(running: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could say of one that is not whether its rows are lost."""
+    looks = iter([["t"], ["t"], *[list[str]()] * runner.WELL_LOOKS])
+    monkeypatch.setattr(runner.time, "sleep", do_nothing)
+    monkeypatch.setattr(running, "_heal_all", do_nothing)
+    monkeypatch.setattr(running._work, "undo", do_nothing)
+    monkeypatch.setattr(running._work, "awaited", lambda: next(looks))
+    monkeypatch.setattr(running._watch, "problems", list)
+    running._finish()
+    seen = [(event.name, event.detail) for event in running.history.events]
+    assert seen == [("healed", {}), ("unwell", {"why": ["table t is dropped"]}), ("well", {})]

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from . import scene
+from demo.shell import CommandFailed
+
+from . import cluster_view, scene, work
 from .failing import do_nothing
 from .history import INVOKE, History
 from .session import Session
@@ -106,6 +108,28 @@ def test_a_list_that_is_older_than_a_change_does_not_undo_it(users: Work) -> Non
     assert users._open_groups() == ["base"]
     users.sync([table("base", "base")], groups(), users.about_to_list())
     assert users._open_groups() == ["base", G]
+
+
+def test_dropped_tables_come_back_before_all_is_well(users: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rows have to be proved, too. Each is asked for until it is there, or it is said that there is nothing."""
+    answers = {"empty": "there is nothing to recover", "away": "connection refused", "back": ""}
+
+    def run(command: list[str], **_: object) -> None:
+        if said := answers[command[2]]:
+            raise CommandFailed(f"{command} exited with 1\n{said}")
+
+    monkeypatch.setattr(work, "run", run)
+    monkeypatch.setattr(cluster_view, "get", lambda *_: [])
+    monkeypatch.setattr(cluster_view, "groups_and_tables", lambda: ([], []))
+    users.binned = list(answers)
+    users.undo()
+    assert users.awaited() == ["away", "back"]
+    back = {**table("base", "base"), "metadata": {"name": "back"}}
+    users.sync([table("base", "base"), back], groups(), users.about_to_list())
+    assert users.awaited() == ["away"]
+    users.undo()
+    asked = [event.detail["table"] for event in users.history.events if event.kind == INVOKE]
+    assert asked == ["empty", "away", "back", "away"]
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,9 @@ class Kept:
 class Work:
     """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: the
     snapshots that a table has kept; ``replicas``: of groups, as far as they were seen; ``doubts``: commands of
-    unknown outcome. ``_awaiting``: groups that a table names and is not in, as far as it was seen; ``_changes``: by
-    their numbers, those that the newest list may not show.
+    unknown outcome. ``_gone``: dropped tables of which there is nothing to recover, at the end; ``_awaiting``: groups
+    that a table names and is not in, as far as it was seen; ``_changes``: by their numbers, those that the newest list
+    may not show.
     """
 
     history: History
@@ -88,6 +89,7 @@ class Work:
     replicas: dict[str, int] = field(default_factory=dict)
     drained: str = ""
     doubts: Doubts = field(default_factory=Doubts)
+    _gone: set[str] = field(default_factory=set)
     _awaiting: set[str] = field(default_factory=set)
     _changes: dict[int, _Change] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -209,8 +211,12 @@ class Work:
             if not self.binned:
                 return
             table = random.choice(self.binned)
+        self._bring_back(table)
+
+    def _bring_back(self, table: str) -> str:
+        """Whether it is back, by the history's words for outcomes."""
         command = [COLOCATION, "recover", table, "-n", scene.NAMESPACE, "--wait-seconds", str(RECOVER_SECONDS)]
-        self._command("recover", lambda: run(command, timeout_seconds=COMMAND_SECONDS), table=table)
+        return self._command("recover", lambda: run(command, timeout_seconds=COMMAND_SECONDS), table=table)
 
     def _move(self, random: Random) -> None:
         if self.tables:
@@ -257,10 +263,10 @@ class Work:
             self._on_node("drain", self.drained)
 
     def _undrain(self, _: Random) -> None:
-        if self.drained and self._on_node("undrain", self.drained):
+        if self.drained and self._on_node("undrain", self.drained) == OK:
             self.drained = ""
 
-    def _on_node(self, name: str, node: str) -> bool:
+    def _on_node(self, name: str, node: str) -> str:
         return self._command(name, lambda: run([COLOCATION, name, node], timeout_seconds=COMMAND_SECONDS), node=node)
 
     def _submit(self, random: Random) -> None:
@@ -283,7 +289,8 @@ class Work:
         self.history.note("queries", OK, "query", number, rows=rows_of(output), manifests={})
 
     def undo(self) -> None:
-        """What must not stay when all is to be well: a drained node, replicas for which a group refuses a table.
+        """What must not stay when all is to be well: a drained node, replicas for which a group refuses a table, tables
+        that were dropped, as their rows have to be proved, too.
 
         Which nodes are drained is asked of the API server: it may have been restored.
         """
@@ -293,9 +300,16 @@ class Work:
             self.drained = ""
             for group in refusing(*cluster_view.groups_and_tables()):
                 self._set_replicas(group, scene.REPLICAS)
+            for table in self.awaited():
+                if self._bring_back(table) == FAIL:
+                    self._gone.add(table)
 
-    def _command(self, name: str, action: Callable[[], object], **detail: Any) -> bool:
-        """Run a command of a user; whether it was done."""
+    def awaited(self) -> list[str]:
+        """Dropped tables that ``undo`` has to bring back; of all others it was said that nothing is to be recovered."""
+        return [table for table in self.binned if table not in self._gone]
+
+    def _command(self, name: str, action: Callable[[], object], **detail: Any) -> str:
+        """Run a command of a user: its outcome, as the history has it."""
         number = self.history.invoke("work", name, **detail)
         change = _Change(name, detail.get("group", ""))
         with self._lock:
@@ -307,14 +321,14 @@ class Work:
         except CommandFailed as error:
             if any(word in said_by(str(error)) for word in CERTAIN):
                 self.history.note("work", FAIL, name, number, error=str(error)[-1500:])
-            else:
-                self._doubt(name, number, str(error)[-1500:], detail)
+                return FAIL
+            self._doubt(name, number, str(error)[-1500:], detail)
         else:
             self.history.note("work", OK, name, number)
-            return True
+            return OK
         finally:
             change.ended = self.history.now()
-        return False
+        return INFO
 
     def _doubt(self, name: str, number: int, said: str, detail: dict[str, Any]) -> None:
         self.history.note("work", INFO, name, number, error=said)
