@@ -21,8 +21,11 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** An agent that looks at its files for long before it answers. */
+/** An agent that looks at its files for long before it answers. Mostly waits, so the other tests go on beside it. */
+@Execution(ExecutionMode.CONCURRENT)
 class AgentClientTest {
   private static final AgentClient.Folder ORDERS = new AgentClient.Folder("shop", "orders-12345678");
   private static final Duration LIMIT = Duration.ofSeconds(120);
