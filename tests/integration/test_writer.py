@@ -1,7 +1,8 @@
-"""Writes to a real API server: preconditions hold, repeated writes change nothing."""
+"""Writes to a real API server: preconditions hold, repeated writes change nothing. And what it remembers of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -9,7 +10,7 @@ import pytest
 from kubernetes.aio import client, config
 
 from colocation.agentclient import AgentClient
-from colocation.kube.api import CONFIG_MAPS, EVENTS, GROUPS, JOBS, TABLES, Api, Resource
+from colocation.kube.api import CONFIG_MAPS, EVENTS, GROUPS, JOBS, TABLES, Api, Expired, Resource
 from colocation.kube.errors import StaleDecision
 from colocation.kube.events import EventPoster
 from colocation.kube.writer import LiveWriter
@@ -90,6 +91,26 @@ async def test_status_is_written_only_over_what_was_read(writer: Writer) -> None
     assert parse_group(answer).status.stable
     await writer.perform(WriteGroupStatus(parse_identity(answer), {"stable": False}))
     assert parse_group(writer.taken[-1][1]).status.map_version == 1, "a merge keeps what it does not name"
+
+
+async def test_an_api_server_says_since_when_it_remembers(writer: Writer) -> None:
+    """So an operator that was away while the API server began anew hears of tables that were dropped since."""
+    identity = await writer.create(TABLES, table())
+    await writer.api.delete(TABLES, identity.namespace, identity.name, identity.uid)
+    with pytest.raises(Expired) as expired:
+        await deleted_since(writer, "1", identity.uid)
+    last = await deleted_since(writer, expired.value.remembered_since, identity.uid)
+    assert parse_table(last).identity.name == identity.name
+
+
+async def deleted_since(writer: Writer, version: str, uid: str) -> JsonObject:
+    """The last state of an object whose deletion a watch since this version tells of."""
+    async with asyncio.timeout(30), aclosing(writer.api.watch(TABLES, "", "", version)) as events:
+        async for event in events:
+            if event["type"] == "DELETED" and event["object"]["metadata"]["uid"] == uid:
+                found: JsonObject = event["object"]
+                return found
+    raise AssertionError("the watch ended")
 
 
 async def test_status_of_a_table_leaves_the_commit_alone(writer: Writer) -> None:

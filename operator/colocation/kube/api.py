@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
@@ -58,6 +59,9 @@ EVENTS = Resource("", "v1", "events")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts")
 
 
+_TOO_OLD = re.compile(r"too old resource version: \d+ \((\d+)\)")
+
+
 class ApiError(ClusterError):
     """The API server refused a request, or gave no answer (``status`` 0)."""
 
@@ -75,7 +79,17 @@ class Conflict(ApiError, StaleDecision):
 
 
 class Expired(ApiError):
-    """410: the API server does not remember the rest of a list any more."""
+    """410: the API server does not remember the rest of a list, or what was since a version, any more."""
+
+    @property
+    def remembered_since(self) -> str:
+        """The first version that a watch may begin with; "" = the API server does not say.
+
+        ``too old resource version: <asked for> (<first>)``, says k8s.io/apiserver's watch cache. It remembers
+        nothing of before its own start, and what is newer for 75 s at least.
+        """
+        found = _TOO_OLD.search(str(self))
+        return found[1] if found else ""
 
 
 class Listing(Protocol):

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
@@ -34,7 +34,7 @@ from ..state.parse import (
     parse_table,
     parse_volume,
 )
-from .api import CLAIMS, GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, VOLUMES, Api, NotFound, Resource
+from .api import CLAIMS, GROUPS, JOBS, NAMESPACES, NODES, PODS, TABLES, VOLUMES, Api, Expired, NotFound, Resource
 from .errors import ClusterError
 from .inventories import Inventories
 from .questions import Questions
@@ -186,7 +186,8 @@ class LiveCluster:
         """Learn how tables were when they went while no operator watched: a load may have been committed just before.
 
         Groups remember their tables as the operator saw them last. What the API server does not remember any more (it
-        keeps some minutes) stays as that.
+        keeps some minutes) stays as that. One that has begun anew since (a restored etcd's, above all) is asked for all
+        that it remembers.
 
         ``since``: a resource version of when the operator before this one was there; "" = there was none.
         """
@@ -195,14 +196,24 @@ class LiveCluster:
         if not since or gone <= self._dropped.keys():
             return
         try:
-            async with asyncio.timeout(HISTORY_SECONDS), aclosing(self._api.watch(TABLES, "", "", since)) as events:
-                async for event in events:
-                    if event["type"] == "DELETED":
-                        self._remember_drop_of(event["object"])
-                        if gone <= self._dropped.keys():
-                            return
+            async with asyncio.timeout(HISTORY_SECONDS):
+                try:
+                    await self._remember_drops(gone, since)
+                except Expired as error:
+                    if not error.remembered_since:
+                        raise
+                    await self._remember_drops(gone, error.remembered_since)
         except (ClusterError, TimeoutError) as error:
             logger.warning("loads of tables that went while no operator watched may not be known of: %r", error)
+
+    async def _remember_drops(self, gone: Set[str], since: str) -> None:
+        """As a watch tells of them, until all of these are known, for ever if need be. ``gone``: uids of tables."""
+        async with aclosing(self._api.watch(TABLES, "", "", since)) as events:
+            async for event in events:
+                if event["type"] == "DELETED":
+                    self._remember_drop_of(event["object"])
+                    if gone <= self._dropped.keys():
+                        return
 
     async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         """Ask the agents what is new to ask, then tell what is known now.

@@ -68,6 +68,7 @@ class FakeApi:
         self.objects: dict[Resource, list[Any]] = {}
         self.history: list[Any] = []
         self.watched_since: list[str] = []
+        self.remembers_since = 0
         self.others: list[dict[str, Any]] = []
         self.namespace_uid = "uid-shop"
         self.read: list[tuple[Resource, str, str]] = []
@@ -83,6 +84,8 @@ class FakeApi:
 
     async def watch(self, resource: Resource, namespace: str, labels: str, version: str) -> AsyncGenerator[Any, None]:
         self.watched_since.append(version)
+        if int(version) < self.remembers_since:
+            raise Expired(410, f"watch: too old resource version: {version} ({self.remembers_since})")
         for one in self.history:
             if isinstance(one, Exception):
                 raise one
@@ -336,6 +339,17 @@ async def test_tables_that_went_unwatched_are_known_as_the_api_server_remembers_
     dropped = (await setting.cluster.observe()).dropped_tables
     assert setting.api.watched_since == ["17"]
     assert [one.table.reference.manifest for one in dropped.values()] == ([manifest] if manifest else [])
+
+
+async def test_an_api_server_that_has_begun_anew_tells_what_it_remembers(setting: Setting) -> None:
+    """After etcd was restored, above all: loads and drops go on before an operator is there."""
+    setting.api.history = [{"type": "DELETED", "object": LOADED}]
+    setting.api.remembers_since = 40
+    setting.cluster.take(GROUPS, members("orders", "gone"))
+    await setting.cluster.hear_of_drops("17")
+    assert setting.api.watched_since == ["17", "40"]
+    [dropped] = (await setting.cluster.observe()).dropped_tables.values()
+    assert dropped.table.reference.manifest == "d" * 64
 
 
 async def test_drop_that_a_list_told_of_first_is_remembered_with_the_last_commit(setting: Setting) -> None:
