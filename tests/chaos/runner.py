@@ -201,7 +201,7 @@ class Runner:
         for look in itertools.count():
             if look % UNDO_LOOKS == 0:
                 self._work.undo()
-            problems = self._watch.problems() + [f"table {table} is dropped" for table in self._work.awaited()]
+            problems = self._watch.problems() + [f"table {table} is dropped" for table in self._work.to_bring_back()]
             well = 0 if problems else well + 1
             if well == WELL_LOOKS:
                 self.history.note("runner", SEEN, "well")

@@ -65,7 +65,7 @@ def test_all_is_well_once_dropped_tables_are_back(running: Runner, monkeypatch: 
     monkeypatch.setattr(runner.time, "sleep", do_nothing)
     monkeypatch.setattr(running, "_heal_all", do_nothing)
     monkeypatch.setattr(running._work, "undo", do_nothing)
-    monkeypatch.setattr(running._work, "awaited", lambda: next(looks))
+    monkeypatch.setattr(running._work, "to_bring_back", lambda: next(looks))
     monkeypatch.setattr(running._watch, "problems", list)
     running._finish()
     seen = [(event.name, event.detail) for event in running.history.events]

@@ -123,10 +123,10 @@ def test_dropped_tables_come_back_before_all_is_well(users: Work, monkeypatch: p
     monkeypatch.setattr(cluster_view, "groups_and_tables", lambda: ([], []))
     users.binned = list(answers)
     users.undo()
-    assert users.awaited() == ["away", "back"]
+    assert users.to_bring_back() == ["away", "back"]
     back = {**table("base", "base"), "metadata": {"name": "back"}}
     users.sync([table("base", "base"), back], groups(), users.about_to_list())
-    assert users.awaited() == ["away"]
+    assert users.to_bring_back() == ["away"]
     users.undo()
     asked = [event.detail["table"] for event in users.history.events if event.kind == INVOKE]
     assert asked == ["empty", "away", "back", "away"]

@@ -214,7 +214,7 @@ class Work:
         self._bring_back(table)
 
     def _bring_back(self, table: str) -> str:
-        """Whether it is back, by the history's words for outcomes."""
+        """Recover a table: the command's outcome, as the history has it."""
         command = [COLOCATION, "recover", table, "-n", scene.NAMESPACE, "--wait-seconds", str(RECOVER_SECONDS)]
         return self._command("recover", lambda: run(command, timeout_seconds=COMMAND_SECONDS), table=table)
 
@@ -300,11 +300,11 @@ class Work:
             self.drained = ""
             for group in refusing(*cluster_view.groups_and_tables()):
                 self._set_replicas(group, scene.REPLICAS)
-            for table in self.awaited():
+            for table in self.to_bring_back():
                 if self._bring_back(table) == FAIL:
                     self._gone.add(table)
 
-    def awaited(self) -> list[str]:
+    def to_bring_back(self) -> list[str]:
         """Dropped tables that ``undo`` has to bring back; of all others it was said that nothing is to be recovered."""
         return [table for table in self.binned if table not in self._gone]
 

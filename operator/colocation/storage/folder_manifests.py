@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from colocation.model.agent import FolderManifests, ManifestSummary, RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
-from colocation.model.table_manifest import MANIFEST_DIRECTORY, MAX_MANIFEST_BYTES, TableManifest, decode_manifest
+from colocation.model.table_manifest import (
+    MANIFEST_DIRECTORY,
+    MAX_MANIFEST_BYTES,
+    TableManifest,
+    decode_manifest,
+    manifest_path,
+)
 
 from .errors import InvalidPath, NotHeld
 from .folders import names_in, open_regular_file
@@ -26,7 +32,7 @@ class _Lying(NamedTuple):
     """A manifest's file; ``modified_at`` in seconds since the epoch."""
 
     modified_at: float
-    folder: tuple[str, ...]
+    place: tuple[str, str]
     sha256: str
 
 
@@ -36,23 +42,23 @@ def folder_manifests(root: DataRoot, table: TablePath) -> FolderManifests:
     Those that are damaged, too large, of a newer format or of another table are left out: any loader of the table can
     put them there.
     """
-    folders = [(*place, MANIFEST_DIRECTORY) for place in places_of(root, table)]
-    lying = {one.sha256: one for folder in folders for one in _lying_in(root, folder)}
+    lying = {one.sha256: one for place in places_of(root, table) for one in _lying_in(root, place)}
     newest = sorted(lying.values(), reverse=True)[:MAX_READ_MANIFESTS]
     summaries = [summary for one in newest if (summary := _summary(root, table, one)) is not None]
     summaries.sort(key=lambda summary: (summary.snapshot_id, summary.modified_at), reverse=True)
     return FolderManifests(manifests=tuple(summaries[:MAX_SUMMARIES]))
 
 
-def read_manifest(root: DataRoot, folder: Sequence[str], sha256: str) -> TableManifest:
-    """A manifest that lies in this folder.
+def read_manifest(root: DataRoot, place: Sequence[str], sha256: str) -> TableManifest:
+    """A manifest that lies in a table's folder.
 
     Raises:
         NotHeld, InvalidPath: it does not, or not as a regular file.
         ValueError: it is damaged, too large or of a newer format.
         OSError: the disk fails.
     """
-    with root.folder(folder) as opened, os.fdopen(open_regular_file(opened, f"{sha256}.json.zst"), "rb") as file:
+    directory, name = manifest_path(sha256).split("/")
+    with root.folder((*place, directory)) as opened, os.fdopen(open_regular_file(opened, name), "rb") as file:
         return decode_manifest(file.read(MAX_MANIFEST_BYTES), sha256)
 
 
@@ -75,21 +81,21 @@ def places_of(root: DataRoot, table: TablePath) -> Iterator[tuple[str, str]]:
             yield RECYCLE_DIRECTORY, name
 
 
-def _lying_in(root: DataRoot, folder: tuple[str, ...]) -> Iterator[_Lying]:
+def _lying_in(root: DataRoot, place: tuple[str, str]) -> Iterator[_Lying]:
     try:
-        with root.folder(folder) as opened:
+        with root.folder((*place, MANIFEST_DIRECTORY)) as opened:
             for name in names_in(opened):
                 sha256 = sha256_of_manifest_path(name)
                 if sha256 is not None:
                     modified_at = os.stat(name, dir_fd=opened, follow_symlinks=False).st_mtime
-                    yield _Lying(modified_at, folder, sha256)
+                    yield _Lying(modified_at, place, sha256)
     except (NotHeld, InvalidPath, FileNotFoundError):
         return
 
 
 def _summary(root: DataRoot, table: TablePath, lying: _Lying) -> ManifestSummary | None:
     try:
-        manifest = read_manifest(root, lying.folder, lying.sha256)
+        manifest = read_manifest(root, lying.place, lying.sha256)
     except (NotHeld, InvalidPath, ValueError, OSError) as error:
         _log.warning("manifest %s of %s cannot be read: %s", lying.sha256, table, error)
         return None

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
-from colocation.model.table_manifest import MANIFEST_DIRECTORY
 
 from . import sharing
 from .errors import InvalidPath, ManifestMissing, NotHeld
@@ -169,7 +168,7 @@ def recycled_schema(root: DataRoot, table: TablePath, manifest: str) -> Recycled
     """
     for place in places_of(root, table):
         try:
-            found = read_manifest(root, (*place, MANIFEST_DIRECTORY), manifest)
+            found = read_manifest(root, place, manifest)
         except (NotHeld, InvalidPath, ValueError) as error:
             _log.info("manifest %s in %s: %s", manifest, "/".join(place), error)
             continue

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 
-from colocation.model.table_manifest import MANIFEST_DIRECTORY, TableManifest
+from colocation.model.table_manifest import TableManifest, manifest_path
 
 from .errors import InvalidPath, NotHeld
 from .folder_manifests import read_manifest
@@ -37,23 +37,22 @@ def share(
     damaged, given = quarantined(root, successor), False
     for place in places:
         for sha256 in manifests:
-            name = f"{sha256}.json.zst"
-            manifest = _manifest(root, ((*successor, MANIFEST_DIRECTORY), (*place, MANIFEST_DIRECTORY)), sha256)
+            manifest = _manifest(root, (successor, place), sha256)
             if manifest is None or (uid and manifest.uid != uid):
                 continue
             paths = [one.path for one in manifest.files if one.path not in damaged]
-            given |= _link(root, place, successor, [f"{MANIFEST_DIRECTORY}/{name}", *paths])
+            given |= _link(root, place, successor, [manifest_path(sha256), *paths])
     if given:
         root.note_change(successor)
     return given
 
 
-def _manifest(root: DataRoot, folders: Iterable[_Place], sha256: str) -> TableManifest | None:
-    for segments in folders:
+def _manifest(root: DataRoot, places: Iterable[_Place], sha256: str) -> TableManifest | None:
+    for place in places:
         try:
-            return read_manifest(root, segments, sha256)
+            return read_manifest(root, place, sha256)
         except (NotHeld, InvalidPath, ValueError, OSError) as error:
-            _log.debug("manifest %s in %s: %s", sha256, "/".join(segments), error)
+            _log.debug("manifest %s in %s: %s", sha256, "/".join(place), error)
     return None
 
 

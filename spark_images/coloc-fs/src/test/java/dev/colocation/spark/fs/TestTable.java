@@ -33,8 +33,6 @@ final class TestTable {
   final Path tokenFile;
   String manifest;
   String node = "";
-  /** For one request, and for a read of all replicas: long, as a busy machine's agent is not one that gives no answer. */
-  private int patienceSeconds = 30;
 
   TestTable(Path folder, Path authority) throws Exception {
     this.folder = folder;
@@ -48,16 +46,6 @@ final class TestTable {
       files.add(Map.of("path", path, "bytes", contents.get(path).length, "bucket", files.size()));
     }
     manifest = writeManifest(Map.of("formatVersion", 1, "buckets", 2, "files", files));
-  }
-
-  /** The same table, asked by who will be refused by all agents. */
-  ColocFileSystem openInVain() throws IOException {
-    patienceSeconds = 3;
-    try {
-      return open();
-    } finally {
-      patienceSeconds = 30;
-    }
   }
 
   static byte[] bytes(int length, long seed) {
@@ -89,7 +77,18 @@ final class TestTable {
     return new org.apache.hadoop.fs.Path("coloc", NAMESPACE, "/" + DIRECTORY + "/" + manifest + "/" + path);
   }
 
+  /** With long patience: a busy machine's agent is not one that gives no answer. */
   ColocFileSystem open() throws IOException {
+    return open(30);
+  }
+
+  /** For who will be refused by all agents. */
+  ColocFileSystem openInVain() throws IOException {
+    return open(3);
+  }
+
+  /** @param patienceSeconds for one request, and for a read of all replicas */
+  private ColocFileSystem open(int patienceSeconds) throws IOException {
     Configuration configuration = new Configuration(false);
     configuration.set(Settings.DATA_ROOT, dataRoot.toString());
     configuration.set(Settings.MANIFEST_DIRECTORY, folder.resolve("manifests").toString());
