@@ -41,8 +41,8 @@ ERRORS = {
                "In its first second an API server may refuse what is allowed: it has not read the roles yet"),
         _error("CommitUnknown", r"CommitUnknown",
                "the API server did not say whether a load was committed; the message names the manifest to look for"),
-        _error("SessionLost", r"SessionLost|Py4JNetwork|SparkContext was shut down|stopped SparkContext|"
-               r"Answer from Java side is empty|No active or default Spark session",
+        _error("SessionLost", r"SessionLost|Py4JNetwork|SparkContext (?:was|has been) shut ?down|"
+               r"stopped SparkContext|Answer from Java side is empty|No active or default Spark session",
                "the Spark driver is gone, and what ran in it"),
         _error("TokenRefused", r"does not accept this application's token",
                "the driver's pod is younger than the copy from which etcd was restored, so its token is refused; start "
@@ -52,7 +52,7 @@ ERRORS = {
                "Spark gave a job up after its tasks had failed `spark.task.maxFailures` times"),
         _error("NotReady", r"NotReady|not accepted|NoMap|no map|is not back|is being brought back",
                "the table is not accepted, or is being brought back, or its group has no map yet"),
-        _error("SchemaMismatch", r"SchemaMismatch",
+        _error("SchemaMismatch", r"SchemaMismatch|MissingColumns|INCOMPATIBLE_DATA_FOR_TABLE",
                "the table's columns were changed while a load of it began; nothing was loaded"),
         _error("LoadConflict", r"LoadConflict|WriteConflict",
                "another commit was first; the load changed nothing"),

@@ -37,6 +37,12 @@ def test_names_are_different() -> None:
         ("the API server https://10.96.0.1:443 answered 503: it has just begun", "ApiUnavailable"),
         ("ColocatedTable shop/t: the API server does not accept this application's token (401): it …", "TokenRefused"),
         ("SparkException: [INTERNAL_ERROR] No active or default Spark session found SQLSTATE: XX000", "SessionLost"),
+        ("Py4JJavaError: o164.hasNext: IllegalStateException: SparkContext has been shutdown", "SessionLost"),
+        ("SparkException: Job 9 cancelled because SparkContext was shut down", "SessionLost"),
+        ("IllegalStateException: Cannot call methods on a stopped SparkContext.", "SessionLost"),
+        ("SchemaMismatch: table shop/t: the rows have the columns of schema 1", "SchemaMismatch"),
+        ("MissingColumns: table shop.t: the rows have the columns key, and not added_1", "SchemaMismatch"),
+        ("AnalysisException: [INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA] Cannot write", "SchemaMismatch"),
         ("KeyError: 'x'", None),
     ],
 )

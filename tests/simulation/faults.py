@@ -48,6 +48,8 @@ class Faults:
             users.recover, users.recover, users.change_replicas, users.change_group, users.mark, users.weigh,
             users.drain, users.attack, users.make_late_table,
         ]  # fmt: skip
+        self._has_moved_unseen = False
+        """Whether an agent has got a new address while an operator could not hear of it."""
         self.disks = DiskFaults(world, self._is_last, self._is_needed)
         if world.tells_disks_apart:
             self.kinds += [*self.disks.kinds, *self.disks.kinds]
@@ -140,6 +142,9 @@ class Faults:
 
     def replace_agent(self) -> None:
         self._world.start_agent_pod(self._any_node())
+        self._has_moved_unseen |= any(one.faults.away for one in self._operators)
+        if any(one.lost_events_rate for one in self._operators):  # its old address may count till the next list
+            self._world.verdicts.confuse()
 
     def cut_off(self) -> None:
         self._world.network.cut_off(self._any_node())
@@ -175,9 +180,11 @@ class Faults:
         operator.faults.away = True
         self._world.loop.call_later(self._random.choice([5, 30, 90]), self._api_comes_back, operator)
 
-    @staticmethod
-    def _api_comes_back(operator: "SimulatedOperator") -> None:
+    def _api_comes_back(self, operator: "SimulatedOperator") -> None:
         operator.faults.away = False
+        if self._has_moved_unseen:  # until now it asked an agent at its old address, in vain
+            self._world.verdicts.confuse()
+        self._has_moved_unseen = False
 
     def etcd_refuses(self) -> None:
         """The status of one group is too large, for a while."""
@@ -245,5 +252,3 @@ class Faults:
             operator.lost_events_rate = 0.0
             if not operator.is_alive:
                 operator.start()
-
-

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import chain
 from random import Random
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from colocation.model.conditions import ConditionType
 from colocation.model.names import DATA_CLAIM, NODE_LABEL_PREFIX, data_volume_name, node_label
 
 from .api import JsonObject
+from .disks import File
 from .faults import Faults
 from .operators import SimulatedOperator, virtual_processes
 from .users import Users
@@ -185,7 +187,7 @@ def problems(cluster: Cluster) -> list[str]:
     jobs = [] if cluster.bad_node else world.api.peek(JOBS)
     found = [f"job {job['metadata']['name']} {job.get('status')}" for job in jobs][:3]
     for table in world.honest_tables():
-        if not _is_settled(table):
+        if not _is_settled(table) and not _is_kept_from_moving(cluster, table):
             found.append(f"table {table['metadata']['name']}: {table['spec']['colocateWith']}, {table.get('status')}")
     for group in world.api.peek(GROUPS):
         found += _problems_of_group(cluster, group)
@@ -235,10 +237,30 @@ def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
     for table in world.tables_of((metadata["namespace"], metadata["name"])):
         for file in world.committed(table):
             row = set(rows[file.bucket]) - {cluster.bad_node}
+            spare = _copies_for_its_move(cluster, table, file) - row
             holders = {one for one in world.holders(file) if one in row or not _is_nameless(world, rows, one, table)}
-            if holders - {cluster.bad_node} != row:
+            if holders - spare - {cluster.bad_node} != row:
                 found.append(f"{name}: {file} is on {world.holders(file)}, the map says {rows[file.bucket]}")
     return found[:3]
+
+
+def _is_kept_from_moving(cluster: Cluster, table: JsonObject) -> bool:
+    """Whether the bad node is one of the group to which the table is to move, and the table says that it is stalled:
+    until that node is drained the other tables are well where they are, and this one is in its old group.
+    """
+    return cluster.bad_node in chain.from_iterable(_rows_of_wanted(cluster, table)) and _stalled(table)
+
+
+def _copies_for_its_move(cluster: Cluster, table: JsonObject, file: File) -> set[str]:
+    """The nodes that hold a file already for the group to which its table is kept from moving."""
+    rows = _rows_of_wanted(cluster, table) if _is_kept_from_moving(cluster, table) else []
+    return set(rows[file.bucket]) if file.bucket < len(rows) else set()
+
+
+def _rows_of_wanted(cluster: Cluster, table: JsonObject) -> list[list[str]]:
+    """The map of the group that the table names."""
+    group = cluster.world.api.find(GROUPS, table["metadata"]["namespace"], table["spec"].get("colocateWith") or "")
+    return (group or {}).get("status", {}).get("backendsPerBucketSeq") or []
 
 
 def _is_nameless(world: World, rows: list[list[str]], node: str, table: JsonObject) -> bool:
@@ -255,9 +277,9 @@ def _is_hopeless(world: World, group: JsonObject) -> bool:
     return len(world.machines) - 1 < group["spec"]["replicas"] or bool(group["spec"].get("bucketSequence"))
 
 
-def _stalled(group: JsonObject) -> bool:
-    """Whether the group says that it is stalled, and why."""
-    conditions = {one["type"]: one for one in group.get("status", {}).get("conditions", ())}
+def _stalled(body: JsonObject) -> bool:
+    """Whether a group or a table says that it is stalled, and why."""
+    conditions = {one["type"]: one for one in body.get("status", {}).get("conditions", ())}
     stalled = conditions.get(ConditionType.STALLED)
     return stalled is not None and stalled["status"] == "True" and bool(stalled["message"])
 
@@ -278,5 +300,3 @@ def _is_settled(table: JsonObject) -> bool:
         return any(one["type"] == "Accepted" and one["reason"] != "Recovering" for one in status.get("conditions", ()))
     wanted = table["spec"].get("colocateWith")
     return bool(status.get("accepted")) and (not wanted or status.get("group") == wanted)
-
-
