@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,6 +15,7 @@ from demo.shell import CommandFailed
 
 from . import session as module
 from .history import History
+from .programs import session_server
 from .queries import Queries, read_from
 from .session import NoAnswer, Session, SessionError, driver_pod
 from .work import Work
@@ -139,6 +141,30 @@ def test_a_lost_session_gives_no_answer() -> None:
     with pytest.raises(NoAnswer, match="SessionLost"):
         session.ask(1, 5, do="query")
     assert not session.is_alive()
+
+
+@dataclass
+class FailingSession:
+    """Every query fails with these words."""
+
+    words: str
+    alive: bool
+
+    def query(self, statement: str) -> None:
+        raise RuntimeError(self.words)
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+
+@pytest.mark.parametrize(
+    ("alive", "said"),
+    [(True, "RuntimeError: the pool is shut"), (False, "SessionLost: RuntimeError: the pool is shut")],
+)
+def test_whatever_a_stopping_spark_says_the_session_is_lost(alive: bool, said: str) -> None:
+    """Seed 861445: ``SparkContext has been shutdown`` is one of many such words."""
+    session: Any = FailingSession("the pool is shut", alive)
+    assert session_server.answer_of(session, {"do": "query", "statement": "SELECT 1"}) == {"error": said}
 
 
 def test_the_driver_is_made_from_the_operators_template() -> None:

@@ -101,6 +101,14 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(lines)}"[:MAX_ERROR_CHARACTERS]
 
 
+def answer_of(session: Session, asked: dict[str, Any]) -> dict[str, Any]:
+    """``{"ok": …}`` or ``{"error": …}``. A Spark that stops fails what runs in many words; they all mean the same."""
+    try:
+        return {"ok": getattr(session, asked.pop("do"))(**asked)}
+    except Exception as error:  # noqa: BLE001 (whatever went wrong is the answer)
+        return {"error": said(error) if session.is_alive() else f"SessionLost: {said(error)}"}
+
+
 class Handler(BaseHTTPRequestHandler):
     """One request."""
 
@@ -116,9 +124,7 @@ class Handler(BaseHTTPRequestHandler):
         operation = asked.pop("operation")
         self.running.add(operation)
         try:
-            answer = {"ok": getattr(self.session, asked.pop("do"))(**asked)}
-        except Exception as error:  # noqa: BLE001 (whatever went wrong is the answer)
-            answer = {"error": said(error)}
+            answer = answer_of(self.session, asked)
         finally:
             self.running.discard(operation)
         self._answer(answer)
