@@ -28,6 +28,7 @@ from colocation.state.parse import format_time
 JsonObject = dict[str, Any]
 Key = tuple[str, str]
 MOST_REFUSED_CHARACTERS = 1500
+RESTORED_VERSIONS = 1000
 NOT_CARRIED_OUT = (403, 413, 429)
 PERHAPS_CARRIED_OUT = (0, 500, 504)
 HAVE_STATUS = (GROUPS, TABLES, NODES, JOBS)
@@ -47,6 +48,7 @@ class FakeApi:
 
     What is stored is never changed in place, so that events share it; what callers give or get is a copy.
     ``refused``: objects that are almost too large for etcd: it takes only small changes of their status.
+    ``is_down``: no operator reaches it. ``remembers_since``: the version when it began, as after a restore of etcd.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -57,6 +59,8 @@ class FakeApi:
         self.news = asyncio.Event()
         self.watchers: list[Callable[[Event], None]] = []
         self.refused: set[tuple[Resource, Key]] = set()
+        self.is_down = False
+        self.remembers_since = 0
 
     def all(self, resource: Resource) -> list[JsonObject]:
         """Copies of all objects of a kind, by name."""
@@ -128,6 +132,16 @@ class FakeApi:
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         self._tell(Event(resource, body, deleted=True))
+
+    def restore(self, objects: dict[Resource, dict[Key, JsonObject]]) -> None:
+        """Begin anew with a copy of ``objects``. Versions go on, as with ``etcdutl snapshot restore --bump-revision``;
+        nothing of before is remembered.
+        """
+        self.version += RESTORED_VERSIONS
+        self.remembers_since = self.version
+        self.objects = {resource: dict(found) for resource, found in objects.items()}
+        stored = [(resource, body) for resource, found in objects.items() for body in found.values()]
+        self.events = [Event(*one, deleted=False) for one in sorted(stored, key=lambda one: version_of(one[1]))]
 
     @staticmethod
     def _allowed(resource: Resource, patch: JsonObject, subresource: str) -> JsonObject:
@@ -271,7 +285,7 @@ class ApiClient:
             await asyncio.get_running_loop().create_future()
 
     def _fail_if_away(self) -> None:
-        if self.faults.away:
+        if self.faults.away or self.server.is_down:
             raise ApiError(0, "no answer from the API server: it is away")
 
     def _fault(self) -> int | None:
@@ -312,6 +326,8 @@ class ApiClient:
         self._fail_if_away()
         if version and self.random.random() < self.faults.rate:
             raise Expired(410, "too old resource version")
+        if version and int(version) < self.server.remembers_since:
+            raise Expired(410, f"too old resource version: {version} ({self.server.remembers_since})")
         seen = len(self.server.events)
         if not version:
             for body in self.server.all(resource):

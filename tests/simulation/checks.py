@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from colocation.controller.leadership import LEASES
 from colocation.kube.api import GROUPS, TABLES
 from colocation.model.conditions import ConditionType, Reason
-from colocation.model.names import ANNOTATION_RECOVERS, group_key
+from colocation.model.names import ANNOTATION_RECOVERS, group_key, table_directory
 
 from .api import Event
-from .disks import Disk, File, Manifest, TableKey
+from .disks import Disk, File, Manifest, TableKey, files_in
 from .orders import OrderChecks
 from .verdicts import is_strict
 
@@ -120,7 +120,7 @@ class Checks:
     def before_purge(self, disk: Disk, key: TableKey) -> None:
         """A recycled table goes when its time is over, and not before."""
         found, now = self.dropped.get(key[1]), self._world.loop.elapsed
-        is_due = found is None or now >= found.keep_until
+        is_due = found is None or now >= found.keep_until or found.files.isdisjoint(disk.bin[key].folder.files)
         self.require(is_due, f"{key} is purged on {disk.node} at {now:.0f} s, {found} is to be kept")
 
     def _others(self, disk: Disk, file: File) -> list[str]:
@@ -227,6 +227,34 @@ class Checks:
         for file in self._world.committed(table):
             is_there = self._world.holders(file) or self._is_news(file)
             self.require(is_there, f"{table['metadata']['name']} is called back, and nobody has {file}")
+        self._check_rows(table)
+
+    def _check_rows(self, table: dict[str, Any]) -> None:
+        """It comes back as it was when it was dropped, with its last load."""
+        metadata = table["metadata"]
+        before = self.dropped.get(table_directory(metadata["name"], metadata["annotations"][ANNOTATION_RECOVERS]))
+        if before is not None:
+            wanted = files_in(before.files, table_directory(metadata["name"], metadata["uid"]))
+            found = self._world.committed(table)
+            self.require(
+                found == wanted, f"{metadata['name']} is called back with {found}, and was dropped with {wanted}"
+            )
+
+    def after_restore(self) -> None:
+        """etcd is as it was some minutes ago: what it says now is what counts, and has just been said."""
+        world = self._world
+        self._terms.clear()
+        self._maps.clear()
+        self._placed.clear()
+        self.orders.after_restore()
+        world.verdicts.after_restore()
+        dropped = self.dropped.items()
+        self.dropped = {key: one for key, one in dropped if world.table_at(next(iter(one.files)).key) is None}
+        for body in world.api.peek(GROUPS):
+            self.after_write(Event(GROUPS, body, deleted=False))
+        for table in world.api.peek(TABLES):
+            self._note_commit(table, deleted=False)
+            world.commits.update(dict.fromkeys(world.committed(table), world.loop.elapsed))
 
     # Operators
 

@@ -187,11 +187,15 @@ class Disk:
         return {digest for digest, at in folder.manifests.items() if at < oldest} if folder else set()
 
     def recycle(self, key: TableKey, purge_at: float) -> None:
-        """Into the bin; nothing there is no error."""
+        """Into the bin, with what lies there of this table already; nothing in its place is no error."""
         self._check_writable()
-        folder = self.folders.pop(key, None)
-        if folder is not None:
+        folder, before = self.folders.pop(key, None), self.bin.get(key)
+        if folder is not None and before is not None:
+            both = Folder(folder.files | before.folder.files, folder.manifests | before.folder.manifests)
+            self.bin[key] = Recycled(both, max(purge_at, before.purge_at))
+        elif folder is not None:
             self.bin[key] = Recycled(folder, purge_at)
+        if folder is not None:
             self._touch(key)
 
     def share(self, key: TableKey, successor: str, manifests: Iterable[str]) -> None:

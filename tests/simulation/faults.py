@@ -14,6 +14,7 @@ from colocation.model.names import LABEL_DRAIN, LABEL_WEIGHT
 from .checks import LONGEST_FREEZE_SECONDS
 from .disk_faults import SICK, DiskFaults
 from .disks import GIB, File
+from .etcd import Etcd
 from .world import World
 
 if TYPE_CHECKING:
@@ -50,9 +51,12 @@ class Faults:
         ]  # fmt: skip
         self._has_moved_unseen = False
         """Whether an agent has got a new address while an operator could not hear of it."""
+        self.etcd = Etcd(world, operators)
         self.disks = DiskFaults(world, self._is_last, self._is_needed)
         if world.tells_disks_apart:
             self.kinds += [*self.disks.kinds, *self.disks.kinds]
+        if world.loses_etcd:
+            self.kinds += [self.etcd.copy_or_restore, users.drop, users.load_and_drop, users.recover, users.load] * 8
 
     def one(self) -> None:
         """Any of them."""
@@ -135,6 +139,15 @@ class Faults:
         disk = self._world.machines[node].disk
         return bool(disk.bin) or any(self._is_last(node, file) for file in disk.files() if disk.holds(file))
 
+    def _has_last_in_bin(self, node: str) -> bool:
+        """Whether a dropped table has whole files on this node alone."""
+        elsewhere: set[File] = set()
+        for disk in [machine.disk for name, machine in self._world.machines.items() if name != node]:
+            folders = [*disk.folders.values(), *(one.folder for one in disk.bin.values())]
+            elsewhere.update({file for folder in folders for file in folder.files} - disk.damaged)
+        here = self._world.machines[node].disk.bin.values()
+        return any(file not in elsewhere for one in here for file in one.folder.files)
+
     # Agents and networks
 
     def restart_agent(self) -> None:
@@ -216,6 +229,8 @@ class Faults:
         if diseases and self._is_needed(node):
             diseases.remove(Reason.DISK_MISSING)
         self.staying = self._random.choice(["sick", "full", "holds_jobs", "cordoned", *diseases])
+        if self.staying in diseases and self._has_last_in_bin(node):
+            self.staying = "cordoned"  # nothing can be brought back from a disk that takes no writes
         self._world.note(f"{node} stays {self.staying} for ever")
         machine.sick = self.staying == "sick"
         machine.holds_jobs = self.staying == "holds_jobs"

@@ -53,6 +53,11 @@ class OrderChecks:
         """The term of who leads now."""
         self._leading_term = int(body["spec"].get("leaseTransitions") or 0) + 1
 
+    def after_restore(self) -> None:
+        """etcd is as it was some minutes ago. Orders of before are too late, and operators are others."""
+        for known in (self._maps, self._members, self._sent, self._statuses, self._read):
+            known.clear()
+
     def after_order_is_sent(self, node: str, order: Order) -> None:
         """It may be carried out for a while, and not after the deadline that it names on the agent's own clock."""
         now, agent = self._world.loop.elapsed, self._world.machines[node].agent.conversation
@@ -120,12 +125,12 @@ class OrderChecks:
     # Before an order is sent
 
     def before_collect_is_sent(self, operator: str, url: str, order: Order) -> None:
-        """The agent was asked about just these snapshots, and answered. A newer question may overtake the order: the
+        """The agent was asked about just these snapshots, and answered. Newer questions may overtake the order: the
         agent refuses it then.
         """
         agent = self._world.network.agent_at(url)
         known = self._heard_before.get((operator, agent.node if agent else ""), ())
-        asked = [found for _, question in list(known)[-2:] if (found := question.tables.get(str(order.table)))]
+        asked = [found for _, question in list(known)[-3:] if (found := question.tables.get(str(order.table)))]
         live = [{one.reference.manifest, *one.reference.retained_manifests} - {None} for one in asked]
         named = {*order.manifests}
         self._require(named in live, f"{operator} collects {order.table} but for {named}, and asked about {live}")

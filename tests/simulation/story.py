@@ -23,6 +23,10 @@ from .world import World, directory_of
 
 FAULTS = 30
 SECONDS_BETWEEN_FAULTS = 30.0
+HURRIES = 1.0, 10.0
+"""How many times as fast faults follow each other where etcd is restored: also before an operator is back."""
+OUTAGE_SECONDS = 40.0, 120.0
+"""Of the API server, for which etcd is restored: longer than a Lease and the validity of orders."""
 STAYING_SHARE = 0.3
 """Of the runs in which one node stays bad for ever."""
 SECONDS_TO_HEAL = 4 * 3600.0
@@ -94,18 +98,19 @@ def new_cluster(seed: int, operators: int = 1) -> Cluster:
     return cluster
 
 
-def tell(seed: int, faults: int = FAULTS, with_disks: bool = False) -> World:
+def tell(seed: int, faults: int = FAULTS, with_disks: bool = False, with_restores: bool = False) -> World:
     """The story of a seed, with so many faults: with fewer it begins alike. ``with_disks``: disks get sick, too.
+    ``with_restores``: etcd is restored from copies, too.
 
     Raises:
         AssertionError: what must never happen did, or all did not become well; with the timeline.
     """
     cluster = new_cluster(seed, operators=Random(seed).choice([1, 1, 2]))
-    cluster.world.tells_disks_apart = with_disks
+    cluster.world.tells_disks_apart, cluster.world.loses_etcd = with_disks, with_restores
     try:
         cluster.run(_story(cluster, faults))
     except AssertionError as error:
-        command = f"SEED={seed} FAULTS={faults}{' DISKS=1' if with_disks else ''} make simulate"
+        command = f"SEED={seed} FAULTS={faults}{profile(with_disks, with_restores)} make simulate"
         lines = [f"SEED={seed}: {error}", *map(str, cluster.world.timeline), f"replay: {command}"]
         raise AssertionError("\n".join(lines)) from error
     finally:
@@ -113,11 +118,16 @@ def tell(seed: int, faults: int = FAULTS, with_disks: bool = False) -> World:
     return cluster.world
 
 
-def shortest(seed: int, with_disks: bool = False) -> str:
+def profile(with_disks: bool, with_restores: bool) -> str:
+    """The variables that choose it."""
+    return f"{' DISKS=1' if with_disks else ''}{' RESTORES=1' if with_restores else ''}"
+
+
+def shortest(seed: int, with_disks: bool = False, with_restores: bool = False) -> str:
     """What goes wrong with a seed that fails, with as few faults as it takes."""
     for faults in range(FAULTS + 1):
         try:
-            tell(seed, faults, with_disks)
+            tell(seed, faults, with_disks, with_restores)
         except AssertionError as error:
             return str(error)
     return f"SEED={seed} does not fail"
@@ -128,11 +138,17 @@ async def _story(cluster: Cluster, fault_count: int) -> None:
     _set_the_scene(cluster)
     faults = Faults(world, cluster.users, cluster.operators)
     for _ in range(fault_count):
-        await cluster.sleep(random.uniform(0, SECONDS_BETWEEN_FAULTS) + faults.pause)
+        hurry = random.choice(HURRIES) if world.loses_etcd else 1.0
+        await cluster.sleep(random.uniform(0, SECONDS_BETWEEN_FAULTS) / hurry + faults.pause)
         faults.pause = 0.0
         faults.one()
+        if world.api.is_down:
+            await cluster.sleep(random.uniform(*OUTAGE_SECONDS))
+            faults.etcd.put_back()
+            cluster.users.load_and_drop()  # before operators are there, or not
     world.note("all faults end")
     faults.heal()
+    world.verdicts.look()  # another disk may lie in a node since
     _meddle_with_labels(world)
     if random.random() < STAYING_SHARE:
         cluster.bad_node = faults.let_one_node_stay_bad()
@@ -238,6 +254,8 @@ def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
         for file in world.committed(table):
             row = set(rows[file.bucket]) - {cluster.bad_node}
             spare = _copies_for_its_move(cluster, table, file) - row
+            if not any(_knows_retained(world, node, table) for node in row & world.machines.keys()):
+                spare = set(world.machines) - row
             holders = {one for one in world.holders(file) if one in row or not _is_nameless(world, rows, one, table)}
             if holders - spare - {cluster.bad_node} != row:
                 found.append(f"{name}: {file} is on {world.holders(file)}, the map says {rows[file.bucket]}")
@@ -261,6 +279,15 @@ def _rows_of_wanted(cluster: Cluster, table: JsonObject) -> list[list[str]]:
     """The map of the group that the table names."""
     group = cluster.world.api.find(GROUPS, table["metadata"]["namespace"], table["spec"].get("colocateWith") or "")
     return (group or {}).get("status", {}).get("backendsPerBucketSeq") or []
+
+
+def _knows_retained(world: World, node: str, table: JsonObject) -> bool:
+    """Whether the node has the manifests of all retained snapshots. When no node of the map has (the bucket was empty,
+    and moved while it was loaded), whoever has may have their last copies, and keeps them until those are over.
+    """
+    folder = world.machines[node].disk.folders.get((table["metadata"]["namespace"], directory_of(table)))
+    digests = {one["manifest"].removeprefix("sha256:") for one in table["status"].get("history", ())}
+    return folder is not None and digests <= folder.manifests.keys()
 
 
 def _is_nameless(world: World, rows: list[list[str]], node: str, table: JsonObject) -> bool:

@@ -42,6 +42,12 @@ def test_no_harm_and_all_well_in_the_end_with_sick_disks(seed: int) -> None:
     tell(seed, with_disks=True)
 
 
+@pytest.mark.parametrize("seed", seeds(40))
+def test_no_harm_and_all_well_in_the_end_when_etcd_is_restored(seed: int) -> None:
+    """Also etcd, from copies of some minutes before; users drop, load and bring back all the time."""
+    tell(seed, with_restores=True)
+
+
 @pytest.mark.parametrize("seed", WITH_DISKS)
 def test_what_sick_disks_found_once_stays_mended(seed: int) -> None:
     """Every seed that ever found something."""

@@ -206,7 +206,22 @@ class Users:
         if files and status.get("group"):
             seconds = table["spec"].get("recycleAfterSeconds", 86400)
             world.checks.dropped[directory_of(table)] = Dropped(files, world.loop.elapsed + seconds)
+        world.verdicts.look()  # its last commit may just have made its group unstable
         world.api.remove(TABLES, table["metadata"]["namespace"], table["metadata"]["name"])
+
+    def load_and_drop(self) -> None:
+        """The last thing that is done to a table is a load: maybe while no operator is there."""
+        if (table := self.any_table()) is None:
+            return
+        namespace, name = table["metadata"]["namespace"], table["metadata"]["name"]
+        load = Load(self._world, namespace, name, self._random.choice(CHANGES), 0.5)
+
+        def drop(_: "asyncio.Task[None]") -> None:
+            loaded = self._world.api.find(TABLES, namespace, name)
+            if load.is_committed and loaded is not None and len(self._world.api.peek(TABLES)) > 1:
+                self.drop_table(loaded)
+
+        self.start(load).add_done_callback(drop)
 
     def recover(self) -> None:
         """`colocation recover` of any table that is in a bin."""

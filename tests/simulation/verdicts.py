@@ -72,6 +72,13 @@ class Verdicts:
             self._leader = leader
             self.hamper()
 
+    def after_restore(self) -> None:
+        """etcd is as it was some minutes ago: so are verdicts, which nobody believes before there is a new leader."""
+        self._truths.clear()
+        self._said.clear()
+        self._renewed_at = float("-inf")
+        self.confuse()
+
     def look(self) -> None:
         """Compare what the groups say with what is so, now."""
         now = self._world.loop.elapsed

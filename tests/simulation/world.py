@@ -85,10 +85,12 @@ class World:
     """Everything but operators, loaders and users.
 
     ``tells_disks_apart``: agents report which disk they have, and how it is; set before there are nodes.
+    ``loses_etcd``: at times it is restored from a copy.
     """
 
     def __init__(self, loop: VirtualLoop, random: Random) -> None:
         self.tells_disks_apart = False
+        self.loses_etcd = False
         self.loop = loop
         self.random = random
         self.limits = Limits()

@@ -69,7 +69,8 @@ def leftovers(index: TableIndex) -> Mapping[GroupKey, list[Leftover]]:
     places, found = index.membership.places, dict[GroupKey, list[Leftover]]()
     for node, view in index.observation.agent_views.items():
         for key, report in view.tables.items():
-            table = index.by_folder.get(key) if report.surplus_bytes > 0 and not report.manifest_present else None
+            has_files = report.surplus_bytes > 0 or report.unnamed_buckets
+            table = index.by_folder.get(key) if has_files and not report.manifest_present else None
             if table is not None and table.identity.uid in places:
                 found.setdefault(places[table.identity.uid], []).append((node, table))
     return found

@@ -224,6 +224,17 @@ def test_what_a_node_outside_of_the_map_cannot_tell_from_garbage_is_dropped(reco
     assert {(drop.node, drop.bucket) for drop in actions_of(actions, DropBucket)} == {("node-3", 0), ("node-3", 1)}
 
 
+def test_what_only_retained_snapshots_name_is_dropped_there_too() -> None:
+    """It has their manifests, so its agent calls none of it surplus (found by simulation, seed 7)."""
+    table = with_history(ORDERS)
+    observation = left_behind(table)
+    [key] = observation.agent_views["node-3"].tables
+    old = replace(LEFT, surplus_bytes=0, unnamed_buckets=(0, 1))
+    views = {**observation.agent_views, "node-3": replace(observation.agent_views["node-3"], tables={key: old})}
+    found = actions_of(decided(replace(observation, agent_views=views)), DropBucket)
+    assert {(drop.node, drop.bucket) for drop in found} == {("node-3", 0), ("node-3", 1)}
+
+
 @pytest.mark.parametrize(
     ("of_node_2", "buckets"),
     [
