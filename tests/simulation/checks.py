@@ -212,21 +212,26 @@ class Checks:
         """A table arrives in a group once its replicas are there, and once its old group deletes nothing of it."""
         metadata = table["metadata"]
         old = self._world.api.find(GROUPS, *group_key(metadata["namespace"], origin))
-        if old is None:
+        new = self._world.group_of(table)
+        if old is None or new is None:
             return
         buckets = {file.bucket for file in self._world.committed(table)}
         nodes = {node for bucket in buckets for node in self._world.row_of(table, bucket)}
-        self.orders.before_arrival(metadata["uid"], old["metadata"]["uid"], sorted(nodes))
+        uids = (one["metadata"]["uid"] for one in (old, new))
+        self.orders.before_arrival(metadata["uid"], *uids, sorted(nodes))
         for file in self._world.committed(table):
             row = [node for node in self._world.row_of(table, file.bucket) if node in self._world.machines]
             missing = [node for node in row if not self._world.machines[node].disk.holds(file)]
             self.require(not missing or self._is_new(file), f"{metadata['name']} arrives, and {missing} have no {file}")
 
     def _check_recovery(self, table: dict[str, Any]) -> None:
-        """A table that is brought back gets its snapshot once all of it is there."""
-        for file in self._world.committed(table):
-            is_there = self._world.holders(file) or self._is_news(file)
-            self.require(is_there, f"{table['metadata']['name']} is called back, and nobody has {file}")
+        """A table that is brought back gets its snapshot once all of it is there; or, where nodes have files that they
+        cannot name, while the rest lies in folders that are still to be taken over.
+        """
+        metadata, committed = table["metadata"], self._world.committed(table)
+        lying = self._world.lying(metadata["namespace"], metadata["name"])
+        lost = [file for file in committed if not files_in([file], "") <= lying and not self._is_news(file)]
+        self.require(not lost, f"{metadata['name']} is called back, and nobody has {lost}")
         self._check_rows(table)
 
     def _check_rows(self, table: dict[str, Any]) -> None:
@@ -248,8 +253,8 @@ class Checks:
         self._placed.clear()
         self.orders.after_restore()
         world.verdicts.after_restore()
-        dropped = self.dropped.items()
-        self.dropped = {key: one for key, one in dropped if world.table_at(next(iter(one.files)).key) is None}
+        recorded = {table_directory(one["name"], one["uid"]) for _, one in world.records()}
+        self.dropped = {key: one for key, one in self.dropped.items() if key in recorded}
         for body in world.api.peek(GROUPS):
             self.after_write(Event(GROUPS, body, deleted=False))
         for table in world.api.peek(TABLES):

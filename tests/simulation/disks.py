@@ -1,6 +1,6 @@
 """Nodes' disks: files, manifests, damage, the recycle bin; what stands there is what an agent can report."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -135,6 +135,12 @@ class Disk:
     def files(self) -> list[File]:
         """All that lie in tables' folders, damaged ones too, in a fixed order."""
         return [file for key in sorted(self.folders) for file in self.folders[key].files]
+
+    def folders_of(self, namespace: str, table: str, kept_until: float = 0.0) -> Iterator[Folder]:
+        """All of a table's name, in their places, and those in the bin that are not purged before."""
+        recycled = [(key, one.folder) for key, one in self.bin.items() if one.purge_at > kept_until]
+        folders = [*self.folders.items(), *recycled]
+        return (folder for key, folder in folders if key[0] == namespace and key[1].rpartition("-")[0] == table)
 
     def files_of(self, key: TableKey) -> list[File]:
         folder = self.folders.get(key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colocation.kube.api import GROUPS, NODES, PODS, TABLES, Resource
 
 from .api import JsonObject, Key
-from .disks import Disk, File, Folder
+from .disks import files_in
 from .world import World
 
 if TYPE_CHECKING:
@@ -77,27 +77,14 @@ class Etcd:
 
     def _lies(self, namespace: str, name: str, digest: str) -> bool:
         """Whether folders of a table's name have a snapshot's manifest, and each of its files whole."""
-        disks = [machine.disk for machine in self._world.machines.values()]
-        kept_until = self._world.loop.elapsed + PURGE_SECONDS
-        folders = [(disk, folder) for disk in disks for folder in _folders(disk, namespace, name, kept_until)]
-        held = {_place(file) for disk, folder in folders for file in folder.files if file not in disk.damaged}
-        is_known = any(digest in folder.manifests for _, folder in folders)
-        return is_known and all(_place(file) in held for file in self._world.manifest(digest))
+        world, kept_until = self._world, self._world.loop.elapsed + PURGE_SECONDS
+        disks = [machine.disk for machine in world.machines.values()]
+        folders = [folder for disk in disks for folder in disk.folders_of(namespace, name, kept_until)]
+        is_known = any(digest in folder.manifests for folder in folders)
+        return is_known and files_in(world.manifest(digest), "") <= world.lying(namespace, name, kept_until)
 
 
 def _digests(status: JsonObject) -> Iterator[str]:
     """Of all snapshots that a table's status, or the record of a dropped one, names."""
     snapshots: list[Any] = [status.get("snapshot"), *status.get("history", ())]
     return (str(one["manifest"]).removeprefix("sha256:") for one in snapshots if one)
-
-
-def _folders(disk: Disk, namespace: str, table: str, kept_until: float) -> Iterator[Folder]:
-    """All of a table's name, in their places, and those in the bin that are not purged before."""
-    recycled = [(key, one.folder) for key, one in disk.bin.items() if one.purge_at > kept_until]
-    folders = [*disk.folders.items(), *recycled]
-    return (folder for key, folder in folders if key[0] == namespace and key[1].rpartition("-")[0] == table)
-
-
-def _place(file: File) -> tuple[int, int, int]:
-    """What tells a file from others of its table, whichever folder it lies in."""
-    return file.load, file.bucket, file.partition

@@ -95,8 +95,12 @@ class OrderChecks:
         known, since = self._members.get((group_uid or "", table_uid), (None, 0.0))
         return since if known == leaving else math.inf
 
-    def before_arrival(self, table_uid: str, group_uid: str, nodes: Iterable[str]) -> None:
-        """Nodes that a table moves to have answered since its old group deletes nothing of it any more."""
+    def before_arrival(self, table_uid: str, group_uid: str, new_group_uid: str, nodes: Iterable[str]) -> None:
+        """Nodes that a table moves to have answered since its old group deletes nothing of it any more. A table that
+        turns back before the old group has ever counted it never left the new one.
+        """
+        if (group_uid, table_uid) not in self._members and (new_group_uid, table_uid) in self._members:
+            return
         since = self._member_since(group_uid, table_uid, leaving=True)
         for node in nodes:
             asked_at = max((heard[node][0] for heard in self._heard.values() if node in heard), default=-math.inf)

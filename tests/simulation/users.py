@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 from colocation.kube.api import GROUPS, TABLES, NotFound
 from colocation.model.names import (
     ANNOTATION_MARKED_UNSTABLE,
+    ANNOTATION_RECOVERS,
     LABEL_DRAIN,
     LABEL_PRIVATE,
     LABEL_WEIGHT,
     LABEL_ZONE,
     RECOVER_PREFIX,
     group_reference,
+    table_directory,
 )
 
 from .api import JsonObject
 from .checks import Dropped
+from .disks import files_in
 from .loads import CHANGES, Load, roll_back
 from .world import NAMESPACES_OF_TENANTS, World, directory_of, placing_key
 
@@ -236,9 +239,18 @@ class Users:
         """Users delete tables that cannot come back, and those that no honest hand has written."""
         for table in self._world.api.all(TABLES):
             conditions = table.get("status", {}).get("conditions") or ()
-            purged = any(isinstance(one, dict) and one.get("reason") == "Purged" for one in conditions)
-            if purged:
+            reasons = {one.get("reason") for one in conditions if isinstance(one, dict)}
+            if "Purged" in reasons or ("Recovering" in reasons and self._is_hopeless(table)):
                 self._world.api.remove(TABLES, table["metadata"]["namespace"], table["metadata"]["name"])
+
+    def _is_hopeless(self, table: JsonObject) -> bool:
+        """Whether bins were emptied before the table came back, and it has a damaged copy of some file at most."""
+        world, metadata = self._world, table["metadata"]
+        before = table_directory(metadata["name"], metadata["annotations"][ANNOTATION_RECOVERS])
+        kept = world.checks.dropped.get(before)
+        wanted = files_in(world.recovering(table), "")
+        is_over = kept is not None and world.loop.elapsed >= kept.keep_until
+        return is_over and not wanted <= world.lying(metadata["namespace"], metadata["name"])
 
     def accept_disks(self) -> None:
         """Admins accept what lies in the nodes, once groups say that it is another disk than before."""

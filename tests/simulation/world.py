@@ -306,6 +306,14 @@ class World:
         """Nodes that hold the file whole, up or down."""
         return [name for name, machine in self.machines.items() if machine.disk.holds(file)]
 
+    def lying(self, namespace: str, table: str, kept_until: float = 0.0) -> Manifest:
+        """The files of which a whole copy lies in any folder of the table's name, of whichever uid, also in bins that
+        are not emptied before; none of them says which folder it is.
+        """
+        disks = [machine.disk for machine in self.machines.values()]
+        folders = [(disk, folder) for disk in disks for folder in disk.folders_of(namespace, table, kept_until)]
+        return files_in({file for disk, one in folders for file in one.files if file not in disk.damaged}, "")
+
     def row_of(self, table: JsonObject, bucket: int) -> tuple[str, ...]:
         """The nodes of the map, as the API server has it now."""
         group = self.group_of(table)

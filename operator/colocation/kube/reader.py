@@ -160,6 +160,7 @@ class LiveCluster:
         """
         namespace = self._namespace if resource in (PODS, JOBS) else ""
         before, listing = self._tables.objects, self._stores[resource].listing()
+        known_since = str(self.listed_at.get(resource, ""))
         try:
             version = await self._api.list_into(listing, resource, namespace, LABEL_SELECTORS.get(resource, ""))
             if resource in (VOLUMES, CLAIMS):
@@ -170,9 +171,10 @@ class LiveCluster:
         self.listed_at[resource] = version
         if resource == TABLES:
             uids = {table.identity.uid for table in self._tables}
-            for table in before:
-                if table.identity.uid not in uids:
-                    self._remember_drop(table)
+            gone = [table for table in before if table.identity.uid not in uids]
+            for table in gone:
+                self._remember_drop(table)
+            await self._ask_for_drops({table.identity.uid for table in gone}, known_since)
             self._inventories.keep_bytes(frozenset(self._questions.live_manifests))
 
     async def _look_at_others(self, resource: Resource, listing: StoreListing) -> None:
@@ -185,15 +187,21 @@ class LiveCluster:
     async def hear_of_drops(self, since: str) -> None:
         """Learn how tables were when they went while no operator watched: a load may have been committed just before.
 
-        Groups remember their tables as the operator saw them last. What the API server does not remember any more (it
-        keeps some minutes) stays as that. One that has begun anew since (a restored etcd's, above all) is asked for all
-        that it remembers.
+        Groups remember their tables as the operator saw them last.
 
         ``since``: a resource version of when the operator before this one was there; "" = there was none.
         """
         tables = {table.identity.uid for table in self._tables}
         gone = {one.uid for group in self._groups for one in group.status.members if one.uid not in tables}
-        if not since or gone <= self._dropped.keys():
+        await self._ask_for_drops(gone - self._dropped.keys(), since)
+
+    async def _ask_for_drops(self, gone: Set[str], since: str) -> None:
+        """How tables were when they went. ``gone``: their uids.
+
+        What the API server does not remember any more (it keeps some minutes) stays as it is known. One that has begun
+        anew since (a restored etcd's, above all) is asked for all that it remembers.
+        """
+        if not since or not gone:
             return
         try:
             async with asyncio.timeout(HISTORY_SECONDS):
@@ -207,12 +215,14 @@ class LiveCluster:
             logger.warning("loads of tables that went while no operator watched may not be known of: %r", error)
 
     async def _remember_drops(self, gone: Set[str], since: str) -> None:
-        """As a watch tells of them, until all of these are known, for ever if need be. ``gone``: uids of tables."""
+        """As a watch tells of them, until it has told of all of these, for ever if need be."""
+        left = set(gone)
         async with aclosing(self._api.watch(TABLES, "", "", since)) as events:
             async for event in events:
                 if event["type"] == "DELETED":
                     self._remember_drop_of(event["object"])
-                    if gone <= self._dropped.keys():
+                    left.discard(event["object"]["metadata"]["uid"])
+                    if not left:
                         return
 
     async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:

@@ -18,6 +18,7 @@ from collections import Counter
 from itertools import chain
 
 from colocation.model.conditions import Reason
+from colocation.model.plan import Move
 
 from .assignment import Losses, assign_lost, kind_of
 from .cluster import Standing
@@ -36,7 +37,8 @@ def repair(view: GroupView) -> MovePlan:
     give_up_surplus(view, move_plan)
     assigned = assign_lost(view, move_plan, losses) if losses else []
     elsewhere = {(bucket, lost) for bucket, lost, _ in assigned}
-    move_plan.moves = [move for move in in_place_moves(view) if (move.bucket, move.to) not in elsewhere]
+    mending = (move for move in in_place_moves(view) if not _is_given_up(view, move_plan, move))
+    move_plan.moves = [move for move in mending if (move.bucket, move.to) not in elsewhere]
     for bucket, lost, node in assigned:
         move_plan.target[bucket] = replaced(move_plan.target[bucket], lost, node)
         reason = _reason_of(view, bucket, lost)
@@ -44,6 +46,12 @@ def repair(view: GroupView) -> MovePlan:
         view.cluster.loads.add(node, 1, view.bytes_of(bucket))
     move_plan.pending = bool(move_plan.moves or move_plan.blocked or losses) or move_plan.target != view.map
     return move_plan
+
+
+def _is_given_up(view: GroupView, move_plan: MovePlan, move: Move) -> bool:
+    """Whether the bucket has all that it wants without the replica: its node may never take it."""
+    row = move_plan.target[move.bucket]
+    return move.to not in row and all(view.is_complete(move.bucket, node) for node in row)
 
 
 def _reason_of(view: GroupView, bucket: int, lost: str | None) -> Reason:

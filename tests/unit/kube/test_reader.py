@@ -352,6 +352,21 @@ async def test_an_api_server_that_has_begun_anew_tells_what_it_remembers(setting
     assert dropped.table.reference.manifest == "d" * 64
 
 
+async def test_what_was_done_before_a_list_told_of_a_drop_is_asked_for(setting: Setting) -> None:
+    """The watch ended with the API server; when it is back, a load is committed and its table dropped before the next
+    list (found by simulation, seed 2564971322).
+    """
+    setting.api.objects = {TABLES: [table(), table(50, name="gone")]}
+    await setting.cluster.list_anew(TABLES)
+    await setting.cluster.observe()
+    setting.api.objects, setting.api.remembers_since = {TABLES: [table()]}, 140
+    setting.api.history = [{"type": "DELETED", "object": table(150, f"sha256:{'d' * 64}", name="gone")}]
+    await setting.cluster.list_anew(TABLES)
+    assert setting.api.watched_since == ["100", "140"]
+    [dropped] = (await setting.cluster.observe()).dropped_tables.values()
+    assert dropped.table.reference.manifest == "d" * 64
+
+
 async def test_drop_that_a_list_told_of_first_is_remembered_with_the_last_commit(setting: Setting) -> None:
     """A watch that hung tells of the commit and of the drop later; to the list the table was just gone."""
     await setting.cluster.observe()

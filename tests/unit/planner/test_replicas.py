@@ -51,6 +51,17 @@ def test_lowered_replicas_leave_evenly_and_only_while_enough_others_are_complete
     assert len(following[0]) == 3
 
 
+def test_a_damaged_replica_that_is_given_up_is_not_waited_for() -> None:
+    """It is not mended where it leaves: with a full disk its group would be unstable for good (found by simulation)."""
+    full = (("node-1", "node-2", "node-3", "node-4"),) * 6
+    held = complete(full)
+    del held["node-2"][0]
+    group = planned(nodes_of(1, 2, 3, 4), bucket_map=full, held=held)
+    assert not [move for move in group.moves if move.bucket == 0]
+    assert group.next_map is not None
+    assert len(group.next_map[0]) == 2 and "node-2" not in group.next_map[0]
+
+
 def test_lowered_replicas_stay_in_different_zones() -> None:
     """Of two replicas in one zone and one in another, one of the two goes."""
     nodes = [make_node("node-1", zone="a"), make_node("node-2", zone="a"), make_node("node-3", zone="b")]
