@@ -140,13 +140,13 @@ class Faults:
         return bool(disk.bin) or any(self._is_last(node, file) for file in disk.files() if disk.holds(file))
 
     def _has_last_in_bin(self, node: str) -> bool:
-        """Whether a dropped table has whole files on this node alone."""
-        elsewhere: set[File] = set()
+        """Whether a dropped table has whole files, or a manifest, on this node alone."""
+        elsewhere: set[File | str] = set()
         for disk in [machine.disk for name, machine in self._world.machines.items() if name != node]:
-            folders = [*disk.folders.values(), *(one.folder for one in disk.bin.values())]
-            elsewhere.update({file for folder in folders for file in folder.files} - disk.damaged)
-        here = self._world.machines[node].disk.bin.values()
-        return any(file not in elsewhere for one in here for file in one.folder.files)
+            for folder in (*disk.folders.values(), *(one.folder for one in disk.bin.values())):
+                elsewhere.update(folder.files.keys() - disk.damaged, folder.manifests)
+        here = [one.folder for one in self._world.machines[node].disk.bin.values()]
+        return any(one not in elsewhere for folder in here for one in (*folder.files, *folder.manifests))
 
     # Agents and networks
 
