@@ -314,7 +314,8 @@ class ApiClient:
     def _bodies(self, resource: Resource) -> tuple[list[JsonObject], int]:
         if self.random.random() < self.faults.stale_rate:
             self.faults.told_stale()
-            version = max(0, self.server.version - self.random.randint(1, self.faults.stale_versions))
+            version = self.server.version - self.random.randint(1, self.faults.stale_versions)
+            version = max(self.server.remembers_since, version)
             return self.server.listed_at(resource, version)
         return self.server.all(resource), self.server.version
 
@@ -325,7 +326,7 @@ class ApiClient:
         await self._way()
         self._fail_if_away()
         if version and self.random.random() < self.faults.rate:
-            raise Expired(410, "too old resource version")
+            raise Expired(410, f"too old resource version: {version} ({version})")
         if version and int(version) < self.server.remembers_since:
             raise Expired(410, f"too old resource version: {version} ({self.server.remembers_since})")
         seen = len(self.server.events)
