@@ -170,8 +170,8 @@ class LiveCluster:
             self._version += listing.has_changed
         self.listed_at[resource] = version
         if resource == TABLES:
-            uids = {table.identity.uid for table in self._tables}
-            gone = [table for table in before if table.identity.uid not in uids]
+            known = {table.identity.uid for table in self._tables} | self._dropped.keys()
+            gone = [table for table in before if table.identity.uid not in known]
             for table in gone:
                 self._remember_drop(table)
             await self._ask_for_drops({table.identity.uid for table in gone}, known_since)

@@ -367,6 +367,24 @@ async def test_what_was_done_before_a_list_told_of_a_drop_is_asked_for(setting: 
     assert dropped.table.reference.manifest == "d" * 64
 
 
+async def test_a_drop_that_the_watch_told_of_during_a_list_is_not_asked_for(setting: Setting) -> None:
+    """It told of the last state, too."""
+    setting.api.objects = {TABLES: [table(), table(50, name="gone")]}
+    await setting.cluster.list_anew(TABLES)
+    dropped = table(60, f"sha256:{'d' * 64}", name="gone")
+
+    class Meanwhile(list[Any]):
+        def __iter__(self) -> Any:
+            setting.cluster.take(TABLES, dropped, deleted=True)
+            return super().__iter__()
+
+    setting.api.objects = {TABLES: Meanwhile([table()])}
+    await setting.cluster.list_anew(TABLES)
+    assert setting.api.watched_since == []
+    [known] = (await setting.cluster.observe()).dropped_tables.values()
+    assert known.table.reference.manifest == "d" * 64
+
+
 async def test_drop_that_a_list_told_of_first_is_remembered_with_the_last_commit(setting: Setting) -> None:
     """A watch that hung tells of the commit and of the drop later; to the list the table was just gone."""
     await setting.cluster.observe()
