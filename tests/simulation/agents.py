@@ -220,9 +220,10 @@ class AgentProcess:
                 self.disk.restore((table.namespace, table.directory), successor)
 
     def recycled_schema(self, table: TablePath, manifest: str) -> RecycledSchema | None:
-        """The schema of a table in the bin, None when it is not there."""
-        found = self.disk.bin.get((table.namespace, table.directory))
-        if found is None or manifest not in found.folder.manifests:
+        """The schema of a table in the bin, or in its place; None when it is not there."""
+        key, recycled = (table.namespace, table.directory), self.disk.bin.get((table.namespace, table.directory))
+        folders = (self.disk.folders.get(key), recycled.folder if recycled else None)
+        if not any(folder and manifest in folder.manifests for folder in folders):
             return None
         columns = (Column(name="key", type="bigint"),)
         return RecycledSchema(columns=columns, bucketed_by=("key",), buckets=self._world.buckets_of[manifest])

@@ -56,7 +56,8 @@ class Faults:
         if world.tells_disks_apart:
             self.kinds += [*self.disks.kinds, *self.disks.kinds]
         if world.loses_etcd:
-            self.kinds += [self.etcd.copy_or_restore, users.drop, users.load_and_drop, users.recover, users.load] * 8
+            often = [users.drop, users.load_and_drop, users.recover, users.recover_and_drop, users.load]
+            self.kinds += [self.etcd.copy_or_restore, *often] * 8
 
     def one(self) -> None:
         """Any of them."""

@@ -1,4 +1,5 @@
-"""Seeds that found something, and what; ``WITH_DISKS``: in stories in which disks get sick, too.
+"""Seeds that found something, and what; ``WITH_DISKS``: in stories in which disks get sick, too; ``WITH_RESTORES``: in
+those in which etcd is restored.
 
 A seed means another story once the generator changes: what matters most has a scene of its own in ``test_findings.py``.
 """
@@ -23,4 +24,11 @@ WITH_DISKS: dict[int, str] = {
     29: "the simulation judged a drop by what was asked after it was decided: a load had committed meanwhile",
     1053904187: "the simulation took what a frozen operator sends when it goes on for a late verdict",
     3122100587: "a quiet group was called stable beside a failing disk: the planner's quick look did not see it",
+}
+
+WITH_RESTORES: dict[int, str] = {
+    13: "of a dropped table nobody knew the folder that it had after the copy (fails without `strays`)",
+    20: "as 13",
+    55: "loads before a drop, between the restore and the operator's start, came back as of the copy",
+    59: "as 55",
 }

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from colocation.kube.api import CLAIMS, GROUPS, JOBS, NODES, VOLUMES
 from colocation.model.conditions import ConditionType
-from colocation.model.names import DATA_CLAIM, NODE_LABEL_PREFIX, data_volume_name, node_label
+from colocation.model.names import DATA_CLAIM, NODE_LABEL_PREFIX, RECOVER_PREFIX, data_volume_name, node_label
 
 from .api import JsonObject
 from .disks import File
@@ -242,6 +242,9 @@ def _problems_of_files(world: World, namespace: str) -> list[str]:
 def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
     world, metadata, status = cluster.world, group["metadata"], group.get("status", {})
     name = f"group {metadata['name']}"
+    unanswered = [one["name"] for one in status.get("recycled", ()) if _is_asked_back(world, group, one)]
+    if unanswered:
+        return [f"{name} has not answered who asked for {unanswered}"]
     if not status.get("stable") and _has_excuse(group):
         return []
     if not status.get("stable") and cluster.bad_node and _is_hopeless(world, group):
@@ -254,12 +257,25 @@ def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
         for file in world.committed(table):
             row = set(rows[file.bucket]) - {cluster.bad_node}
             spare = _copies_for_its_move(cluster, table, file) - row
-            if not any(_knows_retained(world, node, table) for node in row & world.machines.keys()):
+            if row and not any(_knows_retained(world, node, table) for node in row & world.machines.keys()):
                 spare = set(world.machines) - row
             holders = {one for one in world.holders(file) if one in row or not _is_nameless(world, rows, one, table)}
             if holders - spare - {cluster.bad_node} != row:
                 found.append(f"{name}: {file} is on {world.holders(file)}, the map says {rows[file.bucket]}")
     return found[:3]
+
+
+def _is_asked_back(world: World, group: JsonObject, record: JsonObject) -> bool:
+    """Whether a request for the dropped table waits, though a node has its manifest: the last one may be gone with its
+    node, when the table had no files.
+    """
+    request = f"{RECOVER_PREFIX}{record['uid'][:8]}"
+    if not record.get("snapshot") or request not in group["metadata"].get("annotations", {}):
+        return False
+    digest = record["snapshot"]["manifest"].removeprefix("sha256:")
+    disks = (machine.disk for machine in world.machines.values())
+    folders = chain.from_iterable(disk.folders_of(record["namespace"], record["name"]) for disk in disks)
+    return any(digest in folder.manifests for folder in folders)
 
 
 def _is_kept_from_moving(cluster: Cluster, table: JsonObject) -> bool:

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from .regressions import REGRESSIONS, WITH_DISKS
+from .regressions import REGRESSIONS, WITH_DISKS, WITH_RESTORES
 from .story import tell
 
 SEEDS = os.environ.get("SEEDS", "")
@@ -52,3 +52,9 @@ def test_no_harm_and_all_well_in_the_end_when_etcd_is_restored(seed: int) -> Non
 def test_what_sick_disks_found_once_stays_mended(seed: int) -> None:
     """Every seed that ever found something."""
     tell(seed, with_disks=True)
+
+
+@pytest.mark.parametrize("seed", WITH_RESTORES)
+def test_what_restores_of_etcd_found_once_stays_mended(seed: int) -> None:
+    """Every seed that ever found something."""
+    tell(seed, with_restores=True)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SHOP, STOCK = NAMESPACES_OF_TENANTS
 MOST_TABLES = 6
+MOST_LOOKS = 60
+"""For a table that is to come back, one each second."""
 HOSTILE_VALUES: tuple[Any, ...] = (
     "x", -1, 10**30, [], {}, [{}], {"manifest": "x"}, "soon", True, "../../etc", 0.5, ["*"],
 )  # fmt: skip
@@ -232,13 +234,33 @@ class Users:
         if records:
             self.ask_back(*self._random.choice(records))
 
+    def recover_and_drop(self) -> None:
+        """A table that is brought back is dropped again as soon as it is there: what a copy of etcd names lies in the
+        bins under a uid that nobody may remember.
+        """
+        records = list(self._world.records())
+        if records:
+            task = self._world.loop.create_task(self._recover_and_drop(*self._random.choice(records)))
+            self.loads.add(task)
+            task.add_done_callback(self.loads.discard)
+
+    async def _recover_and_drop(self, group: JsonObject, record: JsonObject) -> None:
+        self.ask_back(group, record)
+        for _ in range(MOST_LOOKS):
+            await asyncio.sleep(1)
+            table = self._world.api.find(TABLES, record["namespace"], record["name"])
+            if table is not None and table.get("status", {}).get("snapshot"):
+                self.drop_table(table)
+                return
+
     def ask_back(self, group: JsonObject, record: JsonObject) -> None:
         self.annotate(group, {f"{RECOVER_PREFIX}{record['uid'][:8]}": record["name"]})
 
     def give_up_purged(self) -> None:
         """Users delete tables that cannot come back, and those that no honest hand has written."""
         for table in self._world.api.all(TABLES):
-            conditions = table.get("status", {}).get("conditions") or ()
+            conditions = table.get("status", {}).get("conditions")
+            conditions = conditions if isinstance(conditions, list) else []
             reasons = {one.get("reason") for one in conditions if isinstance(one, dict)}
             if "Purged" in reasons or ("Recovering" in reasons and self._is_hopeless(table)):
                 self._world.api.remove(TABLES, table["metadata"]["namespace"], table["metadata"]["name"])
