@@ -221,7 +221,8 @@ class AgentProcess:
 
     def recycled_schema(self, table: TablePath, manifest: str) -> RecycledSchema | None:
         """The schema of a table in the bin, or in its place; None when it is not there."""
-        key, recycled = (table.namespace, table.directory), self.disk.bin.get((table.namespace, table.directory))
+        key = (table.namespace, table.directory)
+        recycled = self.disk.bin.get(key)
         folders = (self.disk.folders.get(key), recycled.folder if recycled else None)
         if not any(folder and manifest in folder.manifests for folder in folders):
             return None

@@ -196,13 +196,13 @@ class Disk:
         """Into the bin, with what lies there of this table already; nothing in its place is no error."""
         self._check_writable()
         folder, before = self.folders.pop(key, None), self.bin.get(key)
-        if folder is not None and before is not None:
-            both = Folder(folder.files | before.folder.files, folder.manifests | before.folder.manifests)
-            self.bin[key] = Recycled(both, max(purge_at, before.purge_at))
-        elif folder is not None:
-            self.bin[key] = Recycled(folder, purge_at)
-        if folder is not None:
-            self._touch(key)
+        if folder is None:
+            return
+        if before is not None:
+            folder = Folder(folder.files | before.folder.files, folder.manifests | before.folder.manifests)
+            purge_at = max(purge_at, before.purge_at)
+        self.bin[key] = Recycled(folder, purge_at)
+        self._touch(key)
 
     def share(self, key: TableKey, successor: str, manifests: Iterable[str]) -> None:
         """What the successor lacks of these snapshots, out of folders in their place or in the bin, which stay."""
