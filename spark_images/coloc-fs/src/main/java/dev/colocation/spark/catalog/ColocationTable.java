@@ -17,6 +17,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -195,7 +196,7 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     String columns = String.join(", ", table.shape().partitionedBy());
     return new ColocationException(name() + " does not take " + statement + " of single rows, only of whole partitions: WHERE "
         + (columns.isEmpty() ? "is left out, since it has no partition columns"
-            : "takes " + String.format(conditions, columns))
+            : "takes " + String.format(Locale.ROOT, conditions, columns))
         + ". " + otherwise + ", use INSERT OVERWRITE with a query of those that stay").unchecked();
   }
 

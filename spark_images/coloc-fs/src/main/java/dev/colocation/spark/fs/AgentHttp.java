@@ -15,6 +15,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -308,7 +309,7 @@ public final class AgentHttp {
     for (byte octet : segment.getBytes(StandardCharsets.UTF_8)) {
       char character = (char) (octet & 0xff);
       boolean unreserved = character < 0x80 && (Character.isLetterOrDigit(character) || "-._~".indexOf(character) >= 0);
-      encoded.append(unreserved ? String.valueOf(character) : String.format("%%%02X", (int) character));
+      encoded.append(unreserved ? String.valueOf(character) : String.format(Locale.ROOT, "%%%02X", (int) character));
     }
     return encoded.toString();
   }

@@ -2,6 +2,7 @@ package dev.colocation.spark.plan;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -61,13 +62,13 @@ final class SortedAggregateCode {
 
   /** Reads all rows, then gives out the last group. */
   String produce() {
-    return """
+    return code("""
         %s
         if (%s) {
           %s = false;
           %s();
         }
-        """.formatted(((CodegenSupport) plain.child()).produce(context, operator), begun, begun, giveOut);
+        """, ((CodegenSupport) plain.child()).produce(context, operator), begun, begun, giveOut);
   }
 
   /** Takes one row. */
@@ -82,7 +83,7 @@ final class SortedAggregateCode {
       same.append(" && ").append(isSame(type, keys.get(index), groupKeys.get(index)));
       remember.append(remembering(type, keys.get(index), groupKeys.get(index)));
     }
-    return """
+    return code("""
         %s
         if (!(%s)) {
           if (%s) {
@@ -93,7 +94,7 @@ final class SortedAggregateCode {
           %s();
         }
         %s
-        """.formatted(operator.evaluateVariables(sequence(keys)), same, begun, giveOut, begun, remember, empty,
+        """, operator.evaluateVariables(sequence(keys)), same, begun, giveOut, begun, remember, empty,
             update(input));
   }
 
@@ -157,18 +158,18 @@ final class SortedAggregateCode {
   }
 
   private static String assignment(ExprCode target, ExprCode source) {
-    return "%s = %s;\n%s = %s;\n".formatted(target.isNull(), source.isNull(), target.value(), source.value());
+    return code("%s = %s;\n%s = %s;\n", target.isNull(), source.isNull(), target.value(), source.value());
   }
 
   private String isSame(DataType type, ExprCode key, ExprCode group) {
     String equal = context.genEqual(type, key.value().toString(), group.value().toString());
-    return "%s == %s && (%s || %s)".formatted(key.isNull(), group.isNull(), key.isNull(), equal);
+    return code("%s == %s && (%s || %s)", key.isNull(), group.isNull(), key.isNull(), equal);
   }
 
   /** A string may be a view of memory that the next rows overwrite. */
   private static String remembering(DataType type, ExprCode key, ExprCode group) {
     return !(type instanceof StringType) ? assignment(group, key)
-        : "%s = %s;\n%s = %s ? null : %s.clone();\n".formatted(
+        : code("%s = %s;\n%s = %s ? null : %s.clone();\n",
             group.isNull(), key.isNull(), group.value(), key.isNull(), key.value());
   }
 
@@ -191,7 +192,7 @@ final class SortedAggregateCode {
 
   private String function(String name, String body) {
     String fresh = context.freshName(name);
-    String code = "private void %s() throws java.io.IOException {\n%s\n}\n".formatted(fresh, body);
+    String code = code("private void %s() throws java.io.IOException {\n%s\n}\n", fresh, body);
     return context.addNewFunction(fresh, code, false);
   }
 
@@ -222,5 +223,9 @@ final class SortedAggregateCode {
 
   private static <T> Seq<T> sequence(List<T> list) {
     return CollectionConverters.asScala(list).toSeq();
+  }
+
+  private static String code(String template, Object... parts) {
+    return String.format(Locale.ROOT, template, parts);
   }
 }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -172,7 +173,7 @@ final class FileWriterTask implements DataWriter<InternalRow> {
   /** Spark reads the bucket from the name. */
   private String path(OpenFile file) {
     String folder = PartitionText.folder(file.partition());
-    String name = String.format("part-%s-%d_%05d.c%03d.zstd.parquet", plan.loadId(), attempt, file.bucket(), files);
+    String name = String.format(Locale.ROOT, "part-%s-%d_%05d.c%03d.zstd.parquet", plan.loadId(), attempt, file.bucket(), files);
     return "data/" + (folder.isEmpty() ? "" : folder + "/") + name;
   }
 

@@ -1,6 +1,7 @@
 package dev.colocation.spark.write;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -78,7 +79,7 @@ public final class PartitionText {
     StringBuilder escaped = new StringBuilder();
     for (char character : text.toCharArray()) {
       if (character > 0 && character < FIRST_PRINTABLE || ESCAPED.indexOf(character) >= 0) {
-        escaped.append(String.format("%%%02X", (int) character));
+        escaped.append(String.format(Locale.ROOT, "%%%02X", (int) character));
       } else {
         escaped.append(character);
       }

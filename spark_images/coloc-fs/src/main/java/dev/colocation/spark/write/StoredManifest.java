@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -151,7 +152,7 @@ final class StoredManifest {
    */
   static void checkBucket(DataFile file, int buckets) throws IOException {
     Matcher matcher = BUCKET_IN_FILE_NAME.matcher(file.path().substring(file.path().lastIndexOf('/') + 1));
-    boolean isNamed = matcher.matches() && matcher.group(1).equals(String.format("%05d", file.bucket()));
+    boolean isNamed = matcher.matches() && matcher.group(1).equals(String.format(Locale.ROOT, "%05d", file.bucket()));
     require(isNamed, "file " + file.path() + " is listed in bucket " + file.bucket() + " but its name says otherwise");
     require(file.bucket() >= 0 && file.bucket() < buckets,
         "file " + file.path() + " is in bucket " + file.bucket() + "; allowed: 0 to " + (buckets - 1));

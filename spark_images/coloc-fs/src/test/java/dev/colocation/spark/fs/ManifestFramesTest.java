@@ -16,6 +16,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.LocatedFileStatus;
@@ -63,7 +64,7 @@ class ManifestFramesTest {
   }
 
   private static String file(int day, int bucket) {
-    return String.format("data/day=%d/part-1_%05d.c000.zstd.parquet", day, bucket);
+    return String.format(Locale.ROOT, "data/day=%d/part-1_%05d.c000.zstd.parquet", day, bucket);
   }
 
   /** Two files of each bucket but the last one, which has none. */

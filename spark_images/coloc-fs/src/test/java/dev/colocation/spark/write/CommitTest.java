@@ -16,6 +16,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
@@ -108,7 +109,7 @@ class CommitTest {
   }
 
   static ObjectNode snapshot(long id, String committedAt) {
-    return FakeCluster.JSON.createObjectNode().put("id", id).put("manifest", "sha256:" + String.format("%064d", id))
+    return FakeCluster.JSON.createObjectNode().put("id", id).put("manifest", "sha256:" + String.format(Locale.ROOT, "%064d", id))
         .put("committedAt", committedAt);
   }
 

@@ -10,6 +10,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -46,11 +47,11 @@ final class FakeCluster implements ClusterApi {
   private int version;
 
   FakeCluster() {
-    add(TABLE, """
+    add(TABLE, String.format(Locale.ROOT, """
         {"metadata": {"namespace": "shop", "name": "orders", "uid": "%s"},
          "spec": {"colocateWith": "sales", "bucketedBy": ["id"], "partitionedBy": ["day"], "columns": [
            {"name": "id", "type": "bigint"}, {"name": "day", "type": "string"}]},
-         "status": {"accepted": true}}""".formatted(UID));
+         "status": {"accepted": true}}""", UID));
     add(OWN + "colocationgroups/sales", """
         {"metadata": {"namespace": "shop", "name": "sales", "uid": "g"},
          "spec": {"bucketKey": ["bigint"], "buckets": 2, "replicas": 2},

@@ -12,6 +12,7 @@ import dev.colocation.spark.fs.ManifestEncoder;
 import dev.colocation.spark.fs.ManifestStore;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
@@ -22,7 +23,7 @@ class FramedParentTest {
     ObjectNode manifest = new ObjectMapper().createObjectNode().put("formatVersion", 1).put("snapshotId", 7).put("buckets", 8);
     ArrayNode files = manifest.putArray("files");
     for (int number = 0; number < ManifestEncoder.FRAMED_FROM_FILES; number++) {
-      files.addObject().put("path", String.format("data/part-%d_%05d.parquet", number, number % 8)).put("bucket", number % 8)
+      files.addObject().put("path", String.format(Locale.ROOT, "data/part-%d_%05d.parquet", number, number % 8)).put("bucket", number % 8)
           .put("rows", 1).put("bytes", number).put("sha256", "00").putObject("partition");
     }
     ManifestEncoder.Stored stored = ManifestEncoder.encode(manifest, 2);
@@ -37,7 +38,7 @@ class FramedParentTest {
   void refusesMoreFilesThanAgentsRead() {
     List<DataFile> files = new ArrayList<>();
     for (int number = 0; number <= StoredManifest.MAX_FILES; number++) {
-      files.add(Files.file(String.format("%08x", number), "a"));
+      files.add(Files.file(String.format(Locale.ROOT, "%08x", number), "a"));
     }
     WriteException refused = assertThrows(WriteException.class,
         () -> NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, 2)));
@@ -49,7 +50,7 @@ class FramedParentTest {
   void writesFormat2() throws Exception {
     List<DataFile> files = new ArrayList<>();
     for (int number = 0; number < ManifestEncoder.FRAMED_FROM_FILES; number++) {
-      files.add(Files.file(String.format("%08x", number), "a"));
+      files.add(Files.file(String.format(Locale.ROOT, "%08x", number), "a"));
     }
     NextManifest manifest =
         NextManifest.of(new FakeCluster().state(), Optional.empty(), new NewFiles(Mode.APPEND, files, 2));

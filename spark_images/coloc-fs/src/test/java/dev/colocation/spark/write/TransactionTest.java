@@ -22,6 +22,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
@@ -81,7 +82,7 @@ class TransactionTest {
 
   private SentFile send(Transaction transaction, String load, int bucket) throws IOException {
     byte[] content = load.repeat(100).getBytes(java.nio.charset.StandardCharsets.UTF_8);
-    String path = "data/day=a/part-" + load + "-1_" + String.format("%05d", bucket) + ".c000.zstd.parquet";
+    String path = "data/day=a/part-" + load + "-1_" + String.format(Locale.ROOT, "%05d", bucket) + ".c000.zstd.parquet";
     DataFile file = new DataFile(path, bucket, Files.day("a"), 10, content.length, StoredManifest.sha256(content));
     Path local = java.nio.file.Files.write(folder.resolve(load), content);
     return new FileSender(transaction.destination()).send(file, local);
@@ -131,7 +132,7 @@ class TransactionTest {
     SentFile real = send(transaction, "ffffffff", 0);
     List<SentFile> sent = new ArrayList<>(List.of(real));
     for (int number = 1; number < ManifestEncoder.FRAMED_FROM_FILES; number++) {
-      DataFile file = Files.file(String.format("%08x", number), "a");
+      DataFile file = Files.file(String.format(Locale.ROOT, "%08x", number), "a");
       real.nodes().forEach(node -> agents.get(node).files.put(file.path(), new byte[0]));
       sent.add(new SentFile(file, real.nodes()));
     }
