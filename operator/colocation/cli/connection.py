@@ -9,6 +9,8 @@ from kubernetes import client
 from .errors import CommandFailed
 
 REQUEST_SECONDS = 10.0
+ANSWER_SECONDS = 30.0
+"""Between two bytes of an answer."""
 PAUSE_SECONDS = 0.5
 STARTING_SECONDS = 25.0
 """An API server is ready a few seconds after its start."""
@@ -31,7 +33,11 @@ class Connection(client.ApiClient):
         self._tells_readiness = True
 
     def call_api(self, *request: Any, **options: Any) -> Any:  # the client is untyped
-        """One request; what was refused is asked once more when the server is ready."""
+        """One request; what was refused is asked once more when the server is ready.
+
+        A server that does not answer is given up: the client would wait without end.
+        """
+        options["_request_timeout"] = options.get("_request_timeout") or (REQUEST_SECONDS, ANSWER_SECONDS)
         answer = super().call_api(*request, **options)
         if answer.status not in _REFUSALS:
             return answer

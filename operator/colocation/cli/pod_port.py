@@ -10,13 +10,14 @@ import socket
 from collections.abc import Mapping
 from typing import Any, cast
 
+import websocket
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
-from kubernetes.stream import portforward
+from kubernetes.stream import ws_client
 
 from .errors import HTTP_FORBIDDEN
 
 TIMEOUT_SECONDS = 30.0
+CONNECT_SECONDS = 15.0
 
 
 class PodUnreachable(Exception):
@@ -27,11 +28,42 @@ class PodUnreachable(Exception):
         self.forbidden = forbidden
 
 
+class Forward(ws_client.PortForward):
+    """The client's port-forward, whose thread ends quietly when the connection does, however that ends.
+
+    The client's own thread would die with a traceback on the terminal, of a TLS connection without a farewell for
+    example, and leave the reader waiting. Here the reader sees the end of the connection at once.
+    """
+
+    def _proxy(self) -> None:
+        try:
+            super()._proxy()
+        except Exception as error:  # noqa: BLE001 - whatever ends the thread ends the connection; the reader reports it
+            for port in self.local_ports.values():
+                port.error = port.error or str(error)
+                port.python.close()
+
+
+def open_forward(connection: client.ApiClient, namespace: str, pod: str, port: int) -> "socket.socket":
+    """A connection to a port of a pod.
+
+    Raises:
+        WebSocketException: the API server refuses it.
+        OSError: the API server cannot be reached.
+    """
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/portforward"
+    query = [("ports", str(port))]
+    _, url, headers, *_ = connection.param_serialize("GET", path, query_params=query, auth_settings=["BearerToken"])
+    websocket.setdefaulttimeout(CONNECT_SECONDS)
+    made = ws_client.create_websocket(connection.configuration, ws_client.get_websocket_url(url), headers)
+    return cast("socket.socket", Forward(made, [port]).socket(port))
+
+
 class PodPort:
     """A port of a pod. The connection is made when it is needed, kept, and made anew after a failure."""
 
     def __init__(self, connection: client.ApiClient, namespace: str, pod: str, port: int) -> None:
-        self._core = client.CoreV1Api(connection)
+        self._connection = connection
         self._namespace, self._pod, self._port = namespace, pod, port
         self._http: http.client.HTTPConnection | None = None
 
@@ -49,12 +81,9 @@ class PodPort:
             connection.request("GET", path, headers=dict(headers or {}))
             answer = connection.getresponse()
             body = answer.read()
-        except (ApiException, OSError, http.client.HTTPException) as error:
+        except (websocket.WebSocketException, OSError, http.client.HTTPException) as error:
             self.close()
-            # The client packs whatever went wrong into an ApiException without a status, also the user's Ctrl-C.
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise KeyboardInterrupt from error
-            forbidden = getattr(error.__context__, "status_code", None) == HTTP_FORBIDDEN
+            forbidden = getattr(error, "status_code", None) == HTTP_FORBIDDEN
             raise PodUnreachable(_cause(error), forbidden=forbidden) from error
         if answer.will_close:
             self.close()
@@ -67,21 +96,17 @@ class PodPort:
         self._http = None
 
     def _connect(self) -> http.client.HTTPConnection:
-        connect = self._core.connect_get_namespaced_pod_portforward
-        forward: Any = portforward(connect, self._pod, self._namespace, ports=str(self._port))
         connection = http.client.HTTPConnection("127.0.0.1", self._port)
         # Else it would connect by itself, to this machine, where the forwarded connection has ended.
         connection.auto_open = 0
-        connection.sock = cast("socket.socket", forward.socket(self._port))
+        connection.sock = open_forward(self._connection, self._namespace, self._pod, self._port)
         return connection
 
 
 def _cause(error: Exception) -> str:
-    """A failed port-forward's cause: the client packs the whole answer into one text, the message at its end."""
-    if not isinstance(error, ApiException):
-        return str(error) or type(error).__name__
-    words = str(error.reason or error).split(" -+-+- ")
+    """Why a connection failed: of one that the API server refused, the message of its answer."""
+    body: Any = getattr(error, "resp_body", None)
     try:
-        return str(json.loads(words[-1])["message"])
+        return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
-        return words[0]
+        return str(error).split(" -+-+- ", maxsplit=1)[0] or type(error).__name__

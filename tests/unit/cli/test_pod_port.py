@@ -1,17 +1,22 @@
 """A port of a pod through a port-forward: the connection is kept, made anew, and its failures are told apart."""
 
+import json
 import socket
-from types import SimpleNamespace
-from typing import Any
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
+from kubernetes.stream import ws_client
 
 from colocation.cli import pod_port
 from colocation.cli.pod_port import PodPort, PodUnreachable
 from colocation.model.result_stream import chunk_path, new_token, token_digest
 from colocation.spark.jobs.result_server import ResultServer
+from tests.certificates import self_signed
 
 TOKEN = new_token()
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -24,9 +29,9 @@ class Forwards:
         self._port = port
         self.made: list[socket.socket] = []
 
-    def __call__(self, connect: object, pod: str, namespace: str, ports: str) -> Any:
+    def __call__(self, connection: object, namespace: str, pod: str, port: int) -> socket.socket:
         self.made.append(socket.create_connection(("127.0.0.1", self._port)))
-        return SimpleNamespace(socket=lambda number: self.made[-1])
+        return self.made[-1]
 
 
 def pod() -> PodPort:
@@ -37,7 +42,7 @@ def test_the_connection_is_kept_and_made_anew_after_a_failure(monkeypatch: pytes
     """A request whose connection broke fails; the next one has another."""
     with ResultServer(token_digest(TOKEN), port=0, hold_seconds=0.01) as server:
         forwards, port = Forwards(server.port), pod()
-        monkeypatch.setattr(pod_port, "portforward", forwards)
+        monkeypatch.setattr(pod_port, "open_forward", forwards)
         assert [port.get(chunk_path(0), HEADERS) for _ in range(3)] == [(202, b"")] * 3
         assert len(forwards.made) == 1
         forwards.made[0].shutdown(socket.SHUT_RDWR)
@@ -49,38 +54,79 @@ def test_the_connection_is_kept_and_made_anew_after_a_failure(monkeypatch: pytes
         port.close()
 
 
-class HandshakeRefused(Exception):
-    """As the client's websocket raises it."""
+@contextmanager
+def api_server(folder: Path, answer: bytes) -> Iterator[PodPort]:
+    """A pod's port behind an API server that gives one answer to every request."""
+    certificate, key = self_signed(folder, "localhost", ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    listener = socket.create_server(("127.0.0.1", 0))
 
-    def __init__(self, status_code: int) -> None:
-        super().__init__(f"Handshake status {status_code}")
-        self.status_code = status_code
+    def serve() -> None:
+        accepted, _ = listener.accept()
+        with context.wrap_socket(accepted, server_side=True) as connection:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    configuration = client.Configuration(host=f"https://127.0.0.1:{listener.getsockname()[1]}")
+    configuration.ssl_ca_cert = str(certificate)
+    try:
+        yield PodPort(client.ApiClient(configuration), "shop", "sql-driver", 7080)
+    finally:
+        thread.join()
+        listener.close()
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, cause: BaseException, reason: str = "") -> None:
-    """Every port-forward fails; the client hides the cause in an ApiException without a status."""
+class Broken:
+    """A websocket over TLS whose other end is gone without a farewell."""
 
-    def portforward(*arguments: object, **options: object) -> None:
-        try:
-            raise cause
-        except BaseException:  # noqa: BLE001 - as the client does
-            raise ApiException(status=0, reason=reason or str(cause))  # noqa: B904 - as the client does
+    connected = True
 
-    monkeypatch.setattr(pod_port, "portforward", portforward)
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._theirs.close()
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def recv_data_frame(self, control_frame: bool) -> None:
+        raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
+
+
+def test_a_connection_that_ends_abruptly_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader sees its end at once; the client's own thread would print a traceback."""
+    crashed: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: crashed.append(str(arguments.exc_value)))
+    monkeypatch.setattr(ws_client, "create_websocket", lambda *arguments: Broken())
+    with pytest.raises(PodUnreachable):
+        pod().get("/")
+    for thread in threading.enumerate():
+        if thread.name.startswith("Kubernetes port forward"):
+            thread.join(10)
+    assert crashed == []
 
 
 @pytest.mark.parametrize(("status", "forbidden"), [(403, True), (500, False), (404, False)])
-def test_who_may_not_forward_is_told_so(monkeypatch: pytest.MonkeyPatch, status: int, forbidden: bool) -> None:
+def test_who_may_not_forward_is_told_so(tmp_path: Path, status: int, forbidden: bool) -> None:
     """In the API server's words; waiting helps against everything else."""
-    said = f'Handshake status {status} -+-+- {{}} -+-+- {{"message": "pods/portforward: no"}}'
-    failing(monkeypatch, HandshakeRefused(status), said)
-    with pytest.raises(PodUnreachable, match=r"^pods/portforward: no$") as refused:
-        pod().get("/")
+    body = json.dumps({"kind": "Status", "message": "pods/portforward: no"})
+    refusal = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    with (
+        api_server(tmp_path, refusal.encode()) as port,
+        pytest.raises(PodUnreachable, match=r"^pods/portforward: no$") as refused,
+    ):
+        port.get("/")
     assert refused.value.forbidden == forbidden
 
 
 def test_ctrl_c_is_no_failure_of_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client would hide it, and the command would go on."""
-    failing(monkeypatch, KeyboardInterrupt())
+    """The command ends."""
+
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ws_client, "create_websocket", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pod().get("/")
