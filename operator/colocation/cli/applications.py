@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 import yaml
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from ..model.base import Frozen
 from ..model.names import config_map_of, group_key
@@ -16,9 +18,9 @@ from ..submit import Decision, GroupView, PreparedApplication, prepare
 from ..submit.applications import Applications, KubernetesApplications
 from ..submit.direct import DirectSubmission, direct_submission, driver_job
 from ..submit.direct_client import DirectApplications
-from ..submit.run import RESULT_MARK, Outcome, create, outcome, watch
+from ..submit.run import RESULT_MARK, Outcome, Stuck, create, outcome, watch
 from .cluster import Cluster
-from .errors import CommandFailed
+from .errors import CommandFailed, said_by
 from .options import bundle, timeout_option
 from .output import tell
 from .progress import follow
@@ -183,8 +185,22 @@ def _await_end(started: Started, applications: Applications, options: RunOptions
             f"interrupted; {applications.what} {name} goes on: {started.watch_advice()}; "
             f"end it: kubectl delete {applications.reference(name)} -n {namespace}"
         ) from None
+    except Stuck as error:
+        raise CommandFailed(f"{error}{_ended(applications, namespace, name)}") from error
     assert last is not None and last.end is not None  # else it would still be watched
     return outcome(applications, namespace, name, last.end, sleep=time.sleep)
+
+
+def _ended(applications: Applications, namespace: str, name: str) -> str:
+    """What became of an application that cannot run: it would run later, when the command has been repeated."""
+    try:
+        applications.delete(namespace, name)
+    except (ApiException, HTTPError, CommandFailed) as error:
+        return (
+            f". It still waits ({said_by(error)}): before you repeat the command, end it: "
+            f"kubectl delete {applications.reference(name)} -n {namespace}"
+        )
+    return ". It is deleted"
 
 
 def print_result(result: Mapping[str, object] | None) -> None:

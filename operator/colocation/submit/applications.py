@@ -3,15 +3,19 @@
 from typing import Any, Protocol, cast
 
 from kubernetes import client
+from kubernetes.client.exceptions import ApiException
 
 from ..manifests.spark_pods import DRIVER_CONTAINER
 from .kinds import ApplicationKind
+from .obstacles import MOUNT_REASONS, being_set_up, find_obstacle, in_short
 from .status import ApplicationStatus, apache_status, kubeflow_status, schedule_status
 
 Json = dict[str, Any]
 LOG_LINES_READ = 5000
 APACHE_NAME_LABEL = "spark.operator/spark-app-name"
-"""Apache's operator labels driver and executors with the application's name."""
+KUBEFLOW_NAME_LABEL = "sparkoperator.k8s.io/app-name"
+"""The operators label driver and executors with the application's name."""
+HTTP_FORBIDDEN = 403
 
 
 class Applications(Protocol):
@@ -66,9 +70,17 @@ class KubernetesApplications:
         kind = self._kind
         application = cast("Json", self._objects.get_namespaced_custom_object(
             kind.group, kind.version, namespace, kind.plural, name))  # fmt: skip
+        if kind.flavour == "scheduled":
+            return schedule_status(application)
         if kind.flavour == "apache":
-            return apache_status(application, list_pods(self._connection, namespace, f"{APACHE_NAME_LABEL}={name}"))
-        return schedule_status(application) if kind.flavour == "scheduled" else kubeflow_status(application)
+            pods = list_pods(self._connection, namespace, f"{APACHE_NAME_LABEL}={name}")
+            status = apache_status(application, pods)
+        else:
+            status, pods = kubeflow_status(application), []
+        if status.ended or status.executors_running:
+            return status
+        pods = pods or list_pods_if_allowed(self._connection, namespace, f"{KUBEFLOW_NAME_LABEL}={name}")
+        return status.with_obstacle(find_obstacle(pods, set_up_failure(self._connection, namespace, pods), namespace))
 
     def delete(self, namespace: str, name: str) -> None:
         """Delete an application; the API server lets its pods go first."""
@@ -86,6 +98,38 @@ def list_pods(connection: client.ApiClient, namespace: str, selector: str) -> li
     """The pods with these labels, as JSON."""
     found = client.CoreV1Api(connection).list_namespaced_pod(namespace, label_selector=selector)
     return cast("list[Json]", connection.sanitize_for_serialization(found)["items"])
+
+
+def list_pods_if_allowed(connection: client.ApiClient, namespace: str, selector: str) -> list[Json]:
+    """The pods with these labels; none without the right to list them."""
+    try:
+        return list_pods(connection, namespace, selector)
+    except ApiException as error:
+        if error.status != HTTP_FORBIDDEN:
+            raise
+        return []
+
+
+def set_up_failure(connection: client.ApiClient, namespace: str, pods: list[Json]) -> str:
+    """Why a pod that has its node is not set up, such as a volume of a missing Secret; only its events say it."""
+    pod = being_set_up(pods)
+    if pod is None:
+        return ""
+    found = warnings_about(connection, namespace, pod["metadata"]["uid"])
+    return next((in_short(f"{reason}: {message}") for reason, message in found if reason in MOUNT_REASONS), "")
+
+
+def warnings_about(connection: client.ApiClient, namespace: str, uid: str) -> list[tuple[str, str]]:
+    """Reason and message of the events that warn about an object, newest first; none without the right to list them."""
+    selector = f"involvedObject.uid={uid},type=Warning"
+    try:
+        events: list[Any] = client.CoreV1Api(connection).list_namespaced_event(namespace, field_selector=selector).items
+    except ApiException as error:
+        if error.status != HTTP_FORBIDDEN:
+            raise
+        return []
+    newest_first = sorted(events, key=lambda one: str(one.last_timestamp or one.event_time or ""), reverse=True)
+    return [(str(one.reason or ""), str(one.message or "")) for one in newest_first]
 
 
 def read_log(connection: client.ApiClient, namespace: str, pod: str, lines: int) -> str:

@@ -3,15 +3,13 @@
 from typing import Any, cast
 
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
 from ..manifests.spark_pods import SPARK_APPLICATION_LABEL
-from .applications import LOG_LINES_READ, list_pods, read_log
+from .applications import LOG_LINES_READ, list_pods, read_log, set_up_failure, warnings_about
 from .direct import DirectSubmission, driver_job
 from .status import ApplicationStatus, job_status
 
 Json = dict[str, Any]
-HTTP_FORBIDDEN = 403
 
 
 class DirectApplications:
@@ -22,7 +20,7 @@ class DirectApplications:
 
     def __init__(self, connection: client.ApiClient, submission: DirectSubmission) -> None:
         self._connection = connection
-        self._jobs, self._core = client.BatchV1Api(connection), client.CoreV1Api(connection)
+        self._jobs = client.BatchV1Api(connection)
         self._submission = submission
 
     def reference(self, name: str) -> str:
@@ -39,19 +37,13 @@ class DirectApplications:
         job = cast("Json", self._connection.sanitize_for_serialization(self._jobs.read_namespaced_job(name, namespace)))
         pods = list_pods(self._connection, namespace, f"{SPARK_APPLICATION_LABEL}={name}")
         dynamic = self._submission.conf.get("spark.dynamicAllocation.enabled") == "true"
-        refusal = "" if pods else self._refusal(job["metadata"])
-        return job_status(job, pods, None if dynamic else self._submission.executors_wanted, refusal)
+        failure = set_up_failure(self._connection, namespace, pods) if pods else self._refusal(job["metadata"])
+        return job_status(job, pods, None if dynamic else self._submission.executors_wanted, failure)
 
     def _refusal(self, job: Json) -> str:
         """Why the Job's pod could not be made, such as a quota or Pod Security; only the Job's events say it."""
-        selector = f"involvedObject.uid={job['uid']},reason=FailedCreate"
-        try:
-            found: list[Any] = self._core.list_namespaced_event(job["namespace"], field_selector=selector).items
-        except ApiException as error:
-            if error.status == HTTP_FORBIDDEN:
-                return ""
-            raise
-        return str(found[-1].message or "") if found else ""
+        warnings = warnings_about(self._connection, job["namespace"], job["uid"])
+        return next((message for reason, message in warnings if reason == "FailedCreate"), "")
 
     def delete(self, namespace: str, name: str) -> None:
         """Delete the Job; its pod goes first, and the executors, which the pod owns, with it."""

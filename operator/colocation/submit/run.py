@@ -12,6 +12,7 @@ from ..model.base import Frozen
 from ..model.write_progress import WriteProgress, find_progress, without_progress
 from .applications import Applications
 from .driver_log import HTTP_NOT_FOUND, POLL_SECONDS, Sleep, is_passing, read_patiently
+from .obstacles import Obstacle, obstacle, refused_executors
 from .status import ApplicationStatus
 
 RESULT_MARK = "COLOCATION_RESULT "
@@ -23,6 +24,10 @@ UNCAUGHT = "Exception in thread "
 UNANSWERED_SECONDS = 300
 """For so long polls may fail for a passing reason (an API server that is away) before the wait gives up."""
 DELETION_POLLS = 60
+STUCK_SECONDS = 60
+"""For so long an application may be kept from running by what does not pass: a Secret that is missing, for example."""
+NO_ROOM_SECONDS = 600
+"""For so long it may wait for room on the nodes or in a quota, unless the caller allows it a time."""
 HTTP_CONFLICT = 409
 
 
@@ -32,6 +37,10 @@ class RunError(RuntimeError):
 
 class StillRunning(RunError):
     """The application has not ended in the time that was allowed for it."""
+
+
+class Stuck(RunError):
+    """The application does not run, and will not by waiting. It is there still; the message says why it waits."""
 
 
 class Progress(Frozen):
@@ -128,23 +137,27 @@ def watch(
     ``tells_progress``: its driver prints how far its write is.
 
     Raises:
-        RunError: the timeout passed, the application was deleted, or the cluster does not answer.
+        RunError: the timeout passed, the application was deleted or cannot run, or the cluster does not answer.
     """
     start = answered_at = clock()
+    stuck_since: float | None = None
     write: WriteProgress | None = None
     while True:
         elapsed = clock() - start
         try:
-            status = applications.look(namespace, name)
+            status = _look(applications, namespace, name)
             answered_at = clock()
             if tells_progress and status.executors_running and not status.ended:
-                write = _write_progress(applications, namespace, status.driver_pod) or write
+                write = find_progress(_end_of_log(applications, namespace, status.driver_pod)) or write
+            stuck_since = (answered_at if stuck_since is None else stuck_since) if status.obstacle else None
             yield progress_of(name, applications.runner, status, elapsed).model_copy(update={"write": write})
             if status.ended:
                 return
         except (ApiException, HTTPError) as error:
             if not is_passing(error) or clock() - answered_at > UNANSWERED_SECONDS:
                 raise _lost(error, applications, namespace, name) from error
+        else:
+            _check_obstacle(applications, name, status.obstacle, clock() - (stuck_since or 0), timeout_seconds)
         if timeout_seconds is not None and elapsed > timeout_seconds:
             raise StillRunning(
                 f"{applications.what} {name!r} has not ended after {timeout_seconds:g} s; it goes on. Watch it: "
@@ -153,11 +166,32 @@ def watch(
         sleep(POLL_SECONDS)
 
 
-def _write_progress(applications: Applications, namespace: str, pod: str | None) -> WriteProgress | None:
+def _look(applications: Applications, namespace: str, name: str) -> ApplicationStatus:
+    """The application as it is now; of a driver that waits for executors, also whether they are refused."""
+    status = applications.look(namespace, name)
+    if status.ended or status.has_executors or status.obstacle:
+        return status
+    refusal = refused_executors(_end_of_log(applications, namespace, status.driver_pod))
+    return status.with_obstacle(obstacle(refusal, namespace) if refusal else None)
+
+
+def _end_of_log(applications: Applications, namespace: str, pod: str | None) -> str:
     try:
-        return find_progress(applications.driver_log(namespace, pod, PROGRESS_LOG_LINES)) if pod else None
+        return applications.driver_log(namespace, pod, PROGRESS_LOG_LINES) if pod else ""
     except (ApiException, HTTPError):
-        return None  # the log is not there yet, or one may not read it; the wait goes on without
+        return ""  # the log is not there yet, or one may not read it; the wait goes on without
+
+
+def _check_obstacle(
+    applications: Applications, name: str, found: Obstacle | None, seconds: float, timeout_seconds: float | None
+) -> None:
+    """Raise Stuck when an obstacle has been there for longer than it may; of room, the caller's timeout decides."""
+    if found is None or found.is_partial:
+        return
+    limit = STUCK_SECONDS if found.is_lasting else NO_ROOM_SECONDS
+    if seconds > limit and (found.is_lasting or timeout_seconds is None):
+        advice = f"; {found.advice}" if found.advice else ""
+        raise Stuck(f"{applications.what} {name!r} does not run since {seconds:.0f} s: {found.message}{advice}")
 
 
 def _lost(error: Exception, applications: Applications, namespace: str, name: str) -> RunError:

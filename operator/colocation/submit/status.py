@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..model.base import Frozen
+from .obstacles import Obstacle, count_running, find_obstacle, newest_pod, of_role, pod_of
 
 Phase = Literal["running", "succeeded", "failed"]
 
@@ -18,8 +19,6 @@ APACHE_FAILED = frozenset(
 APACHE_TERMINATED = frozenset({"ResourceReleased", "TerminatedWithoutReleaseResources"})
 """After the end, whichever it was: the state before tells (Apache's ApplicationStateSummary)."""
 
-MAX_REASON_CHARACTERS = 300
-WAITING_IS_NORMAL = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 class ApplicationStatus(Frozen):
@@ -27,6 +26,7 @@ class ApplicationStatus(Frozen):
 
     ``executors_wanted`` is None when it is not fixed. ``error``: what the operator says of a failure, of the
     application or of an attempt after which it may try again. ``driver_pod``: None while there is none.
+    ``has_executors``: their pods are made. ``obstacle``: why it does not run.
     """
 
     state: str
@@ -35,11 +35,19 @@ class ApplicationStatus(Frozen):
     driver_pod: str | None = None
     executors_running: int = 0
     executors_wanted: int | None = None
+    has_executors: bool = False
+    obstacle: Obstacle | None = None
 
     @property
     def ended(self) -> bool:
         """Whether nothing more happens to it."""
         return self.phase != "running"
+
+    def with_obstacle(self, obstacle: Obstacle | None) -> "ApplicationStatus":
+        """The same, and why it does not run."""
+        if self.ended or obstacle is None:
+            return self
+        return self.model_copy(update={"obstacle": obstacle, "state": f"{self.state} ({obstacle.message})".strip()})
 
 
 def kubeflow_status(application: Mapping[str, Any]) -> ApplicationStatus:
@@ -55,6 +63,7 @@ def kubeflow_status(application: Mapping[str, Any]) -> ApplicationStatus:
         driver_pod=(status.get("driverInfo") or {}).get("podName") or None,
         executors_running=sum(one == "RUNNING" for one in executors.values()),
         executors_wanted=_kubeflow_executors(application.get("spec") or {}),
+        has_executors=bool(executors),
     )
 
 
@@ -88,6 +97,7 @@ def apache_status(application: Mapping[str, Any], pods: Sequence[Mapping[str, An
         error=str(decisive.get("message") or "") if phase == "failed" else "",
         driver_pod=newest_pod(pods, "driver"),
         executors_running=count_running(pods),
+        has_executors=bool(of_role(pods, "executor")),
         executors_wanted=_configured_executors(conf),
     )
 
@@ -105,57 +115,26 @@ def job_status(
 ) -> ApplicationStatus:
     """Of a Job whose pod is the driver.
 
-    ``pods``: the driver and the executors of the application; ``refusal``: why the Job's pod could not be made.
+    ``pods``: the driver and the executors of the application; ``refusal``: why a pod could not be made, or set up.
     """
     driver = newest_pod(pods, "driver")
-    status = next((pod.get("status") or {} for pod in pods if pod["metadata"]["name"] == driver), {})
+    status = (pod_of(pods, driver) or {}).get("status") or {}
     conditions = (job.get("status") or {}).get("conditions") or ()
     ended = {str(item["type"]): item for item in conditions if item.get("status") == "True"}
     phase: Phase = "succeeded" if "Complete" in ended else "failed" if "Failed" in ended else "running"
-    trouble = _trouble(status) or next((f"an executor: {one}" for one in map(_trouble, _executors(pods)) if one), "")
-    state = str(status.get("phase") or "")
+    state = str(status.get("phase") or ("without a pod" if refusal else ""))
     if phase != "running":
         state = phase.capitalize()
-    elif trouble:
-        state = f"{state} ({trouble})"
-    elif not driver and refusal:
-        state = f"without a pod ({refusal})"
+    namespace = str((job.get("metadata") or {}).get("namespace") or "")
     return ApplicationStatus(
         state=state,
         phase=phase,
         error=(_termination(status) or str(ended["Failed"].get("message") or "")) if phase == "failed" else "",
         driver_pod=driver,
         executors_running=count_running(pods),
+        has_executors=bool(of_role(pods, "executor")),
         executors_wanted=executors_wanted,
-    )
-
-
-def _executors(pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The statuses of the executors' pods."""
-    return [pod.get("status") or {} for pod in _of_role(pods, "executor")]
-
-
-def _of_role(pods: Sequence[Mapping[str, Any]], role: str) -> list[Mapping[str, Any]]:
-    """Those with this ``spark-role``."""
-    return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("spark-role") == role]
-
-
-def _trouble(status: Mapping[str, Any]) -> str:
-    """Why a pod does not run: what its container waits for, or why no node takes it; empty while that is ordinary."""
-    if status.get("phase") == "Running":
-        return ""
-    reasons = [reason for reason in map(_waiting, status.get("containerStatuses") or []) if reason]
-    unscheduled = [
-        f"Unschedulable: {one.get('message')}"[:MAX_REASON_CHARACTERS]
-        for one in status.get("conditions") or ()
-        if one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("message")
-    ]
-    return next(iter((*reasons, *unscheduled)), "")
-
-
-def _waiting(container: Mapping[str, Any]) -> str:
-    reason = str(((container.get("state") or {}).get("waiting") or {}).get("reason") or "")
-    return "" if reason in WAITING_IS_NORMAL else reason
+    ).with_obstacle(find_obstacle(pods, refusal, namespace))
 
 
 def _termination(status: Mapping[str, Any]) -> str:
@@ -164,18 +143,6 @@ def _termination(status: Mapping[str, Any]) -> str:
     if bad:
         return f"the driver ended with exit code {bad[0]['exitCode']} ({bad[0].get('reason') or 'no reason given'})"
     return str(status.get("message") or status.get("reason") or "")
-
-
-def newest_pod(pods: Sequence[Mapping[str, Any]], role: str) -> str | None:
-    """The name of the youngest pod with this ``spark-role``: of several attempts, the last one's."""
-    fitting = [pod["metadata"] for pod in _of_role(pods, role)]
-    youngest = max(fitting, key=lambda metadata: str(metadata.get("creationTimestamp") or ""), default=None)
-    return str(youngest["name"]) if youngest else None
-
-
-def count_running(pods: Sequence[Mapping[str, Any]]) -> int:
-    """How many of the pods are running executors."""
-    return sum(status.get("phase") == "Running" for status in _executors(pods))
 
 
 def _configured_executors(conf: Mapping[str, str]) -> int | None:

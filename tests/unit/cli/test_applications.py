@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from kubernetes.client.exceptions import ApiException
 from colocation.cli import applications
 from colocation.model.freshness import Freshness
 from colocation.model.names import LABEL_GROUP, LABEL_GROUP_NAMESPACE
+from colocation.submit.obstacles import obstacle
+from colocation.submit.status import ApplicationStatus
 
 from ..submit.applications_under_test import schedule, spark_application
-from ..submit.fake_applications import FakeApplications
+from ..submit.fake_applications import FakeApplications, VirtualTime
 from .conftest import FakeCluster, Run, group_object, table_object
 
 LOADED = {
@@ -41,6 +44,25 @@ def kubeflow(monkeypatch: pytest.MonkeyPatch) -> Kubeflow:
         return fake
 
     return installed
+
+
+@pytest.mark.parametrize("refusal", [None, ApiException(status=403, reason="Forbidden")])
+def test_an_application_that_cannot_run_is_deleted(
+    run: Run, cluster: FakeCluster, kubeflow: Kubeflow, monkeypatch: pytest.MonkeyPatch, refusal: ApiException | None
+) -> None:
+    """Else it would run later, when the Secret is there and the load has been repeated."""
+    created, time = kubeflow(), VirtualTime()
+    monkeypatch.setattr(applications, "time", SimpleNamespace(monotonic=time.clock, sleep=time.sleep))
+    waits = ApplicationStatus(state="SUBMITTED", phase="running", has_executors=True)
+    created.play(waits.with_obstacle(obstacle('CreateContainerConfigError: secret "lake" not found', "shop")))
+    if refusal:
+        created.refuse_deletion(refusal)
+    done = run("load", "orders", "--from", "s3a://lake/orders", "--secret", "lake")
+    assert done.exit_code == 1
+    *_, said = done.stderr.splitlines()
+    assert 'secret "lake" not found; create it (kubectl create secret generic lake -n shop' in said
+    [name] = created.objects if refusal else created.deleted
+    assert said.endswith(f"end it: kubectl delete {created.reference(name)} -n shop" if refusal else "It is deleted")
 
 
 def manifest(**spec: Any) -> str:

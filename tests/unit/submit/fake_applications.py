@@ -7,11 +7,11 @@ from kubernetes.client.exceptions import ApiException
 
 from colocation.submit.status import ApplicationStatus, kubeflow_status
 
-Step = str | Exception
+Step = str | Exception | ApplicationStatus
 
 
 class FakeApplications:
-    """Each look at an application plays the next step: a state, or an error to raise. The last step stays."""
+    """Each look at an application plays the next step: a state, a status, or an error to raise. The last one stays."""
 
     what, runner, needs = "SparkApplication", "Kubeflow's Spark operator", "Kubeflow's Spark operator"
 
@@ -21,6 +21,16 @@ class FakeApplications:
         self._steps = list(steps)
         self._log = log
         self._error_message = error_message
+
+        self._deletion: ApiException | None = None
+
+    def play(self, *steps: Step) -> None:
+        """From now on."""
+        self._steps = list(steps)
+
+    def refuse_deletion(self, error: ApiException) -> None:
+        """As for somebody without the right."""
+        self._deletion = error
 
     def reference(self, name: str) -> str:
         return f"sparkapplications.sparkoperator.k8s.io {name}"
@@ -40,6 +50,8 @@ class FakeApplications:
             step = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
             if isinstance(step, Exception):
                 raise step
+            if isinstance(step, ApplicationStatus):
+                return step
             self.objects[name]["status"] = {
                 "applicationState": {"state": step, "errorMessage": self._error_message},
                 "driverInfo": {"podName": f"{name}-driver"},
@@ -48,6 +60,8 @@ class FakeApplications:
         return kubeflow_status(self.objects[name])
 
     def delete(self, namespace: str, name: str) -> None:
+        if self._deletion:
+            raise self._deletion
         self.deleted.append(name)
         del self.objects[name]
 

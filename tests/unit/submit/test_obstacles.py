@@ -1,0 +1,153 @@
+"""What keeps an application from running: said, and given up within a bound."""
+
+from typing import Any
+
+import pytest
+
+from colocation.submit.obstacles import MAX_REASON_CHARACTERS, find_obstacle, obstacle, refused_executors
+from colocation.submit.run import NO_ROOM_SECONDS, STUCK_SECONDS, Progress, Stuck, watch
+from colocation.submit.status import ApplicationStatus
+
+from .fake_applications import FakeApplications, Step, VirtualTime
+
+
+def pod(role: str, phase: str = "Pending", **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": role, "labels": {"spark-role": role}}, "status": {"phase": phase, **status}}
+
+
+def waiting(reason: str, message: str = "", where: str = "containerStatuses") -> dict[str, Any]:
+    return {where: [{"state": {"waiting": {"reason": reason, "message": message}}}]}
+
+
+def unscheduled(message: str) -> dict[str, Any]:
+    return {"conditions": [{"type": "PodScheduled", "status": "False", "message": message}]}
+
+
+RUNS = pod("driver", "Running")
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal", "lasts", "message", "advice"),
+    [
+        pytest.param(waiting("CreateContainerConfigError", 'secret "lake" not found'), "", True,
+                     'CreateContainerConfigError: secret "lake" not found', "create secret generic lake -n shop",
+                     id="no Secret"),
+        pytest.param(waiting("CreateContainerConfigError", 'configmap "site" not found'), "", True,
+                     'configmap "site" not found', "create it in shop", id="no ConfigMap"),
+        pytest.param(waiting("CreateContainerConfigError", "couldn't find key password in Secret shop/lake"), "", True,
+                     "couldn't find key", "add the key", id="no key"),
+        pytest.param(waiting("ErrImagePull", "not found"), "", True, "ErrImagePull: not found", "--image", id="image"),
+        pytest.param(waiting("ImagePullBackOff"), "", True, "ImagePullBackOff", "--image", id="image, later"),
+        pytest.param(waiting("InvalidImageName", "a b"), "", True, "InvalidImageName", "--image", id="image's name"),
+        pytest.param(waiting("CrashLoopBackOff", "back-off", "initContainerStatuses"), "", True, "CrashLoopBackOff",
+                     "", id="a container that prepares the pod"),
+        pytest.param(unscheduled("0/3 nodes are available: 3 Insufficient memory."), "", False,
+                     "Unschedulable: 0/3 nodes are available: 3 Insufficient memory.", "--timeout", id="no room"),
+        pytest.param(unscheduled('persistentvolumeclaim "notes" not found'), "", True, "notes",
+                     "create the claim in shop", id="no claim"),
+        pytest.param({}, 'FailedMount: MountVolume.SetUp failed: secret "lake" not found', True, "FailedMount",
+                     "create secret generic lake", id="a volume of a missing Secret"),
+        pytest.param(None, 'error looking up service account shop/spark: serviceaccount "spark" not found', True,
+                     "serviceaccount", "colocation init -n shop --service-account spark", id="no ServiceAccount"),
+        pytest.param(None, 'pods "x" is forbidden: exceeded quota: small', False, "exceeded quota",
+                     "kubectl describe quota -n shop", id="quota"),
+        pytest.param(None, 'admission webhook "rules" denied the request: no', True, "denied the request: no",
+                     "who made the rule", id="webhook"),
+        pytest.param(None, 'pods "x" is forbidden: violates PodSecurity', True, "PodSecurity", "--application",
+                     id="Pod Security"),
+    ],
+)  # fmt: skip
+def test_what_keeps_the_driver_from_running(
+    status: dict[str, Any] | None, refusal: str, lasts: bool, message: str, advice: str
+) -> None:
+    """The cluster's words, whether waiting may help, and what to do."""
+    pods = [] if status is None else [pod("driver", **status)]
+    found = find_obstacle(pods, refusal, "shop")
+    assert found and message in found.message and advice in found.advice
+    assert (found.is_lasting, found.is_partial) == (lasts, False)
+
+
+@pytest.mark.parametrize("pods", [
+    pytest.param([], id="no pod yet"),
+    pytest.param([pod("driver")], id="pending"),
+    pytest.param([pod("driver", **waiting("ContainerCreating"))], id="starts"),
+    pytest.param([RUNS], id="runs"),
+    pytest.param([RUNS, pod("executor", **waiting("PodInitializing"))], id="its executor starts"),
+])  # fmt: skip
+def test_pods_that_start_are_no_obstacle(pods: list[dict[str, Any]]) -> None:
+    """Nothing is said of what is ordinary."""
+    assert find_obstacle(pods) is None
+
+
+def test_an_application_goes_on_with_some_of_its_executors() -> None:
+    """Why the others do not run is shown; the application is not given up for it."""
+    stuck = pod("executor", **waiting("ErrImagePull"))
+    alone, beside = (find_obstacle([RUNS, *others, stuck]) for others in ([], [pod("executor", "Running")]))
+    assert alone and beside and alone.message == beside.message == "an executor: ErrImagePull"
+    assert (alone.is_partial, beside.is_partial) == (False, True)
+
+
+def test_executors_that_are_refused_are_found_in_the_drivers_log() -> None:
+    """Spark goes on asking, and only its log says why there is none."""
+    said = 'pods "load-1-exec-7" is forbidden: exceeded quota: small, requested: pods=1'
+    log = f"ERROR ExecutorPodsAllocator\nFailure executing: POST. Message: {said}. Received status: Status(...)\n\tat x"
+    assert refused_executors(log) == f"no executor is made: {said}"
+    assert not obstacle(refused_executors(log)).is_lasting
+    assert refused_executors("INFO all is well") == ""
+    assert len(refused_executors(f'pods "a" is forbidden: {"x" * 999}')) <= MAX_REASON_CHARACTERS
+
+
+def status(message: str = "", **changes: Any) -> ApplicationStatus:
+    found = ApplicationStatus(state="Pending", phase="running", has_executors=True)
+    return found.with_obstacle(obstacle(message).model_copy(update=changes) if message else None)
+
+
+def wait(steps: list[Step], timeout_seconds: float | None = None, log: str = "") -> tuple[VirtualTime, list[Progress]]:
+    applications, time, seen = FakeApplications(steps, log=log), VirtualTime(), list[Progress]()
+    applications.objects["load"] = {}
+    for step in watch(applications, "shop", "load", timeout_seconds=timeout_seconds, clock=time.clock,
+                      sleep=time.sleep):  # fmt: skip
+        seen.append(step)
+    return time, seen
+
+
+ENDED = ApplicationStatus(state="Succeeded", phase="succeeded")
+MISSING, NO_ROOM = status('secret "lake" not found'), status("Unschedulable: no memory")
+
+
+@pytest.mark.parametrize(("stuck", "seconds"), [
+    pytest.param(MISSING, STUCK_SECONDS, id="a missing object"), pytest.param(NO_ROOM, NO_ROOM_SECONDS, id="no room"),
+])  # fmt: skip
+def test_the_wait_ends_at_what_does_not_pass(stuck: ApplicationStatus, seconds: float) -> None:
+    """With the reason and what to do; before, the reason is shown."""
+    assert stuck.obstacle
+    with pytest.raises(Stuck) as given_up:
+        wait([stuck])
+    assert stuck.obstacle.message in str(given_up.value) and stuck.obstacle.advice in str(given_up.value)
+    _, seen = wait([*[stuck] * int(seconds), ENDED])
+    assert seen[0].state == f"Pending ({stuck.obstacle.message})"
+
+
+@pytest.mark.parametrize(("stuck", "timeout_seconds"), [
+    pytest.param(status("ErrImagePull", is_partial=True), None, id="other executors run"),
+    pytest.param(NO_ROOM, 10.0 * NO_ROOM_SECONDS, id="the caller allows more"),
+])  # fmt: skip
+def test_the_wait_goes_on(stuck: ApplicationStatus, timeout_seconds: float | None) -> None:
+    """Longer than what is allowed to an application that nobody waits for."""
+    time, seen = wait([*[stuck] * (2 * NO_ROOM_SECONDS), ENDED], timeout_seconds)
+    assert seen[-1].end and time.now >= 2 * NO_ROOM_SECONDS
+
+
+def test_an_obstacle_that_went_is_forgotten() -> None:
+    """Time counts from when it came again."""
+    most = [MISSING] * STUCK_SECONDS
+    _, seen = wait([*most, status(), *most, ENDED])
+    assert seen[-1].end
+
+
+def test_a_driver_without_executors_is_given_up_when_they_are_refused() -> None:
+    """Of quotas, Spark's log alone speaks."""
+    alone = ApplicationStatus(state="Running", phase="running", driver_pod="load-driver")
+    log = 'pods "load-exec-1" is forbidden: error looking up service account shop/x: serviceaccount "x" not found'
+    with pytest.raises(Stuck, match=r"no executor is made: .*serviceaccount"):
+        wait([alone], log=log)
