@@ -16,7 +16,7 @@ from .cluster import Cluster
 from .errors import CommandFailed, said_by
 from .operator_port import fetch_orphans
 from .options import Target, cluster_options, operator_namespace_option, output_option
-from .output import Format, columns, size, write
+from .output import Format, columns, counted, size, write
 
 MAX_NAME_LENGTH = 63
 USUAL_COPIES = 2
@@ -97,8 +97,8 @@ def adopt(
     failed = sum(one.is_failed for one in plans)
     if failed:
         raise CommandFailed(
-            f"{failed} of {len(plans)} tables were refused, as the report says; mend that and run the command again: "
-            "it adopts what is left"
+            f"{failed} of {counted(len(plans), 'table was', 'tables were')} refused, as the report says; mend that and "
+            "run the command again: it adopts what is left"
         )
     if any(not one.is_recycled for one in plans) and all(one.refusal for one in plans):
         raise CommandFailed("no table was adopted")

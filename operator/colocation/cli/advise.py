@@ -8,7 +8,7 @@ from ..model.names import group_key
 from .cluster import Cluster
 from .completed_names import complete_table
 from .options import Target, cluster_options, output_option
-from .output import Format, size, write
+from .output import Format, counted, size, write
 from .sizing import Advice, Workload
 from .sizing import advise as advise_on
 from .table_jobs import placed_by
@@ -91,9 +91,9 @@ def _nodes(cluster: Cluster, table: str | None) -> list[dict[str, Any]]:
 
 def render(workload: Workload, advice: Advice) -> str:
     """What to write into the spec, then why."""
-    parts = f" in {workload.partitions} partitions" if workload.partitions > 1 else ""
+    parts = f" in {counted(workload.partitions, 'partition')}" if workload.partitions > 1 else ""
     lines = [
-        f"for {size(workload.bytes)}{parts}, {workload.cores} cores, {workload.nodes} nodes", "",
+        f"for {size(workload.bytes)}{parts}, {counted(workload.cores, 'core')}, {counted(workload.nodes, 'node')}", "",
         f"buckets: {advice.buckets}", f"replicas: {advice.replicas}", "",
         f"files of about {size(advice.file_bytes)}",
         f"disk per node {size(advice.disk_bytes_per_node)}, so that it is filled to 60 %", "",

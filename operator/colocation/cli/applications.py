@@ -140,7 +140,7 @@ def run(
     Raises:
         ManifestError: the application cannot be prepared.
         RunError: it cannot be created or awaited.
-        CommandFailed: it failed; the end of its driver's log was printed.
+        CommandFailed: it failed.
     """
     started = start(cluster, application, group, options, announce=announce)
     if started.applications is None:
@@ -227,7 +227,7 @@ def print_object(prepared: PreparedApplication, direct: bool) -> None:
 
 
 def report_failure(ended: Outcome) -> None:
-    """Print the end of the driver's log and fail.
+    """Fail with the driver's own words; of a driver that gives no reason, print the end of its log before.
 
     Raises:
         CommandFailed: always; says what failed and where to look.
@@ -235,8 +235,8 @@ def report_failure(ended: Outcome) -> None:
     for line in ended.log_tail:
         tell(f"  {line}", err=True)
     cause = ended.driver_error or ended.error.strip() or "no reason was given"
-    where = "the end of its driver's log is above" if ended.log_tail else ended.log_problem or "its driver left no log"
-    raise CommandFailed(
-        f"{ended.what} {ended.name} is {ended.state}: {cause}; {where}. More: "
-        f"kubectl describe {ended.reference} -n {ended.namespace}"
-    )
+    where = f"its driver's log: kubectl logs {ended.driver_pod} -n {ended.namespace}"
+    if ended.log_problem or not ended.driver_pod:
+        problem = ended.log_problem or "its driver left no log"
+        where = f"{problem}. More: kubectl describe {ended.reference} -n {ended.namespace}"
+    raise CommandFailed(f"{ended.what} {ended.name} is {ended.state}: {cause}; {where}")

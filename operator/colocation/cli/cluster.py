@@ -48,6 +48,26 @@ class Cluster:
     def _core(self) -> "client.CoreV1Api":
         return client.CoreV1Api(self.connection)  # made when asked for, since it loads hundreds of models
 
+    def check_namespace(self) -> None:
+        """Refuse a namespace that does not exist: the API server lists nothing in it, and reports no error.
+
+        Who may not see namespaces learns nothing here.
+
+        Raises:
+            CommandFailed: there is none.
+        """
+        try:
+            self._core.read_namespace(self.namespace)
+        except ApiException as error:
+            if error.status == HTTP_FORBIDDEN:
+                return
+            if error.status != HTTP_NOT_FOUND:
+                raise
+            raise CommandFailed(
+                f"there is no namespace {self.namespace!r}: choose one with -n (kubectl get namespaces lists them), or "
+                f"make it: colocation init -n {self.namespace}"
+            ) from error
+
     def groups(self) -> list[Json]:
         """The ColocationGroups of the namespace, by name."""
         return self._list(GROUP_PLURAL)
@@ -223,6 +243,8 @@ class Cluster:
         for item in items:
             if item["metadata"]["name"] == name:
                 return item
+        if not items:
+            self.check_namespace()
         names = ", ".join(item["metadata"]["name"] for item in items) or "none"
         raise CommandFailed(f"there is no {what} {name!r} in namespace {self.namespace!r}; there are: {names}")
 

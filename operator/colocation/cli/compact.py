@@ -10,7 +10,7 @@ from .applications import RunOptions, run_options
 from .completed_names import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
-from .output import Format, size
+from .output import Format, counted, size
 from .table_jobs import TableJob, partition_option, with_missing
 
 
@@ -37,7 +37,8 @@ def describe_compaction(table: str, result: Mapping[str, Any]) -> str:
     if not result["files_before"]:
         return f"nothing to compact in {table}: no bucket of a partition has more than one file"
     text = (
-        f"compacted {table}: {result['files_before']} files became {result['files_after']}, {result['rows']} rows, "
-        f"{size(result['bytes'])} per replica, {result['partitions']} partitions; snapshot {result['snapshot_id']}"
+        f"compacted {table}: {counted(result['files_before'], 'file')} became {result['files_after']}, "
+        f"{counted(result['rows'], 'row')}, {size(result['bytes'])} per replica, "
+        f"{counted(result['partitions'], 'partition')}; snapshot {result['snapshot_id']}"
     )
     return with_missing(text, result)

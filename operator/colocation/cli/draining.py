@@ -11,7 +11,7 @@ from ..model.snapshot import Snapshot
 from .errors import CommandFailed, may_pass, said_by
 from .left_out import LeftOutGroup, told
 from .moving_line import Say, bar, moving_line
-from .output import size
+from .output import counted, size
 
 INTERVAL_SECONDS = 2.0
 UNANSWERED_LOOKS_ALLOWED = 30
@@ -115,7 +115,7 @@ def _wait(
 
 
 def _still_held(node: str, left: Remaining, elapsed_seconds: float) -> str:
-    return f"node {node} still holds {left.replicas} replicas after {elapsed_seconds:.0f} s{left.obstacles}"
+    return f"node {node} still holds {counted(left.replicas, 'replica')} after {elapsed_seconds:.0f} s{left.obstacles}"
 
 
 def describe(first: Remaining, left: Remaining, elapsed_seconds: float) -> str:
@@ -124,6 +124,6 @@ def describe(first: Remaining, left: Remaining, elapsed_seconds: float) -> str:
     share = sent / first.bytes if first.bytes else 1 - left.replicas / max(1, first.replicas)
     rate = f", {size(sent / elapsed_seconds)}/s" if elapsed_seconds > 0 and sent else ""
     return (
-        f"{bar(share)} {left.replicas} of {first.replicas} replicas left, "
+        f"{bar(share)} {left.replicas} of {counted(first.replicas, 'replica')} left, "
         f"{size(sent)} of {size(first.bytes)} copied{rate}{left.obstacles}"
     )

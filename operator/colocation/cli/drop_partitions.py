@@ -13,7 +13,7 @@ from .applications import RunOptions, run_options
 from .completed_names import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
-from .output import Format
+from .output import Format, counted
 from .table_jobs import TableJob, partition_option
 
 
@@ -42,6 +42,7 @@ def describe_drop(table: str, result: Mapping[str, Any]) -> str:
     if not result["partitions"]:
         return f"nothing to drop in {table}: it has no such partition; snapshot {result['snapshot_id']}"
     return (
-        f"dropped {result['partitions']} partitions of {table}: {result['rows']} rows, {result['files']} files; "
+        f"dropped {counted(result['partitions'], 'partition')} of {table}: "
+        f"{counted(result['rows'], 'row')}, {counted(result['files'], 'file')}; "
         f"snapshot {result['snapshot_id']}"
     )

@@ -11,7 +11,7 @@ from .compact import describe_compaction
 from .completed_names import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options, output_option
-from .output import Format, size
+from .output import Format, counted, size
 from .table_jobs import TableJob, with_missing
 
 NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
@@ -78,8 +78,9 @@ def load(
 def describe_load(table: str, result: Mapping[str, Any]) -> str:
     """What a load committed, for people. ``result`` is that of the image's ``load.py``."""
     text = (
-        f"loaded {result['rows']} rows into {table}: {result['files']} files, {size(result['bytes'])} per replica, "
-        f"{result['partitions']} partitions; snapshot {result['snapshot_id']}"
+        f"loaded {counted(result['rows'], 'row')} into {table}: {counted(result['files'], 'file')}, "
+        f"{size(result['bytes'])} per replica, {counted(result['partitions'], 'partition')}; "
+        f"snapshot {result['snapshot_id']}"
     )
     lines = [with_missing(text, result)]
     if result.get("compaction"):

@@ -44,11 +44,16 @@ def _cell(value: object) -> str:
     return in_one_line(str(value))
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 bucket``, ``2 buckets``; ``plural``: where it is not the noun with an s."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def size(count: float | None) -> str:
     """Bytes for people: ``1.5 GiB``."""
     if count is None:
         return "-"
     value, unit = float(count), 0
-    while value >= 1024 and unit < len(BYTE_UNITS) - 1:
+    while round(value, 1) >= 1024 and unit < len(BYTE_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{value:.1f} {BYTE_UNITS[unit]}" if unit else f"{count:.0f} B"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ..submit.run import Progress, find_error
 from .moving_line import bar, moving_line
-from .output import size
+from .output import counted, size
 
 HINT_AFTER_SECONDS = 30.0
 MAX_ERROR_CHARACTERS = 300
@@ -43,8 +43,9 @@ def describe(step: Progress) -> str:
         return f"{step.name}: waiting for {step.runner}{hint}"
     executors = ""
     if step.state.lower().startswith("running"):
-        wanted = "" if step.executors_wanted is None else f" of {step.executors_wanted}"
-        executors = f", {step.executors_running}{wanted} executors"
+        wanted, running = step.executors_wanted, step.executors_running
+        of_them = counted(running, "executor") if wanted is None else f"{running} of {counted(wanted, 'executor')}"
+        executors = f", {of_them}"
     write = f", {step.write.phase} {bar(step.write.share)}" if step.write else ""
     return f"{step.name}: {step.state}{executors}{write}{_trouble(step)}"
 

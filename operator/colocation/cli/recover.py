@@ -19,7 +19,7 @@ from .cluster import Cluster, SeenGroups
 from .completed_names import complete_table
 from .errors import CommandFailed
 from .options import Seconds, Target, cluster_options, output_option
-from .output import Format, size, tell, write
+from .output import Format, counted, size, tell, write
 from .views import members_in, recycled_in
 from .watching import warn
 
@@ -52,7 +52,7 @@ def recover(table: str, wait_seconds: float, reference: str | None, target: Targ
     request = f"{RECOVER_PREFIX}{record.uid[:8]}"
     cluster.annotate_group(metadata["namespace"], metadata["name"], request, f"{record.namespace}/{record.name}")
     snapshot = _wait(cluster, see, group, record, patience)
-    text = f"table {record.namespace}/{record.name} is back: snapshot {snapshot.id}, {snapshot.rows} rows, "
+    text = f"table {record.namespace}/{record.name} is back: snapshot {snapshot.id}, {counted(snapshot.rows, 'row')}, "
     result = {"namespace": record.namespace, "table": record.name, "snapshot": snapshot.to_json_dict()}
     write(result, f"{text}{size(snapshot.bytes)}", output)
 
@@ -104,6 +104,7 @@ def _dropped(
         return max(named, key=lambda pair: (pair[1].snapshot is not None, pair[1].deleted_at))
     if cluster.find_table(table) is not None:
         raise CommandFailed(f"table {cluster.namespace}/{table} exists; there is nothing to recover")
+    cluster.check_namespace()
     names = ", ".join(sorted({f"{record.name}*" for _, record in found})) or "none"
     raise CommandFailed(
         f"no dropped table {table!r} of namespace {cluster.namespace!r} is in the recycle bin; there are: {names}"

@@ -20,7 +20,7 @@ from .cluster import Cluster
 from .errors import CommandFailed, api_message
 from .operator_port import fetch_snapshot
 from .options import context_option, operator_namespace_option
-from .output import columns, size, tell
+from .output import columns, counted, size, tell
 from .redaction import redact_object, redact_text
 
 MAX_FILE_BYTES = 2 * 2**20
@@ -80,7 +80,7 @@ def collect(found: Iterator[Source]) -> dict[str, bytes]:
         content = redact_text(text).encode()[-min(MAX_FILE_BYTES, left):] if left else b"not collected: too much\n"
         files[source.name] = content
         left = max(0, left - len(content))
-    listing = "".join(f"{name}: {len(content)} bytes\n" for name, content in files.items())
+    listing = "".join(f"{name}: {counted(len(content), 'byte')}\n" for name, content in files.items())
     return {SUMMARY: (INTRODUCTION + listing).encode(), **files}
 
 

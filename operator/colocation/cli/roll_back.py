@@ -10,7 +10,7 @@ from .applications import RunOptions, run_options
 from .completed_names import complete_table
 from .job_options import JobOptions, job_options
 from .options import Target, cluster_options, output_option
-from .output import Format
+from .output import Format, counted
 from .table_jobs import TableJob
 
 
@@ -36,4 +36,4 @@ def roll_back(
 
 def describe_roll_back(table: str, result: Mapping[str, Any]) -> str:
     """What the table holds, for people. ``result`` is that of the image's ``roll_back.py``."""
-    return f"rolled {table} back: it holds {result['rows']} rows; snapshot {result['snapshot_id']}"
+    return f"rolled {table} back: it holds {counted(result['rows'], 'row')}; snapshot {result['snapshot_id']}"

@@ -5,6 +5,7 @@ file for each load, which one task reads, so files count and not only bytes: doc
 """
 
 from ..model.base import Frozen
+from .output import counted, size
 
 MIB, GIB = 2**20, 2**30
 SMALLEST_FILE_BYTES, LARGEST_FILE_BYTES = 32 * MIB, GIB
@@ -49,10 +50,11 @@ def advise(workload: Workload) -> Advice:
         buckets //= 2
     replicas = min(workload.losses + 1, workload.nodes, MAX_REPLICAS)
     reasons = (
-        f"{for_cores} buckets give {TASKS_PER_CORE} tasks or more to each of {workload.cores} cores",
-        f"{for_files} buckets keep files at 1 GiB or less ({per_partition / GIB:.1f} GiB in each partition)",
+        f"for {TASKS_PER_CORE} tasks or more on each of {counted(workload.cores, 'core')}: "
+        f"{counted(for_cores, 'bucket')}",
+        f"for files of 1 GiB or less ({size(per_partition)} in each partition): {counted(for_files, 'bucket')}",
         "where files would be under 32 MiB, fewer buckets are enough, down to the number of cores",
-        f"with replicas: {replicas}, {replicas - 1} of {workload.nodes} nodes may fail",
+        f"with replicas: {replicas}, {replicas - 1} of {counted(workload.nodes, 'node')} may fail",
     )
     return Advice(
         buckets=buckets, replicas=replicas, file_bytes=per_partition // buckets, reasons=reasons,
@@ -69,11 +71,12 @@ def _remarks(workload: Workload, buckets: int, file_bytes: int) -> list[str]:
         remarks.append("files are under 32 MiB: use larger partitions, or load less often and more at a time")
     if file_bytes > LARGEST_FILE_BYTES:
         remarks.append("files are over 1 GiB: partition the table")
-    if buckets < workload.nodes:
-        remarks.append(f"{workload.nodes - buckets} nodes hold no bucket")
+    if (idle := workload.nodes - buckets) > 0:
+        remarks.append(f"{counted(idle, 'node holds', 'nodes hold')} no bucket")
     if workload.losses >= workload.nodes:
         remarks.append(
-            f"--survive {workload.losses} needs {workload.losses + 1} nodes: a bucket's replicas are on different nodes"
+            f"--survive {workload.losses} needs {counted(workload.losses + 1, 'node')}: "
+            "a bucket's replicas are on different nodes"
         )
     return remarks
 

@@ -6,18 +6,17 @@ from typing import Any
 
 import click
 from kubernetes.client.exceptions import ApiException
-from pydantic import ValidationError
 from urllib3.exceptions import HTTPError
 
-from ..model.names import LABEL_PRIVATE
 from ..model.result_stream import RESULT_PORT, new_token, token_digest
-from ..submit import Decision, ManifestError
+from ..submit import Decision
 from ..submit.applications import Applications
 from ..submit.jobs import SqlRequest, sql_application
 from ..submit.run import StillRunning
 from .applications import RunOptions, Started, group_view, run_options, start
 from .cluster import Cluster
 from .errors import HTTP_NOT_FOUND, CommandFailed
+from .group_choice import choose_group
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options
 from .output import tell
@@ -25,7 +24,6 @@ from .pod_port import PodPort
 from .progress import follow
 from .rows_output import RowsFormat, render
 from .statement_result import StatementResult, Time
-from .table_jobs import placed_by
 
 TIME = Time(time.monotonic, time.sleep)
 
@@ -33,7 +31,7 @@ request_options = bundle(
     "request",
     dict,
     click.argument("statement"),
-    click.option("--group", default=None, help="Run beside this group; required if there are several."),
+    click.option("--group", default=None, help="Run beside this group; default: that of the statement's tables."),
     click.option(
         "--explain", is_flag=True,
         help="Also print the executed plan, with `colocate: true|false, reason: …` per join, group-by and window.",
@@ -66,7 +64,7 @@ def sql(
         raise click.UsageError("sql waits for its rows, so it takes no --no-wait; use `colocation submit --no-wait`")
     cluster = target.open()
     base = job.base(cluster, direct=options.direct)
-    group = group_view(cluster, choose_group(cluster, request.pop("group")))
+    group = group_view(cluster, chosen_group(cluster, request.pop("group"), request["statement"]))
     token = new_token()
     application = sql_application(SqlRequest(reader=token_digest(token), **request), group, base)
     started = start(cluster, application, group, options, announce=False)
@@ -121,36 +119,19 @@ def _given_up(started: Started, applications: Applications, error: BaseException
     return error
 
 
-def choose_group(cluster: Cluster, given: str | None) -> str:
-    """The group to run beside: the given one, else the only one that is the namespace's or has tables of it.
-
-    Groups that the operator made for tables in no group count only where there is no other.
+def chosen_group(cluster: Cluster, given: str | None, statement: str) -> str:
+    """The group to run beside: the given one, else that of the statement's tables.
 
     Raises:
-        ManifestError: there are several, or none.
+        ManifestError: the namespace has no group.
+        CommandFailed: there is no such namespace.
     """
     if given:
         return given
-    own = {item["metadata"]["name"]: is_private(item) for item in cluster.groups()}
-    elsewhere = {name for name in map(readable_place, cluster.tables()) if "/" in name}
-    names = sorted({name for name, private in own.items() if not private} | elsewhere) or sorted(own)
-    if len(names) != 1:
-        there = f"there are: {', '.join(names)}" if names else "there is none"
-        raise ManifestError(f"namespace {cluster.namespace!r} has {len(names)} groups: choose one by --group; {there}")
-    return names[0]
-
-
-def readable_place(table: Mapping[str, Any]) -> str:
-    """The group that places a table; empty when its spec cannot be read, which hinders no statement on others."""
-    try:
-        return placed_by(dict(table))
-    except ValidationError:
-        return ""
-
-
-def is_private(group: Mapping[str, Any]) -> bool:
-    """Whether the operator made the group for one table that is in no group."""
-    return (group["metadata"].get("labels") or {}).get(LABEL_PRIVATE) == "true"
+    groups, tables = cluster.groups(), cluster.tables()
+    if not groups:
+        cluster.check_namespace()
+    return choose_group(statement, cluster.namespace, groups, tables)
 
 
 def render_explanation(result: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from ..submit.jobs import TableRequest, table_application
 from .applications import Run, RunOptions, group_view, missing_result, print_result, run
 from .job_options import JobOptions
 from .options import Target
-from .output import Format, tell, write
+from .output import Format, counted, tell, write
 from .watching import warn
 
 MAX_SUBSTITUTES_TOLD = 5
@@ -103,4 +103,5 @@ def with_missing(text: str, result: Mapping[str, Any]) -> str:
     if len(elsewhere) > MAX_SUBSTITUTES_TOLD:
         elsewhere[MAX_SUBSTITUTES_TOLD:] = [f"and {len(elsewhere) - MAX_SUBSTITUTES_TOLD} more"]
     where = f" (meanwhile they are on other nodes: {', '.join(elsewhere)})" if elsewhere else ""
-    return f"{text}; the operator repairs {missing} missing copies of files{where}" if missing else text
+    copies = counted(missing, "missing copy of a file", "missing copies of files")
+    return f"{text}; the operator repairs {copies}{where}" if missing else text

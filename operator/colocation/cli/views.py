@@ -19,7 +19,7 @@ from .cluster import Cluster
 from .completed_names import complete_group
 from .errors import HTTP_FORBIDDEN
 from .options import Target, all_namespaces_option, cluster_options, output_option
-from .output import Format, columns, size, write
+from .output import Format, columns, counted, size, write
 from .watching import View, show_once_or_watch, warn, watch_option
 
 ASKED_CONFIG_MAPS = 3
@@ -45,6 +45,8 @@ def groups(target: Target, everywhere: bool, watch: bool, output: Format) -> Non
 
 def _groups_view(cluster: Cluster, everywhere: bool) -> View:
     found = cluster.all_groups() if everywhere else cluster.groups()
+    if not found:
+        return _nothing(cluster, "groups", everywhere)
     freshness = verdict_freshness(cluster, found)
     header = ["NAME", "BUCKETS", "REPLICAS", "DISTCOLS", "TABLES", "STABLE", "REASON", "NODES", "CLONES"]
     matters = [] if freshness.is_current else [freshness.explanation]
@@ -52,6 +54,18 @@ def _groups_view(cluster: Cluster, everywhere: bool) -> View:
     matters += [f"{_called(item, everywhere)}: {said}" for item in found if (said := _awaiting(item))]
     rows = [_group_row(item, freshness) for item in found]
     return View(found, _listing(found, header, rows, everywhere), tuple(matters))
+
+
+def _nothing(cluster: Cluster, what: str, everywhere: bool) -> View:
+    """An empty list.
+
+    Raises:
+        CommandFailed: the namespace does not exist.
+    """
+    if everywhere:
+        return View([], f"no {what} in any namespace")
+    cluster.check_namespace()
+    return View([], f"no {what} in namespace {cluster.namespace}; -A lists those of all namespaces")
 
 
 def _listing(items: Sequence[Json], header: Sequence[str], rows: Sequence[Sequence[object]], everywhere: bool) -> str:
@@ -159,6 +173,9 @@ def _tables_view(cluster: Cluster, everywhere: bool, output: Format) -> View:
         for group, record in recycled_in(None if everywhere else cluster.namespace, groups):
             rows.append(_recycled_row(group, record))
             shown.append({"metadata": {"namespace": record.namespace, "name": record.name}})
+    if not shown:
+        empty = _nothing(cluster, "tables", everywhere)
+        return View(empty.value, empty.text, [gap] if gap else ())
     key = ["NAME", "GROUP", "ACCEPTED", "BUCKETED BY", "PARTITIONED BY"]
     header = [*key, "SNAPSHOT", "PARTITIONS", "FILES", "ROWS", "SIZE"]
     # A program reads why from the objects' conditions.
@@ -268,7 +285,9 @@ def describe_group(item: Json, freshness: Freshness = CURRENT) -> str:
         ]
         text += "\n\n" + columns(["RECYCLED", "DROPPED AT", "PURGED AT", "ROWS"], waiting)
     listed, total = len(problems), status.unstable_bucket_count or 0
-    return text if total <= listed else f"{text}\n{total} buckets are not stable, {listed} of them are shown"
+    if total > listed:
+        text += f"\n{counted(total, 'bucket is', 'buckets are')} not stable, {listed} of them shown"
+    return text
 
 
 def _replica(node: str, problem: UnstableBucket | None) -> str:

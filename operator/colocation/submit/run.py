@@ -1,6 +1,7 @@
 """Creates an application, waits for its end, and reads what its driver said."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ PROGRESS_LOG_LINES = 300
 """The end of a running driver's log in which its progress is looked for, once per poll."""
 TRACEBACK = "Traceback (most recent call last):"
 UNCAUGHT = "Exception in thread "
+CALL_OF_JAVA = "py4j.protocol.Py4JJavaError: "
+_MODULES = re.compile(r"^(\w+\.)+(?=\w+(Error|Exception|Warning)?: )")
+"""Before an exception's class: who calls the command does not care."""
 UNANSWERED_SECONDS = 300
 """For so long polls may fail for a passing reason (an API server that is away) before the wait gives up."""
 DELETION_POLLS = 60
@@ -75,7 +79,8 @@ class Outcome(Frozen):
     driver_error: str = Field("", description="The driver's last exception, one line.")
     result: dict[str, Any] | None = None
     log_problem: str = Field("", description="Why the driver's log, or the result in it, could not be read.")
-    log_tail: tuple[str, ...] = Field((), description="The end of the driver's log, when it failed.")
+    log_tail: tuple[str, ...] = Field((), description="The end of a failed driver's log that names no exception.")
+    driver_pod: str | None = None
 
 
 def create(applications: Applications, application: Mapping[str, Any], *, replace: bool, sleep: Sleep) -> str:
@@ -207,7 +212,7 @@ def _lost(error: Exception, applications: Applications, namespace: str, name: st
 def outcome(
     applications: Applications, namespace: str, name: str, status: ApplicationStatus, *, sleep: Sleep
 ) -> Outcome:
-    """How an application ended, with its driver's result, or the end of the driver's log when it failed.
+    """How an application ended, with its driver's result, or when it failed, what its log says of it.
 
     Whatever keeps the log from being read, an application that succeeded has succeeded: who repeats it repeats its
     writes.
@@ -223,6 +228,8 @@ def outcome(
     except RunError as error:
         problem = str(error)
     succeeded = status.phase == "succeeded"
+    driver_error = "" if succeeded else find_error(log.text)
+    lines = [] if succeeded or driver_error else without_progress(log.text.splitlines())
     return Outcome(
         what=applications.what,
         reference=applications.reference(name),
@@ -231,10 +238,11 @@ def outcome(
         succeeded=succeeded,
         state=status.state,
         error=status.error,
-        driver_error="" if succeeded else find_error(log.text),
+        driver_error=driver_error,
         result=result,
         log_problem=problem,
-        log_tail=() if succeeded else tuple(without_progress(log.text.splitlines())[-LOG_TAIL_LINES:]),
+        log_tail=tuple(lines[-LOG_TAIL_LINES:]),
+        driver_pod=status.driver_pod,
     )
 
 
@@ -254,12 +262,21 @@ def progress_of(name: str, runner: str, status: ApplicationStatus, elapsed_secon
 
 
 def find_error(log: str) -> str:
-    """What the last Python traceback in a driver's log ends with, else Java's last uncaught exception; may be empty."""
+    """What a driver's log says of its end, in one line: what the last Python traceback ends with, else Java's last
+    uncaught exception; may be empty.
+
+    An exception is named by its class alone. Of a call of Java the cause is what Java says.
+    """
     _, mark, rest = log.rpartition(TRACEBACK)
     lines = rest.splitlines()
-    if mark:
-        return next((line for line in lines if line and not line[0].isspace()), "")
-    return next((line for line in reversed(lines) if line.startswith(UNCAUGHT)), "")
+    if not mark:
+        return next((line for line in reversed(lines) if line.startswith(UNCAUGHT)), "")
+    number = next((number for number, line in enumerate(lines) if line and not line[0].isspace()), None)
+    if number is None:
+        return ""
+    if CALL_OF_JAVA in lines[number] and number + 1 < len(lines):
+        return _MODULES.sub("", lines[number + 1].removeprefix(": "))
+    return _MODULES.sub("", lines[number])
 
 
 def find_result(log: str) -> dict[str, Any] | None:

@@ -38,11 +38,16 @@ class FakeCluster:
         }
         self.fresh = CURRENT
         self.gap = ""
+        self.has_namespace = True
         self.served = {"sparkoperator.k8s.io": ("v1beta2",)}
         self._objects = {"group": groups, "table": tables}
 
     def api_versions(self, group: str) -> tuple[str, ...]:
         return self.served.get(group, ())
+
+    def check_namespace(self) -> None:
+        if not self.has_namespace:
+            raise CommandFailed(f"there is no namespace {self.namespace!r}")
 
     def groups(self) -> list[dict[str, Any]]:
         return self._objects["group"]

@@ -159,7 +159,7 @@ def test_a_failed_application_is_1_with_its_log(run: Run, cluster: FakeCluster, 
     kubeflow(state="FAILED", log="INFO x\nTraceback (most recent call last):\n  File y\nValueError: no such table")
     done = run("submit", "-f", "-", stdin=manifest())
     assert done.exit_code == 1
-    assert "  INFO x" in done.stderr
+    assert "INFO x" not in done.stderr
     assert "error: SparkApplication report is FAILED: ValueError: no such table" in done.stderr
 
 
@@ -350,7 +350,7 @@ def test_load_from_a_source_without_a_path(run: Run, cluster: FakeCluster, kubef
     [
         (["compact", "orders"], "COMPACTED", "compacted orders: 9 files became 3, 20 rows"),
         (["compact", "orders"], "NOTHING", "nothing to compact in orders"),
-        (["drop-partitions", "orders", "--partition", "dt=1"], "DROPPED", "dropped 1 partitions of orders: 20 rows"),
+        (["drop-partitions", "orders", "--partition", "dt=1"], "DROPPED", "dropped 1 partition of orders: 20 rows"),
         (["drop-partitions", "orders", "--partition", "dt=2"], "NOTHING", "nothing to drop in orders"),
         (["roll-back", "orders", "--to", "3"], "BACK", "rolled orders back: it holds 20 rows; snapshot 5"),
     ],

@@ -255,22 +255,60 @@ def test_sql_settings_reach_the_application(run: Run, cluster: FakeCluster, driv
     assert application["spec"]["sparkConf"]["spark.b"] == "x=y"
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        pytest.param([], "has 0 groups: choose one by --group; there is none", id="none"),
-        pytest.param(["a", "b"], "has 2 groups: choose one by --group; there are: a, b", id="two"),
-    ],
-)
-def test_sql_needs_to_know_its_group(
-    run: Run, cluster: FakeCluster, driver: Driver, names: list[str], message: str
-) -> None:
-    """One group is taken; of several the user chooses."""
-    cluster.groups()[:] = [group_object(name) for name in names]
-    driver(ROWS)
+def test_sql_without_a_group_says_how_to_make_one(run: Run, cluster: FakeCluster, driver: Driver) -> None:
+    """Spark would not know where to run."""
+    cluster.groups().clear()
+    cluster.tables().clear()
     done = run("sql", "select 1")
     assert done.exit_code == 2
-    assert message in done.stderr
+    assert "namespace 'shop' has no group to run beside: make one" in done.stderr
+
+
+@pytest.mark.parametrize("command", [
+    pytest.param(("sql", "select count(*) from orders"), id="sql"), pytest.param(("groups",), id="groups"),
+    pytest.param(("tables",), id="tables"), pytest.param(("recover", "orders"), id="recover"),
+])  # fmt: skip
+def test_a_namespace_that_does_not_exist(run: Run, cluster: FakeCluster, command: tuple[str, ...]) -> None:
+    """The API server answers with empty lists."""
+    cluster.groups().clear()
+    cluster.tables().clear()
+    cluster.has_namespace = False
+    done = run(*command)
+    assert (done.exit_code, done.stderr) == (1, "error: there is no namespace 'shop'\n")
+
+
+@pytest.mark.parametrize(("statement", "group"), [
+    pytest.param("select * from visits", "web", id="its table's group"),
+    pytest.param("SELECT * FROM shop.`Visits` v", "web", id="however the table is written"),
+    pytest.param("select * from orders join visits using (k)", "sales", id="most bytes"),
+    pytest.param("select 'visits', \"visits\" -- visits\n/* visits */", "sales", id="names in texts and comments"),
+    pytest.param("show tables", "sales", id="no table: the group with most bytes"),
+    pytest.param("select * from lost", "sales", id="a table whose group is not there"),
+])  # fmt: skip
+def test_sql_runs_beside_the_statements_tables(
+    run: Run, cluster: FakeCluster, driver: Driver, statement: str, group: str
+) -> None:
+    """Of several groups, that of the tables it names; one without tables is never taken."""
+    visits = table_object("visits", colocateWith="web")
+    visits["status"]["snapshot"]["bytes"] = 1
+    cluster.tables().extend([visits, table_object("lost", colocateWith="nowhere")])
+    cluster.groups().extend([group_object("web"), group_object("empty")])
+    created = driver(ROWS)
+    done = run("sql", statement)
+    assert done.exit_code == 0, done.stderr
+    (application,) = created.objects.values()
+    assert application["metadata"]["labels"][LABEL_GROUP] == group
+
+
+@pytest.mark.parametrize("names", [["a"], ["b", "a"]])
+def test_sql_beside_groups_without_tables(run: Run, cluster: FakeCluster, driver: Driver, names: list[str]) -> None:
+    """Any of them: there is nothing to be near to."""
+    cluster.tables().clear()
+    cluster.groups()[:] = [group_object(name) for name in names]
+    created = driver(ROWS)
+    assert run("sql", "show tables").exit_code == 0
+    (application,) = created.objects.values()
+    assert application["metadata"]["labels"][LABEL_GROUP] == "a"
 
 
 def test_sql_leaves_groups_of_single_tables_aside(run: Run, cluster: FakeCluster, driver: Driver) -> None:

@@ -178,7 +178,7 @@ def test_show_says_what_is_wrong_with_which_bucket(run: Run, cluster: FakeCluste
     text = run("show", "sales").stdout
     assert "0        node-1, node-2   stable" in text
     assert "1        node-2, node-1   NodeGone: node-1 is gone (since 2026-11-21T00:00:00Z)" in text
-    assert "30 buckets are not stable, 1 of them are shown" in text
+    assert "30 buckets are not stable, 1 of them shown" in text
 
 
 def test_show_of_a_group_that_nobody_judged(run: Run, cluster: FakeCluster) -> None:

@@ -190,16 +190,21 @@ def test_the_drivers_result_is_read() -> None:
     assert (ended.succeeded, ended.result, ended.log_tail) == (True, {"rows": 2}, ())
 
 
-def test_a_failure_carries_the_end_of_the_log_and_its_exception() -> None:
-    """Forty lines, and the line that says what happened."""
-    traceback = "Traceback (most recent call last):\n  File x\nValueError: no such table\nINFO stopped"
-    log = "\n".join(f"line {number}" for number in range(100)) + "\n" + traceback
+@pytest.mark.parametrize(("end", "driver_error", "tail"), [
+    pytest.param("Traceback (most recent call last):\n  File x\nValueError: no such table\nINFO stopped",
+                 "ValueError: no such table", (), id="its exception says it all"),
+    pytest.param("Killed", "", (*(f"line {number}" for number in range(61, 100)), "Killed"), id="forty lines else"),
+])  # fmt: skip
+def test_a_failure_carries_its_exception_or_the_end_of_the_log(
+    end: str, driver_error: str, tail: tuple[str, ...]
+) -> None:
+    """Of Java's stack and Spark's log nobody reads more than that line."""
+    log = "\n".join([*(f"line {number}" for number in range(100)), end])
     applications = FakeApplications(["FAILED"], log=log, error_message="driver container failed")
     applications.create(spark_application())
     ended = ended_now(applications)
     assert (ended.succeeded, ended.state, ended.error) == (False, "FAILED", "driver container failed")
-    assert ended.driver_error == "ValueError: no such table"
-    assert len(ended.log_tail) == 40 and ended.log_tail[-1] == "INFO stopped"
+    assert (ended.driver_error, ended.log_tail, ended.driver_pod) == (driver_error, tail, "report-driver")
 
 
 @pytest.mark.parametrize(
@@ -210,6 +215,12 @@ def test_a_failure_carries_the_end_of_the_log_and_its_exception() -> None:
         pytest.param("Exception in thread main x.Y: z\n\tat a.b", "Exception in thread main x.Y: z", id="Java"),
         pytest.param("Traceback (most recent call last):\n  a\nA: 1\nTraceback (most recent call last):\n  b\nB: 2",
                      "B: 2", id="the last of two"),
+        pytest.param("Traceback (most recent call last):\n  a\npyspark.errors.exceptions.captured.AnalysisException: "
+                     "[UNRESOLVED_COLUMN] no o_ky; line 1\n'Project ['o_ky]\n+- Relation\n",
+                     "AnalysisException: [UNRESOLVED_COLUMN] no o_ky; line 1", id="Spark's, without its plan"),
+        pytest.param("Traceback (most recent call last):\n  a\npy4j.protocol.Py4JJavaError: An error occurred while "
+                     "calling o1.load.\n: java.nio.file.AccessDeniedException: s3a://lake: 403\n\tat a.b",
+                     "AccessDeniedException: s3a://lake: 403", id="a call of Java"),
     ],
 )  # fmt: skip
 def test_the_exception_is_found_in_the_log(log: str, expected: str) -> None:
