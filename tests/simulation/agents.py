@@ -27,7 +27,7 @@ from colocation.model.names import AGENT_PORT
 from colocation.model.table import Column
 from colocation.storage.paths import TablePath
 
-from .disks import CAPACITY_BYTES, Disk, File, TableKey, files_in
+from .disks import Disk, File, TableKey, files_in
 
 if TYPE_CHECKING:
     from .world import World
@@ -140,7 +140,7 @@ class AgentProcess:
             instance=self.conversation.instance,
             uptime_seconds=self.conversation.uptime_seconds,
             term=self.conversation.term,
-            capacity_bytes=CAPACITY_BYTES,
+            capacity_bytes=self.disk.capacity_bytes,
             free_bytes=self.disk.free_bytes,
             disk=part.disk,
             is_full=is_full,

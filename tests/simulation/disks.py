@@ -68,7 +68,8 @@ class DiskFailed(Exception):
 class Disk:
     """One node's data root.
 
-    ``id``: of its marker, empty where disks are not told apart. ``fault``: what is wrong, since ``fault_since``.
+    ``id``: of its marker, empty where disks are not told apart. ``capacity_bytes``: its size. ``fault``: what is wrong,
+    since ``fault_since``.
 
     Args:
         node: its name.
@@ -89,6 +90,7 @@ class Disk:
         self.bin: dict[TableKey, Recycled] = {}
         self.damaged: set[File] = set()
         self.id = ""
+        self.capacity_bytes = CAPACITY_BYTES
         self.fault: Reason | None = None
         self.fault_since = 0.0
         self.foreign_bytes = 10 * GIB
@@ -103,7 +105,7 @@ class Disk:
     def free_bytes(self) -> int:
         used = sum(file.size_bytes for folder in self.folders.values() for file in folder.files)
         used += sum(file.size_bytes for one in self.bin.values() for file in one.folder.files)
-        return max(0, CAPACITY_BYTES - self.foreign_bytes - used)
+        return max(0, self.capacity_bytes - self.foreign_bytes - used)
 
     @property
     def takes_writes(self) -> bool:

@@ -169,7 +169,7 @@ class World:
 
     def start_agent_pod(self, node: str) -> None:
         """A new pod of the node's agent, at a new address."""
-        self._remove_agent_pods(node)
+        self.remove_agent_pods(node)
         number = self.number()
         address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
         self._start_process(self.machines[node], address)
@@ -195,7 +195,8 @@ class World:
         if node in self.machines:
             self.machines[node].agent.ring()
 
-    def _remove_agent_pods(self, node: str) -> None:
+    def remove_agent_pods(self, node: str) -> None:
+        """The node has no agent until a pod is started."""
         for body in self.api.all(PODS):
             if body["spec"]["nodeName"] == node:
                 self.api.remove(PODS, OPERATOR_NAMESPACE, body["metadata"]["name"])
@@ -221,7 +222,7 @@ class World:
         machine.agent.is_alive = False
         del self.machines[node]
         self.network.ring()
-        self._remove_agent_pods(node)
+        self.remove_agent_pods(node)
         self.api.remove(NODES, "", node)
 
     def show_ready(self, node: str, ready: bool) -> None:

@@ -33,7 +33,8 @@ MIN_INTERVAL_SECONDS = 0.5
 OLD_INTERVAL_SECONDS = 5.0
 """Between two questions to an agent that cannot hold them: one of the release before."""
 FIRST_RETRY_SECONDS = 1.0
-MAX_RETRY_SECONDS = 10.0
+MAX_RETRY_SECONDS = 5.0
+"""Well below the grace of 30 s: an agent that is back in time has to be heard in time."""
 MAX_EXCHANGES = 64
 """Questions at once that are answered at once: a start, or a change on all nodes, must not open a thousand connections
 in one moment."""

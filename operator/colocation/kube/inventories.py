@@ -19,10 +19,6 @@ from .manifest_memory import BytesKey, ManifestMemory
 
 ANSWER_WAIT_SECONDS = 1.0
 """How long a pass waits for the answers to new questions; agents answer from memory."""
-FIRST_ANSWER_WAIT_SECONDS = 5.0
-"""How long it waits for agents that were never asked: an operator that starts must not call good groups unstable."""
-MAX_FIRST_WAIT_SECONDS = 30.0
-"""A thousand of them take longer: it waits on while they answer one after another, at most so long."""
 _LASTING_FIELDS = ("instance", "capacity_bytes", "disk", "unknown_directories", "recycled_directories")
 """Of a report's header: what is a reason to wake a pass. The rest (free space, progress of clones) changes all the
 time, and is found by the next one."""
@@ -96,13 +92,10 @@ class Inventories:
         for node in self._views.keys() - urls.keys():
             self._end(node)
             del self._views[node]
-        first = False
         for node, url in urls.items():
-            known = node in self._views
             if self._follow(node, url, questions.get(node) or _NOTHING, node in again) and node in waited_for:
                 self._awaited.add(node)
-                first = first or not known
-        await (self._wait_while_they_answer() if first else self._wait(ANSWER_WAIT_SECONDS))
+        await self._wait(ANSWER_WAIT_SECONDS)
         self._awaited.clear()
 
     def ask_again(self, url: str, in_full: bool = False) -> None:
@@ -195,13 +188,6 @@ class Inventories:
         if task is not None:
             task.cancel()
         self._settle(node)
-
-    async def _wait_while_they_answer(self) -> None:
-        loop = asyncio.get_running_loop()
-        give_up_at, left = loop.time() + MAX_FIRST_WAIT_SECONDS, len(self._awaited) + 1
-        while len(self._awaited) < left and loop.time() < give_up_at:
-            left = len(self._awaited)
-            await self._wait(min(FIRST_ANSWER_WAIT_SECONDS, give_up_at - loop.time()))
 
     async def _wait(self, seconds: float) -> None:
         """Until everyone that was asked something new has answered or failed, at most so long."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,9 @@ HISTORY_SECONDS = 5.0
 """The API server sends what it remembers at once."""
 MAX_READS = 16
 """Requests to the API server at once."""
+START_SECONDS = 30.0
+"""How long an operator that starts waits for agents before its first pass."""
+START_POLL_SECONDS = 0.25
 
 
 class LiveCluster:
@@ -103,6 +106,7 @@ class LiveCluster:
         self._dropped: dict[str, DroppedTable] = {}
         self._ca_certificate = ""
         self._version = 0
+        self._has_started = False
         self._namespace_uids: dict[str, str] = {}
         self._groups_of_namespaces: dict[str, set[str]] = {}
         self.listed_at: dict[Resource, int] = {}
@@ -228,10 +232,18 @@ class LiveCluster:
     async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         """Ask the agents what is new to ask, then tell what is known now.
 
+        The first observation waits until every agent of a ready node has answered, for at most ``START_SECONDS``: an
+        operator that does not know what a node holds, and how large its disk is, must decide nothing.
+
         ``doubtful``: nodes whose agents have to say again what they hold, from these moments on.
         """
-        self._sightings.begin(self._now())
+        give_up_at = self._sightings.begin(self._now()) + timedelta(seconds=START_SECONDS)
         await self._ask_agents(doubtful or {})
+        while not self._has_started:
+            self._has_started = not self._awaits_agents() or self._now() >= give_up_at
+            if not self._has_started:
+                await asyncio.sleep(START_POLL_SECONDS)
+                await self._ask_agents({})
         await self._learn_namespaces(self._groups.objects)
         return self._observe_now()
 
@@ -276,6 +288,12 @@ class LiveCluster:
         await self._inventories.ask(urls, ready, self._questions.asked, again)
         if self._update_questions():
             await self._inventories.ask(self._agent_urls(), ready, self._questions.asked)
+
+    def _awaits_agents(self) -> bool:
+        """Whether a ready node that a map names, or that has an agent, has not been heard of by this operator."""
+        views = self._inventories.views
+        ready = (node.name for node in self._nodes if node.ready)
+        return any(name in views and views[name].answered_at is None for name in ready)
 
     def _update_questions(self) -> bool:
         changed = self._questions.update(

@@ -43,10 +43,10 @@ class Sightings:
         self._ask_after: dict[str, datetime] = {}
         self._ask_all_after: datetime | None = None
 
-    def begin(self, now: datetime) -> None:
-        """The operator is about to ask agents; the first time is its start."""
-        if self._started_at is None:
-            self._started_at = now
+    def begin(self, now: datetime) -> datetime:
+        """The operator is about to ask agents; the first time is its start, which is returned."""
+        self._started_at = self._started_at or now
+        return self._started_at
 
     def look(self, groups: tuple[ObservedGroup, ...], tables: tuple[ObservedTable, ...], now: datetime) -> Seen:
         """See these objects."""

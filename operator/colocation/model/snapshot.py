@@ -48,12 +48,14 @@ class Node(Frozen):
     Reason.AGENT_NOT_READY, or Reason.DISK_MISSING). ``disk_reason`` says what else is wrong with its disk, since
     ``disk_since``: full (it keeps what it has and takes no more), or read-only or failing (its replicas serve until
     their successors are complete, which are made after the group's tolerance). ``weight`` is relative to other nodes'
-    weights.
+    weights. While it is not known (the agent has not reported since the operator's start, or another disk is mounted),
+    nothing is balanced in the pools that the node belongs to; repairs go on.
     """
 
     name: str
     zone: str | None = None
     weight: float = Field(1.0, ge=0, allow_inf_nan=False)
+    is_weight_known: bool = Field(True, description="False: nothing says how large its disk is; weight is a guess.")
     ready: bool = True
     not_ready_since: Moment | None = None
     not_ready_reason: str | None = None
@@ -96,9 +98,9 @@ class GroupState(Frozen):
     holds nothing). A bucket of 0 bytes has nothing to hold: every live node is complete.
     ``unstable_since[bucket]``: when the bucket was first seen unstable.
 
-    ``unconfirmed[node]``: buckets that were complete there before the last commit (or before this operator began), and
-    of which the agent has not spoken since, for less than the grace; ``held`` does not say complete. The verdict takes
-    them for complete, nothing is cloned to them, and clones that run or wait for another attempt there are left alone.
+    ``unconfirmed[node]``: buckets of the map that were complete there before the last commit, and of which the agent
+    has not reported since, for less than the grace; ``held`` does not say complete. The verdict takes them for
+    complete, nothing is cloned to them, and clones that run or wait for another attempt there are left alone.
     For everything else they are not complete: no replica is deleted and no node enters the map because of them, none is
     cloned from them, and no replica that may be whole leaves the map as long as they are. An entry of a node that is
     not ready, or whose files ``held`` calls corrupt, counts for nothing. ``failing_targets``: by node.

@@ -33,9 +33,17 @@ LEAST_TOLERANCE = 2.0
 
 
 def balance(view: GroupView) -> MovePlan:
-    """The even map nearest to the present one; the present one when it is even or balancing is off."""
+    """The even map nearest to the present one; the present one when it is even, balancing is off, or a weight unknown.
+
+    What was begun goes on, and nothing is deleted, until all weights are known.
+    """
     move_plan = MovePlan(list(view.map), at_once=view.spec.balancing.strict)
     leaving = {node for node in set(chain.from_iterable(view.map)) if view.standing(node) is Standing.LEAVING}
+    if view.pool.unweighed:
+        move_plan.pending = True
+        for bucket in _buckets_on(view, leaving):
+            move_plan.block(bucket, Reason.AGENT_NOT_READY, unweighed_nodes(view))
+        return move_plan
     limits = view.cluster.limits
     if not view.spec.balancing.enabled or limits.disable_colocate_balance:
         _say_disabled(view, move_plan, leaving)
@@ -59,8 +67,11 @@ def is_balanced(pool: Pool, spec: ColocationGroupSpec, counts: Counter[str], fai
     """Whether the group is even by weight alone, or as even as one that spreads over the zones can be.
 
     A group that is even over all its nodes is left alone, whoever of them is cordoned or ``failing``: that alone moves
-    nothing. Otherwise it is even when those that may take replicas have none to take.
+    nothing. Otherwise it is even when those that may take replicas have none to take. While a weight is not known, no
+    group is found to be uneven.
     """
+    if pool.unweighed:
+        return True
     everyone = frozenset(pool.unschedulable)
     if _is_even(pool, spec, counts, pool.weights | pool.unschedulable if everyone else pool.weights, everyone, NOBODY):
         return True
@@ -96,6 +107,12 @@ def _say_disabled(view: GroupView, move_plan: MovePlan, leaving: set[str]) -> No
         move_plan.block(
             bucket, Reason.BALANCING_DISABLED, f"node {nodes} may no longer hold the bucket, but {switch}"
         )
+
+
+def unweighed_nodes(view: GroupView) -> str:
+    """Why nothing is balanced: nodes of which nothing says how large their disk is."""
+    nodes = listed(sorted(view.pool.unweighed))
+    return f"the operator has not heard from node {nodes} since it started, so its disk's size is not known; moves wait"
 
 
 def _buckets_on(view: GroupView, nodes: set[str]) -> list[int]:
@@ -186,7 +203,9 @@ class CrossGroupBalance:
         return {node: loads[node] - share for node, share in self.fair_loads.items()}
 
     def is_within_tolerance(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether there is nothing to do, as far as the weights are known."""
+        if self.cluster.is_unweighed:
+            return True
         return not self._beyond(-1) and not self._beyond(1)
 
     def even_out(self, views: list[GroupView]) -> dict[GroupKey, MovePlan]:

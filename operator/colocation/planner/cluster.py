@@ -82,7 +82,8 @@ class Pool:
     ``weights``: of the nodes that may take replicas. ``waiting``: of the nodes that are down within the tolerance:
     they take nothing, but their share is kept for them, so that a short absence moves nothing. ``unschedulable``: of
     the nodes that keep what they have and take no more. ``zones`` maps all these nodes to their zones; it is empty when
-    fewer than two zones are known, as zones then decide nothing. ``either_way``: see `Shares`.
+    fewer than two zones are known, as zones then decide nothing. ``either_way``: see `Shares`. ``unweighed``: those
+    whose weight is not known: before it is, or the node is lost, nothing is balanced.
     """
 
     either_way: bool
@@ -90,6 +91,7 @@ class Pool:
     waiting: dict[str, float]
     unschedulable: dict[str, float]
     zones: dict[str, str]
+    unweighed: frozenset[str] = NOBODY
     _shares: dict[tuple[int, int, bool, bool, frozenset[str], frozenset[str]], Shares] = field(default_factory=dict)
 
     def shares(
@@ -195,15 +197,16 @@ class Cluster:
 
     def _make_pool(self, spec: ColocationGroupSpec) -> Pool:
         weights: dict[Standing, dict[str, float]] = {Standing.FIT: {}, Standing.WAITING: {}, Standing.KEEPING: {}}
-        zones = {}
+        zones, unweighed = {}, set[str]()
         for name, node in sorted(self.nodes.items()):
             standing = self.standing(name, spec)
             if standing in weights and is_selected(node, spec):
+                unweighed |= set() if node.is_weight_known else {name}
                 weights[standing][name] = node.weight
                 zones[name] = zone_of(node, spec)
         decisive = len(set(zones.values())) > 1
         fit, waiting, keeping = weights[Standing.FIT], weights[Standing.WAITING], weights[Standing.KEEPING]
-        return Pool(self.has_several, fit, waiting, keeping, zones if decisive else {})
+        return Pool(self.has_several, fit, waiting, keeping, zones if decisive else {}, frozenset(unweighed))
 
     def standing(self, name: str, spec: ColocationGroupSpec) -> Standing:
         """What the node is to a group of this spec."""
@@ -223,6 +226,13 @@ class Cluster:
         if not is_selected(node, spec):
             return Standing.LEAVING
         return Standing.FIT if node.schedulable else Standing.KEEPING
+
+    @property
+    def is_unweighed(self) -> bool:
+        """Whether a node that a group with a map may use has an unknown weight."""
+        if all(node.is_weight_known for node in self.nodes.values()):
+            return False
+        return any(self.pool(group.spec).unweighed for group in self.snapshot.groups if group.map is not None)
 
     @cached_property
     def loads(self) -> Loads:

@@ -133,7 +133,7 @@ def next_map(view: GroupView, move_plan: MovePlan) -> Placement:
 
 def drops(view: GroupView, move_plan: MovePlan) -> tuple[Drop, ...]:
     """Replicas that are safe to delete now, against the current map."""
-    if view.group.map is None:
+    if view.group.map is None or view.pool.unweighed:
         return ()
     wanted = {(move.bucket, move.to) for move in move_plan.moves}
     wanted |= {key for key in view.clones if not _is_unwanted(view, move_plan, *key)}

@@ -142,10 +142,6 @@ class GroupView:
             for bucket, state in states.items():
                 if bucket < len(self.map) and node not in self.map[bucket] and state != "corrupt":
                     found[bucket, node] = state == "complete"
-        for node, buckets in self.group.unconfirmed.items():
-            for bucket in buckets:
-                if bucket < len(self.map) and node not in self.map[bucket] and self.is_unconfirmed(bucket, node):
-                    found[bucket, node] = True
         return found
 
     def move(self, bucket: int, source: str | None, to: str, kind: MoveKind, reason: str) -> Move:

@@ -1,8 +1,8 @@
-"""What is not known yet, and what was never true: replicas that wait for their agent's word, and missing manifests.
+"""Finds replicas that their agent has not confirmed since a commit, and tables whose manifest no agent has.
 
-For ``CONFIRMATION_GRACE`` after a commit, and after an operator began, the last verdict stands for the replicas of
-which no agent has spoken since: agents answer within a moment, and joins should not shuffle for the sake of it. No
-deletion and no change of a map rests on such a replica (``GroupState.unconfirmed``), and none stands for longer.
+For ``CONFIRMATION_GRACE`` after a commit the last verdict stands for the replicas of which no agent has reported since:
+agents answer within a moment, and joins should not shuffle for the sake of it. No deletion and no change of a map rests
+on such a replica (``GroupState.unconfirmed``), and none stands for longer.
 """
 
 from collections.abc import Iterable
@@ -23,11 +23,6 @@ CONFIRMATION_GRACE = timedelta(seconds=30)
 def is_recent(moment: datetime | None, now: datetime) -> bool:
     """Whether the grace that begins at this moment is not over."""
     return moment is not None and now - moment < CONFIRMATION_GRACE
-
-
-def is_awaited(observation: Observation, view: AgentView) -> bool:
-    """Whether this operator has just begun, and the agent has not answered it yet."""
-    return view.answered_at is None and is_recent(observation.started_at, observation.now)
 
 
 def faults_of(observation: Observation, membership: Membership, reports: TableReports) -> dict[str, Refusal]:
@@ -103,21 +98,17 @@ def confirmed_by_verdict(status: ColocationGroupStatus) -> frozenset[int]:
     return frozenset(range(len(rows))) - {one.bucket for one in status.unstable_buckets}
 
 
-def unconfirmed_replicas(
-    observation: Observation, status: ColocationGroupStatus, pending: Pending
-) -> dict[str, tuple[int, ...]]:
+def unconfirmed_replicas(status: ColocationGroupStatus, pending: Pending) -> dict[str, tuple[int, ...]]:
     """Node of the map -> the buckets there that were complete by the last verdict, and wait for the agent's word.
 
     ``pending``: those that are complete but for tables of which the agent has not spoken since their commit.
     """
-    rows = status.backends_per_bucket_seq or ()
-    views = {node: observation.agent_views.get(node, AgentView()) for row in rows for node in row}
-    awaited = {node for node, view in views.items() if is_awaited(observation, view)}
-    if not awaited and not pending:
+    if not pending:
         return {}
+    rows = status.backends_per_bucket_seq or ()
     found: dict[str, list[int]] = {}
     for bucket in sorted(confirmed_by_verdict(status)):
         for node in rows[bucket]:
-            if node in awaited or bucket in pending.get(node, ()):
+            if bucket in pending.get(node, ()):
                 found.setdefault(node, []).append(bucket)
     return {node: tuple(buckets) for node, buckets in found.items()}

@@ -1,9 +1,10 @@
 """Observation -> Snapshot: pure, so that what the planner sees can be tested without a cluster."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
+from statistics import median_high
 
 from ..model.agent import ReplicaState
 from ..model.conditions import ConditionType, Reason
@@ -12,7 +13,7 @@ from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
 from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .agent_view import AgentView
 from .clone_jobs import clones_of, transfer_clones
-from .confirmation import doubtful_nodes, is_awaited, unconfirmed_replicas
+from .confirmation import doubtful_nodes, unconfirmed_replicas
 from .containment import Containment, group_scope
 from .disks import KnownDisks, disk_fault, known_disks
 from .failing_targets import failing_targets_of
@@ -54,7 +55,7 @@ def snapshot_of(
         names.update(group_state.held, *(group_state.map or ()))
     grace = timedelta(seconds=agent_grace_seconds)
     disks = known_disks(observation)
-    nodes = tuple(
+    nodes = _with_guessed_weights(
         _contained_node(observation, node, grace, disks, containment)
         for node in observation.nodes
         if node.name in names
@@ -93,7 +94,7 @@ def _group_state(
         (rows, spec.buckets, doubtful, *said_of(observation, reports, tables)),
         lambda: held_of_group(observation, reports, tables, spec.buckets, rows, doubtful),
     )
-    unconfirmed = unconfirmed_replicas(observation, group.status, holdings.pending)
+    unconfirmed = unconfirmed_replicas(group.status, holdings.pending)
     unstable_since = _unstable_since(group, spec.buckets, observation.now)
     failing_targets = failing_targets_of(group.status.failing_targets, observation.now)
     return index.memo.of(
@@ -147,30 +148,32 @@ def _node(
     observation: Observation, node: ObservedNode, grace: timedelta, disks: KnownDisks, view: AgentView
 ) -> Node:
     now = observation.now
-    awaited = is_awaited(observation, view)
     answers = view.answered_at is not None and (view.silent_since is None or now - view.silent_since <= grace)
     reason, message, since = None, "", None
     if not node.ready:
         reason, message, since = Reason.NODE_NOT_READY, node.not_ready_message, node.ready_changed_at
-    elif not answers and not awaited:
+    elif not answers:
         since = view.silent_since or now
         reason, message = Reason.AGENT_NOT_READY, "it does not answer"
     fault = disk_fault(disks, node, view, now)
+    has_its_disk = fault is None or fault.reason is not Reason.DISK_MISSING
+    capacity_bytes = view.report.capacity_bytes if view.report and has_its_disk else 0
     if fault and fault.reason is Reason.DISK_MISSING:
         if reason is None:
             reason, message, since = fault.reason, fault.message, fault.since
         fault = None
-    capacity_bytes = view.report.capacity_bytes if view.report else 0
+    weight = _weight(node.labels.get(LABEL_WEIGHT), capacity_bytes)
     return Node(
         name=node.name,
         zone=node.labels.get(LABEL_ZONE),
-        weight=_weight(node.labels.get(LABEL_WEIGHT), capacity_bytes),
+        weight=1.0 if weight is None else weight,
+        is_weight_known=weight is not None,
         ready=reason is None,
         not_ready_since=min(since, now) if since else None,
         not_ready_reason=reason,
         not_ready_message=message,
         drain=node.deleting or node.labels.get(LABEL_DRAIN) == "true",
-        schedulable=node.schedulable and not awaited and not fault and node.name not in observation.unready_nodes,
+        schedulable=node.schedulable and not fault and node.name not in observation.unready_nodes,
         capacity_bytes=capacity_bytes,
         free_bytes=view.report.free_bytes if view.report else 0,
         labels=dict(node.labels),
@@ -181,15 +184,25 @@ def _node(
     )
 
 
-def _weight(label: str | None, capacity_bytes: int) -> float:
-    """The label, if it is a number that is not negative; else the disk's GiB; else 1."""
+def _weight(label: str | None, capacity_bytes: int) -> float | None:
+    """The label, if it is a number that is not negative; else the disk's GiB; None while that is not known."""
     try:
         weight = float(label) if label else -1.0
     except ValueError:
         weight = -1.0
     if 0 <= weight < float("inf"):
         return weight
-    return capacity_bytes / BYTES_PER_GIB if capacity_bytes else 1.0
+    return capacity_bytes / BYTES_PER_GIB if capacity_bytes else None
+
+
+def _with_guessed_weights(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """A node of unknown weight counts as one in the middle of the others."""
+    found = tuple(nodes)
+    known = [node.weight for node in found if node.is_weight_known]
+    if not known or len(known) == len(found):
+        return found
+    guess = {"weight": median_high(known)}
+    return tuple(node if node.is_weight_known else node.model_copy(update=guess) for node in found)
 
 
 def recovered_map(

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime
-from functools import partial
 
 import pytest
 
@@ -64,7 +63,6 @@ class Setting:
 @pytest.fixture
 async def setting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Setting]:
     monkeypatch.setattr(module, "ANSWER_WAIT_SECONDS", 0.05)
-    monkeypatch.setattr(module, "FIRST_ANSWER_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(conversation_module, "FIRST_RETRY_SECONDS", 0.001)
     monkeypatch.setattr(conversation_module, "MAX_RETRY_SECONDS", 0.001)
     monkeypatch.setattr(conversation_module, "OLD_INTERVAL_SECONDS", 0.001)
@@ -320,26 +318,6 @@ async def test_agent_of_the_release_before_is_asked_its_way(setting: Setting) ->
     await until(lambda: setting.view.silent_since)
     agent.reachable = True
     await setting.held()
-
-
-async def test_start_waits_while_agents_answer_one_after_another(setting: Setting) -> None:
-    """A thousand agents take a while; a good group must not be called unstable because its agents' turn is later."""
-    agents = {f"https://10.1.0.{number}:8440": FakeAgent(f"n{number}") for number in range(6)}
-    setting.agents.update(agents)
-    order = asyncio.Semaphore(1)
-
-    async def slow(agent: FakeAgent, call: Call, wait_seconds: float) -> tuple[int, bytes]:
-        if wait_seconds:
-            return await FakeAgent.answer(agent, call, wait_seconds)
-        async with order:
-            await asyncio.sleep(0.03)
-        return await FakeAgent.answer(agent, call, wait_seconds)
-
-    for agent in agents.values():
-        agent.answer = partial(slow, agent)  # type: ignore[method-assign]
-    urls = {agent.node: url for url, agent in agents.items()}
-    await setting.inventories.ask(urls, set(urls), {})
-    assert [view.silent_since for view in setting.inventories.views.values()] == [None] * 6
 
 
 async def test_equal_reports_are_one_object(setting: Setting) -> None:

@@ -202,6 +202,39 @@ async def test_observation_says_who_leads_and_since_when_things_are_seen(setting
     assert (third.snapshots_seen_at, third.started_at) == ({}, NOW)
 
 
+@pytest.mark.parametrize(
+    ("silent_seconds", "is_ready", "waited_seconds"),
+    [
+        pytest.param(0, True, 0, id="answers at once"),
+        pytest.param(20, True, 20, id="answers after a while"),
+        pytest.param(99, True, 30, id="does not answer"),
+        pytest.param(99, False, 0, id="the node is down"),
+    ],
+)
+async def test_a_start_waits_for_agents_of_ready_nodes_and_only_so_long(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, silent_seconds: int, is_ready: bool, waited_seconds: int
+) -> None:
+    """Nothing may be decided without knowing what a node holds; a dead agent must not hold up repairs for good."""
+    monkeypatch.setattr(module, "START_POLL_SECONDS", 0)
+    if not is_ready:
+        ready = {"type": "Ready", "status": "Unknown", "lastTransitionTime": CREATED}
+        setting.cluster.take(NODES, body("node-1", 9, namespace="", status={"conditions": [ready]}))
+    views = setting.inventories.views = {"node-1": AgentView(silent_since=NOW)}
+
+    def let_pass() -> None:
+        if setting.now - NOW >= seconds(silent_seconds):
+            views["node-1"] = AgentView(answered_at=setting.now)
+        else:
+            setting.now += seconds(1)
+
+    setting.inventories.while_asking = let_pass
+    seen = await setting.cluster.observe()
+    assert (seen.now - NOW).total_seconds() == pytest.approx(waited_seconds, abs=1)
+    views["node-1"] = AgentView(silent_since=setting.now)
+    later = await setting.cluster.observe()
+    assert later.now - seen.now <= seconds(1), "only at the start"
+
+
 async def test_agents_are_asked_about_their_tables_and_again_after_a_new_map(setting: Setting) -> None:
     """Deletions wait for an answer that is newer than the pass in which the map was first seen."""
     await setting.cluster.observe()

@@ -3,6 +3,8 @@
 from collections import Counter
 from datetime import datetime, timedelta
 
+import pytest
+
 from colocation.model.conditions import Reason
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import Clone, FailingTarget
@@ -188,15 +190,6 @@ def test_an_unconfirmed_replica_is_stable_and_corrupt_files_are_not() -> None:
     assert not planned(nodes_of(1, 2, 3), held=corrupt, bucket_bytes=sizes, unconfirmed=silent).stable
 
 
-def test_a_successor_that_is_unconfirmed_is_neither_cloned_again_nor_taken_into_the_map() -> None:
-    """The repair was through when a commit came: it waits for the agent, and says nothing of a stall."""
-    rows = (("node-1", "node-9"),)
-    fields = {"buckets": 1, "bucket_map": rows, "bucket_bytes": (GIB,), "unconfirmed": {"node-3": (0,)}}
-    group = planned(nodes_of(1, 2, 3), **fields, held={"node-1": {0: "complete"}})  # type: ignore[arg-type]
-    assert shape(group) == [(0, "node-9", "node-3", "repair")]
-    assert (group.start_now, group.next_map, group.stalled) == ((), None, None)
-
-
 def test_a_replica_whose_only_sources_are_unconfirmed_waits() -> None:
     """The bucket is not lost: its other node is heard of again soon."""
     rows = (("node-1", "node-2"),)
@@ -237,3 +230,46 @@ def test_lost_replicas_go_evenly_to_the_nodes_that_are_here() -> None:
     assert {move.source for move in group.moves} == {"node-4"}
     taken = Counter(move.to for move in group.moves)
     assert taken["node-6"] == 0, "it has two already, and two others have none"
+
+
+FAST, SLOW = {"disks": "fast"}, {"disks": "slow"}
+DOWN = {"ready": False, "not_ready_since": NOW - timedelta(seconds=60)}
+LOST = {"ready": False, "not_ready_since": NOW - timedelta(days=1)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "moves"),
+    [
+        pytest.param({"labels": FAST}, False, id="ready, not known"),
+        pytest.param({"labels": FAST, **DOWN}, False, id="down within the tolerance"),
+        pytest.param({"labels": FAST, **LOST}, True, id="lost"),
+        pytest.param({"labels": SLOW}, True, id="not selected"),
+        pytest.param({"labels": FAST, "is_weight_known": True}, True, id="known"),
+    ],
+)
+@pytest.mark.parametrize("buckets", [12, 1], ids=["within a group", "across groups"])
+def test_nothing_is_balanced_while_a_weight_is_not_known(fields: dict[str, object], moves: bool, buckets: int) -> None:
+    """A node that is lost, or that the groups do not select, holds up nothing: so the waiting ends."""
+    odd = make_node("node-4", **{"is_weight_known": False, **fields})
+    rows = (("node-1", "node-2"),) * buckets
+    spec = {"nodeSelector": FAST}
+    groups = [make_group(buckets, 2, rows, name=f"group-{number}", spec=spec) for number in range(12 // buckets)]
+    found = plan(make_snapshot([*nodes_of(1, 2, 3, labels=FAST), odd], *groups)).groups
+    assert any(group.moves for group in found) == moves
+
+
+def test_what_balance_began_goes_on_while_a_weight_is_not_known() -> None:
+    """The clone is not ended, and what has arrived outside of the map is not deleted."""
+    odd = make_node("node-4", is_weight_known=False)
+    held = make_group(6, 2, SIX).held | {"node-5": {0: "complete"}}
+    clone = Clone.model_validate(
+        {"namespace": "shop", "group": "sales", "bucket": 1, "from": "node-2", "to": "node-5", "since": NOW}
+    )
+    group = planned([*nodes_of(1, 2, 3, 5), odd], clones=(clone,), held=held)
+    assert (group.moves, group.cancel, group.drops) == ((), (), ())
+
+
+def test_a_lost_replica_is_made_again_although_a_weight_is_not_known() -> None:
+    """Repair waits for nobody; the node may be down for good."""
+    odd = make_node("node-5", is_weight_known=False, **DOWN)
+    assert targets(planned([*nodes_of(1, 3, 4), odd])) == {"node-4"}

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from colocation.manifests.clone_job import clone_job_name
-from colocation.model.agent import AgentReport, BucketReport, CloneProgress, TableReport
+from colocation.model.agent import AgentReport, BucketReport, CloneProgress, DiskReport, TableReport
 from colocation.model.group import ColocationGroupSpec, ColocationGroupStatus
 from colocation.model.table import ColocatedTableSpec, ColocatedTableStatus, TableSnapshot
 from colocation.reconcile.members import member_of
@@ -87,10 +87,11 @@ def view(
     capacity_bytes: int = GIB,
     clones: tuple[CloneProgress, ...] = (),
     unknown: tuple[str, ...] = (),
+    disk: DiskReport | None = None,
 ) -> AgentView:
     report = AgentReport(
         node="any", revision="1", capacity_bytes=capacity_bytes, free_bytes=capacity_bytes // 2, tables=tables,
-        clones=clones, unknown_directories=unknown,
+        clones=clones, unknown_directories=unknown, disk=disk,
     )  # fmt: skip
     return AgentView.of(report, None, NOW, silent_since)
 

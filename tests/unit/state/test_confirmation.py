@@ -7,7 +7,6 @@ import pytest
 
 from colocation.model.group import UnstableBucket
 from colocation.model.snapshot import GroupState, Limits, Node, Snapshot
-from colocation.state.agent_view import AgentView
 from colocation.state.confirmation import CONFIRMATION_GRACE, faults_of
 from colocation.state.held import TableReports
 from colocation.state.index import TableIndex
@@ -97,27 +96,6 @@ def test_only_what_the_last_verdict_called_stable_stands(status: dict[str, objec
     [group] = observation.groups
     told = replace(group, status=group.status.model_copy(update={**status, "unstable_buckets": listed}))
     assert state(replace(observation, groups=(told,))).unconfirmed.get("node-2", ()) == buckets
-
-
-def begun(started_at: object) -> Observation:
-    """Node 3's agent has not answered this operator yet."""
-    observation = quiet_observation("orders")
-    views = {**observation.agent_views, "node-3": AgentView(silent_since=NOW - seconds(20))}
-    return replace(observation, agent_views=views, started_at=started_at)
-
-
-def test_operator_that_begins_takes_the_last_verdict_over() -> None:
-    """The node counts as ready and takes nothing new; its replicas are unconfirmed."""
-    found = snapshot(begun(NOW - seconds(20)))
-    nodes = {node.name: (node.ready, node.schedulable) for node in found.nodes}
-    assert nodes == {"node-1": (True, True), "node-2": (True, True), "node-3": (True, False)}
-    assert found.groups[0].unconfirmed == {"node-3": (1,)}
-
-
-def test_grace_of_an_operator_that_begins_ends() -> None:
-    """Then the agent is not ready, since the operator began to ask it."""
-    [*_, node] = snapshot(begun(LONG_AGO)).nodes
-    assert (node.ready, node.not_ready_reason, node.not_ready_since) == (False, "AgentNotReady", NOW - seconds(20))
 
 
 def nodes_with(ready_changed_at: object) -> list[Node]:

@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 
 from colocation.model.adoption import Adoption
+from colocation.model.agent import DiskReport
 from colocation.model.conditions import Reason
 from colocation.model.group import ColocationGroupStatus, UnstableBucket
 from colocation.model.snapshot import Limits, Node, Snapshot
@@ -64,12 +65,37 @@ def test_agent_that_never_answered_gets_no_grace() -> None:
         pytest.param({}, 8 * GIB, 8, id="size of the disk in GiB"),
         pytest.param({"colocation.dev/weight": "heavy"}, 8 * GIB, 8, id="label that is no number"),
         pytest.param({"colocation.dev/weight": "-1"}, 8 * GIB, 8, id="label below zero"),
-        pytest.param({"colocation.dev/weight": "inf"}, 0, 1, id="nothing is known"),
     ],
 )
 def test_weight(labels: dict[str, str], capacity_bytes: int, weight: float) -> None:
     """The label, else the disk."""
-    assert only_node(node("node-1", labels=labels), view(capacity_bytes=capacity_bytes)).weight == weight
+    found = only_node(node("node-1", labels=labels), view(capacity_bytes=capacity_bytes))
+    assert (found.weight, found.is_weight_known) == (weight, True)
+
+
+OTHER_DISK = view(capacity_bytes=9 * GIB, disk=DiskReport(id="other", reason=Reason.DISK_MISSING))
+
+
+@pytest.mark.parametrize(
+    ("told", "labels", "weight"),
+    [
+        pytest.param(AgentView(silent_since=NOW), {}, (300, False), id="never heard of"),
+        pytest.param(AgentView(silent_since=NOW), {"colocation.dev/weight": "7"}, (7, True), id="label"),
+        pytest.param(AgentView(silent_since=NOW), {"colocation.dev/weight": "inf"}, (300, False), id="odd label"),
+        pytest.param(OTHER_DISK, {}, (300, False), id="another disk, or none, is mounted"),
+        pytest.param(view(capacity_bytes=9 * GIB, silent_since=NOW - seconds(99)), {}, (9, True), id="silent"),
+    ],
+)
+def test_weight_that_is_not_known(told: AgentView, labels: dict[str, str], weight: tuple[float, bool]) -> None:
+    """The node counts as one in the middle of the others, and the planner knows that this is a guess."""
+    others = {f"node-{size}": view(capacity_bytes=size * GIB) for size in (100, 300, 900)}
+    names = ["node-1", *others]
+    observed = snapshot(
+        nodes=tuple(node(name, labels=labels if name == "node-1" else {}) for name in names),
+        agents=tuple(map(agent, names)),
+        agent_views={"node-1": told, **others},
+    )
+    assert [(one.weight, one.is_weight_known) for one in observed.nodes if one.name == "node-1"] == [weight]
 
 
 @pytest.mark.parametrize(
