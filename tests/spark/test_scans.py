@@ -17,7 +17,7 @@ from tests.integration.control_plane import ControlPlane
 from tests.manifests import encode_manifest
 from tests.spark.catalog_server import load, register
 from tests.spark.cluster_tables import CATALOG, STABLE, UNSTABLE, ClusterTables
-from tests.spark.conftest import BUCKETS, MAP, add_table
+from tests.spark.conftest import BUCKETS, MAP, NODES, add_table
 from tests.spark.loopback import LoopbackAgents
 from tests.unit.spark.fake_catalog import NAMESPACE as NAMESPACE_OF_FAKES
 from tests.unit.spark.fake_catalog import FakeCatalog
@@ -107,6 +107,17 @@ def test_a_scan_without_buckets_has_a_file_per_task(session: SparkSession, table
     assert len(splits(session.table(ORDERS).select("v"))) > BUCKETS * DAYS
     session.conf.unset("spark.sql.files.maxPartitionBytes")
     assert len(splits(session.table(ORDERS).select("v"))) == BUCKETS * DAYS
+
+
+def test_hosts_are_known_without_the_plugin_and_after_lost_events(session: SparkSession) -> None:
+    """Spark drops events for a full queue, and has no plugin of ours where ``spark.plugins`` lists others only."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    known = jvm.dev.colocation.spark.fs.ExecutorHosts.OF_THIS_DRIVER
+    removed = jvm.org.apache.spark.scheduler.SparkListenerExecutorRemoved
+    for executor in range(len(NODES)):
+        known.onExecutorRemoved(removed(0, str(executor), "no such event"))
+    assert all(hosts.size() == 2 for hosts in splits(session.table(ORDERS).select("v")))
 
 
 def test_wide_rows_are_as_large_as_their_files(session: SparkSession, tables: ClusterTables) -> None:

@@ -6,6 +6,7 @@ import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
+import dev.colocation.spark.plan.LocateExecutors;
 import dev.colocation.spark.plan.PartitionColumnsFirst;
 import dev.colocation.spark.plan.TrustSortedFiles;
 import dev.colocation.spark.plan.UnknownSpark;
@@ -21,9 +22,10 @@ import scala.runtime.BoxedUnit;
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link CatalogStatements}, {@link ColumnsLeftOut}, {@link ReadAsFiles} and {@link FilePerTask} when a
  * query is analyzed, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when it is optimized,
- * {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
+ * {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves
+ * plans as they are.
  *
- * <p>The latter is a columnar rule, because that is the one place through which every plan goes, with adaptive execution (per stage) and
+ * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
  */
 public final class ColocationExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
@@ -39,16 +41,17 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionConditions()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new DistributeRows()));
-    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> new SortedFilesRule()));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new LocateExecutors(session.sparkContext()))));
+    UnknownSpark.orNothing(() -> extensions.injectColumnar(session -> before(new TrustSortedFiles())));
     return BoxedUnit.UNIT;
   }
 
-  private static final class SortedFilesRule extends ColumnarRule {
-    private final Rule<SparkPlan> rule = new TrustSortedFiles();
-
-    @Override
-    public Rule<SparkPlan> preColumnarTransitions() {
-      return rule;
-    }
+  private static ColumnarRule before(Rule<SparkPlan> rule) {
+    return new ColumnarRule() {
+      @Override
+      public Rule<SparkPlan> preColumnarTransitions() {
+        return rule;
+      }
+    };
   }
 }

@@ -16,7 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells the driver on which nodes executors run, and how many bytes they read from local disk and from other nodes
+ * Counts for the driver how many bytes executors read from local disk and from other nodes
  * ({@code spark.plugins=dev.colocation.spark.ColocationPlugin}).
  */
 public final class ColocationPlugin implements SparkPlugin {
@@ -37,8 +37,7 @@ public final class ColocationPlugin implements SparkPlugin {
     public Map<String, String> init(SparkContext context, PluginContext pluginContext) {
       ReadMetrics.OF_THIS_DRIVER.clear();
       Verdict.clear();
-      ExecutorHosts.OF_THIS_DRIVER.clear();
-      context.addSparkListener(ExecutorHosts.OF_THIS_DRIVER);
+      ExecutorHosts.OF_THIS_DRIVER.follow(context);
       return Map.of();
     }
 

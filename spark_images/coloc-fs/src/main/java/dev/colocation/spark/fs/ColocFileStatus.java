@@ -24,7 +24,7 @@ public final class ColocFileStatus extends LocatedFileStatus {
   public BlockLocation[] getBlockLocations() {
     String[] hosts = group == null
         ? new String[0]
-        : ExecutorHosts.OF_THIS_DRIVER.of(group.nodesOf(bucket), group.turnsOf(bucket));
+        : ExecutorHosts.OF_THIS_DRIVER.of(group, bucket);
     return new BlockLocation[] {new BlockLocation(hosts, hosts, 0, getLen())};
   }
 }

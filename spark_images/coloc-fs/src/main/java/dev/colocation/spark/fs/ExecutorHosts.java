@@ -1,5 +1,7 @@
 package dev.colocation.spark.fs;
 
+import java.lang.ref.WeakReference;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -7,40 +9,79 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.status.api.v1.ExecutorSummary;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Which hosts run executors on a node, as of now. Lives on the driver.
  *
  * <p>An executor's host is its pod's IP, a replica's place is a node's name; the executor's attribute {@value #NODE_NAME}
- * ties them together.
+ * ties them together. There are two sources, since Spark drops events when a listener's queue is full: a listener with a queue
+ * of its own, and Spark's list of executors, which is read before each query.
  */
 public final class ExecutorHosts extends SparkListener {
   public static final ExecutorHosts OF_THIS_DRIVER = new ExecutorHosts();
 
-  /** Set by {@code SPARK_EXECUTOR_ATTRIBUTE_NODE_NAME} in the executor's environment. */
   static final String NODE_NAME = "NODE_NAME";
+  /** Sets the attribute, in the executor's environment. */
+  private static final String VARIABLE = "SPARK_EXECUTOR_ATTRIBUTE_" + NODE_NAME;
 
   /** {@code FilePartition.preferredLocations} keeps the three hosts with the most bytes. */
   private static final int MAX_HOSTS = 3;
 
+  private static final Logger LOG = LoggerFactory.getLogger(ExecutorHosts.class);
+  private static final String QUEUE = "colocation";
+
   private record Executor(String node, String host) {}
 
+  private WeakReference<SparkContext> followed = new WeakReference<>(null);
+  private final Set<String> groupsWarnedOf = new HashSet<>();
   private final Map<String, Executor> executors = new TreeMap<>();
   /** Replaced as a whole, since each file of each query asks. */
   private volatile Map<String, List<String>> hostsByNode = Map.of();
+
+  /** Learns of the application's executors: of those that run, and from now on of each that comes or goes. */
+  public synchronized void follow(SparkContext context) {
+    if (followed.get() != context) {
+      clear();
+      followed = new WeakReference<>(context);
+      context.listenerBus().addToQueue(this, QUEUE);
+    }
+    CollectionConverters.asJava(context.statusStore().executorList(false)).forEach(this::take);
+    refresh();
+  }
+
+  private void take(ExecutorSummary executor) {
+    Option<String> node = executor.attributes().get(NODE_NAME);
+    if (!executor.isActive()) {
+      executors.remove(executor.id());
+    } else if (node.isDefined()) {
+      executors.put(executor.id(), new Executor(node.get(), executor.hostPort().replaceFirst(":\\d+$", "")));
+    }
+  }
 
   /**
    * Where a bucket's tasks should run: on one executor of each of its nodes, then on a second one of each, until there are
    * as many hosts as Spark takes. A node's buckets take its executors in turn, so that all of them are wanted equally.
    *
-   * @param nodes the bucket's
-   * @param turns for each node, the bucket's place among the node's buckets
-   * @return empty when there are no executors on the nodes
+   * @return empty when there are no executors on the bucket's nodes
    */
+  String[] of(Settings.Group group, int bucket) {
+    List<String> nodes = group.nodesOf(bucket);
+    String[] hosts = of(nodes, group.turnsOf(bucket));
+    if (hosts.length == 0 && !nodes.isEmpty()) {
+      warn(group, nodes);
+    }
+    return hosts;
+  }
+
   String[] of(List<String> nodes, int[] turns) {
     Map<String, List<String>> current = hostsByNode;
     Set<String> hosts = new LinkedHashSet<>();
@@ -66,9 +107,23 @@ public final class ExecutorHosts extends SparkListener {
     refresh();
   }
 
-  public synchronized void clear() {
+  synchronized void clear() {
     executors.clear();
+    groupsWarnedOf.clear();
     refresh();
+  }
+
+  /** Once for each group: without hosts, tasks run anywhere and read over the network what plans call colocated. */
+  private synchronized void warn(Settings.Group group, List<String> nodes) {
+    SparkContext context = followed.get();
+    if (context == null || context.isLocal() || !groupsWarnedOf.add(group.name())) {
+      return;
+    }
+    String cause = !executors.isEmpty() ? "executors run on " + String.join(", ", new TreeSet<>(hostsByNode.keySet()))
+        : context.getExecutorIds().isEmpty() ? "no executor has started yet"
+        : "no executor tells its node: set " + VARIABLE + " to spec.nodeName in the executors' pod template";
+    LOG.warn("group {}: no executor runs on {}; reads of a bucket go over the network. Cause: {}",
+        group.name(), String.join(" or ", nodes), cause);
   }
 
   private void refresh() {

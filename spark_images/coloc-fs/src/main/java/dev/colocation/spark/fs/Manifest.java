@@ -31,6 +31,9 @@ public final class Manifest {
   /** In locations, in the place of the digest: of a table into which nothing was loaded yet. */
   public static final String NOTHING = "nothing";
 
+  /** A data file's row groups have at most so many bytes; who reads a file holds one of them. */
+  public static final long ROW_GROUP_BYTES = 128L << 20;
+
   public static final Manifest EMPTY = new Manifest(new ObjectMapper().createObjectNode(), new BucketFiles[0]);
 
   /** All in one JSON text. */

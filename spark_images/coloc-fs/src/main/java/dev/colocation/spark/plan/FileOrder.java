@@ -122,7 +122,7 @@ record FileOrder(List<Integer> leading, List<AttributeReference> merged, long to
       key.add(bucket.get());
       long[] set = sets.computeIfAbsent(key, absent -> new long[2]);
       set[0]++;
-      set[1] += file.length();
+      set[1] += MergeMemory.heldBytes(file.length());
       together = Math.max(together, set[0]);
       if (set[0] > MAX_MERGED_FILES || set[0] > 1 && set[1] > mostBytes) {
         return Optional.empty();

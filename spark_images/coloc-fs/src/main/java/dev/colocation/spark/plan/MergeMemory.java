@@ -1,5 +1,6 @@
 package dev.colocation.spark.plan;
 
+import dev.colocation.spark.fs.Manifest;
 import java.util.function.BinaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -17,7 +18,7 @@ final class MergeMemory {
   private MergeMemory() {}
 
   /**
-   * Bytes of files that one task may have open for one sorted input: a tenth of what an executor has for each of the tasks that it
+   * Bytes that the readers of one sorted input may hold in a task: a tenth of what an executor has for each of the tasks that it
    * runs at once, at most 512 MiB.
    *
    * @param conf of the application: the value of a key, or what is given for a key that it does not have. Executors have one core
@@ -31,6 +32,11 @@ final class MergeMemory {
     int cores = isLocal ? threads(local.group(1), processors) : Integer.parseInt(conf.apply("spark.executor.cores", "1"));
     int tasks = Math.max(1, cores / Math.max(1, Integer.parseInt(conf.apply("spark.task.cpus", "1"))));
     return Math.min(MOST_BYTES, (JavaUtils.byteStringAsMb(memory) << 20) / SHARE / tasks);
+  }
+
+  /** What a reader holds of a file at most: one row group, or all of a smaller file. */
+  static long heldBytes(long fileBytes) {
+    return Math.min(fileBytes, Manifest.ROW_GROUP_BYTES);
   }
 
   private static int threads(String given, int processors) {

@@ -1,5 +1,6 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.fs.Manifest;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.Map;
@@ -26,7 +27,6 @@ import scala.runtime.AbstractFunction0;
  * @param configuration what Spark's writer reads of a Hadoop configuration
  */
 record ParquetFiles(Map<String, String> configuration) implements Serializable {
-  private static final long ROW_GROUP_BYTES = 128L << 20;
   private static final Map<String, String> ALWAYS = Map.of(
       "parquet.compression.codec.zstd.level", "3",
       "spark.sql.parquet.writeLegacyFormat", "false",
@@ -68,7 +68,7 @@ record ParquetFiles(Map<String, String> configuration) implements Serializable {
       return new Builder(file)
           .withConf(hadoop)
           .withCompressionCodec(CompressionCodecName.ZSTD)
-          .withRowGroupSize(ROW_GROUP_BYTES)
+          .withRowGroupSize(Manifest.ROW_GROUP_BYTES)
           .withPageWriteChecksumEnabled(true)
           .build();
     } catch (IOException error) {

@@ -29,4 +29,11 @@ final class MergeMemoryTest {
         .map(setting -> setting.split("=", 2)).collect(Collectors.toMap(setting -> setting[0], setting -> setting[1]));
     assertEquals(mebibytes, MergeMemory.mostBytes(conf::getOrDefault, 8) >> 20);
   }
+
+  /** A large file and a small append are merged: 2 GiB count as one row group. */
+  @ParameterizedTest
+  @CsvSource({"2048, 128", "128, 128", "10, 10", "0, 0"})
+  void aReaderHoldsOneRowGroup(long fileMebibytes, long heldMebibytes) {
+    assertEquals(heldMebibytes << 20, MergeMemory.heldBytes(fileMebibytes << 20));
+  }
 }
