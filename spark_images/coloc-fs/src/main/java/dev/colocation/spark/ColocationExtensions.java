@@ -2,6 +2,7 @@ package dev.colocation.spark;
 
 import dev.colocation.spark.catalog.CatalogStatements;
 import dev.colocation.spark.catalog.ColumnsLeftOut;
+import dev.colocation.spark.catalog.NewestInStreams;
 import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
@@ -21,9 +22,9 @@ import scala.runtime.BoxedUnit;
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link CatalogStatements}, {@link ColumnsLeftOut}, {@link ReadAsFiles} and {@link FilePerTask} when a
- * query is analyzed, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when it is optimized,
- * {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves
- * plans as they are.
+ * query is analyzed, {@link NewestInStreams}, {@link PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows}
+ * when it is optimized, {@link LocateExecutors} and {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as
+ * it was, each leaves plans as they are.
  *
  * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -38,6 +39,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     }
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
+    UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new NewestInStreams()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionConditions()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new DistributeRows()));

@@ -39,7 +39,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog {
   private static final int DEFAULT_ACCEPT_SECONDS = 60;
 
-  private final FileIndexes indexes = new FileIndexes();
+  private final FileIndexes indexes = new FileIndexes(this::newestTables);
   private String name;
   private String defaultNamespace;
   private KubernetesApi.Access access;
@@ -209,6 +209,11 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     }
   }
 
+  /** Tables as they are now. */
+  private NewestTables newestTables() {
+    return new NewestTables(name, new Moment(KubernetesApi.shared(access)), loader, indexes);
+  }
+
   // Tables that are made or replaced together with their rows
 
   @Override
@@ -234,7 +239,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
       Identifier identifier, Column[] columns, Transform[] partitions, Map<String, String> properties)
       throws NoSuchNamespaceException, NoSuchTableException {
     String namespace = existing(identifier.namespace());
-    LoadedTable table = loadedTable(identifier);
+    LoadedTable table = newest(identifier).loaded();
     String object = table.object().name();
     JsonNode before = writer().read(namespace, object).orElseThrow(() -> new NoSuchTableException(identifier));
     ObjectNode patch =
@@ -243,10 +248,6 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
     return new TableInTheMaking(
         table.redefined(patched(before, patch)), indexes, changing(), writer(), columns,
         Optional.of(new TableInTheMaking.Replacement(before, patch)));
-  }
-
-  private LoadedTable loadedTable(Identifier identifier) throws NoSuchTableException {
-    return newest(identifier).loaded();
   }
 
   private static TableObject patched(JsonNode before, ObjectNode patch) {

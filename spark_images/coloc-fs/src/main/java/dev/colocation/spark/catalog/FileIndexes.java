@@ -4,6 +4,7 @@ import java.lang.ref.SoftReference;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
@@ -22,6 +23,7 @@ final class FileIndexes {
   /** The time zone tells what a partition column of timestamps means. */
   private record Key(String location, StructType schema, Map<String, String> options, String timeZone) {}
 
+  private final Supplier<NewestTables> newest;
   private final Map<Key, SoftReference<InMemoryFileIndex>> listings = new LinkedHashMap<>(MAX_LISTINGS, 0.75f, true) {
     private static final long serialVersionUID = 1L;
 
@@ -31,6 +33,30 @@ final class FileIndexes {
     }
   };
 
+  /**
+   * The listings of a catalog's tables.
+   *
+   * @param newest its tables as they are now
+   */
+  FileIndexes(Supplier<NewestTables> newest) {
+    this.newest = newest;
+  }
+
+  /** Which catalog a listing is of. */
+  static final class OfCatalog extends InMemoryFileIndex {
+    private final Supplier<NewestTables> newest;
+
+    private OfCatalog(SparkSession session, Key key, Supplier<NewestTables> newest) {
+      super(session, FilesRelation.sequence(List.of(new Path(key.location()))), FilesRelation.scalaMap(key.options()),
+          Option.apply(key.schema()), NoopCache$.MODULE$, Option.empty(), Option.empty());
+      this.newest = newest;
+    }
+
+    Supplier<NewestTables> newest() {
+      return newest;
+    }
+  }
+
   /** The files of a table's snapshot, with the columns by the names that files have. */
   synchronized InMemoryFileIndex of(SparkSession session, LoadedTable table, StructType schema) {
     String zone = session.sessionState().conf().sessionLocalTimeZone();
@@ -38,9 +64,7 @@ final class FileIndexes {
     SoftReference<InMemoryFileIndex> known = listings.get(key);
     InMemoryFileIndex index = known == null ? null : known.get();
     if (index == null) {
-      index = new InMemoryFileIndex(
-          session, FilesRelation.sequence(List.of(new Path(key.location()))), FilesRelation.scalaMap(key.options()),
-          Option.apply(schema), NoopCache$.MODULE$, Option.empty(), Option.empty());
+      index = new OfCatalog(session, key, newest);
       listings.put(key, new SoftReference<>(index));
     }
     return index;

@@ -58,6 +58,41 @@ final class FilesRelation {
     return renamed ? renamed(relation, wanted) : relation;
   }
 
+  /**
+   * The same columns of another snapshot.
+   *
+   * @param read the relation of a snapshot of the table
+   * @throws ColocationException (unchecked) when that snapshot has no such columns
+   */
+  static LogicalRelation again(LogicalRelation read, HadoopFsRelation before, LoadedTable table, FileIndexes indexes) {
+    requireColumns(table, before);
+    HadoopFsRelation files = files(table, indexes, before.dataSchema(), before.partitionSchema());
+    boolean isSame = files.location().rootPaths().equals(before.location().rootPaths()) && files.options().equals(before.options())
+        && files.bucketSpec().equals(before.bucketSpec());
+    return isSame ? read
+        : read.copy(files, read.output(), Option.apply(PlannedTable.of(table, files.schema())), read.isStreaming(), read.stream());
+  }
+
+  /** Files have their columns by stored names: a column that was renamed is still there. */
+  private static void requireColumns(LoadedTable table, HadoopFsRelation before) {
+    List<StructField> found = List.of(storedSchema(table).fields());
+    for (StructField column : before.schema().fields()) {
+      if (found.stream().noneMatch(one -> one.name().equals(column.name()) && one.dataType().equals(column.dataType()))) {
+        throw changed(table, "column " + column.name() + " " + column.dataType().sql() + " is no longer there");
+      }
+    }
+    List<String> partitionedBy = table.shape().storedNames(table.shape().partitionedBy());
+    if (!partitionedBy.equals(List.of(before.partitionSchema().fieldNames()))) {
+      throw changed(table, "its partition columns were (" + String.join(", ", before.partitionSchema().fieldNames())
+          + ") and are (" + String.join(", ", partitionedBy) + ")");
+    }
+  }
+
+  private static RuntimeException changed(LoadedTable table, String what) {
+    return new ColocationException("table " + table.name() + " was changed since the stream began: " + what
+        + "; start the stream again, with its checkpoint").unchecked();
+  }
+
   /** The rows of some files, columns by the names that the table has now; without its buckets, since files are read one by one. */
   static LogicalPlan some(LoadedTable table, FileIndexes indexes, Set<Path> paths) {
     table.requireReadable();
@@ -108,14 +143,18 @@ final class FilesRelation {
   }
 
   private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes) {
-    SparkSession session = FilePerTask.session();
     StructType schema = storedSchema(table);
     int partitions = table.shape().partitionedBy().size();
     List<StructField> fields = List.of(schema.fields());
     StructType data = struct(fields.subList(0, fields.size() - partitions));
     StructType partition = struct(fields.subList(fields.size() - partitions, fields.size()));
+    return files(table, indexes, data, partition);
+  }
+
+  private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes, StructType data, StructType partition) {
+    SparkSession session = FilePerTask.session();
     var options = scalaMap(table.options());
-    InMemoryFileIndex index = indexes.of(session, table, schema);
+    InMemoryFileIndex index = indexes.of(session, table, data.merge(partition, false));
     return new HadoopFsRelation(index, partition, data, bucketSpec(table), new ParquetFileFormat(), options, session);
   }
 

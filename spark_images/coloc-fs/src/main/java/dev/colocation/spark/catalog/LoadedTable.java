@@ -20,6 +20,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * @param placing the group whose map says where rows lie; empty while nobody knows
  * @param group empty when the table is in no group
  * @param unreadable why its rows cannot be read; such a table is as its spec says, and can be described and altered
+ * @param isPinned whether this very snapshot was asked for; else the newest one
  */
 record LoadedTable(
     String name,
@@ -30,7 +31,8 @@ record LoadedTable(
     Optional<Moment.Group> group,
     ReadDecision decision,
     Map<String, String> fileSystem,
-    Optional<Exception> unreadable) {
+    Optional<Exception> unreadable,
+    boolean isPinned) {
 
   /** Option of the relation: what {@code colocation.spark.explain} tells of the table, as JSON. */
   static final String NOTE = "colocation.table";
@@ -59,7 +61,12 @@ record LoadedTable(
   LoadedTable redefined(TableObject definition) {
     Shape defined = new Shape(
         definition.columns(), definition.bucketedBy(), definition.partitionedBy(), definition.sortedBy(), shape.buckets());
-    return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem, unreadable);
+    return new LoadedTable(name, definition, snapshot, defined, placing, group, decision, fileSystem, unreadable, isPinned);
+  }
+
+  /** The same, to stay at this snapshot. */
+  LoadedTable pinned() {
+    return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, unreadable, true);
   }
 
   /**
@@ -114,7 +121,7 @@ record LoadedTable(
 
   private ReadSnapshot read() {
     long id = snapshot.map(TableObject.Snapshot::id).orElse(0L);
-    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, manifest(), snapshot.equals(object.newest()));
+    return new ReadSnapshot(object.namespace() + "/" + object.directory(), id, manifest(), isPinned);
   }
 
   /**

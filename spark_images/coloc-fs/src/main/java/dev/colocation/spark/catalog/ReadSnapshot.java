@@ -10,24 +10,33 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
  * @param folder of the table, {@code <namespace>/<table>-<uid8>}
  * @param id 0 = before the first load
  * @param manifest its digest, or {@link Manifest#NOTHING}
- * @param wasNewest whether it was the table's newest one when the query was analyzed; else an older one was asked for
+ * @param isPinned whether the query asked for this snapshot; else for the newest one
  */
-public record ReadSnapshot(String folder, long id, String manifest, boolean wasNewest) {
+public record ReadSnapshot(String folder, long id, String manifest, boolean isPinned) {
   /** Option of the relation. */
   static final String OPTION = "colocation.snapshot";
 
+  private static final String PINNED = "pinned";
   private static final String NEWEST = "newest";
-  private static final String OLDER = "older";
   private static final int PARTS = 4;
 
   String asOption() {
-    return folder + " " + id + " " + manifest + " " + (wasNewest ? NEWEST : OLDER);
+    return String.join(" ", folder, String.valueOf(id), manifest, isPinned ? PINNED : NEWEST);
   }
 
-  /** What a relation says; empty for files that are of no table of ours. */
+  /** The snapshot of a relation; empty for files that are of no table of ours. */
   public static Optional<ReadSnapshot> of(HadoopFsRelation relation) {
     String[] parts = relation.options().getOrElse(OPTION, () -> "").split(" ");
     return parts.length == PARTS
-        ? Optional.of(new ReadSnapshot(parts[0], Long.parseLong(parts[1]), parts[2], parts[3].equals(NEWEST))) : Optional.empty();
+        ? Optional.of(new ReadSnapshot(parts[0], Long.parseLong(parts[1]), parts[2], parts[3].equals(PINNED))) : Optional.empty();
+  }
+
+  String namespace() {
+    return folder.substring(0, folder.indexOf('/'));
+  }
+
+  /** The table's name, which its folder's ends with a part of the uid. */
+  String table() {
+    return folder.substring(folder.indexOf('/') + 1, folder.lastIndexOf('-'));
   }
 }

@@ -63,7 +63,7 @@ final class TableLoader {
         ? groupIfReadable(moment, object) : moment.group(object.namespace(), object.group());
     return new LoadedTable(
         catalog + "." + object.shownName(), object, object.newest(), emptyShape(object, placing), placing, Optional.empty(),
-        ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable);
+        ReadDecision.ordinary(why), LoadedTable.fileSystem(object, placing, SQLConf.get()), unreadable, false);
   }
 
   private static Optional<Moment.Group> groupIfReadable(Moment moment, TableObject object) {
@@ -77,7 +77,7 @@ final class TableLoader {
 
   /** The table as an older snapshot was, its columns too. */
   LoadedTable older(Moment moment, TableObject object, TableObject.Snapshot snapshot) {
-    return load(moment, object, Optional.of(snapshot), Function.identity());
+    return load(moment, object, Optional.of(snapshot), Function.identity()).pinned();
   }
 
   private LoadedTable load(
@@ -110,7 +110,7 @@ final class TableLoader {
     if (!decision.bucketed()) {
       LOG.warn("table {} is read without its buckets: {}", name, decision.reason());
     }
-    return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, Optional.empty());
+    return new LoadedTable(name, object, snapshot, shape, placing, group, decision, fileSystem, Optional.empty(), false);
   }
 
   private static String fewBuckets(GroupObject group, LoadedTable.Shape shape, SQLConf conf) {

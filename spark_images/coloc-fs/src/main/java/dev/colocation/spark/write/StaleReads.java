@@ -23,7 +23,7 @@ final class StaleReads {
    */
   static void refuse(LogicalPlan query, WriteTarget target) {
     if (query instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation files) {
-      ReadSnapshot.of(files).filter(read -> read.wasNewest() && read.folder().equals(target.folder()))
+      ReadSnapshot.of(files).filter(read -> !read.isPinned() && read.folder().equals(target.folder()))
           .filter(read -> read.id() != target.snapshotId() || !read.manifest().equals(target.manifestSha256()))
           .ifPresent(read -> {
             throw new WriteException.LoadConflict("table " + target.namespace() + "." + target.table()

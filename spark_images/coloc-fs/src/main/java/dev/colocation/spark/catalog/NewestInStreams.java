@@ -1,0 +1,76 @@
+package dev.colocation.spark.catalog;
+
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker;
+import org.apache.spark.sql.catalyst.QueryPlanningTracker$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Each micro-batch of a stream, and each query within {@code foreachBatch}, reads the newest snapshots, all of them as of one
+ * moment. Other queries keep the snapshots with which they were analyzed; a stream is analyzed once, and may run for months.
+ *
+ * <p>Rows that the user has cached stay as they are: Spark puts them into a plan before it is optimized. A snapshot that the
+ * query named stays, too.
+ */
+public final class NewestInStreams extends Rule<LogicalPlan> {
+  private static final Logger LOG = LoggerFactory.getLogger(NewestInStreams.class);
+
+  /** Of the thread of a stream: {@code StreamExecution.QUERY_ID_KEY}, whose class versions of Spark have in different packages. */
+  private static final String STREAM = "sql.streaming.queryId";
+
+  /** Tables by their catalogs. Subqueries are optimized by themselves, with the tracker of the query that they belong to. */
+  private static final Map<QueryPlanningTracker, Map<Supplier<NewestTables>, NewestTables>> READ =
+      Collections.synchronizedMap(new WeakHashMap<>());
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    try {
+      return SparkSession.active().sparkContext().getLocalProperty(STREAM) == null ? plan : plan.transformUp(new Newest(tables()));
+    } catch (LinkageError error) {
+      LOG.warn("this Spark's plans are not understood; streams go on reading the snapshots with which they began", error);
+      return plan;
+    }
+  }
+
+  private static Map<Supplier<NewestTables>, NewestTables> tables() {
+    Option<QueryPlanningTracker> query = QueryPlanningTracker$.MODULE$.get();
+    return query.isEmpty() ? new HashMap<>() : READ.computeIfAbsent(query.get(), absent -> new HashMap<>());
+  }
+
+  private static final class Newest extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
+    private static final long serialVersionUID = 1L;
+
+    private final transient Map<Supplier<NewestTables>, NewestTables> tables;
+
+    Newest(Map<Supplier<NewestTables>, NewestTables> tables) {
+      this.tables = tables;
+    }
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return node instanceof LogicalRelation logical && logical.relation() instanceof HadoopFsRelation files
+          && files.location() instanceof FileIndexes.OfCatalog
+          && ReadSnapshot.of(files).filter(read -> !read.isPinned()).isPresent();
+    }
+
+    @Override
+    public LogicalPlan apply(LogicalPlan node) {
+      LogicalRelation logical = (LogicalRelation) node;
+      HadoopFsRelation files = (HadoopFsRelation) logical.relation();
+      FileIndexes.OfCatalog index = (FileIndexes.OfCatalog) files.location();
+      return tables.computeIfAbsent(index.newest(), Supplier::get).read(logical, files, ReadSnapshot.of(files).orElseThrow());
+    }
+  }
+}
