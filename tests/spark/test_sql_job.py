@@ -88,6 +88,21 @@ def test_a_wrong_statement_is_told_of_once(
     assert "SQLQueryContextLogger" not in capfd.readouterr().err
 
 
+def test_a_statement_reports_what_it_committed(session: SparkSession, tables: ClusterTables) -> None:
+    """Rows, files and snapshot, as the commit has them; nothing of what came before, and nothing of queries."""
+    tables.add_table("noted", session.range(0, 4).withColumnRenamed("id", "k"), ["k"])
+    insert = "INSERT INTO noted SELECT id FROM range(10, 13)"
+    expected = {"table": f"{NAMESPACE}.noted", "change": "append", "rows": 3, "snapshot_id": 2,
+                "was_committed_before": False}  # fmt: skip
+    [done] = answer(session, insert)[2]["commits"]
+    assert done.items() >= expected.items() and done["files"] in (1, 2, 3)
+    [nothing] = answer(session, f"{insert} WHERE id > 99")[2]["commits"]
+    assert nothing.items() >= {**expected, "rows": 0, "files": 0}.items()
+    [emptied] = answer(session, "DELETE FROM noted")[2]["commits"]
+    assert (emptied["rows"], emptied["snapshot_id"]) == (0, 3)
+    assert answer(session, "SELECT count(*) FROM noted")[2]["commits"] == []
+
+
 def test_explain_runs_nothing(session: SparkSession) -> None:
     """The plan is the one row, the verdicts are beside it."""
     statement = "EXPLAIN SELECT a.k FROM orders a JOIN `line-items` b ON a.k = b.k"

@@ -8,7 +8,7 @@ from .errors import FAILED
 from .options import Target, cluster_options, operator_namespace_option, output_option
 from .output import Format, write
 
-MARKS = {"ok": "ok", "warning": "WARN", "error": "FAIL"}
+MARKS = {"ok": "ok", "note": "note", "warning": "WARN", "error": "FAIL"}
 
 
 @click.command()
@@ -20,7 +20,7 @@ def doctor(context: click.Context, target: Target, operator_namespace: str, outp
     """Check the installation, and say what to do.
 
     The checks: kinds, your rights, operator, agents, versions, reachability, disks, webhooks, groups. They change
-    nothing. Exit code 1 if a check fails; warnings alone give 0.
+    nothing. Exit code 1 if a check fails; warnings and notes alone give 0.
     """
     cluster = target.open()
     findings = diagnose(gather(cluster.connection, cluster.namespace, operator_namespace))

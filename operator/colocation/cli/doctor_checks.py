@@ -6,15 +6,22 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..model.base import Frozen
+from ..model.conditions import Reason
 from ..model.names import LEASE_DURATION_SECONDS
 from ..model.snapshot import Snapshot
 
-Level = Literal["ok", "warning", "error"]
+Level = Literal["ok", "note", "warning", "error"]
+"""A note is no fault of the installation: something that you may not do, or may not see."""
 Json = dict[str, Any]
 LOW_DISK_SHARE = 0.10
-RUN_AGAIN = "fix that first, or ask an administrator to run `colocation doctor`"
+RUN_AGAIN = "fix that first, then run `colocation doctor` again"
+ASK_ADMIN = "an administrator's `colocation doctor` checks them"
 PAGE = "docs/how-to/troubleshoot.md"
 SICK_DISKS = "docs/how-to/operate.md#sick-disks"
+DOWN = (
+    "its replicas are read from other nodes, and made again there; bring it back, or if it is gone for good: "
+    "kubectl delete node {node}"
+)
 INSTALL = "docs/how-to/install.md#install"
 RELEASE_OF_IMAGE = re.compile(r":v?(\d+\.\d+\.\d+[\w.-]*)$")
 """The release that an image's tag names; other tags and digests say nothing of it."""
@@ -59,7 +66,10 @@ class Webhook(Frozen):
 
 
 class Facts(Frozen):
-    """What was found; None = could not be asked, and ``unknown`` says of each why."""
+    """What was found; None = could not be asked, and ``unknown`` says of each check why.
+
+    ``forbidden``: the checks that need rights which the caller lacks.
+    """
 
     cli_version: str
     operator_namespace: str
@@ -72,16 +82,26 @@ class Facts(Frozen):
     snapshot: Snapshot | None = None
     webhooks: tuple[Webhook, ...] | None = None
     unknown: dict[str, str] = {}
+    forbidden: tuple[str, ...] = ()
 
 
 def diagnose(facts: Facts) -> list[Finding]:
-    """The findings of all checks, in the order in which one would look."""
-    return [finding for name, check in CHECKS for finding in _run(name, check, facts)]
+    """The findings of all checks, in the order in which one would look; then what could not be checked, by reason."""
+    skipped = {*facts.unknown, *facts.forbidden}
+    found = [finding for name, check in CHECKS if name not in skipped for finding in _run(name, check, facts)]
+    return [*found, *_not_checked(facts)]
+
+
+def _not_checked(facts: Facts) -> Iterator[Finding]:
+    for why in dict.fromkeys(facts.unknown.values()):
+        names = ", ".join(name for name, reason in facts.unknown.items() if reason == why)
+        yield Finding(check="not checked", level="warning", message=f"{names}: {why}", advice=RUN_AGAIN)
+    if facts.forbidden:
+        message = f"{', '.join(facts.forbidden)}: you may not see what they need"
+        yield Finding(check="not checked", level="note", message=message, advice=ASK_ADMIN)
 
 
 def _run(name: str, check: "Check", facts: Facts) -> Iterable[Finding]:
-    if name in facts.unknown:
-        return [Finding(check=name, level="warning", message=f"not checked: {facts.unknown[name]}", advice=RUN_AGAIN)]
     found = [Finding(check=name, level=level, message=message, advice=advice)
              for level, message, advice in check(facts)]  # fmt: skip
     return found or [Finding(check=name, level="ok", message="")]
@@ -103,10 +123,11 @@ def check_kinds(facts: Facts) -> Iterator[Verdict]:
 
 
 def check_rights(facts: Facts) -> Iterator[Verdict]:
-    """You may do what the commands do."""
-    for right in facts.rights:
-        if not right.allowed:
-            yield "warning", f"you may not {right.what}, which {right.used_by} needs", f"ask for the role {right.role}"
+    """You may do what the commands do. Roles differ on purpose, so what one lacks is no fault."""
+    lacking = [right for right in facts.rights if not right.allowed]
+    for role in dict.fromkeys(right.role for right in lacking):
+        whats = "; ".join(f"{right.what} ({right.used_by})" for right in lacking if right.role == role)
+        yield "note", f"you may not: {whats}", f"if you need it, ask for the role {role}"
 
 
 def check_operator(facts: Facts) -> Iterator[Verdict]:
@@ -128,10 +149,17 @@ def check_agents(facts: Facts) -> Iterator[Verdict]:
     """Every agent is ready."""
     if not facts.agents:
         yield "error", "no agent runs", "set the chart's agent.nodeSelector to labels that your nodes have"
+    down = _nodes_down(facts)
     for pod in facts.agents or ():
-        if not pod.ready:
+        if not pod.ready and pod.node not in down:
             advice = f"kubectl describe pod {pod.name} -n {facts.operator_namespace}; {PAGE}#an-agent-is-not-ready"
             yield "error", f"the agent of {pod.node or pod.name} is not ready{_because(pod.trouble)}", advice
+
+
+def _nodes_down(facts: Facts) -> frozenset[str]:
+    """The nodes that Kubernetes marks NotReady: their agents cannot be ready, which is no second fault."""
+    nodes = facts.snapshot.nodes if facts.snapshot else ()
+    return frozenset(node.name for node in nodes if node.not_ready_reason == Reason.NODE_NOT_READY)
 
 
 def _because(trouble: str) -> str:
@@ -164,8 +192,12 @@ def check_reachability(facts: Facts) -> Iterator[Verdict]:
     """The operator answers through a port-forward, and every agent answers the operator."""
     if facts.snapshot is None:
         return
+    down = _nodes_down(facts)
     for node in facts.snapshot.nodes:
-        if not node.ready:
+        if node.name in down:
+            message = f"node {node.name} is down: {node.not_ready_message or 'Kubernetes marks it NotReady'}"
+            yield "error", message, DOWN.format(node=node.name)
+        elif not node.ready:
             reason = f"{node.not_ready_reason}: {node.not_ready_message}" if node.not_ready_reason else "not ready"
             yield "error", f"the operator does not reach {node.name}: {reason}", f"kubectl describe node {node.name}"
 

@@ -13,7 +13,7 @@ from ..schema.crds import group_crd, table_crd
 from ..server_clock import ServerClock
 from .connection import Connection
 from .doctor_checks import Facts, Pod, Right, Webhook
-from .errors import HTTP_NOT_FOUND, CommandFailed, api_message
+from .errors import HTTP_NOT_FOUND, CommandFailed, is_forbidden, said_by
 from .operator_port import fetch_snapshot
 
 EDIT = "edit"
@@ -23,22 +23,23 @@ OURS = f"{LABEL_NAME}={APP_NAME}"
 
 
 def gather(connection: Connection, namespace: str, operator_namespace: str) -> Facts:
-    """Everything that the checks look at. What cannot be asked is ``unknown``, by the checks that need it.
+    """Everything that the checks look at. What cannot be asked is ``unknown`` or ``forbidden``, by the checks.
 
     Raises:
         HTTPError: the API server cannot be reached.
         ApiException: it does not accept the caller at all.
     """
     unknown: dict[str, str] = {}
+    forbidden: list[str] = []
 
     def ask(checks: str, question: Callable[[], Any]) -> Any:
         try:
             return question()
-        except CommandFailed as error:
-            why = error.message
-        except ApiException as error:
-            why = api_message(error)
-        unknown.update(dict.fromkeys(checks.split(), why))
+        except (CommandFailed, ApiException) as error:
+            if is_forbidden(error):
+                forbidden.extend(name for name in checks.split() if name not in forbidden)
+            else:
+                unknown.update(dict.fromkeys(checks.split(), said_by(error)))
         return None
 
     core = client.CoreV1Api(connection)
@@ -50,12 +51,13 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
         now=clock.now(),
         rights=gather_rights(connection, namespace, operator_namespace),
         missing_fields=ask("kinds", lambda: _missing_fields(connection)),
-        operators=ask("operator", lambda: _pods(core, operator_namespace, "operator")),
-        agents=ask("agents", lambda: _pods(core, operator_namespace, "agent")),
+        operators=ask("operator versions", lambda: _pods(core, operator_namespace, "operator")),
+        agents=ask("agents versions", lambda: _pods(core, operator_namespace, "agent")),
         lease_renewed=lease,
         snapshot=ask("reachability disks groups", lambda: fetch_snapshot(connection, operator_namespace)),
         webhooks=ask("webhooks", lambda: _webhooks(connection)),
         unknown=unknown,
+        forbidden=tuple(forbidden),
     )
 
 

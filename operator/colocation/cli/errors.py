@@ -16,6 +16,8 @@ from .output import tell
 FAILED, WRONG_USAGE = 1, 2
 MAX_PROBLEMS = 20
 _ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+_LACKS_RIGHT = re.compile(r'User "[^"]*" cannot ')
+"""In RBAC's refusals; admission refuses with the same status."""
 HTTP_UNAUTHORIZED, HTTP_FORBIDDEN, HTTP_NOT_FOUND, HTTP_CONFLICT = 401, 403, 404, 409
 
 
@@ -43,6 +45,12 @@ def may_pass(error: Exception) -> bool:
         return is_passing(error)
     cause = error.__cause__
     return is_passing(cause) if isinstance(cause, ApiException) else not getattr(cause, "forbidden", False)
+
+
+def is_forbidden(error: Exception) -> bool:
+    """Whether a right is missing."""
+    cause = error.__cause__ if isinstance(error, CommandFailed) else error
+    return getattr(cause, "status", None) == HTTP_FORBIDDEN or bool(getattr(cause, "forbidden", False))
 
 
 def failure_of(error: Exception) -> CommandFailed | None:
@@ -91,6 +99,8 @@ def api_message(error: ApiException) -> str:
             f"the cluster does not accept your credentials: {said}; they may have expired: log in again, choose "
             "another --context, or ask the cluster's administrator for access"
         )
+    if error.status == HTTP_FORBIDDEN and not _LACKS_RIGHT.search(said):
+        return f"the cluster refuses it: {said}"  # a quota, a policy, or a webhook
     if error.status == HTTP_FORBIDDEN:
         advice = "`colocation doctor -n NAMESPACE` lists rights that you lack, and their roles"
         return f"you may not do this: {said}; {advice}"

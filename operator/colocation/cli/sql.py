@@ -1,7 +1,7 @@
 """``sql``: one statement over a namespace's tables, run as a Spark application in the cluster; its rows come here."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -19,12 +19,14 @@ from .errors import HTTP_NOT_FOUND, CommandFailed
 from .group_choice import choose_group
 from .job_options import JobOptions, job_options
 from .options import Target, bundle, cluster_options
-from .output import tell
+from .output import counted, tell
 from .pod_port import PodPort
 from .progress import follow
 from .rows_output import RowsFormat, render
 from .statement_result import StatementResult, Time
 
+CHANGED_BY_ROWS = ("append", "overwrite-partitions")
+"""Changes that are none without rows."""
 TIME = Time(time.monotonic, time.sleep)
 
 request_options = bundle(
@@ -97,6 +99,8 @@ def print_result(
     follow(result.begin(options.timeout_seconds))
     for text in render(result.parser, result.rows(), output):
         click.echo(text, nl=False)
+    if output != "json":  # there it is part of the document
+        tell_commits((result.parser.summary or {}).get("commits", ()), err=output == "csv")
     if with_plan and output == "table":
         tell(render_explanation(result.parser.summary or {}))
 
@@ -132,6 +136,24 @@ def chosen_group(cluster: Cluster, given: str | None, statement: str) -> str:
     if not groups:
         cluster.check_namespace()
     return choose_group(statement, cluster.namespace, groups, tables)
+
+
+def tell_commits(commits: Sequence[Mapping[str, Any]], *, err: bool) -> None:
+    """A line for each change of a table that the statement committed."""
+    for done in commits:
+        tell(describe_commit(done), err=err)
+
+
+def describe_commit(done: Mapping[str, Any]) -> str:
+    """A change of a table for people: ``shop.orders: append, 2 rows in 1 file; snapshot 4``."""
+    what, snapshot = f"{done['table']}: {done['change']}", f"snapshot {done['snapshot_id']}"
+    if done["was_committed_before"]:
+        return f"{what} was committed before, as {snapshot}; nothing is changed"
+    if done["files"]:
+        return f"{what}, {counted(done['rows'], 'row')} in {counted(done['files'], 'file')}; {snapshot}"
+    if done["change"] in CHANGED_BY_ROWS:
+        return f"{what}, no rows: nothing is committed"
+    return f"{what}; {snapshot}"
 
 
 def render_explanation(result: Mapping[str, Any]) -> str:

@@ -50,6 +50,8 @@ class Recovery:
     awaited: tuple[RestoreTable, ...]
     homeless: tuple[int, ...]
     unheard: tuple[str, ...]
+    is_coming: bool
+    """Whether a node that can give its folder has yet to do so, or to say what it holds then."""
 
     @property
     def is_whole(self) -> bool:
@@ -63,7 +65,7 @@ class Recovery:
 
     @property
     def _message(self) -> str:
-        if self.homeless:
+        if self.homeless and not self.is_coming:
             listed = ", ".join(map(str, self.homeless[:20]))
             return (
                 f"the live nodes lack files of buckets {listed}, or have not verified them; "
@@ -100,15 +102,17 @@ def _recovery(
     homeless = tuple(_homeless(observation, reports, wanted, group, ready))
     if homeless and _is_untold(observation, wanted, group, ready):
         homeless = ()
-    orders = tuple(_orders(observation, table, record))
+    possible = tuple(_orders(observation, table, record))
+    # They are given once the group remembers the new table's name for the folders.
+    orders = possible if table.identity.uid in record.recovery_uids else ()
     awaited = tuple(order for order in orders if order.node in able)
-    return Recovery(table, record, group, orders, awaited, homeless, tuple(unheard(observation, wanted)))
+    silent = tuple(unheard(observation, wanted))
+    is_coming = bool(silent) or any(order.node in able for order in possible)
+    return Recovery(table, record, group, orders, awaited, homeless, silent, is_coming)
 
 
 def _orders(observation: Observation, table: ObservedTable, record: RecycledTable) -> Iterator[RestoreTable]:
-    """To every node that has a folder of the dropped table, once the group remembers the new table's name for it."""
-    if table.identity.uid not in record.recovery_uids:
-        return
+    """To every node that has a folder of the dropped table."""
     namespace = record.namespace
     for node, url, view, report in observation.answering:
         if _has_files(view, namespace, table.directory):

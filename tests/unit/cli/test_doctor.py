@@ -50,6 +50,8 @@ def test_a_healthy_installation() -> None:
 
 
 FORBIDDEN = Right(what="patch nodes", allowed=False, used_by="`colocation drain`", role="colocation-admin")
+UNSEEN = Right(what="list all", allowed=False, used_by="`drain --wait`", role="colocation-admin")
+DOWN = {"ready": False, "notReadyReason": "NodeNotReady", "notReadyMessage": "Kubelet stopped posting node status."}
 UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint"], "buckets": 1, "replicas": 1}}
 
 
@@ -60,8 +62,9 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "does not know colocatedtables.colocation.dev", "docs/how-to/install.md#install", id="no kind"),
         pytest.param({"missing_fields": {"colocationgroups": ("spec.x",)}}, "kinds", "warning",
                      "colocationgroups lack spec.x", "kubectl apply --server-side", id="older kind"),
-        pytest.param({"rights": (FORBIDDEN,)}, "rights", "warning",
-                     "you may not patch nodes, which `colocation drain` needs", "role colocation-admin", id="no right"),
+        pytest.param({"rights": (FORBIDDEN, UNSEEN)}, "rights", "note",
+                     "you may not: patch nodes (`colocation drain`); list all (`drain --wait`)",
+                     "role colocation-admin", id="no right"),
         pytest.param({"operators": ()}, "operator", "error",
                      "it has no pod", "--operator-namespace", id="no operator"),
         pytest.param({"operators": (pod("operator-1", ready=False, trouble="ImagePullBackOff"),)}, "operator", "error",
@@ -90,8 +93,13 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
                      "webhook v has no CA", "helm upgrade", id="a webhook without a CA"),
         pytest.param({"snapshot": snapshot(groups=(UNPLACED,))}, "groups", "warning",
                      "group shop/sales has no map yet", "colocation show sales -n shop", id="no map"),
-        pytest.param({"unknown": {"webhooks": "forbidden"}}, "webhooks", "warning",
-                     "not checked: forbidden", "fix that first", id="may not be asked"),
+        pytest.param({"snapshot": snapshot(node(**DOWN)), "agents": (pod(ready=False),)}, "reachability", "error",
+                     "node node-1 is down: Kubelet stopped posting node status.", "kubectl delete node node-1",
+                     id="a node that is down, with its agent"),
+        pytest.param({"unknown": {"disks": "no operator", "groups": "no operator"}}, "not checked", "warning",
+                     "disks, groups: no operator", "fix that first", id="cannot be asked"),
+        pytest.param({"forbidden": ("webhooks", "agents"), "agents": None}, "not checked", "note",
+                     "webhooks, agents: you may not see what they need", "administrator", id="may not be asked"),
     ],
 )  # fmt: skip
 def test_each_finding_says_what_to_do(
@@ -110,7 +118,7 @@ def test_each_finding_says_what_to_do(
     ("changes", "code"),
     [
         pytest.param({}, 0, id="well"),
-        pytest.param({"rights": (FORBIDDEN,)}, 0, id="a warning"),
+        pytest.param({"rights": (FORBIDDEN,)}, 0, id="a note"),
         pytest.param({"agents": ()}, 1, id="a failure"),
     ],
 )

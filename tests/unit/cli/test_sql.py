@@ -110,6 +110,32 @@ def test_a_command_without_rows_prints_nothing(run: Run, cluster: FakeCluster, d
     assert (done.exit_code, done.stdout) == (0, "")
 
 
+@pytest.mark.parametrize(("change", "rows", "snapshot_id", "before", "line"), [
+    pytest.param("append", 2, 4, False, "shop.t: append, 2 rows in 1 file; snapshot 4", id="rows"),
+    pytest.param("append", 0, 4, True, "shop.t: append was committed before, as snapshot 4; nothing is changed",
+                 id="a repeated key"),
+    pytest.param("append", 0, 3, False, "shop.t: append, no rows: nothing is committed", id="no rows"),
+    pytest.param("drop-partitions", 0, 5, False, "shop.t: drop-partitions; snapshot 5", id="a DELETE"),
+    pytest.param("overwrite", 0, 5, False, "shop.t: overwrite; snapshot 5", id="emptied"),
+])  # fmt: skip
+@pytest.mark.parametrize("output", ["table", "csv", "json"])
+def test_a_statement_says_what_it_committed(
+    run: Run, cluster: FakeCluster, driver: Driver, output: str, change: str, rows: int, snapshot_id: int,
+    before: bool, line: str,
+) -> None:  # fmt: skip
+    """A table's lines stand in the output; beside CSV on standard error; JSON has them in its document."""
+    done = {"table": "shop.t", "change": change, "rows": rows, "files": min(rows, 1), "snapshot_id": snapshot_id,
+            "was_committed_before": before}  # fmt: skip
+    driver([columns_line([]) + summary_line({"commits": [done]})])
+    printed = run("sql", "insert into t select 1", "-o", output)
+    assert printed.exit_code == 0
+    if output == "json":
+        assert json.loads(printed.stdout)["commits"] == [done]
+    else:
+        assert line in (printed.stdout if output == "table" else printed.stderr).splitlines()
+        assert (printed.stdout == "") == (output == "csv")
+
+
 def test_cells_of_a_table_stay_in_their_line(run: Run, cluster: FakeCluster, driver: Driver) -> None:
     """What a row holds does nothing to the terminal."""
     driver([columns_line(["a"]) + row_line(["x\ny\x1b[2J"]) + summary_line({})])

@@ -42,6 +42,27 @@ async def test_dropped_table_comes_back_whole(seen: bool) -> None:
     assert {"TableDropped", "TableRecovered"} <= set(story.cluster.events())
 
 
+@pytest.mark.parametrize("slow", [True, False], ids=["an agent is slow", "all answer"])
+async def test_recovery_of_a_healthy_table_raises_no_alarm(slow: bool) -> None:
+    """No step on the way says that files are lacking: every node has its folder, and takes it over in turn."""
+    story, said = Story(), set[str]()
+    story.cluster.add_group("sales")
+    await story.loaded("orders")
+    if slow:
+        story.cluster.set_slow(story.cluster.group().status.nodes[0])
+    story.cluster.drop_table("orders")
+    await story.passes()
+    story.cluster.ask_for("orders")
+    for number in range(12):
+        if number == 6:
+            story.cluster.last_words.clear()
+        await story.passes(1)
+        if (await story.cluster.observe()).tables:
+            said.add(story.condition("orders", "Accepted")[2])
+    assert story.cluster.table("orders").status.snapshot is not None
+    assert not [message for message in said if "lack" in message]
+
+
 async def test_node_that_was_away_gives_its_files_back_too() -> None:
     """Its folder was never recycled; once a live replica of each bucket is back, the table is, and the rest follows."""
     story = Story()

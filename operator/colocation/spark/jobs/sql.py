@@ -24,6 +24,7 @@ from colocation.spark.configuration import CATALOG, SessionSettings
 from colocation.spark.jobs.result import print_result, stop
 from colocation.spark.jobs.result_rows import pieces_of, with_times_as_text
 from colocation.spark.jobs.result_server import ResultServer
+from colocation.spark.write.commits import commit_count, commits_since
 
 EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?!EXTENDED\b|CODEGEN\b|COST\b|FORMATTED\b)", re.IGNORECASE)
 """Spark's own modes of EXPLAIN stay Spark's."""
@@ -32,7 +33,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class StatementResult:
-    """``pieces``: the rows, as lines of the result stream; ``summary``: verdicts, seconds, bytes read."""
+    """``pieces``: the rows, as lines of the result stream; ``summary``: verdicts, seconds, bytes read, commits."""
 
     columns: Sequence[str]
     pieces: Iterable[bytes]
@@ -105,13 +106,14 @@ def explain_statement(spark: SparkSession, statement: str) -> StatementResult:
 
 
 def run_statement(spark: SparkSession, statement: str, *, with_plan: bool) -> StatementResult:
-    """The result of a statement: rows, seconds, bytes read, verdicts of the plan that was executed."""
-    mark = read_metrics(spark)
+    """The result of a statement: rows, seconds, bytes read, verdicts of the plan that was executed, commits."""
+    mark, committed = read_metrics(spark), commit_count(spark)
     started = time.monotonic()
     df = with_times_as_text(spark.sql(statement))
     pieces = pieces_of(df)
     seconds = time.monotonic() - started
     summary = {"seconds": round(seconds, 3), **explain_json(df), **asdict(read_metrics(spark, mark))}
+    summary["commits"] = commits_since(spark, committed)
     return StatementResult(df.columns, pieces, {**summary, "explain": explain(df)} if with_plan else summary)
 
 

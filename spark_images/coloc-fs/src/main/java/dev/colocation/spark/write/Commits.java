@@ -22,6 +22,7 @@ public final class Commits {
       throw Commits.<RuntimeException>thrown(missing);
     }
     afterCommit(table, change, result);
+    CommitLog.add(table, change.label(), result);
     return result;
   }
 

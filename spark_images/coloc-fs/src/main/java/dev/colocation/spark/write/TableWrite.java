@@ -79,7 +79,9 @@ final class TableWrite implements Write {
     boolean replacesNothing = mode == Mode.APPEND || mode == Mode.OVERWRITE_PARTITIONS;
     if (sent.isEmpty() && replacesNothing && options.merged().isEmpty()) {
       LOG.info("{}: no rows, nothing is committed", description());
-      return WriteResult.nothing(begun.table().snapshotId());
+      long there = begun.table().snapshotId();
+      CommitLog.add(new CommitLog.Entry(target.name(), mode.label(), 0, 0, there, false));
+      return WriteResult.nothing(there);
     }
     List<DataFile> files = sent.stream().map(SentFile::file).toList();
     CommitResult done = Commits.commit(target.name(), begun, change(files, begun.destination().buckets().size()), sent, key);
