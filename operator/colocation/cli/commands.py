@@ -1,5 +1,7 @@
 """A group of commands, each of which is imported only when it is run, asked for its help, or completed."""
 
+import io
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -27,6 +29,13 @@ class LateCommand(click.Command):
 
 class Commands(click.Group):
     """A group of commands that turns the errors of the layers below into messages, never into tracebacks."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command; what the terminal's encoding lacks is printed as an escape."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        return super().main(*arguments, **options)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

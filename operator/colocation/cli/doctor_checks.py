@@ -75,6 +75,7 @@ class Facts(Frozen):
     operator_namespace: str
     now: datetime
     missing_fields: dict[str, tuple[str, ...] | None] | None = None
+    missing_namespaces: tuple[str, ...] = ()
     rights: tuple[Right, ...] = ()
     operators: tuple[Pod, ...] | None = None
     agents: tuple[Pod, ...] | None = None
@@ -124,6 +125,8 @@ def check_kinds(facts: Facts) -> Iterator[Verdict]:
 
 def check_rights(facts: Facts) -> Iterator[Verdict]:
     """You may do what the commands do. Roles differ on purpose, so what one lacks is no fault."""
+    for namespace in facts.missing_namespaces:
+        yield "error", f"there is no namespace {namespace}", f"choose one with -n, or: colocation init -n {namespace}"
     lacking = [right for right in facts.rights if not right.allowed]
     for role in dict.fromkeys(right.role for right in lacking):
         whats = "; ".join(f"{right.what} ({right.used_by})" for right in lacking if right.role == role)

@@ -43,12 +43,14 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
         return None
 
     core = client.CoreV1Api(connection)
+    namespace_exists = ask("", lambda: _exists(core, namespace))
     clock = ServerClock()
     lease = ask("operator", lambda: _lease_renewed(connection, operator_namespace, clock))
     return Facts(
         cli_version=version("colocation"),
         operator_namespace=operator_namespace,
         now=clock.now(),
+        missing_namespaces=(namespace,) if namespace_exists is False else (),
         rights=gather_rights(connection, namespace, operator_namespace),
         missing_fields=ask("kinds", lambda: _missing_fields(connection)),
         operators=ask("operator versions", lambda: _pods(core, operator_namespace, "operator")),
@@ -59,6 +61,16 @@ def gather(connection: Connection, namespace: str, operator_namespace: str) -> F
         unknown=unknown,
         forbidden=tuple(forbidden),
     )
+
+
+def _exists(core: "client.CoreV1Api", namespace: str) -> bool:
+    try:
+        core.read_namespace(namespace)
+    except ApiException as error:
+        if error.status != HTTP_NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def _missing_fields(connection: client.ApiClient) -> dict[str, tuple[str, ...] | None]:

@@ -1,5 +1,6 @@
 """What a failed command says, and its exit code: 1 failed, 2 wrong usage (0 done)."""
 
+import errno
 import re
 
 import click
@@ -68,6 +69,9 @@ def failure_of(error: Exception) -> CommandFailed | None:
             return CommandFailed(
                 f"no cluster is configured ({error}): set KUBECONFIG, or --context to a context of your kubeconfig"
             )
+        case OSError() if error.errno not in (None, errno.EPIPE):  # click ends quietly where nobody reads on
+            where = f"{error.filename}: " if error.filename else ""
+            return CommandFailed(f"{where}{error.strerror}")
         case HTTPError():
             return CommandFailed(f"the cluster cannot be reached: {connection_message(error)}")
     return None

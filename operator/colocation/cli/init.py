@@ -8,7 +8,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..manifests.namespace_access import MANAGER, access_objects, namespace_object
-from .errors import HTTP_CONFLICT
+from .errors import HTTP_CONFLICT, HTTP_FORBIDDEN, HTTP_NOT_FOUND
 from .kubeconfig import connect
 from .options import checked_name, context_option, output_option
 from .output import Format, write
@@ -47,13 +47,27 @@ def init(namespace: str, service_account: str, dry_run: bool, context: str | Non
 
 
 def _create_namespace(core: "client.CoreV1Api", name: str) -> bool:
-    """Whether it was made. One that exists may hold pods of others, so its Pod Security is left alone."""
+    """Whether it was made. One that exists may hold pods of others, so its Pod Security is left alone.
+
+    Who may not make namespaces may have been given this one.
+    """
     try:
         core.create_namespace(cast("Any", namespace_object(name)))
     except ApiException as error:
-        if error.status != HTTP_CONFLICT:
-            raise
-        return False
+        if error.status == HTTP_CONFLICT or (error.status == HTTP_FORBIDDEN and _exists(core, name)):
+            return False
+        raise
+    return True
+
+
+def _exists(core: "client.CoreV1Api", name: str) -> bool:
+    """Whether one can see a namespace of this name."""
+    try:
+        core.read_namespace(name)
+    except ApiException as error:
+        if error.status in (HTTP_FORBIDDEN, HTTP_NOT_FOUND):
+            return False
+        raise
     return True
 
 

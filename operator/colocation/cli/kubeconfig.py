@@ -8,8 +8,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
+import urllib3
 from kubernetes import client, config
 from kubernetes.config import kube_config
+from urllib3.exceptions import InsecureRequestWarning
 from yaml import YAMLError
 
 from .connection import Connection
@@ -41,6 +43,8 @@ def connect(context: str | None) -> Connection:
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException:
             _load(None, settings)
+    if not settings.verify_ssl:  # the kubeconfig says so, and kubectl does not repeat it with each request either
+        urllib3.disable_warnings(InsecureRequestWarning)
     settings.retries = 1
     return Connection(settings)
 
@@ -64,6 +68,7 @@ def _load(context: str | None, settings: client.Configuration) -> None:
         merged = kube_config.KubeConfigMerger(files)
         if merged.config is None:
             raise config.ConfigException(f"{files} does not exist")
+        _check_context(merged.config, context, files)
         loader = _Loader(
             merged.config, active_context=context, config_base_path=None, config_persister=merged.save_changes
         )
@@ -71,6 +76,13 @@ def _load(context: str | None, settings: client.Configuration) -> None:
     except _UNREADABLE as error:
         why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise config.ConfigException(f"{files} cannot be read as a kubeconfig: {why}") from error
+
+
+def _check_context(merged: Any, context: str | None, files: str) -> None:
+    """Refuse the name of a context that is not there."""
+    names = [str(one["name"]) for one in merged.safe_get("contexts") or ()]
+    if context is not None and context not in names:
+        raise config.ConfigException(f"{files} has no context {context!r}; there are: {', '.join(names) or 'none'}")
 
 
 class _Loader(kube_config.KubeConfigLoader):

@@ -107,7 +107,7 @@ def accept_disk(node: str, disk: str, context: str | None, output: Format) -> No
     merely not mounted. DISK is the id that `colocation nodes` shows beside DiskMissing.
     """
     Cluster(context, None).annotate_node(node, ANNOTATION_ACCEPTED_DISK, disk)
-    text = f"disk {disk} of node {node} is accepted; replicas are made on it again: colocation nodes"
+    text = f"disk {disk} of node {node} is accepted; once the node has it, replicas are made on it: colocation nodes"
     write({"node": node, "acceptedDisk": disk}, text, output)
 
 

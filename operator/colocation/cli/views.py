@@ -170,6 +170,8 @@ def _tables_view(cluster: Cluster, everywhere: bool, output: Format) -> View:
     gap = ""
     if output == "text":
         groups, gap = cluster.groups_everywhere()
+        if not any("/" in str(item["spec"].get("colocateWith")) for item in found):
+            gap = ""  # nothing here has to do with groups of other namespaces
         for group, record in recycled_in(None if everywhere else cluster.namespace, groups):
             rows.append(_recycled_row(group, record))
             shown.append({"metadata": {"namespace": record.namespace, "name": record.name}})
@@ -316,4 +318,5 @@ def events(group: str, target: Target, output: Format) -> None:
         [item.get("lastTimestamp") or item.get("eventTime"), item.get("type"), item.get("reason"), item.get("message")]
         for item in found
     ]
-    write(found, columns(["TIME", "TYPE", "REASON", "MESSAGE"], rows), output)
+    text = columns(["TIME", "TYPE", "REASON", "MESSAGE"], rows)
+    write(found, text if rows else f"no events of group {cluster.namespace}/{group}; old ones are gone", output)

@@ -1,6 +1,8 @@
 """The commands and an API server that has just begun: it refuses what is allowed until it has read the roles."""
 
 import json
+import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from kubernetes.config import kube_config
+from urllib3.exceptions import InsecureRequestWarning
 
 from colocation.cli import connection, doctor_facts, kubeconfig
 from colocation.cli.cluster import Cluster
@@ -16,6 +19,7 @@ from colocation.cli.cluster import Cluster
 from .conftest import KUBECONFIG, Run, group_object
 
 OK, UNAUTHORIZED, REFUSED, NO_ROLE_READ, NOT_READY = 200, 401, 403, 403, 500
+INSECURE = KUBECONFIG.replace('server: "http://', 'insecure-skip-tls-verify: true, server: "https://')
 REVIEW = "selfsubjectaccessreviews"
 
 
@@ -121,7 +125,7 @@ def test_a_refusal_by_a_server_that_is_ready_counts(
     """It was asked twice."""
     server = serve(Starting([REFUSED], readiness))
     done = run("groups")
-    assert (done.exit_code, "you may not do this: refused" in done.stderr) == (1, True)
+    assert (done.exit_code, "the cluster refuses it: refused" in done.stderr) == (1, True)
     assert server.asked.count("colocationgroups") == 2
     assert asked_about_readiness in (None, server.asked.count("readyz"))
 
@@ -179,3 +183,29 @@ def test_a_trial_of_a_creation_says_so_to_the_server(serve: Callable[[Starting],
     assert Cluster(None, None).create(body, dry_run=True)
     assert Cluster(None, None).create(body)
     assert server.queries == ["dryRun=All", ""]
+
+
+def test_a_server_that_never_answers_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The client's own requests would wait without end."""
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        kubeconfig_file = tmp_path / "silent"
+        kubeconfig_file.write_text(KUBECONFIG % listener.getsockname()[1])
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig_file))
+        done = run("groups")
+    assert done.exit_code == 1
+    assert re.search(r"cannot be reached: .*timed out.*; check the network", done.stderr), done.stderr
+
+
+def test_a_kubeconfig_that_does_not_verify_is_not_warned_about(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its owner knows; two lines with each request would hide the answer."""
+    asked: list[type[Warning]] = []
+    monkeypatch.setattr(kubeconfig.urllib3, "disable_warnings", asked.append)
+    for text, silenced in ((KUBECONFIG, []), (INSECURE, [InsecureRequestWarning])):
+        file = tmp_path / "kubeconfig"
+        file.write_text(text % 1)
+        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(file))
+        assert run("groups").exit_code == 1
+        assert asked == silenced

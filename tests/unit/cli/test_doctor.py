@@ -65,6 +65,8 @@ UNPLACED = {"namespace": "shop", "name": "sales", "spec": {"bucketKey": ["bigint
         pytest.param({"rights": (FORBIDDEN, UNSEEN)}, "rights", "note",
                      "you may not: patch nodes (`colocation drain`); list all (`drain --wait`)",
                      "role colocation-admin", id="no right"),
+        pytest.param({"missing_namespaces": ("nope",)}, "rights", "error", "there is no namespace nope",
+                     "colocation init -n nope", id="no namespace"),
         pytest.param({"operators": ()}, "operator", "error",
                      "it has no pod", "--operator-namespace", id="no operator"),
         pytest.param({"operators": (pod("operator-1", ready=False, trouble="ImagePullBackOff"),)}, "operator", "error",

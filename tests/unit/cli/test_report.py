@@ -92,7 +92,7 @@ def test_an_archive_for_its_owner(run: Run, collected: None, tmp_path: Path) -> 
     assert list(files) == ["r/README.txt", "r/groups.yaml", "r/nodes.yaml", "r/logs/operator.log"]
     assert "Not held: Secrets" in files["r/README.txt"]
     assert "logs/operator.log: 22 bytes" in files["r/README.txt"]
-    assert files["r/nodes.yaml"].startswith("not collected: you may not do this")
+    assert files["r/nodes.yaml"].startswith("not collected: the cluster refuses it")
     assert files["r/logs/operator.log"] == "first\nBearer REDACTED\n"
 
 
