@@ -157,8 +157,9 @@ def _read(kind: type[Status], item: Json) -> tuple[Status, str]:
 def tables(target: Target, everywhere: bool, watch: bool, output: Format) -> None:
     """List tables, their groups, and what is loaded.
 
-    Below the list the command says why a table is refused, moves or waits, and whether groups of other namespaces could
-    not be asked for dropped tables. A * marks a dropped table that `colocation recover` can bring back.
+    Below the list the command says why a table is refused, moves or waits. If a table is in a group of another
+    namespace and you may not list groups there, it says that tables dropped from them are not shown. A * marks a
+    dropped table that `colocation recover` can bring back.
     """
     cluster = target.open()
     show_once_or_watch(lambda: _tables_view(cluster, everywhere, output), watch, output)
