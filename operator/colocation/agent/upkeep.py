@@ -121,6 +121,7 @@ class Upkeep:
             self._stop.wait(task.pause_after(time.monotonic() - started))
 
     def _clean(self) -> None:
+        self._root.ages.save()
         with all_attempted() as attempt:
             with attempt("to remove stale uploads and clones"):
                 incoming.remove_stale(self._root)

@@ -8,15 +8,16 @@ import fcntl
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from colocation.model.clone import clone_directory
 
+from .ages import older
 from .attempts import all_attempted
 from .errors import NoRoom, NotHeld, StorageError
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
-from .hashing import hash_descriptor
+from .hashing import FileIdentity, hash_descriptor, identity_of
 from .ledger import LedgerEntry
 from .root import CLONES, UPLOADS, DataRoot
 
@@ -132,27 +133,42 @@ def remove_stale(root: DataRoot) -> int:
     """
     removed = 0
     with all_attempted() as attempt:
-        for folder, remove in ((UPLOADS, _remove_stale_upload), (CLONES, _remove_stale_clone)):
+        for folder, look, remove in ((UPLOADS, _upload, _remove_upload), (CLONES, _clone, remove_tree)):
             with attempt("/".join(folder)), root.folder(folder, create=True) as parent:
-                for name in names_in(parent):
+                for name in older(root.ages.of("/".join(folder), _looks(parent, look)), STALE_SECONDS):
                     with attempt(f"{'/'.join(folder)}/{name}"), contextlib.suppress(FileNotFoundError):
-                        removed += remove(root, parent, name)
+                        remove(parent, name)
+                        removed += 1
     return removed
 
 
-def _remove_stale_upload(root: DataRoot, uploads: int, name: str) -> bool:
-    is_stale = root.ages.is_older(_status(uploads, name).st_mtime, STALE_SECONDS)
-    if is_stale:
-        os.unlink(name, dir_fd=uploads)
-    return is_stale
+def _looks(parent: int, look: Callable[[int, str], FileIdentity | None]) -> dict[str, FileIdentity]:
+    """How each of those that may be stale looks now."""
+    found = {}
+    for name in names_in(parent):
+        with contextlib.suppress(FileNotFoundError):
+            if (seen := look(parent, name)) is not None:
+                found[name] = seen
+    return found
 
 
-def _remove_stale_clone(root: DataRoot, clones: int, name: str) -> bool:
-    is_folder = stat.S_ISDIR(_status(clones, name).st_mode)
-    is_stale = is_folder and root.ages.is_older(_newest_change(clones, name), STALE_SECONDS)
-    if is_stale:
-        remove_tree(clones, name)
-    return is_stale
+def _upload(uploads: int, name: str) -> FileIdentity:
+    return identity_of(_status(uploads, name))
+
+
+def _remove_upload(uploads: int, name: str) -> None:
+    os.unlink(name, dir_fd=uploads)
+
+
+def _clone(clones: int, name: str) -> FileIdentity | None:
+    """By the newest change of its folder or of anything in it; None for what is no clone's folder."""
+    status = _status(clones, name)
+    if not stat.S_ISDIR(status.st_mode):
+        return None
+    newest = status.st_mtime_ns
+    for _, _, files, folder in os.fwalk(name, dir_fd=clones, follow_symlinks=False):
+        newest = max(newest, os.fstat(folder).st_mtime_ns, *(_status(folder, file).st_mtime_ns for file in files))
+    return FileIdentity(0, newest, status.st_ino)
 
 
 @contextlib.contextmanager
@@ -190,16 +206,6 @@ def remove_clone(root: DataRoot, namespace: str, group: str, bucket: int) -> Non
     *parents, name = clone_directory(namespace, group, bucket).split("/")
     with contextlib.suppress(FileNotFoundError), root.folder(parents, create=True) as clones:
         remove_tree(clones, name)
-
-
-def _newest_change(parent: int, name: str) -> float:
-    """The latest modification of a folder or of anything in it; seconds since the epoch."""
-    newest = _status(parent, name).st_mtime
-    for _, _, files, folder in os.fwalk(name, dir_fd=parent, follow_symlinks=False):
-        newest = max(newest, os.fstat(folder).st_mtime)
-        for file in files:
-            newest = max(newest, _status(folder, file).st_mtime)
-    return newest
 
 
 def _status(folder: int, name: str) -> os.stat_result:

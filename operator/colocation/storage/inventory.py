@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from colocation.model.agent import TableReference, TableReport
+from colocation.model.table_manifest import manifest_path
 
 from .attempts import all_attempted
 from .contents import TableContents
@@ -303,9 +304,14 @@ class TableInventory:
         return entry.sha256
 
     def keep_only(self, reference: TableReference) -> None:
-        """Forget manifests, and reports on them, that neither the operator wants nor a load used lately."""
+        """Forget manifests, and reports on them, that neither the operator wants nor a load used lately.
+
+        Those that are live from now on are needed, however long they were not.
+        """
         with self._lock:
-            self._asked, self._live = reference, frozenset(reference.live_manifests)
+            live = frozenset(reference.live_manifests)
+            self._root.ages.forget(str(self.table), map(manifest_path, live - self._live))
+            self._asked, self._live = reference, live
             self._shelf.keep(self._live)
             self._forget_evaluations(reference)
 

@@ -1,7 +1,8 @@
 """The verification ledger: which content a file had when it was last hashed, and how the file looked then.
 
 It makes a restart or a returned node quick (a stat per file, not a hash) and honest (a file that looks different is
-hashed again). It is a cache: losing it costs hashing and nothing else. SQLite, because it survives being killed.
+hashed again). It also keeps since when files have been seen unneeded (see ``ages``). It is a cache: losing it costs
+hashing, and garbage stays for longer. SQLite, because it survives being killed.
 
 The agent owns the file and alone writes it; clone Jobs read it, keep what they find to themselves, and tell the agent
 by announcements. The file goes only when it is damaged itself, and then it is set aside. When it cannot be opened or
@@ -13,7 +14,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -24,12 +25,22 @@ from .paths import TablePath
 LOCK_TIMEOUT_SECONDS = 30.0
 DAMAGED_SUFFIX = ".damaged"
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BATCH_ROWS = 10_000
 _PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 _log = logging.getLogger(__name__)
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS verified (
+_SIGHTED_SCHEMA = """
+CREATE TABLE IF NOT EXISTS sighted (
+    place TEXT NOT NULL, path TEXT NOT NULL,
+    bytes INTEGER NOT NULL, modified_nanoseconds INTEGER NOT NULL, inode INTEGER NOT NULL,
+    since REAL NOT NULL, agent INTEGER NOT NULL,
+    PRIMARY KEY (place, path)
+) WITHOUT ROWID;
+"""
+_SIGHTED_IN_MEMORY = _SIGHTED_SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE")
+"""For the ledger of a release before, on a disk that takes no writes."""
+_SCHEMA = f"""{_SIGHTED_SCHEMA}CREATE TABLE IF NOT EXISTS verified (
     namespace TEXT NOT NULL, directory TEXT NOT NULL, path TEXT NOT NULL,
     sha256 TEXT NOT NULL, bytes INTEGER NOT NULL, modified_nanoseconds INTEGER NOT NULL, inode INTEGER NOT NULL,
     verified_at REAL NOT NULL,
@@ -39,32 +50,37 @@ DROP INDEX IF EXISTS verified_by_age;
 CREATE INDEX IF NOT EXISTS verified_by_age_bytes ON verified (verified_at, bytes);
 """
 
-_NEW_IN_MEMORY = """
-PRAGMA temp_store = MEMORY;
-CREATE TEMP TABLE IF NOT EXISTS learned (
-    namespace TEXT NOT NULL, directory TEXT NOT NULL, path TEXT NOT NULL,
-    sha256 TEXT, bytes INTEGER, modified_nanoseconds INTEGER, inode INTEGER, verified_at REAL,
-    PRIMARY KEY (namespace, directory, path)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS temp.learned_by_age_bytes ON learned (verified_at, bytes);
-CREATE TEMP VIEW IF NOT EXISTS verified AS
-    SELECT * FROM temp.learned WHERE sha256 IS NOT NULL
+
+def _overlay(table: str, keys: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """SQL that keeps in memory what is new in a table: a view takes the table's name, so every statement goes on as
+    before. The first value NULL = the row was deleted.
+    """
+    key, columns = ", ".join(keys), ", ".join((*keys, *values))
+    same = " AND ".join(f"new.{column} = old.{column}" for column in keys)
+    new, old = (", ".join(f"{row}.{one}" for one in names) for row, names in (("new", (*keys, *values)), ("old", keys)))
+    return f"""
+CREATE TEMP TABLE IF NOT EXISTS new_{table} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID;
+CREATE TEMP VIEW IF NOT EXISTS {table} AS
+    SELECT {columns} FROM temp.new_{table} WHERE {values[0]} IS NOT NULL
     UNION ALL
-    SELECT * FROM main.verified AS old WHERE NOT EXISTS (
-        SELECT 1 FROM temp.learned AS new
-        WHERE new.namespace = old.namespace AND new.directory = old.directory AND new.path = old.path
-    );
-CREATE TEMP TRIGGER IF NOT EXISTS learn INSTEAD OF INSERT ON verified BEGIN
-    INSERT OR REPLACE INTO learned VALUES (
-        new.namespace, new.directory, new.path,
-        new.sha256, new.bytes, new.modified_nanoseconds, new.inode, new.verified_at
-    );
+    SELECT {columns} FROM main.{table} AS old
+    WHERE NOT EXISTS (SELECT 1 FROM temp.new_{table} AS new WHERE {same});
+CREATE TEMP TRIGGER IF NOT EXISTS insert_{table} INSTEAD OF INSERT ON {table} BEGIN
+    INSERT OR REPLACE INTO new_{table} VALUES ({new});
 END;
-CREATE TEMP TRIGGER IF NOT EXISTS forget INSTEAD OF DELETE ON verified BEGIN
-    INSERT OR REPLACE INTO learned (namespace, directory, path) VALUES (old.namespace, old.directory, old.path);
+CREATE TEMP TRIGGER IF NOT EXISTS delete_{table} INSTEAD OF DELETE ON {table} BEGIN
+    INSERT OR REPLACE INTO new_{table} ({key}) VALUES ({old});
 END;
 """
-"""A view that takes the table's name, so every statement goes on as before. ``sha256`` NULL = it was forgotten."""
+
+
+_IDENTITY = ("bytes", "modified_nanoseconds", "inode")
+_NEW_VERIFIED_IN_MEMORY = (
+    "PRAGMA temp_store = MEMORY;"
+    + _overlay("verified", ("namespace", "directory", "path"), ("sha256", *_IDENTITY, "verified_at"))
+    + "CREATE INDEX IF NOT EXISTS temp.new_verified_by_age_bytes ON new_verified (verified_at, bytes);"
+)
+_NEW_IN_MEMORY = _NEW_VERIFIED_IN_MEMORY + _overlay("sighted", ("place", "path"), (*_IDENTITY, "since", "agent"))
 
 
 class LedgerEntry(NamedTuple):
@@ -73,6 +89,14 @@ class LedgerEntry(NamedTuple):
     identity: FileIdentity
     sha256: str
     verified_at: float
+
+
+class Sighting(NamedTuple):
+    """Since when a file that looks so has been seen unneeded, and by which agent; see ``ages``."""
+
+    identity: FileIdentity
+    since: float
+    agent: int
 
 
 class LedgerRow(NamedTuple):
@@ -143,6 +167,24 @@ class Ledger:
     def forget_table(self, table: TablePath) -> None:
         """Drop what is known of a table that is gone."""
         self._write("DELETE FROM verified WHERE namespace = ? AND directory = ?", [tuple(table)])
+        self._write("DELETE FROM sighted WHERE place = ?", [(str(table),)])
+
+    def sightings(self, place: str) -> dict[str, Sighting]:
+        """The files of a place that were seen unneeded, by path."""
+        with self._lock:
+            rows = self._rows(_SIGHTED, (place,))
+        return {row[0]: Sighting(FileIdentity(*row[1:4]), *row[4:]) for row in rows}
+
+    def record_sightings(self, place: str, sightings: Mapping[str, Sighting]) -> None:
+        """Remember since when files of a place have been seen unneeded."""
+        rows = [(place, path, *one.identity, one.since, one.agent) for path, one in sightings.items()]
+        for batch in _batches(rows):
+            self._write("INSERT OR REPLACE INTO sighted VALUES (?, ?, ?, ?, ?, ?, ?)", batch)
+
+    def forget_sightings(self, place: str, paths: Iterable[str]) -> None:
+        """Drop what is known of files that are needed, or gone."""
+        for batch in _batches([(place, path) for path in paths]):
+            self._write("DELETE FROM sighted WHERE place = ? AND path = ?", batch)
 
     def _opened(self) -> sqlite3.Connection:
         """The file, a new one in the place of a damaged one, or what can be read of it."""
@@ -158,17 +200,20 @@ class Ledger:
             return _opened_for_reading(self._path, error)
 
     def _query(self, condition: str, arguments: tuple[object, ...]) -> list[LedgerRow]:
-        select = f"SELECT {_COLUMNS} FROM verified WHERE {condition}"
         with self._lock:
-            try:
-                rows = self._connection.execute(select, arguments).fetchall()
-            except sqlite3.DatabaseError as error:
-                _log.warning("the ledger cannot be read, files are hashed again: %s", error)
-                rows = []
-                if _code(error) not in _PASSING:
-                    self._connection.close()
-                    self._connection = self._opened()
+            rows = self._rows(f"SELECT {_COLUMNS} FROM verified WHERE {condition}", arguments)
         return list(map(_row, rows))
+
+    def _rows(self, select: str, arguments: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """What is found; nothing when the ledger cannot be read, and then files are hashed again and count as young."""
+        try:
+            return self._connection.execute(select, arguments).fetchall()
+        except sqlite3.DatabaseError as error:
+            _log.warning("the ledger cannot be read, files are hashed again: %s", error)
+            if _code(error) not in _PASSING:
+                self._connection.close()
+                self._connection = self._opened()
+            return []
 
     def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         """A write that a lock refuses is lost: its files are hashed again. Where the file takes none, memory does."""
@@ -248,8 +293,14 @@ SELECT count(*), coalesce(sum(bytes), 0) FROM (
     SELECT bytes FROM verified WHERE verified_at < ? UNION ALL SELECT bytes FROM verified WHERE verified_at > ?
 )
 """
+_SIGHTED = "SELECT path, bytes, modified_nanoseconds, inode, since, agent FROM sighted WHERE place = ?"
 _INSERT = "INSERT OR REPLACE INTO verified VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _COLUMNS = "namespace, directory, path, sha256, bytes, modified_nanoseconds, inode, verified_at"
+
+
+def _batches(rows: Sequence[tuple[object, ...]]) -> Iterator[Sequence[tuple[object, ...]]]:
+    """The rows in parts that keep everybody else waiting for a moment only."""
+    return (rows[start : start + _BATCH_ROWS] for start in range(0, len(rows), _BATCH_ROWS))
 
 
 def _row(row: tuple[Any, ...]) -> LedgerRow:
@@ -300,7 +351,8 @@ def _opened_for_reading(path: Path, error: Exception) -> sqlite3.Connection:
         opened.callback(file.close)
         _check(file)
         file.execute("SELECT 1 FROM verified LIMIT 1")
-        file.executescript(_NEW_IN_MEMORY)
+        has_sighted = file.execute("SELECT 1 FROM sqlite_master WHERE name = 'sighted'").fetchone()
+        file.executescript(_NEW_IN_MEMORY if has_sighted else _NEW_VERIFIED_IN_MEMORY + _SIGHTED_IN_MEMORY)
         opened.pop_all()
         return file
     return _in_memory()

@@ -89,7 +89,6 @@ def _confirmed(root: DataRoot, table: TablePath, path: str, sha256: str) -> bool
             if held.sha256 != sha256:
                 return False
             os.utime(descriptor)
-            root.ages.note()
             root.ledger.record(table, path, held._replace(identity=identity_of(os.fstat(descriptor))))
             return True
     except NotHeld:

@@ -10,12 +10,12 @@ import contextlib
 import logging
 import os
 import stat
-from collections.abc import Iterator
 
 from colocation.model.names import QUARANTINE_DIRECTORY
 from colocation.model.table_manifest import bucket_of_file_name
 
 from .errors import InvalidPath, NotHeld
+from .hashing import FileIdentity, identity_of
 from .paths import TablePath, file_segments
 from .root import DataRoot
 
@@ -37,8 +37,8 @@ def set_aside(root: DataRoot, table: TablePath, path: str) -> bool:
             root.folder((QUARANTINE_DIRECTORY, *table, *segments[:-1]), create=True) as target,
         ):
             _move(segments[-1], source, target)
-            with contextlib.suppress(OSError):  # then it is not kept as long, but no reader sees it
-                os.utime(segments[-1], dir_fd=target, follow_symlinks=False)  # it is kept from now on
+            with contextlib.suppress(OSError):  # what matters is that no reader sees it
+                os.utime(segments[-1], dir_fd=target, follow_symlinks=False)  # should it go back, it is looked at again
     except (NotHeld, FileNotFoundError):
         return False
     _log.warning("%s of %s is damaged and was moved into the quarantine", path, table)
@@ -62,12 +62,12 @@ def _stat(name: str, folder: int) -> os.stat_result:
 
 def quarantined(root: DataRoot, table: TablePath) -> frozenset[str]:
     """The paths of the table's files in the quarantine."""
-    return frozenset(path for path, _ in files_in_quarantine(root, table))
+    return frozenset(files_in_quarantine(root, table))
 
 
 def forget_bucket(root: DataRoot, table: TablePath, bucket: int) -> None:
     """Delete what of a bucket is in the quarantine: the node is to hold nothing of it any more."""
-    for path, _ in files_in_quarantine(root, table):
+    for path in files_in_quarantine(root, table):
         if bucket_of_file_name(path) == bucket:
             delete(root, table, path)
 
@@ -80,7 +80,13 @@ def delete(root: DataRoot, table: TablePath, path: str) -> None:
         root.folder((QUARANTINE_DIRECTORY, *table, *folders)) as folder,
     ):
         os.unlink(name, dir_fd=folder)
+    root.ages.forget(place_of(table), [path])
     root.note_change(table)
+
+
+def place_of(table: TablePath) -> str:
+    """The table's quarantine, as ``ages`` calls it."""
+    return f"{QUARANTINE_DIRECTORY}/{table}"
 
 
 def remove_when_empty(root: DataRoot, table: TablePath) -> None:
@@ -96,13 +102,13 @@ def remove_when_empty(root: DataRoot, table: TablePath) -> None:
         os.rmdir(table.directory, dir_fd=folder)
 
 
-def files_in_quarantine(root: DataRoot, table: TablePath) -> Iterator[tuple[str, float]]:
-    """(path, modification time) of the table's files in the quarantine."""
-    found: list[tuple[str, float]] = []
+def files_in_quarantine(root: DataRoot, table: TablePath) -> dict[str, FileIdentity]:
+    """The table's files in the quarantine, by path."""
+    found = {}
     with contextlib.suppress(NotHeld, InvalidPath, OSError), root.folder((QUARANTINE_DIRECTORY, *table)) as folder:
         for path, _, names, parent in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
             for name in names:
                 status = os.stat(name, dir_fd=parent, follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
-                    found.append((os.path.normpath(f"{path}/{name}"), status.st_mtime))
-    yield from found
+                    found[os.path.normpath(f"{path}/{name}")] = identity_of(status)
+    return found

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from colocation.model.names import QUARANTINE_DIRECTORY
 
+from .ages import older
 from .attempts import Attempts, all_attempted
 from .errors import InvalidPath, NotHeld
 from .folders import UNREADABLE_MEDIUM, open_regular_file
@@ -20,7 +21,7 @@ from .inventory import Inventory
 from .ledger import LedgerEntry
 from .paths import TablePath, file_segments
 from .publish import sync_or_take_back
-from .quarantine import delete, files_in_quarantine, remove_when_empty
+from .quarantine import delete, files_in_quarantine, place_of, remove_when_empty
 from .root import DataRoot
 from .verification import UNREADABLE, content_of
 
@@ -57,13 +58,16 @@ class QuarantinePurge:
 
     def _purge_table(self, table: TablePath, last: dict[tuple[TablePath, str], float], attempt: Attempts) -> int:
         left = 0
-        for path, modified_at in files_in_quarantine(self._root, table):
+        lying = files_in_quarantine(self._root, table)
+        old = older(self._root.ages.of(place_of(table), lying), QUARANTINE_SECONDS)
+        for path in lying:
             if (table, path) in last:
                 self._read_at[table, path] = last[table, path]
-            with attempt(f"to take {path} of {table} from the quarantine"):
-                is_old = self._root.ages.is_older(modified_at, QUARANTINE_SECONDS)
-                with contextlib.suppress(InvalidPath):  # a link in the table's place: nothing is known
-                    left += self._take(table, path, is_old)
+            with (
+                attempt(f"to take {path} of {table} from the quarantine"),
+                contextlib.suppress(InvalidPath),  # a link in the table's place: nothing is known
+            ):
+                left += self._take(table, path, is_old=path in old)
         with attempt(f"to remove the quarantine of {table}"):
             remove_when_empty(self._root, table)
         return left

@@ -17,9 +17,11 @@ from colocation.model.agent import RecycledSchema
 from colocation.model.names import RECYCLE_DIRECTORY
 
 from . import sharing
+from .ages import older
 from .errors import InvalidPath, ManifestMissing, NotHeld
 from .folder_manifests import places_of, read_manifest, schema_of
 from .folders import FILE_MODE, names_in, open_regular_file, remove_tree
+from .hashing import identity_of
 from .inventory import Inventory
 from .paths import TablePath, is_file_path, is_namespace, is_table_directory
 from .root import DataRoot
@@ -215,17 +217,30 @@ class Purge:
         purged = []
         with self._root.folder((RECYCLE_DIRECTORY,), create=True) as recycled:
             names = names_in(recycled)
+            self._remove_old_orphans(recycled, names)
             for name in names:
                 try:
                     if name.endswith(_RETENTION_SUFFIX):
-                        if name.removesuffix(_RETENTION_SUFFIX) not in names:
-                            _remove_old_orphan(self._root, recycled, name)
-                    elif self._is_due(recycled, name) and _purge(self._root, recycled, name):
+                        continue
+                    if self._is_due(recycled, name) and _purge(self._root, recycled, name):
                         purged.append(_table_of(name))
                 except OSError as error:
                     _log.warning("recycled %s cannot be deleted: %s", name, error)
         self._watched = {name: watched for name, watched in self._watched.items() if name in names}
         return purged
+
+    def _remove_old_orphans(self, recycled: int, names: Sequence[str]) -> None:
+        """Remove retentions whose folder never came (a kill in between); a young one's may still come."""
+        orphans = {}
+        for name in names:
+            if name.endswith(_RETENTION_SUFFIX) and name.removesuffix(_RETENTION_SUFFIX) not in names:
+                with contextlib.suppress(FileNotFoundError):  # a half one, which a whole one has replaced just now
+                    orphans[name] = identity_of(os.stat(name, dir_fd=recycled, follow_symlinks=False))
+        for name in older(self._root.ages.of(RECYCLE_DIRECTORY, orphans), DEFAULT_KEEP_SECONDS):
+            try:
+                os.unlink(name, dir_fd=recycled)
+            except OSError as error:
+                _log.warning("recycled %s cannot be deleted: %s", name, error)
 
     def _is_due(self, recycled: int, name: str) -> bool:
         now = self._root.monotonic()
@@ -287,14 +302,6 @@ def _write_retention(recycled: int, name: str, retention: _Retention) -> None:
         with contextlib.suppress(OSError):
             os.unlink(new, dir_fd=recycled)
         raise
-
-
-def _remove_old_orphan(root: DataRoot, recycled: int, name: str) -> None:
-    """Remove a retention whose folder never came (a kill in between); a young one's may still come."""
-    with contextlib.suppress(FileNotFoundError):  # a half one, which a whole one has replaced just now
-        written_at = os.stat(name, dir_fd=recycled, follow_symlinks=False).st_mtime
-        if root.ages.is_older(written_at, DEFAULT_KEEP_SECONDS):
-            os.unlink(name, dir_fd=recycled)
 
 
 def _read_retention(recycled: int, name: str) -> _Retention:

@@ -4,14 +4,15 @@ import contextlib
 import logging
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from colocation.model.agent import Removed
 from colocation.model.table_manifest import DATA_DIRECTORY, MANIFEST_DIRECTORY, bucket_of_file_name, manifest_path
 
-from .errors import InvalidPath, ManifestMissing, NotHeld
-from .folders import names_in
+from .ages import older
+from .errors import ManifestMissing, NotHeld
+from .hashing import FileIdentity, identity_of
 from .inventory import Inventory
 from .paths import TablePath, is_file_path, sha256_of_manifest_path
 from .quarantine import forget_bucket
@@ -23,19 +24,25 @@ _log = logging.getLogger(__name__)
 class Live(NamedTuple):
     """What a deletion goes by: the manifests that are live, and for how long it spares what none of them names.
 
-    ``manifests`` is never empty: without a live manifest it is not known what is garbage.
+    ``manifests`` is never empty: without a live manifest it is not known what is garbage. The grace counts from when
+    this node first saw that no live manifest names a file, not from when the file was written: a query that was planned
+    on a snapshot before may still read it.
     """
 
     manifests: tuple[str, ...]
     grace_seconds: int
 
 
+Published = Mapping[str, FileIdentity]
+"""Files as they lie in the table's folder, by path."""
+
+
 def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket: int, live: Live) -> Removed:
     """Delete the data files of one bucket of a table: those that a live manifest names which is held here, since
-    other nodes hold them; and those that are older than the grace.
+    other nodes hold them; and those that no live manifest has named for the grace.
 
     The others may be of a load that commits later, or that has committed since the order was given: were they deleted
-    with a replica that was moved, they would be lost.
+    with a replica that was moved, they would be lost. Or queries read them.
 
     Raises:
         ManifestMissing: no live manifest is given. Nothing is deleted.
@@ -44,19 +51,15 @@ def delete_bucket(root: DataRoot, inventory: Inventory, table: TablePath, bucket
     with root.lock_of(table):
         held = [inventory.table(table).wanted(sha256) for sha256 in live.manifests]
         named = {path for files in held for path in files or ()}
-        spared = _of_young_manifests(root, inventory, table, live)
-
-        def goes(file: _Candidate) -> bool:
-            if bucket_of_file_name(file.path) != bucket:
-                return False
-            return file.path in named or _is_garbage(root, file, spared, live)
-
+        here = _published(root, table, lambda path: _is_manifest(path) or bucket_of_file_name(path) == bucket)
+        of_bucket = {path: identity for path, identity in here.items() if not _is_manifest(path)}
+        garbage = _garbage(root, inventory, table, _unnamed(here, named, live), live, is_all=False)
         forget_bucket(root, table, bucket)
-        return _remove(root, table, goes)
+        return _remove(root, table, {path: one for path, one in of_bucket.items() if path in named or path in garbage})
 
 
 def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live: Live) -> Removed:
-    """Delete the data files and manifests that no live manifest names and that are older than the grace.
+    """Delete the data files and manifests that no live manifest has named for the grace.
 
     Raises:
         ManifestMissing: no live manifest is given, or one is not held, so it is not known which files are garbage.
@@ -69,9 +72,9 @@ def collect_garbage(root: DataRoot, inventory: Inventory, table: TablePath, live
         if missing:
             names = ", ".join(missing)
             raise ManifestMissing(f"manifests {names} of {table} are not held here; put them, then collect")
-        named = {path for files in held for path in files or ()} | {manifest_path(one) for one in live.manifests}
-        spared = _of_young_manifests(root, inventory, table, live)
-        return _remove(root, table, lambda file: file.path not in named and _is_garbage(root, file, spared, live))
+        named = {path for files in held for path in files or ()}
+        unnamed = _unnamed(_published(root, table, lambda path: path not in named), named, live)
+        return _remove(root, table, _garbage(root, inventory, table, unnamed, live, is_all=True))
 
 
 def _check_given(table: TablePath, live: Live) -> None:
@@ -79,80 +82,92 @@ def _check_given(table: TablePath, live: Live) -> None:
         raise ManifestMissing(f"no live manifest of {table} is given, so nothing is known to be garbage; name them all")
 
 
-def _is_garbage(root: DataRoot, file: "_Candidate", spared: Collection[str] | None, live: Live) -> bool:
-    """Whether a file that no live manifest names may go. ``spared`` None: it is not known what to spare."""
-    return (
-        spared is not None
-        and file.path not in spared
-        and root.ages.is_older(file.modified_at, live.grace_seconds)
-    )
+def _unnamed(here: Published, named: Collection[str], live: Live) -> Published:
+    """The files that no live manifest names; a live manifest is named by being live."""
+    manifests = {manifest_path(sha256) for sha256 in live.manifests}
+    return {path: identity for path, identity in here.items() if path not in named and path not in manifests}
 
 
-def _of_young_manifests(
-    root: DataRoot, inventory: Inventory, table: TablePath, live: Live
-) -> frozenset[str] | None:
-    """The files, and the paths, of manifests here that are not known to be live but may be by now: those that were
-    published or verified within the grace. A load publishes and verifies its manifest, then commits it.
+def _garbage(
+    root: DataRoot, inventory: Inventory, table: TablePath, unnamed: Published, live: Live, is_all: bool
+) -> Published:
+    """Those of the files that have been unnamed for the grace, and that no manifest names which has not been.
 
-    None when one of them cannot be read.
+    A manifest that is not known to be live may be by now: a load publishes and verifies it, which makes it young, and
+    then commits it. Or it was live, and queries that were planned on it still run. ``is_all``: see ``Ages.of``.
     """
+    old = older(root.ages.of(str(table), unnamed, is_all), live.grace_seconds)
     spared: set[str] = set()
-    for sha256, modified_at in _manifests(root, table):
-        is_used = root.was_used_within(table, sha256, live.grace_seconds)
-        if sha256 in live.manifests or (not is_used and root.ages.is_older(modified_at, live.grace_seconds)):
+    for path in unnamed.keys() - old:
+        sha256 = sha256_of_manifest_path(path)
+        if sha256 is None:
             continue
         files = inventory.table(table).wanted(sha256)
         if files is None:
             _log.warning("manifest %s of %s is young and cannot be read; nothing counts as garbage", sha256, table)
-            return None
-        spared |= {manifest_path(sha256), *files}
-    return frozenset(spared)
+            return {}
+        spared |= files.keys()
+    return {path: identity for path, identity in unnamed.items() if path in old and path not in spared}
 
 
-def _manifests(root: DataRoot, table: TablePath) -> list[tuple[str, float]]:
-    """Digest and modification time of every manifest of a table."""
-    try:
-        with root.folder((*table, MANIFEST_DIRECTORY)) as folder:
-            return [
-                (sha256, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime)
-                for name in names_in(folder)
-                if (sha256 := sha256_of_manifest_path(name)) is not None
-            ]
-    except (NotHeld, InvalidPath):
-        return []
+def _is_manifest(path: str) -> bool:
+    return path.startswith(f"{MANIFEST_DIRECTORY}/")
 
 
-class _Candidate(NamedTuple):
-    path: str
-    modified_at: float
+def _published(root: DataRoot, table: TablePath, is_wanted: Callable[[str], bool]) -> Published:
+    """The published files whose path is wanted."""
+    return {
+        found.path: identity_of(found.status)
+        for top in (DATA_DIRECTORY, MANIFEST_DIRECTORY)
+        for _, files in _folders_bottom_up(root, table, top)
+        for found in files
+        if is_wanted(found.path)
+    }
 
 
-def _remove(root: DataRoot, table: TablePath, is_removed: Callable[[_Candidate], bool]) -> Removed:
-    """Unlink the published files for which ``is_removed`` holds, and the partition folders left empty."""
+def _remove(root: DataRoot, table: TablePath, doomed: Published) -> Removed:
+    """Unlink these files, unless another one has taken their place, and the partition folders left empty.
+
+    Data goes before manifests: what is left after a kill can still be told apart.
+    """
     freed_bytes, gone = 0, []
     for top in (DATA_DIRECTORY, MANIFEST_DIRECTORY):
-        for path, folders, names, folder in _folders_bottom_up(root, table, top):
-            for name in names:
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                candidate = _Candidate(f"{path}/{name}", status.st_mtime)
-                if stat.S_ISREG(status.st_mode) and is_file_path(candidate.path) and is_removed(candidate):
-                    os.unlink(name, dir_fd=folder)
+        for folder, files in _folders_bottom_up(root, table, top):
+            for path, status in files:
+                if doomed.get(path) == identity_of(status):
+                    os.unlink(path.rpartition("/")[2], dir_fd=folder.descriptor)
                     root.note_change(table)
                     freed_bytes += status.st_size
-                    gone.append(candidate.path)
-            for name in folders:
+                    gone.append(path)
+            for name in folder.subfolders:
                 with contextlib.suppress(OSError):  # not empty, or a link: it stays
-                    os.rmdir(name, dir_fd=folder)
+                    os.rmdir(name, dir_fd=folder.descriptor)
     root.ledger.forget(table, gone)
+    root.ages.forget(str(table), gone)
     return Removed(files=len(gone), bytes=freed_bytes)
 
 
-def _folders_bottom_up(
-    root: DataRoot, table: TablePath, top: str
-) -> Iterator[tuple[str, list[str], list[str], int]]:
-    """(path below the table's folder, its folders, its files, descriptor) of ``top`` and all below it, leaves first."""
+class _Folder(NamedTuple):
+    descriptor: int
+    subfolders: list[str]
+
+
+class _Found(NamedTuple):
+    path: str
+    status: os.stat_result
+
+
+def _folders_bottom_up(root: DataRoot, table: TablePath, top: str) -> Iterator[tuple[_Folder, list[_Found]]]:
+    """Every folder of ``top``, leaves first, with the published files in it."""
     try:
         with root.folder((*table, top)), root.folder(table) as folder:
-            yield from os.fwalk(top, topdown=False, follow_symlinks=False, dir_fd=folder)
+            for path, subfolders, names, descriptor in os.fwalk(
+                top, topdown=False, follow_symlinks=False, dir_fd=folder
+            ):
+                found = [
+                    _Found(f"{path}/{name}", os.stat(name, dir_fd=descriptor, follow_symlinks=False)) for name in names
+                ]
+                files = [one for one in found if stat.S_ISREG(one.status.st_mode) and is_file_path(one.path)]
+                yield _Folder(descriptor, subfolders), files
     except NotHeld:
         return

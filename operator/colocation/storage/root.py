@@ -5,12 +5,12 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from colocation.model.names import INCOMING_DIRECTORY, RECYCLE_DIRECTORY
+from colocation.model.table_manifest import manifest_path
 
 from .ages import Ages
 from .errors import NotHeld
@@ -23,8 +23,6 @@ LEDGER_DIRECTORY = ".ledger"
 UPLOADS = (INCOMING_DIRECTORY, "uploads")
 CLONES = (INCOMING_DIRECTORY, "clones")
 PROBE_FILE = "probe"
-MAX_USED_MANIFESTS = 100
-"""Per table, remembered until the agent's next restart."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +44,7 @@ class DataRoot:
         owns_ledger: whether this process is the agent, which alone writes the ledger.
 
     Attributes:
-        ages: how old files are at least.
+        ages: for how long files have been seen unneeded.
         damage_listeners: called with table and path when a published file is found with another content than before.
         change_listeners: called with the table when this process has published or removed a file of it.
         fault_listeners: called with the error when a write or a sync of a file failed.
@@ -62,8 +60,6 @@ class DataRoot:
         self.path = path
         self.clock = clock
         self.monotonic = monotonic
-        self.ages = Ages(clock, monotonic)
-        self._manifest_uses: dict[TablePath, OrderedDict[str, float]] = {}
         self.damage_listeners: list[Callable[[TablePath, str], None]] = []
         self.change_listeners: list[Callable[[TablePath], None]] = []
         self.fault_listeners: list[Callable[[OSError], None]] = []
@@ -78,6 +74,7 @@ class DataRoot:
             except OSError as error:  # what the disk still has can be read all the same
                 _log.warning("folder %s of %s cannot be made: %s", "/".join(segments), path, error)
         self.ledger = (Ledger if owns_ledger else BorrowedLedger)(path / LEDGER_DIRECTORY / "verified.sqlite")
+        self.ages = Ages(self.ledger, monotonic)
 
     @property
     def descriptor(self) -> int:
@@ -86,6 +83,7 @@ class DataRoot:
 
     def close(self) -> None:
         """Release the descriptor and the ledger."""
+        self.ages.save()
         self.ledger.close()
         os.close(self._descriptor)
 
@@ -152,7 +150,6 @@ class DataRoot:
 
     def note_change(self, table: TablePath) -> None:
         """Say that a file of the table was just published or removed."""
-        self.ages.note()
         with self._changes_lock:
             self._change_counts[table] = self.change_count(table) + 1
         for listener in self.change_listeners:
@@ -168,17 +165,7 @@ class DataRoot:
         Waits for a deletion of the table that is under way and did not know. Do it before looking at the files.
         """
         with self.lock_of(table):
-            uses = self._manifest_uses.setdefault(table, OrderedDict())
-            uses[manifest] = self.monotonic()
-            uses.move_to_end(manifest)
-            while len(uses) > MAX_USED_MANIFESTS:
-                uses.popitem(last=False)
-
-    def was_used_within(self, table: TablePath, manifest: str, seconds: float) -> bool:
-        """Whether ``note_use`` named a manifest so shortly ago."""
-        uses = self._manifest_uses.get(table)
-        used_at = uses.get(manifest) if uses else None
-        return used_at is not None and self.monotonic() - used_at < seconds
+            self.ages.forget(str(table), [manifest_path(manifest)])
 
     def note_fault(self, error: OSError) -> None:
         """Say that a write or a sync of a file failed: the disk may be sick."""

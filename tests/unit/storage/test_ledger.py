@@ -246,7 +246,7 @@ def test_what_is_kept_in_memory_is_what_is_new(
     assert (ledger.entry(TABLE, "data/0"), ledger.entry(TABLE, "data/1")) == (entry(9.0, "bb"), None)
     assert [row.path for row in ledger.oldest(9, before=8.0, now=99.0)] == ["data/new", "data/2", "data/1", "data/3"]
     assert (ledger.backlog(before=8.0, now=99.0), ledger.oldest_verification()) == ((4, 28), 0.5)
-    assert ledger._connection.execute("SELECT count(*) FROM temp.learned").fetchone() == (7,)
+    assert ledger._connection.execute("SELECT count(*) FROM temp.new_verified").fetchone() == (7,)
 
 
 def test_a_full_disk_takes_new_rows_into_memory(tmp_path: Path) -> None:
