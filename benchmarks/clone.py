@@ -11,7 +11,7 @@ The raw copy of the table's folder, between the same two nodes: ``tar`` through 
 
 Writes build/bench/clone.json, a list of rows: ``file_mib, bytes, link, raw_copy_seconds, verdict_to_stable_seconds,
 job_start_seconds, waves, ratio`` with ratio = (verdict_to_stable - job_start) / raw_copy, and of the raw copy
-``raw_transfer_seconds, raw_sync_seconds, raw_hash_seconds``.
+``raw_transfer_seconds, raw_sync_seconds, raw_hash_seconds``. Before these, rows of ``clone_manifests``.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.clone_manifests import SHAPES, measure_manifests
 from benchmarks.served_table import MIB, ServedTable, make_served_table, serving
 from benchmarks.two_nodes import LINKS, SOURCE_ADDRESS, TARGET_ADDRESS, TwoNodes, two_nodes
 from colocation.agentclient import AgentClient, Credentials
@@ -201,6 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", action="append", choices=SIZES, help="default: all")
     parser.add_argument("--link", action="append", choices=LINKS, help="default: all")
+    parser.add_argument("--group", action="append", choices=SHAPES, help="default: all")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--program", nargs="+", default=[sys.executable], help="Python, or a profiler in front of it")
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -213,6 +215,9 @@ def main() -> None:
         given.output.parent.mkdir(parents=True, exist_ok=True)
         given.output.write_text(json.dumps(rows, indent=2) + "\n")
 
+    for group in given.group or list(SHAPES):
+        with tempfile.TemporaryDirectory(prefix="colocation-bench-") as folder:
+            report(measure_manifests(group, Path(folder)))
     with tempfile.TemporaryDirectory(prefix="colocation-bench-") as folder:
         run(given.size or list(SIZES), given.link or list(LINKS), given.rounds, given.program, Path(folder), report)
 

@@ -1,7 +1,8 @@
-"""The clone: manifests first, then what is missing of the bucket over all tables, then a last look at all of it.
+"""The clone: the manifests, one after the other, then what is missing of the bucket, then a last look at all of it.
 
 Nothing is remembered between runs but files: a run after a kill finds what is published and resumes what is not. Only
-the bucket's own files are looked at, and at the end those that were pulled.
+the bucket's own files are looked at, and at the end those that were pulled: neither memory nor time grows with what
+other buckets hold.
 """
 
 import contextlib
@@ -21,10 +22,9 @@ from colocation.storage.announcements import announce
 from colocation.storage.errors import ManifestMissing, NoRoom, NotHeld
 from colocation.storage.held_files import unheld_files
 from colocation.storage.incoming import remove_clone
-from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath, file_segments, table_path
 from colocation.storage.root import DataRoot
-from colocation.storage.wanted import WantedFile
+from colocation.storage.wanted import WantedFile, files_of_bucket
 
 from .errors import CloneFailed
 from .pace import ClonePace
@@ -60,11 +60,11 @@ class CloneJob:
     def __init__(self, spec: CloneSpec, root: DataRoot, connect: Callable[[CloneSource], AgentClient]) -> None:
         self._spec = spec
         self._root = root
-        self._inventory = Inventory(root)
         self._folder = clone_directory(spec.namespace, spec.group, spec.bucket).split("/")
         self._stop = threading.Event()
         self._pace = ClonePace(spec, root, self._stop)
         self._sources = Sources(spec.sources, connect)
+        self._progress = Progress(root, spec)
         self._snapshots = _snapshots(spec)
 
     def run(self) -> int:
@@ -99,27 +99,44 @@ class CloneJob:
         return Puller(self._root, self._folder, self._sources, self._pace, advance, self._pace.piece_bytes)
 
     def _pull_manifests(self) -> None:
-        puller = self._puller(lambda _bytes: None)
-        for table, sha256, required in self._snapshots:
-            if self._inventory.table(table).wanted(sha256) is None:
-                pull_one(puller, PulledFile(table, manifest_path(sha256), sha256, None, required))
+        """Those that are not here."""
+        missing = [
+            PulledFile(table, manifest_path(sha256), sha256, None, required)
+            for table, sha256, required in self._snapshots
+            if not self._is_here(table, manifest_path(sha256))
+        ]
+        self._transfer(missing, self._progress.step)
+
+    def _is_here(self, table: TablePath, path: str) -> bool:
+        try:
+            with self._root.file(table, path):
+                return True
+        except NotHeld:
+            return False
 
     def _wanted(self) -> list[PulledFile]:
-        """The bucket's files.
+        """The bucket's files; a manifest that is damaged here is pulled again.
 
         Raises:
             ManifestMissing: a required manifest is damaged again.
         """
         wanted: dict[tuple[TablePath, str], PulledFile] = {}
+        puller = self._puller(self._progress.step)
         for table, sha256, required in self._snapshots:
-            files = self._inventory.table(table).wanted(sha256)
-            if files is None and required:
-                raise ManifestMissing(f"manifest {sha256} of {table} is damaged on node {self._spec.target}")
-            for path, file in (files or {}).items():
-                if file.bucket == self._spec.bucket:
-                    pulled = PulledFile(table, path, file.sha256, file.bytes, required)
-                    wanted.setdefault((table, path), pulled)
+            for file in self._files_of(puller, table, sha256, required):
+                pulled = PulledFile(table, file.path, file.sha256, file.bytes, required)
+                wanted.setdefault((table, file.path), pulled)
+            self._progress.step()
         return list(wanted.values())
+
+    def _files_of(self, puller: Puller, table: TablePath, sha256: str, required: bool) -> list[WantedFile]:
+        files = files_of_bucket(self._root, table, sha256, self._spec.bucket)
+        if files is None:
+            pull_one(puller, PulledFile(table, manifest_path(sha256), sha256, None, required))
+            files = files_of_bucket(self._root, table, sha256, self._spec.bucket)
+        if files is None and required:
+            raise ManifestMissing(f"manifest {sha256} of {table} is damaged on node {self._spec.target}")
+        return files or []
 
     def _end_what_was_killed(self, wanted: Iterable[PulledFile]) -> None:
         """A run before this one may have been killed between its last renames and their syncs, or before it told the
@@ -141,14 +158,15 @@ class CloneJob:
         unheld = [
             by_wanted[wanted]
             for table, by_wanted in by_table.items()
-            for wanted in unheld_files(self._root, table, by_wanted)
+            for wanted in unheld_files(self._root, table, by_wanted, self._progress.step)
         ]
         return sorted(unheld, key=lambda file: not file.required)
 
     def _pull_files(self, missing: Sequence[PulledFile]) -> int:
         """Pull the files; how many."""
         bytes_total = sum(file.bytes or 0 for file in missing)
-        progress = Progress(self._root, self._spec, bytes_total)
+        progress = self._progress
+        progress.expect(bytes_total)
         puller = self._puller(progress.add)
         resumed_bytes = sum(puller.received_bytes(file) for file in missing)
         free_bytes = self._root.disk().free_bytes
@@ -159,9 +177,12 @@ class CloneJob:
             )
         progress.add(resumed_bytes)
         _log.info("%d files, %d bytes to pull, %d resumed", len(missing), bytes_total, resumed_bytes)
+        return self._transfer(missing, progress.add)
+
+    def _transfer(self, files: Sequence[PulledFile], advance: Callable[[int], None]) -> int:
         with ThreadPoolExecutor(SYNCS_AT_ONCE, "sync") as syncs:
-            small = SmallFilesPuller(self._root, self._folder, self._sources, syncs, self._pace, progress.add)
-            return Transfers(Pullers(puller, small), self._stop).run(missing)
+            small = SmallFilesPuller(self._root, self._folder, self._sources, syncs, self._pace, advance)
+            return Transfers(Pullers(self._puller(advance), small), self._stop).run(files)
 
 
 def _snapshots(spec: CloneSpec) -> list[_Snapshot]:

@@ -14,15 +14,19 @@ INTERVAL_SECONDS = 1.0
 
 
 class Progress:
-    """Counts bytes and writes them at most once a second. Safe to share between threads."""
+    """Counts bytes and steps, and writes them at most once a second. Safe to share between threads.
+
+    ``bytes_total`` is known once the clone has looked at everything.
+    """
 
     def __init__(
-        self, root: DataRoot, spec: CloneSpec, bytes_total: int, clock: Callable[[], float] = time.monotonic
+        self, root: DataRoot, spec: CloneSpec, bytes_total: int = 0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._root = root
         self._spec = spec
         self._bytes_total = bytes_total
         self._bytes_done = 0
+        self._steps = 0
         self._clock = clock
         self._due_at = clock()
         self._lock = threading.Lock()
@@ -32,8 +36,21 @@ class Progress:
         """Count bytes as done; negative when received bytes turned out to be useless."""
         with self._lock:
             self._bytes_done += count
-            if self._clock() < self._due_at:
-                return
+            self._write_when_due()
+
+    def expect(self, bytes_total: int) -> None:
+        """So many bytes are to be copied."""
+        with self._lock:
+            self._bytes_total = bytes_total
+
+    def step(self, _bytes: int = 0) -> None:
+        """Something was looked at that need not be copied."""
+        with self._lock:
+            self._steps += 1
+            self._write_when_due()
+
+    def _write_when_due(self) -> None:
+        if self._clock() >= self._due_at:
             self._due_at = self._clock() + INTERVAL_SECONDS
             write_progress(self._root, self._current())
 
@@ -44,5 +61,6 @@ class Progress:
             bucket=self._spec.bucket,
             bytes_done=min(self._bytes_done, self._bytes_total),
             bytes_total=self._bytes_total,
+            steps=self._steps,
             updated_at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         )

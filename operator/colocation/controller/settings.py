@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, Json, ValidationError
 
 from ..logs import LogFormat
-from ..manifests.clone_job import CloneJobSettings
+from ..manifests.clone_job import DEFAULT_RESOURCES, CloneJobSettings, Resources
 from ..model.base import Frozen
 from ..model.certificates import DAY_SECONDS, DEFAULT_LIFETIME_SECONDS, MIN_LIFETIME_SECONDS
 from ..model.clone_bandwidth import MIN_CLONE_MIB_PER_SECOND, CloneBandwidth
@@ -51,6 +51,8 @@ class Settings(Frozen):
     disable_colocate_balance: bool = False
     max_concurrent_clones_per_node: int = Field(2, ge=1)
     clone_deadline_seconds: int = Field(180, ge=1)
+    clone_resources: Json[Resources] | None = Field(None, description="Of clone Jobs' pods, as JSON.")
+    clone_max_seconds: int | None = Field(None, ge=1, description="A clone Job is ended after this long.")
     clone_mib_per_second_per_node: float | None = Field(
         None, ge=MIN_CLONE_MIB_PER_SECOND, description="What clones may write to a node, and read from it."
     )
@@ -135,6 +137,8 @@ class Settings(Frozen):
             ca_config_map=self.ca_config_map,
             data_root=self.data_root,
             user_id=self.clone_user_id,
+            max_seconds=self.clone_max_seconds,
+            resources=self.clone_resources or DEFAULT_RESOURCES,
         )
 
 

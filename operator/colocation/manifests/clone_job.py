@@ -37,6 +37,12 @@ PACED_DEADLINE_SECONDS = 30 * 86400
 TTL_AFTER_FINISHED_SECONDS = 3600
 """Longer than every back-off, as a failed Job is the memory of its failures."""
 TOKEN_LIFETIME_SECONDS = 3600
+Resources = dict[str, dict[str, str | float]]
+"""A container's ``requests`` and ``limits``."""
+DEFAULT_RESOURCES: Resources = {
+    "requests": {"cpu": "100m", "memory": "128Mi"},
+    "limits": {"memory": "512Mi"},
+}
 
 JsonObject = dict[str, Any]
 
@@ -52,6 +58,8 @@ class CloneJobSettings(Frozen):
     ca_config_map: str = "colocation-agent-ca"
     data_root: str = DEFAULT_DATA_ROOT
     user_id: int = Field(0, ge=0, description="The owner of the data root on the nodes.")
+    resources: Resources = DEFAULT_RESOURCES
+    max_seconds: int | None = Field(None, ge=1, description="A Job is ended after this long. None: see below.")
     tolerated_taints: frozenset[str] = Field(
         frozenset(), description="Keys of taints with which nodes take new replicas, whatever the effect."
     )
@@ -78,7 +86,6 @@ def clone_job(name: str, spec: CloneSpec, source: str | None, failures: int, set
         ANNOTATION_FAILURES: str(failures),
         **({ANNOTATION_SOURCE: source} if source else {}),
     }
-    is_paced = spec.max_bandwidth_mib_per_second is not None or spec.max_node_bandwidth_mib_per_second is not None
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -87,11 +94,16 @@ def clone_job(name: str, spec: CloneSpec, source: str | None, failures: int, set
         },
         "spec": {
             "backoffLimit": 0,
-            "activeDeadlineSeconds": PACED_DEADLINE_SECONDS if is_paced else ACTIVE_DEADLINE_SECONDS,
+            "activeDeadlineSeconds": settings.max_seconds or _deadline_seconds(spec),
             "ttlSecondsAfterFinished": TTL_AFTER_FINISHED_SECONDS,
             "template": {"metadata": {"labels": labels}, "spec": _pod_spec(spec, settings)},
         },
     }  # fmt: skip
+
+
+def _deadline_seconds(spec: CloneSpec) -> int:
+    is_paced = spec.max_bandwidth_mib_per_second is not None or spec.max_node_bandwidth_mib_per_second is not None
+    return PACED_DEADLINE_SECONDS if is_paced else ACTIVE_DEADLINE_SECONDS
 
 
 def _pod_spec(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
@@ -126,7 +138,7 @@ def _container(spec: CloneSpec, settings: CloneJobSettings) -> JsonObject:
             *({"name": name, "value": value} for name, value in spec_to_environment(spec).items()),
             {"name": "COLOCATION_DATA_ROOT", "value": settings.data_root},
         ],
-        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "resources": settings.resources,
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

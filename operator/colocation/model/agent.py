@@ -145,7 +145,10 @@ class TableReport:
 
 
 class CloneProgress(Observed):
-    """A clone in progress on the target node, read from ``.incoming``."""
+    """A clone in progress on the target node, read from ``.incoming``.
+
+    ``steps`` grows while it looks at manifests and files, also before it knows what to copy.
+    """
 
     namespace: str
     group: str
@@ -153,6 +156,7 @@ class CloneProgress(Observed):
     bytes_done: int
     bytes_total: int
     updated_at: str
+    steps: int = 0
 
 
 MARKER_FILE = "colocation.json"

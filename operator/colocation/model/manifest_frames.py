@@ -70,13 +70,14 @@ def is_framed(stored: bytes) -> bool:
     return stored[:4] == _MAGIC
 
 
-def split_frames(stored: bytes, sha256: str, max_bytes: int) -> ManifestParts:
+def split_frames(stored: bytes, sha256: str, max_bytes: int, bucket: int | None = None) -> ManifestParts:
     """The parts of a manifest of format 2; each frame has the digest that the one before it says.
 
     Args:
         stored: for which ``is_framed``.
         sha256: the manifest's name, for messages.
         max_bytes: of all texts together; nothing larger is taken into memory.
+        bucket: the only one whose files are read; None = all of them.
 
     Raises:
         ValueError: it was cut, is not what its digests say, or is larger; of what lies behind the header as soon as
@@ -93,7 +94,7 @@ def split_frames(stored: bytes, sha256: str, max_bytes: int) -> ManifestParts:
         raise ValueError(f"the header of manifest {sha256} has another content than its digest says")
     text = decompressed(head, sha256, max_bytes)
     header = parsed_json(_HEADER, text, sha256)
-    frames = _frames(view[_PREFIX.size + header_bytes :], header.frames, sha256)
+    frames = _frames(view[_PREFIX.size + header_bytes :], header.frames, sha256, bucket)
     return ManifestParts(text, _texts(frames, sha256, max_bytes - len(text)), is_framed=True)
 
 
@@ -106,20 +107,23 @@ def _texts(frames: Iterable[tuple[Frame, bytes]], sha256: str, max_bytes: int) -
         yield frame, text
 
 
-def _frames(view: memoryview, frames: Sequence[Frame], sha256: str) -> Iterator[tuple[Frame, bytes]]:
+def _frames(
+    view: memoryview, frames: Sequence[Frame], sha256: str, only: int | None
+) -> Iterator[tuple[Frame, bytes]]:
     before = -1
     position = 0
     for frame in frames:
         if frame.bucket <= before:
             raise ValueError(f"manifest {sha256} has the files of bucket {frame.bucket} behind those of {before}")
-        content = bytes(view[position : position + frame.bytes])
+        start, position, before = position, position + frame.bytes, frame.bucket
+        if only not in (None, frame.bucket):
+            continue
+        content = bytes(view[start:position])
         if hashlib.sha256(content).hexdigest() != frame.sha256:
             raise ValueError(
                 f"the files of bucket {frame.bucket} in manifest {sha256} have another content than their digest says"
             )
         yield frame, content
-        before = frame.bucket
-        position += frame.bytes
     if position != len(view):
         raise ValueError(f"manifest {sha256} has {len(view) - position} bytes behind its last frame")
 

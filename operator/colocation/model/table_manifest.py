@@ -114,8 +114,8 @@ def decode_manifest(stored: bytes, sha256: str) -> TableManifest:
     return manifest
 
 
-def manifest_parts(stored: bytes, sha256: str) -> ManifestParts:
-    """The JSON in ``stored``, which must have the digest ``sha256``.
+def manifest_parts(stored: bytes, sha256: str, bucket: int | None = None) -> ManifestParts:
+    """The JSON in ``stored``, which must have the digest ``sha256``; of format 2 one ``bucket`` only, or all of them.
 
     Raises:
         WrongDigest: it has another one.
@@ -125,7 +125,7 @@ def manifest_parts(stored: bytes, sha256: str) -> ManifestParts:
     if actual != sha256:
         raise WrongDigest(f"manifest {sha256} has the content of {actual}")
     if is_framed(stored):
-        return split_frames(stored, sha256, MAX_MANIFEST_BYTES)
+        return split_frames(stored, sha256, MAX_MANIFEST_BYTES, bucket)
     return ManifestParts(decompressed(stored, sha256, MAX_MANIFEST_BYTES))
 
 

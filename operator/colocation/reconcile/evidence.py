@@ -29,8 +29,8 @@ Files = tuple[str, str, str, int | None]
 """(node, namespace, directory, bucket); without a bucket the whole folder."""
 Fence = tuple[int, tuple[tuple[str, bool], ...]]
 """(map version, 0 without a map; the members' uids and whether they are leaving)."""
-Progress = tuple[str, int]
-"""(phase of a clone Job, bytes that it has copied)."""
+Progress = tuple[str, int, int]
+"""(phase of a clone Job, bytes that it has copied, steps that it has taken)."""
 Folder = tuple[str, str]
 """(node, '<namespace>/<directory>')."""
 BRAKE_WINDOW = timedelta(hours=1)
@@ -152,7 +152,7 @@ class Evidence:
 
     def _clone_seen(self, observation: Observation, job: ObservedCloneJob) -> tuple[Progress, datetime]:
         told = progress_of(observation, job)
-        progress = (job.phase, told.bytes_done if told else 0)
+        progress = (job.phase, told.bytes_done if told else 0, told.steps if told else 0)
         known = self.clones_seen.get(job.identity.uid)
         return known if known and known[0] == progress else (progress, observation.now)
 

@@ -172,7 +172,6 @@ def test_a_verified_manifest_is_in_use(
     monkeypatch.setattr(TableInventory, "verify", lambda *given: (steps.append("verified"), verify(*given))[1])
     client.verify(*TABLE.path, TABLE.manifest)
     assert steps == ["in use", "verified", "in use"]
-    assert root.was_used_within(TABLE.path, TABLE.manifest, 60)
 
 
 def test_restoring_needs_the_newest_term(operator: Operator) -> None:

@@ -44,6 +44,8 @@ def test_a_slow_clone_has_the_time_that_it_takes() -> None:
     jobs = [clone_job("clone-x", SPEC.model_copy(update=limit), None, 0, SETTINGS) for limit in limits]
     hours = [job["spec"]["activeDeadlineSeconds"] / 3600 for job in jobs]
     assert hours == [6, 720, 720]
+    chosen = SETTINGS.model_copy(update={"max_seconds": 60})
+    assert clone_job("clone-x", SPEC, None, 0, chosen)["spec"]["activeDeadlineSeconds"] == 60
 
 
 def test_a_clone_runs_where_its_node_takes_new_replicas() -> None:

@@ -12,9 +12,10 @@ from colocation.storage import wanted
 from colocation.storage.inventory import TableInventory
 from colocation.storage.manifest_room import BYTES_OF_A_FILE, SHARES, ManifestRoom
 from colocation.storage.root import DataRoot
-from colocation.storage.wanted import ManifestShelf
+from colocation.storage.wanted import ManifestShelf, files_of_bucket
+from tests.manifests import compressed, join_frames
 
-from .tables import data_path, make_table, publish, publish_table, sha256_hex
+from .tables import data_path, make_table, on_disk, publish, publish_table, sha256_hex
 
 PATH, OTHER = data_path(0), data_path(1)
 TABLE = make_table({PATH: b"12345", OTHER: b"other"})
@@ -48,6 +49,24 @@ def test_a_manifest_that_is_not_understood_counts_as_missing(
     found = ManifestShelf(root, TABLE.path).wanted(sha256)
     assert (found is not None) is is_understood
     assert found is None or set(found) == {PATH, OTHER}
+
+
+@pytest.mark.parametrize("is_framed", [True, False], ids=["format 2", "format 1"])
+def test_the_files_of_one_bucket(root: DataRoot, is_framed: bool) -> None:
+    """Of a manifest of format 2 no other bucket's files are read: here they are none that anybody could read."""
+    content = json.loads(manifest_parts(TABLE.stored, TABLE.manifest).text)
+    files, stored = content["files"], TABLE.stored
+    if is_framed:
+        header = {key: value for key, value in content.items() if key != "files"} | {"formatVersion": 2}
+        texts = [json.dumps([file for file in files if file["bucket"] == 0]).encode(), b"x" * 1000]
+        stored = join_frames(header, [(bucket, 1, text) for bucket, text in enumerate(texts)])
+    sha256 = sha256_hex(stored)
+    publish(root, TABLE.path, manifest_path(sha256), stored)
+    assert [file.path for file in files_of_bucket(root, TABLE.path, sha256, 0) or ()] == [PATH]
+    assert files_of_bucket(root, TABLE.path, sha256, 3) == []
+    on_disk(root, TABLE.path, manifest_path(sha256)).write_bytes(stored + compressed(b"more"))
+    assert files_of_bucket(root, TABLE.path, sha256, 0) is None
+    assert files_of_bucket(root, TABLE.path, "0" * 64, 0) is None
 
 
 def test_a_manifest_that_is_too_long_is_not_read(root: DataRoot, monkeypatch: pytest.MonkeyPatch) -> None:
