@@ -13,8 +13,11 @@ from ..model.liveness import dead_buckets
 from ..model.metrics import Kind, Metric, known_reason
 from ..model.plan import BucketProblem, GroupPlan
 from ..model.snapshot import Node
+from ..state.clone_jobs import progress_of
 from ..state.disks import SICK
+from ..state.membership import GroupKey
 from ..state.objects import ObservedGroup, ObservedTable
+from ..state.observation import Observation
 from .reconciler import PassResult
 
 Values = Iterable[tuple[tuple[str, ...], float]]
@@ -31,6 +34,7 @@ def families_of(result: PassResult) -> Iterator[Family]:
     yield from _table_families(observation.tables)
     yield from _plan_families(decision.plan.groups)
     yield from _status_families(observation.groups)
+    yield _family(table.GROUP_CLONE_BYTES, _clone_bytes(observation))
     ready = frozenset(node.name for node in decision.snapshot.nodes if node.ready)
     yield _family(table.DEAD_BUCKETS, ((one.key, _dead_buckets(one, ready)) for one in observation.groups))
     states = decision.snapshot.groups
@@ -103,9 +107,19 @@ def _status_families(groups: Iterable[ObservedGroup]) -> Iterator[Family]:
     waiting = (((*key, "pending"), one.pending) for key, one in clones.items())
     running = (((*key, "running"), one.running) for key, one in clones.items())
     yield _family(table.GROUP_CLONES, (*waiting, *running))
-    done = (((*key, "done"), one.bytes_done) for key, one in clones.items())
-    left = (((*key, "left"), max(0, one.bytes_total - one.bytes_done)) for key, one in clones.items())
-    yield _family(table.GROUP_CLONE_BYTES, (*done, *left))
+
+
+def _clone_bytes(observation: Observation) -> Values:
+    """As the agents report it: statuses have it in steps only."""
+    keys = [group.key for group in observation.groups]
+    done, left = Counter[GroupKey](), Counter[GroupKey]()
+    for job in observation.clone_jobs:
+        progress = progress_of(observation, job) if job.phase in ("pending", "running") else None
+        if progress is not None:
+            done[job.group_namespace, job.group] += progress.bytes_done
+            left[job.group_namespace, job.group] += max(0, progress.bytes_total - progress.bytes_done)
+    yield from (((*key, "done"), done[key]) for key in keys)
+    yield from (((*key, "left"), left[key]) for key in keys)
 
 
 def _dead_buckets(group: ObservedGroup, ready: Collection[str]) -> int:

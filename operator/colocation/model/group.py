@@ -117,7 +117,11 @@ class CloneCounts(Observed):
     succeeded: int = Field(0, description="Clone Jobs that have succeeded so far.")
     failed: int = Field(0, description="Clone Jobs that have failed so far; failed ones are tried again.")
     bytes_total: int = Field(0, description="Bytes that the running clones copy.")
-    bytes_done: int = Field(0, description="Bytes that the running clones have copied.")
+    bytes_done: int = Field(
+        0,
+        description="Bytes that the running clones have copied, rounded down to a tenth of bytesTotal; the metric "
+        "colocation_group_clone_bytes is exact.",
+    )
     counted: tuple[str, ...] = Field((), description="Uids of the ended Jobs that the counts include already.")
 
 

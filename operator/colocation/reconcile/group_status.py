@@ -30,6 +30,7 @@ from .namespace_files import FilesProblem
 from .recycling import Withheld
 
 MAX_SHORT_MESSAGE = 1024
+PROGRESS_STEPS = 10
 """Characters of a message where the status has to be short."""
 VERDICT_FIELDS = frozenset({"stable", "reason", "conditions"})
 REDUCED_FIELDS = VERDICT_FIELDS | {"clones", "failing_targets"}
@@ -275,16 +276,26 @@ def _clone_counts(observation: Observation, facts: GroupFacts) -> CloneCounts:
     running = [job for job in facts.jobs if job.identity.uid not in facts.ends]
     new = [end for job in facts.jobs if (end := facts.new_ends.get(job.identity.uid))]
     progress = [one for job in running if (one := progress_of(observation, job))]
+    bytes_total = sum(one.bytes_total for one in progress)
     under_way = {(job.bucket, job.target) for job in running}
     return CloneCounts(
         pending=sum(move.bytes > 0 and (move.bucket, move.to) not in under_way for move in facts.plan.moves),
         running=len(running),
         succeeded=before.succeeded + sum(end.cause is None for end in new),
         failed=before.failed + sum(end.cause is not None for end in new),
-        bytes_total=sum(one.bytes_total for one in progress),
-        bytes_done=sum(one.bytes_done for one in progress),
+        bytes_total=bytes_total,
+        bytes_done=_in_steps(sum(one.bytes_done for one in progress), bytes_total),
         counted=tuple(sorted(facts.ends)),
     )
+
+
+def _in_steps(bytes_done: int, bytes_total: int) -> int:
+    """Rounded down to a tenth of the total: the whole status, with its map, is written for each other value.
+
+    Metrics and the snapshot of the operator have the exact numbers.
+    """
+    steps = PROGRESS_STEPS * min(bytes_done, bytes_total) // max(bytes_total, 1)
+    return steps * bytes_total // PROGRESS_STEPS
 
 
 def status_events(group: ObservedGroup, after: ColocationGroupStatus) -> Iterator[PostEvent]:

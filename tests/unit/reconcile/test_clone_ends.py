@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from colocation.controller.metrics import Metrics
 from colocation.model.agent import CloneProgress
-from colocation.reconcile.actions import PostEvent, RemoveClone, StartClone
+from colocation.reconcile.actions import PostEvent, RemoveClone, StartClone, WriteGroupStatus
 
 from ..controller.fake_cluster import FakeCluster, minutes
 from ..controller.story import Story, two_groups
@@ -89,6 +90,25 @@ async def test_slow_clone_is_left_to_go_on() -> None:
         story.cluster.now += minutes(1)
         await passes(story, 1)
     assert removed(story.cluster) == 0
+
+
+async def test_progress_of_a_clone_is_written_in_steps_and_measured_exactly() -> None:
+    """P8: each write of a status is a new revision of the whole map in etcd."""
+    story = await repairing()
+    await passes(story, 2)
+    story.cluster.performed.clear()
+    shown, metrics = set(), Metrics()
+    for percent in range(100):
+        advance(story.cluster, percent)
+        story.cluster.now += minutes(0.05)
+        metrics.show(await story.operator.reconcile_once())
+        status = story.cluster.group().status
+        assert status.clones is not None
+        shown.add(status.clones.bytes_done)
+        labels = {"namespace": "shop", "group": "sales", "part": "done"}
+        assert metrics.registry.get_sample_value("colocation_group_clone_bytes", labels) == percent
+    assert shown == set(range(0, 100, 10))
+    assert sum(isinstance(one, WriteGroupStatus) for one in story.cluster.performed) <= len(shown)
 
 
 @pytest.mark.parametrize("restarting", [False, True], ids=["one operator", "operators that restart"])
