@@ -49,6 +49,7 @@ class FakeApi:
     What is stored is never changed in place, so that events share it; what callers give or get is a copy.
     ``refused``: objects that are almost too large for etcd: it takes only small changes of their status.
     ``is_down``: no operator reaches it. ``remembers_since``: the version when it began, as after a restore of etcd.
+    ``unknown_fields``: of statuses, which the CRDs lack: they are dropped.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -61,6 +62,7 @@ class FakeApi:
         self.refused: set[tuple[Resource, Key]] = set()
         self.is_down = False
         self.remembers_since = 0
+        self.unknown_fields: set[tuple[str, ...]] = set()
 
     def all(self, resource: Resource) -> list[JsonObject]:
         """Copies of all objects of a kind, by name."""
@@ -117,6 +119,8 @@ class FakeApi:
         if (resource, key) in self.refused and len(str(patch.get("status"))) > MOST_REFUSED_CHARACTERS:
             raise ApiError(413, "etcdserver: request is too large")
         after = merge_patch(before, self._allowed(resource, patch, subresource))
+        if self.unknown_fields and "status" in after:
+            after["status"] = without_fields(after["status"], self.unknown_fields)
         if after == before:
             return copy_of(before)
         if after.get("spec") != before.get("spec"):
@@ -191,6 +195,16 @@ def copy_of(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: copy_of(item) if isinstance(item, dict | list) else item for key, item in value.items()}
     return [copy_of(item) for item in value] if isinstance(value, list) else value
+
+
+def without_fields(value: Any, fields: set[tuple[str, ...]]) -> Any:
+    """Without the fields at these paths, in each item of lists on the way."""
+    if isinstance(value, list):
+        return [without_fields(item, fields) for item in value]
+    if not isinstance(value, dict):
+        return value
+    below = {name: {path[1:] for path in fields if path[0] == name and path[1:]} for name in value}
+    return {name: without_fields(item, below[name]) for name, item in value.items() if (name,) not in fields}
 
 
 def merge_patch(body: Any, patch: Any) -> Any:
@@ -357,6 +371,10 @@ class ApiClient:
             raise
         self.after_read(resource, (namespace, name), answer)
         return answer
+
+    async def find(self, resource: Resource, name: str) -> JsonObject | None:
+        found = await self._request(lambda: self.server.find(resource, "", name))
+        return copy_of(found) if found else None
 
     async def create(self, resource: Resource, namespace: str, body: JsonObject) -> JsonObject:
         write = f"create {resource.plural} {namespace}/{body['metadata']['name']}"

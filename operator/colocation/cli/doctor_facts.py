@@ -9,6 +9,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from ..model.names import API_GROUP, APP_NAME, GROUP_PLURAL, LABEL_COMPONENT, LABEL_NAME, LEASE_NAME, TABLE_PLURAL
+from ..schema.comparison import missing_fields
 from ..schema.crds import group_crd, table_crd
 from ..server_clock import ServerClock
 from .connection import Connection
@@ -86,14 +87,8 @@ def _missing_fields(connection: client.ApiClient) -> dict[str, tuple[str, ...] |
                 raise
             missing[plural] = None
             continue
-        there = _fields(connection.sanitize_for_serialization(found))
-        missing[plural] = tuple(sorted(_fields(wanted) - there))
+        missing[plural] = missing_fields(wanted, connection.sanitize_for_serialization(found))
     return missing
-
-
-def _fields(definition: dict[str, Any]) -> set[str]:
-    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    return {f"{part}.{name}" for part in ("spec", "status") for name in schema[part]["properties"]}
 
 
 def gather_rights(connection: Connection, namespace: str, operator_namespace: str) -> tuple[Right, ...]:

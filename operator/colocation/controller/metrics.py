@@ -41,6 +41,7 @@ class Metrics(Collector):
         self.certificate_answers = counter(table.CERTIFICATE_ANSWERS, registry)
         self.authority_end: Gauge = gauge(table.AUTHORITY_END, registry)
         self.server_certificate_end: Gauge = gauge(table.SERVER_CERTIFICATE_END, registry)
+        self._missing_fields = gauge(table.MISSING_FIELDS, registry)
         self._shown: PassResult | None = None
         self._ended_jobs: frozenset[str] | None = None
         registry.register(self)
@@ -62,6 +63,11 @@ class Metrics(Collector):
             self._failures.labels(str(isinstance(error, StaleDecision)).lower()).inc()
         self._internal_errors.inc(len(result.decision.errors))
         self._take_clones(result.observation)
+
+    def show_kinds(self, missing: Mapping[str, tuple[str, ...]]) -> None:
+        """Plural of a kind -> fields that its CRD lacks."""
+        for plural, fields in missing.items():
+            self._missing_fields.labels(plural).set(len(fields))
 
     def render(self) -> bytes:
         """The text exposition format."""

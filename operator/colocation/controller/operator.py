@@ -34,6 +34,7 @@ from .authority import Authority
 from .certificates import CertificateSigner
 from .clock import SteadyClock
 from .full_lists import FullLists
+from .kinds import Kinds
 from .leadership import Leadership
 from .metrics import Metrics
 from .orphans import orphans_of
@@ -105,9 +106,11 @@ class Operator:
         self._lists = FullLists(self._cluster, settings.resync_seconds, self._wake.set)
         events = EventPoster(api, now, self.leadership.identity)
         writer = LiveWriter(api, self._orders, events, settings.clone_jobs, self._cluster.take)
+        self._kinds = Kinds(api)
         self._reconciler = Reconciler(
-            self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at
-        )
+            self._cluster, writer, settings, self._may_act, BesideTheLoop(), lambda: self.leadership.renewed_at,
+            lambda: self._kinds.lost_fields,
+        )  # fmt: skip
         self._certificates = self._certificate_signer(events)
         self._passes = Passes()
         self._changes = GroupChanges(api, events.post, now, lambda body: self.take(GROUPS, body))
@@ -309,6 +312,8 @@ class Operator:
             self._follows_tables = True
             since = str(self._cluster.listed_at[TABLES])
             self._begin(follow(self._api, TABLES, "", "", self.take, self._lists.again, since), TABLES.plural)
+        await self._kinds.look()
+        self.metrics.show_kinds(self._kinds.missing)
         self._reconciler.forget_writes()
 
     async def _sleep(self, seconds: float) -> None:

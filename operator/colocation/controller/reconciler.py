@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from ..kube.errors import ClusterError, Refused, StaleDecision
+from ..kube.errors import AlreadyWritten, ClusterError, Refused, StaleDecision
 from ..model.conditions import Reason
 from ..reconcile.actions import (
     Action,
@@ -122,6 +122,7 @@ class Reconciler:
         may_act: asked before every action; False while another operator may lead.
         strategy: how to use the event loop.
         signed_at: when this operator's Lease was renewed last, by the wall clock; None = now.
+        lost_fields: see ``Observation``; after a change ``forget_writes`` is to be called.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Reconciler:
         may_act: Callable[[], bool] = lambda: True,
         strategy: Strategy | None = None,
         signed_at: Callable[[], datetime | None] = lambda: None,
+        lost_fields: Callable[[], tuple[str, ...]] = lambda: (),
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -140,6 +142,7 @@ class Reconciler:
         self._strategy = strategy or InOrder()
         self._collect_at: datetime | None = None
         self._signed_at = signed_at
+        self._lost_fields = lost_fields
         self._config_maps = ConfigMapWrites(settings.namespace)
         self._last: PassResult | None = None
         self._evidence = Evidence()
@@ -158,7 +161,7 @@ class Reconciler:
             ClusterError: the cluster could not be observed.
         """
         observation = await self._reader.observe(self._evidence.doubtful)
-        observation = replace(observation, refused_files=dict(self._refused))
+        observation = replace(observation, refused_files=dict(self._refused), lost_fields=self._lost_fields())
         self._evidence = self._evidence.ended(self._performed, observation.now)
         self._performed = ()
         collect = self._is_time_to_collect(observation.now)
@@ -200,13 +203,19 @@ class Reconciler:
 
     async def _perform(self, scope: Scope, now: datetime, performed: list[Action]) -> ClusterError | None:
         """Do a scope's actions in their order; the error that cut it short, whatever it is."""
+        is_repetition = False
         for action in scope.actions:
             if isinstance(action, WriteConfigMap) and self._config_maps.is_written(action):
                 continue
+            if is_repetition and isinstance(action, PostEvent):
+                continue  # of a status that was written in vain, and announced, before
             if not self._may_act():
                 return NotLeading(f"{scope.name}: this operator may not act: its Lease ran out")
             try:
                 await self._writer.perform(self._signed(action, now))
+            except AlreadyWritten:
+                is_repetition = True
+                continue
             except ClusterError as error:
                 level = logging.INFO if isinstance(error, StaleDecision) else logging.WARNING
                 logger.log(level, "%s: %s not done: %s", scope.name, type(action).__name__, error)

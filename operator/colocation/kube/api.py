@@ -191,6 +191,12 @@ class Api:
         """One object, as it stands in etcd now."""
         return await self._request("GET", resource.path(namespace, name))
 
+    async def find(self, resource: Resource, name: str) -> JsonObject | None:
+        """One object of the whole cluster, by a list of it alone: a right to list all is no right to get one."""
+        collected = _Collected()
+        await self._list_pages(collected, resource, "", [("fieldSelector", f"metadata.name={name}")])
+        return collected.objects[0] if collected.objects else None
+
     async def watch(
         self, resource: Resource, namespace: str, labels: str, version: str
     ) -> AsyncGenerator[JsonObject, None]:

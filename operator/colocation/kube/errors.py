@@ -11,3 +11,7 @@ class Refused(ClusterError):
 
 class StaleDecision(ClusterError):
     """What an action was decided from is not so any more: somebody else wrote meanwhile. Expected, and harmless."""
+
+
+class AlreadyWritten(ClusterError):
+    """The same was written before, and the API server did not keep it: writing it again changes nothing."""

@@ -63,9 +63,10 @@ from .api import (
     NotFound,
     Resource,
 )
-from .errors import ClusterError, Refused, StaleDecision
+from .errors import AlreadyWritten, ClusterError, Refused, StaleDecision
 from .events import EventPoster
 from .orders import AgentFailure, AgentOrders
+from .status_answers import StatusAnswers
 
 REFUSALS = frozenset((400, 403, 422))
 """Answers to a request that is refused again if it is repeated at once."""
@@ -95,6 +96,7 @@ class LiveWriter:
         self._events = events
         self._jobs = jobs
         self._take = take
+        self._answers = StatusAnswers()
 
     async def perform(self, action: Action) -> None:
         """Do it; ClusterError when it could not be done."""
@@ -104,12 +106,11 @@ class LiveWriter:
             case DeleteGroup(group):
                 await self._api.delete(GROUPS, group.namespace, group.name, group.uid, group.resource_version)
             case WriteGroupStatus(group, status):
-                await self._write_status(GROUPS, group, dict(status))
+                await self._write_status(GROUPS, group, dict(status), {"resourceVersion": group.resource_version})
             case MarkGroupUnstable(group, status):
-                patch = {"metadata": {"uid": group.uid}, "status": dict(status)}
-                self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch, "status"))
+                await self._write_status(GROUPS, group, dict(status), {"uid": group.uid})
             case WriteTableStatus(table, status):
-                await self._write_status(TABLES, table, dict(status))
+                await self._write_status(TABLES, table, dict(status), {"resourceVersion": table.resource_version})
             case StartClone():
                 await self._start_clone(action)
             case RemoveClone(job):
@@ -211,14 +212,19 @@ class LiveWriter:
         patch = {"metadata": {"uid": group.uid, "annotations": ended}}
         self._take(GROUPS, await self._api.patch(GROUPS, group.namespace, group.name, patch))
 
-    async def _write_status(self, resource: Resource, subject: Identity, status: JsonObject) -> None:
+    async def _write_status(
+        self, resource: Resource, subject: Identity, status: JsonObject, precondition: JsonObject
+    ) -> None:
         """A conflict says that what we know is old: the watch that should have told us may have lost the event."""
-        patch = {"metadata": {"resourceVersion": subject.resource_version}, "status": status}
+        if self._answers.is_needless(subject, status):
+            raise AlreadyWritten(f"the API server does not keep the status of {subject.namespace}/{subject.name}")
+        patch = {"metadata": precondition, "status": status}
         try:
             written = await self._api.patch(resource, subject.namespace, subject.name, patch, "status")
         except Conflict:
             self._take(resource, await self._api.get(resource, subject.namespace, subject.name))
             raise
+        self._answers.heard(subject, status, written)
         self._take(resource, written)
 
     async def _start_clone(self, action: StartClone) -> None:

@@ -65,6 +65,7 @@ class Reason(StrEnum):
     UNSAFE_PLAN = "UnsafePlan"
     TARGET_FAILING = "TargetFailing"
     TOO_MANY_DELETIONS = "TooManyDeletions"
+    KINDS_OUTDATED = "KindsOutdated"
     INTERNAL_ERROR = "InternalError"
     STATUS_NOT_WRITTEN = "StatusNotWritten"
     DATA_CLAIM_TAKEN = "DataClaimTaken"

@@ -105,6 +105,11 @@ DISK_FAULTS = Metric(
 WITHHELD_FOLDERS = Metric(
     "colocation_withheld_folders", Kind.GAUGE, "Folders of tables that are not recycled: TooManyDeletions."
 )
+MISSING_FIELDS = Metric(
+    "colocation_kind_missing_fields", Kind.GAUGE,
+    "Fields of this release that the cluster's CRD lacks; those of statuses stop deletions: KindsOutdated.",
+    ("kind",), words=2,
+)  # fmt: skip
 CLONES = Metric("colocation_clones", Kind.GAUGE, "Clones that have not ended.")
 CLONE_SECONDS = Metric(
     "colocation_clone_seconds", Kind.HISTOGRAM, "Duration of clone Jobs that succeeded.", words=13
@@ -169,9 +174,9 @@ GROUP_BYTES = Metric("colocation_group_bytes", Kind.GAUGE, "Bytes of one replica
 OPERATOR_METRICS = (
     LEADING, LAST_PASS, PASS_SECONDS, FAILED_PASSES, ACTIONS, ACTION_FAILURES, INTERNAL_ERRORS, API_ERRORS,
     CERTIFICATE_ANSWERS, AUTHORITY_END, SERVER_CERTIFICATE_END, NODES, SILENT_AGENTS, NODE_FAULT, DISK_FAULTS,
-    WITHHELD_FOLDERS, CLONES, CLONE_SECONDS, TABLES, TABLE_REFUSED, GROUP_STABLE, GROUP_CONDITION, DEAD_BUCKETS,
-    UNSTABLE_BUCKETS, BLOCKED_BUCKETS, MOVES, GROUP_CLONES, GROUP_CLONE_BYTES, CLONES_SUCCEEDED, CLONES_FAILED,
-    FAILING_TARGETS, PROPOSED_MOVES, GROUP_TABLES, GROUP_BYTES,
+    WITHHELD_FOLDERS, MISSING_FIELDS, CLONES, CLONE_SECONDS, TABLES, TABLE_REFUSED, GROUP_STABLE, GROUP_CONDITION,
+    DEAD_BUCKETS, UNSTABLE_BUCKETS, BLOCKED_BUCKETS, MOVES, GROUP_CLONES, GROUP_CLONE_BYTES, CLONES_SUCCEEDED,
+    CLONES_FAILED, FAILING_TARGETS, PROPOSED_MOVES, GROUP_TABLES, GROUP_BYTES,
 )  # fmt: skip
 
 # each node's agent

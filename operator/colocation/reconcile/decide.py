@@ -29,7 +29,7 @@ from ..state.memo import Memo
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.snapshot import awaits_files, snapshot_of
-from .actions import Action, LabelNode
+from .actions import Action, CollectGarbage, DropBucket, LabelNode, RecycleTable
 from .bins import bins_of, lying_of
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
@@ -54,6 +54,9 @@ from .recycling import Withheld, recycling
 from .strays import stray_orders, strays_of
 from .tables import TableFacts, fault_actions, missing_groups, table_actions
 from .transfers import Transfer, TransferClones, transfers_of
+
+DELETIONS = (DropBucket, RecycleTable, CollectGarbage)
+"""From disks; each is a scope of its own."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +142,17 @@ class _Pass:
             *_single("collect", collect_actions(self.index, self.reports, grace_seconds) if collect else ()),
             *(Scope(f"labels of node {action.node}", (action,)) for action in self._label_actions()),
         ]
-        wanted = tuple(scope for scope in scopes if scope.actions)
+        wanted = tuple(scope for scope in scopes if scope.actions and not self._is_withheld(scope))
         errors = self.containment.errors
         is_waiting = bool(transfers or errors) or any(table.is_recovering for table in self.observation.tables)
         is_waiting = is_waiting or bool(self.evidence.ordered)
         is_waiting = is_waiting or any(group.unconfirmed for group in self.snapshot.groups)
         is_waiting = is_waiting or self.recycling.is_waiting
         return Decision(self.snapshot, self.plan, wanted, is_waiting, errors, self.recycling.withheld)
+
+    def _is_withheld(self, scope: Scope) -> bool:
+        """Nothing is deleted from disks while the API server does not keep all that operators remember in statuses."""
+        return bool(self.observation.lost_fields) and isinstance(scope.actions[0], DELETIONS)
 
     def _recycled(self, group: ObservedGroup) -> tuple[RecycledTable, ...]:
         found = self.containment.run(group_scope(group), lambda: next_recycled(self.index, self.reports, group))
@@ -226,6 +233,7 @@ class _Pass:
             disks=self._disks_of(group, group_plan.next_map or state.map or ()),
             ready=self.ready.intersection(chain.from_iterable(state.map or ())),
             files_problem=self._files_problem_of(group),
+            lost_fields=self.observation.lost_fields,
         )
         name = group_scope(group)
         written, maps = self._status_of_group(facts), self._config_maps(facts)

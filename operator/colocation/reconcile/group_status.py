@@ -31,6 +31,7 @@ from .recycling import Withheld
 
 MAX_SHORT_MESSAGE = 1024
 PROGRESS_STEPS = 10
+MAX_NAMED_FIELDS = 3
 """Characters of a message where the status has to be short."""
 VERDICT_FIELDS = frozenset({"stable", "reason", "conditions"})
 REDUCED_FIELDS = VERDICT_FIELDS | {"clones", "failing_targets"}
@@ -46,6 +47,7 @@ class GroupFacts:
     ``members`` and ``recycled``: what it is to remember of its tables, and of those that were dropped. ``disks``: what
     of its nodes' disks.
     ``ready``: the nodes of its map that can be read now. ``files_problem``: why its Spark pods cannot start somewhere.
+    ``lost_fields``: of statuses, which the cluster's CRDs lack.
     """
 
     group: ObservedGroup
@@ -62,6 +64,7 @@ class GroupFacts:
     disks: tuple[RememberedDisk, ...] = ()
     ready: frozenset[str] = frozenset()
     files_problem: FilesProblem | None = None
+    lost_fields: tuple[str, ...] = ()
 
     @property
     def new_ends(self) -> Mapping[str, EndedClone]:
@@ -245,12 +248,24 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
     if plan.stalled:
         message = f"bucket {plan.stalled.bucket}: {plan.stalled.message}"
         yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
+    elif facts.lost_fields:
+        yield Verdict(ConditionType.STALLED, True, Reason.KINDS_OUTDATED, kinds_message(facts.lost_fields))
     elif facts.withheld:
         yield Verdict(ConditionType.STALLED, True, Reason.TOO_MANY_DELETIONS, facts.withheld.message)
     elif facts.files_problem:
         yield Verdict(ConditionType.STALLED, True, facts.files_problem.reason, facts.files_problem.message)
     else:
         yield Verdict(ConditionType.STALLED, False, Reason.RECONCILED, "nothing is in the way")
+
+
+def kinds_message(lost_fields: tuple[str, ...]) -> str:
+    """What it means that CRDs lack fields of statuses, and what to do."""
+    named = ", ".join(lost_fields[:MAX_NAMED_FIELDS])
+    more = f" and {len(lost_fields) - MAX_NAMED_FIELDS} more" if len(lost_fields) > MAX_NAMED_FIELDS else ""
+    return (
+        f"the cluster's CRDs are older than the operator and do not keep {named}{more}: nothing is deleted from disks. "
+        "Apply this release's: kubectl apply --server-side --force-conflicts -f charts/colocation-operator/crds/"
+    )
 
 
 def _reconciling(facts: GroupFacts, clones: CloneCounts) -> Verdict:

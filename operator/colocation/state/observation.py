@@ -37,7 +37,8 @@ class Observation:
     ``tables_seen_at``: table uid -> when it was first seen, of tables that were made since the start.
     ``last_readers_urls``: node -> where its agent was to be reached last, also while it has no pod.
     ``volumes`` and ``claims``: of namespaces' files; others' only where they have a name of ours. ``refused_files``:
-    namespace -> what the API server refused to this operator lately.
+    namespace -> what the API server refused to this operator lately. ``lost_fields``: of statuses, which the cluster's
+    CRDs lack: what the operator remembers there is not kept.
     """
 
     now: datetime
@@ -60,6 +61,7 @@ class Observation:
     volumes: tuple[ObservedVolume, ...] = ()
     claims: tuple[ObservedClaim, ...] = ()
     refused_files: Mapping[str, RefusedFiles] = field(default_factory=dict)
+    lost_fields: tuple[str, ...] = ()
 
     def has_heard(self, view: AgentView, table: ObservedTable) -> bool:
         """Whether it is known what this agent has of the table, as it is wanted now.
