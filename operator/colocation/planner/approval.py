@@ -16,10 +16,10 @@ from colocation.model.plan import Move
 from colocation.model.proposal import MAX_PROPOSED_MOVES, Proposal, ProposedMove, make_proposal
 from colocation.model.snapshot import GroupState
 
-from .balance import check_room, is_balanced
+from .balance import is_balanced
 from .cluster import Standing
 from .status import timestamp
-from .transitions import MovePlan, replaced
+from .transitions import MovePlan, check_room, replaced
 from .view import GroupView, Placement
 
 MAY_TAKE_YET = (Standing.FIT, Standing.KEEPING, Standing.WAITING)

@@ -12,7 +12,7 @@ groups is further from its share than `TOLERANCE`, groups that may round either 
 within. The tolerance keeps small differences from moving data.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import lru_cache
 from itertools import chain
 
@@ -24,7 +24,7 @@ from .evenness.exchange import even_placement
 from .evenness.min_cost_flow import EvennessProblem
 from .evenness.shares import is_even
 from .status import listed
-from .transitions import MovePlan, replaced, replacements, too_few_nodes
+from .transitions import MovePlan, check_room, replaced, replacements, too_few_nodes
 from .view import GroupView, Placement
 
 TOLERANCE = 0.05
@@ -50,7 +50,7 @@ def balance(view: GroupView) -> MovePlan:
         return move_plan
     if len(view.takers) + len(view.keepers) < view.spec.replicas or not view.takers:
         for bucket in _buckets_on(view, leaving):
-            move_plan.hold_back("balance", bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
+            move_plan.stall(bucket, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return move_plan
     if is_balanced(view.pool, view.spec, Counter(chain.from_iterable(view.map)), view.failing):
         return move_plan
@@ -164,24 +164,6 @@ def in_order(old: tuple[str, ...], new: set[str]) -> tuple[str, ...]:
     return (*(node for node in placed if node is not None), *arriving)
 
 
-def check_room(view: GroupView, move_plan: MovePlan) -> None:
-    """Nothing is started when a node lacks room for all that it is to take."""
-    wanted: dict[str, int] = defaultdict(int)
-    for move in move_plan.moves:
-        if (move.bucket, move.to) not in view.clones:
-            wanted[move.to] += move.bytes
-    room = view.cluster.room
-    short = {node: need - room.available_bytes(node) for node, need in wanted.items() if need}
-    for move in move_plan.moves:
-        missing = short.get(move.to, 0)
-        if missing > 0:
-            message = f"node {move.to} is {missing:.0f} bytes short of the {wanted[move.to]} that it would take"
-            move_plan.hold_back("balance", move.bucket, Reason.INSUFFICIENT_SPACE, message)
-    if not move_plan.held_back:
-        for node, need in wanted.items():
-            room.take(node, need)
-
-
 class CrossGroupBalance:
     """Finds the nodes that are out of tolerance, and the moves that bring them within.
 
@@ -263,8 +245,9 @@ class CrossGroupBalance:
         """The bucket, giver and taker: of what is begun, else from the fullest giver to the emptiest taker."""
         best: tuple[tuple[bool, float, float, int, int], int, str, str] | None = None
         for taker in sorted(takers, key=lambda name: (self.surplus[name], name))[:1]:
+            room_bytes = self.cluster.room.available_bytes(taker)
             for bucket, row in enumerate(view.map):
-                if taker in row:
+                if taker in row or view.bytes_to_reserve(bucket, taker) > max(0, room_bytes):
                     continue
                 for giver in row:
                     gain = self.surplus[giver] - self.surplus[taker] if giver in givers else 0
@@ -282,12 +265,10 @@ class CrossGroupBalance:
         return len(after) >= len(before)
 
     def _carry_out(self, view: GroupView, bucket: int, giver: str, taker: str) -> None:
-        if view.cluster.room.available_bytes(taker) < view.bytes_to_copy(bucket, taker):
-            return
         move_plan = MovePlan(list(view.map), at_once=view.spec.balancing.strict)
         move_plan.target[bucket] = replaced(move_plan.target[bucket], giver, taker)
         move_plan.moves = [view.move(bucket, giver, taker, "balance", Reason.BALANCING)]
-        view.cluster.room.take(taker, move_plan.moves[0].bytes)
+        view.cluster.room.take(taker, view.bytes_to_reserve(bucket, taker))
         self.move_plans[view.key] = move_plan
         self.surplus[giver] -= 1
         self.surplus[taker] += 1

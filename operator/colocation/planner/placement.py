@@ -22,7 +22,7 @@ from .cluster import Standing
 from .evenness.min_cost_flow import EvennessProblem, solve
 from .evenness.shares import is_even, whole_shares
 from .status import count_of, waiting_message
-from .transitions import MovePlan, in_place_moves, replacements, too_few_nodes
+from .transitions import MovePlan, check_room, in_place_moves, replacements, too_few_nodes
 from .view import GroupView, Placement
 
 SEPARATORS_OF_A_NODE = len('"",')
@@ -33,11 +33,11 @@ def place(view: GroupView) -> MovePlan:
     """A new group's map; it holds at once, as there is nothing to wait for."""
     move_plan = MovePlan(list(view.map), at_once=True, pending=True)
     if len(view.pool.weights) < view.spec.replicas:
-        move_plan.hold_back("place", 0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
+        move_plan.stall(0, Reason.INSUFFICIENT_NODES, too_few_nodes(view))
         return move_plan
     oversize = too_large(view)
     if oversize:
-        move_plan.hold_back("place", 0, Reason.INVALID_SPEC, oversize)
+        move_plan.stall(0, Reason.INVALID_SPEC, oversize)
         return move_plan
     move_plan.target = new_map(view)
     _count(view, move_plan.target)
@@ -160,6 +160,8 @@ def follow_sequence(view: GroupView, sequence: BucketSequence) -> MovePlan:
     move_plan.moves = in_place_moves(view)
     kind: MoveKind = "place" if is_first else "balance"
     move_plan.moves += replacements(view, target, kind, Reason.PLACING if is_first else Reason.BALANCING)
+    if not is_first:
+        check_room(view, move_plan)
     for bucket, nodes in enumerate(view.map):
         for node in nodes:
             if view.standing(node) is Standing.WAITING:

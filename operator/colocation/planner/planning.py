@@ -17,7 +17,7 @@ from .evenness.shares import least_of
 from .placement import follow_sequence, place, sequence_problem
 from .repair import repair
 from .start import Candidate, Starter, sort_moves, stalled_clone
-from .status import Status, group_status, stable_message
+from .status import Status, first_cause, group_status, stable_message
 from .transitions import MovePlan, drops, next_map, unwanted_clones
 from .view import GroupView
 
@@ -31,11 +31,11 @@ def plan(snapshot: Snapshot) -> Plan:
 
 
 def _plan(cluster: Cluster) -> Plan:
-    candidates: dict[GroupKey, Candidate] = {}
-    for key, group in cluster.groups.items():
-        if not needs_nothing(cluster, group):
-            view = GroupView(cluster, group)
-            candidates[key] = Candidate(view, _move_plan(view), [])
+    views = [GroupView(cluster, group) for group in cluster.groups.values() if not needs_nothing(cluster, group)]
+    statuses = {view.key: group_status(view) for view in views}
+    # What is lost takes room before what is only drained.
+    views.sort(key=lambda view: statuses[view.key].stable)
+    candidates = {view.key: Candidate(view, _move_plan(view), []) for view in views}
     _balance_in_turn(cluster, candidates)
     for candidate in candidates.values():
         hold_for_approval(candidate.view, candidate.move_plan)
@@ -43,7 +43,7 @@ def _plan(cluster: Cluster) -> Plan:
     Starter(cluster, list(candidates.values())).run()
     return Plan(
         groups=tuple(
-            _group_plan(candidates[key]) if key in candidates else _unchanged_plan(cluster, group)
+            _group_plan(candidates[key], statuses.get(key)) if key in candidates else _unchanged_plan(cluster, group)
             for key, group in cluster.groups.items()
         )
     )
@@ -157,7 +157,7 @@ def _move_plan(view: GroupView) -> MovePlan:
         move_plan = MovePlan(list(view.map)) if view.group.map is None else repair(view)
         move_plan.pending = True
         move_plan.blocked.append(problem)
-        move_plan.stalled = problem
+        move_plan.stalls.insert(0, problem)
         return move_plan
     return place(view) if view.group.map is None else repair(view)
 
@@ -231,9 +231,9 @@ def _unchanged_plan(cluster: Cluster, group: GroupState) -> GroupPlan:
     )
 
 
-def _group_plan(candidate: Candidate) -> GroupPlan:
+def _group_plan(candidate: Candidate, status: Status | None) -> GroupPlan:
     view, move_plan = candidate.view, candidate.move_plan
-    status = group_status(view)
+    status = status or group_status(view)
     following, has_map = next_map(view, move_plan), view.group.map is not None
     counts = Counter(chain.from_iterable(view.map))
     after = Counter(chain.from_iterable(target_if_approved(view, move_plan.target, move_plan.proposal)))
@@ -251,7 +251,7 @@ def _group_plan(candidate: Candidate) -> GroupPlan:
         blocked=tuple(move_plan.blocked),
         drops=drops(view, move_plan),
         cancel=unwanted_clones(view, move_plan),
-        stalled=move_plan.stalled or stalled_clone(view),
+        stalled=first_cause(move_plan.stalls, len(view.map)) or stalled_clone(view),
         evenness=Evenness(before=evenness(counts, view.pool), after=evenness(after, view.pool)),
         proposal=move_plan.proposal,
     )

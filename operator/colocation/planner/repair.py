@@ -3,7 +3,8 @@
 A group is short of the replicas on nodes that are gone, drained, or down too long, and of those that it wants more than
 before. Within the tolerance a replica counts as present: its node may come back with all that it held. The replicas of
 drained nodes serve until their successors are complete. A damaged replica on a node where the group's clones fail is
-lost too, while another node fits. `colocation.planner.assignment` says which node takes what.
+lost too, while another node fits. `choice` and `assignment` say which node takes what. What cannot be made, because no
+node fits or has room, holds up nothing else.
 
 Where `spec.replicas` was lowered, one minimum-cost flow over all buckets decides which replicas go: source -> bucket
 (what it has too many) -> zone -> node -> sink. In order of weight, the cost of letting replicas go is
@@ -20,7 +21,8 @@ from itertools import chain
 from colocation.model.conditions import Reason
 from colocation.model.plan import Move
 
-from .assignment import Losses, assign_lost, kind_of
+from .assignment import assign_lost
+from .choice import Losses, kind_of
 from .cluster import Standing
 from .evenness.min_cost_flow import Network
 from .evenness.shares import Shares
@@ -112,7 +114,7 @@ def _within_size(view: GroupView, move_plan: MovePlan, losses: Losses) -> Losses
     oversize = too_large(view) if any(None in lost for lost in losses.values()) else None
     if oversize is None:
         return losses
-    move_plan.hold_back("place", 0, Reason.INVALID_SPEC, oversize)
+    move_plan.stall(0, Reason.INVALID_SPEC, oversize)
     known: Losses = {bucket: [node for node in lost if node is not None] for bucket, lost in losses.items()}
     return {bucket: lost for bucket, lost in known.items() if lost}
 

@@ -82,7 +82,7 @@ class Starter:
 
     def _may_start(self, candidate: Candidate, move: Move) -> bool:
         view, move_plan = candidate.view, candidate.move_plan
-        if move.kind in move_plan.held_back or view.is_presumed_complete(move.bucket, move.to):
+        if move.bucket in move_plan.without_room or view.is_presumed_complete(move.bucket, move.to):
             return False
         if move.to not in self.cluster.ready:
             move_plan.block(
@@ -115,7 +115,7 @@ class Starter:
             return True
         missing = move.bytes - self.room.available_bytes(move.to)
         if missing > 0:
-            message = f"node {move.to} is {missing:.0f} bytes short of the {move.bytes} of the bucket"
+            message = f"node {move.to} is {missing:.0f} bytes short of the {move.bytes} of bucket {move.bucket}"
             move_plan.stall(move.bucket, Reason.INSUFFICIENT_SPACE, message)
             return False
         self.room.take(move.to, move.bytes)
@@ -163,7 +163,7 @@ def stalled_clone(view: GroupView) -> BucketProblem | None:
     node = cluster.nodes.get(clone.to)
     cause = "" if node is not None and node.ready else "; the node is not ready"
     message = (
-        f"the clone to node {clone.to} has not advanced since {timestamp(clone.since)} "
+        f"the clone of bucket {clone.bucket} to node {clone.to} has not advanced since {timestamp(clone.since)} "
         f"({clone.bytes_done} of {view.bytes_of(clone.bucket)} bytes, {count_of(clone.failures, 'failure')}){cause}"
     )
     since = timestamp(clone.since)

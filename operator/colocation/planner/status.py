@@ -183,6 +183,18 @@ def _message(view: GroupView, findings: dict[int, Finding], reason: Reason) -> s
     return "; ".join(texts) + (f"; {count_of(others, 'bucket')} more for lesser reasons" if others else "")
 
 
+def first_cause(problems: list[BucketProblem], total: int) -> BucketProblem | None:
+    """The first problem; its message names all buckets that have a problem for the same reason."""
+    if not problems:
+        return None
+    first = problems[0]
+    buckets = sorted({one.bucket for one in problems if one.reason == first.reason})
+    others = len({one.bucket for one in problems}.difference(buckets))
+    where = buckets_of(buckets, total) if len(buckets) > 1 else f"bucket {first.bucket}"
+    more = f"; {count_of(others, 'bucket')} more for other reasons" if others else ""
+    return first.model_copy(update={"message": f"{where}: {first.message}{more}"})
+
+
 MAX_LISTED = 10
 
 

@@ -9,6 +9,7 @@ Safety invariants (checked by `colocation.planner.invariants`):
   on a live node.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -29,17 +30,18 @@ LOST_FOR_GOOD = (Standing.GONE, Standing.LOST, Standing.DRAINING)
 class MovePlan:
     """Where a group's replicas should go, and by which moves.
 
-    ``pending``: something is lost, damaged or short; balance has to wait. ``held_back``: kinds of moves that are not
-    started because not all of them can be carried out. ``at_once``: the map changes before the data (new groups,
-    strict balancing). ``proposal``: see `approval`.
+    ``blocked``: why buckets cannot be moved now; ``stalls``: those of them that wait until somebody acts, or a failing
+    node is tried again. ``pending``: something is lost, damaged or short; balance has to wait. ``without_room``:
+    buckets of which no move starts, as they do not fit; the map keeps their nodes. ``at_once``: the map changes before
+    the data (new groups, strict balancing). ``proposal``: see `approval`.
     """
 
     target: Placement
     moves: list[Move] = field(default_factory=list)
     blocked: list[BucketProblem] = field(default_factory=list)
-    stalled: BucketProblem | None = None
+    stalls: list[BucketProblem] = field(default_factory=list)
     pending: bool = False
-    held_back: set[MoveKind] = field(default_factory=set)
+    without_room: set[int] = field(default_factory=set)
     at_once: bool = False
     proposal: Proposal | None = None
 
@@ -49,14 +51,9 @@ class MovePlan:
             self.blocked.append(problem)
 
     def stall(self, bucket: int, reason: Reason, message: str) -> None:
-        """Say why the bucket cannot be moved; the first cause is the one that the group reports."""
+        """Say why the bucket cannot be moved until somebody acts; the group reports the first cause."""
         self.block(bucket, reason, message)
-        self.stalled = self.stalled or self.blocked[-1]
-
-    def hold_back(self, kind: MoveKind, bucket: int, reason: Reason, message: str) -> None:
-        """Start no move of this kind, and say why; the first cause is the one that the group reports."""
-        self.held_back.add(kind)
-        self.stall(bucket, reason, message)
+        self.stalls.append(self.blocked[-1])
 
 
 def too_few_nodes(view: GroupView) -> str:
@@ -104,6 +101,30 @@ def replacements(view: GroupView, target: Placement, kind: MoveKind, reason: str
     return moves
 
 
+def check_room(view: GroupView, move_plan: MovePlan) -> None:
+    """Reserve room for the moves; a bucket that does not fit waits by itself, and the small ones take room first.
+
+    Checked before the map changes, as strict balancing changes it before the data is there.
+    """
+    room = view.cluster.room
+    by_bucket: dict[int, list[Move]] = defaultdict(list)
+    for move in move_plan.moves:
+        if move.source != move.to:
+            by_bucket[move.bucket].append(move)
+    for bucket, moves in sorted(by_bucket.items(), key=lambda item: (view.bytes_of(item[0]), item[0])):
+        wanted = {move.to: view.bytes_to_reserve(bucket, move.to) for move in moves}
+        short = [move for move in moves if wanted[move.to] > max(0, room.available_bytes(move.to))]
+        for move in short:
+            missing = move.bytes - room.available_bytes(move.to)
+            message = f"node {move.to} is {missing:.0f} bytes short of the {move.bytes} of bucket {bucket}"
+            move_plan.stall(bucket, Reason.INSUFFICIENT_SPACE, message)
+        if short:
+            move_plan.without_room.add(bucket)
+        else:
+            for node, size_bytes in wanted.items():
+                room.take(node, size_bytes)
+
+
 def replaced(nodes: tuple[str, ...], source: str | None, to: str) -> tuple[str, ...]:
     """The bucket's nodes with ``to`` in the place of ``source`` (at the end when nothing is given up)."""
     if to in nodes:
@@ -115,8 +136,9 @@ def replaced(nodes: tuple[str, ...], source: str | None, to: str) -> tuple[str, 
 
 def next_map(view: GroupView, move_plan: MovePlan) -> Placement:
     """The map as it may be written now: all moves that are complete, each with the replica that it succeeds."""
-    if move_plan.at_once and not move_plan.held_back:
-        return list(move_plan.target)
+    if move_plan.at_once:
+        stuck = move_plan.without_room
+        return [view.map[bucket] if bucket in stuck else row for bucket, row in enumerate(move_plan.target)]
     result = list(view.map)
     for move in move_plan.moves:
         if view.is_complete(move.bucket, move.to):

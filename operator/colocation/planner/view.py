@@ -87,6 +87,10 @@ class GroupView:
         held = self.group.held
         return [node for node in sorted(held) if node in self.cluster.ready and bucket in held[node]]
 
+    def has_source(self, bucket: int) -> bool:
+        """Whether a clone can be made now: a live node holds at least part of the bucket, or it is empty."""
+        return self.bytes_of(bucket) == 0 or bucket in self.sources or bool(self.fragments(bucket))
+
     def bytes_of(self, bucket: int) -> int:
         """Bytes of one replica of the bucket."""
         sizes = self.group.bucket_bytes
@@ -95,6 +99,10 @@ class GroupView:
     def bytes_to_copy(self, bucket: int, node: str) -> int:
         """Bytes that a clone of the bucket to the node writes at most; 0 when it is complete there."""
         return 0 if self.state(bucket, node) == "complete" else self.bytes_of(bucket)
+
+    def bytes_to_reserve(self, bucket: int, node: str) -> int:
+        """Room that a clone of the bucket to the node takes of what is left; one in flight has taken it."""
+        return 0 if (bucket, node) in self.clones else self.bytes_to_copy(bucket, node)
 
     def state(self, bucket: int, node: str) -> str | None:
         """What the node holds of the bucket, whether or not it is ready."""

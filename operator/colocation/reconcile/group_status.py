@@ -246,8 +246,7 @@ def _verdicts(facts: GroupFacts, clones: CloneCounts) -> Iterable[Verdict]:
     yield Verdict(ConditionType.STABLE, plan.stable, plan.reason, plan.message)
     yield _reconciling(facts, clones)
     if plan.stalled:
-        message = f"bucket {plan.stalled.bucket}: {plan.stalled.message}"
-        yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, message)
+        yield Verdict(ConditionType.STALLED, True, plan.stalled.reason, plan.stalled.message)
     elif facts.lost_fields:
         yield Verdict(ConditionType.STALLED, True, Reason.KINDS_OUTDATED, kinds_message(facts.lost_fields))
     elif facts.withheld:

@@ -197,7 +197,8 @@ def test_too_few_nodes_start_nothing_and_say_so() -> None:
     assert (group.moves, group.next_map, group.drops) == ((), None, ())
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_NODES
-    assert group.stalled.message == "4 replicas need as many nodes that may hold them; there are 2"
+    message = "4 replicas need as many nodes that may hold them; there are 2"
+    assert group.stalled.message == f"buckets 0, 1 (2 of 2): {message}"
     assert [problem.bucket for problem in group.blocked] == [0, 1]
 
 
@@ -208,23 +209,30 @@ def test_a_new_group_without_enough_nodes_gets_no_map() -> None:
     assert reasons(group) == {Reason.INSUFFICIENT_NODES}
 
 
-def test_lack_of_room_starts_nothing_of_the_kind_and_says_how_much() -> None:
-    """A tenth of the disk stays free: the node with 1.5 GiB above that takes one bucket, not four; so none starts."""
+def test_replicas_without_room_wait_alone_and_the_group_names_them() -> None:
+    """A tenth of the disk stays free: the node with 1.5 GiB above that takes one of four buckets, and three wait."""
     full = {"capacity_bytes": 100 * GIB, "free_bytes": 10 * GIB}
     small = {"capacity_bytes": 100 * GIB, "free_bytes": 11 * GIB + GIB // 2}
     group = planned([*nodes_of(1, 3, **full), *nodes_of(4, **small)])
-    assert group.start_now == ()
+    assert [group.moves[index].bucket for index in group.start_now] == [0]
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
-    assert f"{GIB // 2} bytes short" in group.stalled.message
+    assert group.stalled.message == (
+        f"buckets 1, 3, 4 (3 of 6): no node has room for the {GIB} bytes of bucket 1: node node-4 has most, "
+        f"{GIB // 2} bytes short"
+    )
 
 
-def test_a_balance_that_lacks_room_starts_nothing() -> None:
-    """The new node is too small for its share: stable still, stalled, nothing started."""
-    group = planned([*nodes_of(1, 2, 3), make_node("node-4", capacity_bytes=10 * GIB, free_bytes=2 * GIB)])
-    assert (group.stable, group.start_now) == (True, ())
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_balance_that_lacks_room_starts_what_fits(is_strict: bool) -> None:
+    """The new node has room for one bucket of its share: stable, one moves. A strict map names no node without room."""
+    spec = {"balancing": {"strict": is_strict}}
+    small = make_node("node-4", capacity_bytes=10 * GIB, free_bytes=2 * GIB)
+    group = planned([*nodes_of(1, 2, 3), small], spec=spec)
+    assert (group.stable, len(group.moves), len(group.start_now)) == (True, 3, 1)
     assert group.stalled is not None
     assert group.stalled.reason == Reason.INSUFFICIENT_SPACE
+    assert sum("node-4" in row for row in group.next_map or ()) == (1 if is_strict else 0)
 
 
 def test_nobody_has_the_bucket() -> None:

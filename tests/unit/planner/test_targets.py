@@ -119,7 +119,7 @@ def test_when_only_a_failing_target_is_left_the_group_says_so() -> None:
     assert group.stalled is not None
     assert group.stalled.reason == Reason.TARGET_FAILING
     assert group.stalled.message == (
-        "no other node fits: 4 clones to node node-4 failed: the disk is full; "
+        "bucket 0: no other node fits: 4 clones to node node-4 failed: the disk is full; "
         "it is tried again at 2026-11-21T00:01:30Z"
     )
     assert group.moves == ()

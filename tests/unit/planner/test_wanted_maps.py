@@ -35,7 +35,9 @@ def test_an_invalid_bucket_sequence_is_refused_in_doris_words(sequence: list[lis
     group = planned(nodes_of(1, 2, 3), spec={"bucketSequence": sequence})
     assert (group.stable, group.moves, group.next_map) == (True, (), None)
     assert group.stalled is not None
-    assert (group.stalled.reason, group.stalled.message) == (Reason.INVALID_BUCKET_SEQUENCE, message)
+    problem = group.blocked[0]
+    assert (problem.reason, problem.message) == (Reason.INVALID_BUCKET_SEQUENCE, message)
+    assert (group.stalled.reason, group.stalled.message) == (problem.reason, f"bucket {problem.bucket}: {message}")
 
 
 def test_a_valid_bucket_sequence_is_the_target() -> None:
