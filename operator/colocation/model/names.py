@@ -32,6 +32,8 @@ NODE_LABEL_NAME_CHARACTERS = 46
 LABEL_BUCKET = "colocation.dev/bucket"
 LABEL_TARGET_NODE = "colocation.dev/target-node"
 LABEL_WEIGHT = "colocation.dev/weight"
+LABEL_ADMIN_WEIGHT = "colocation.dev.node-restriction.kubernetes.io/weight"
+"""The same, without a bound: no kubelet can set it on its own Node."""
 LABEL_DRAIN = "colocation.dev/drain"
 LABEL_PRIVATE = "colocation.dev/private"
 """Of a group that the operator made for one table that is in no group: nothing else may be in it."""

@@ -1,15 +1,14 @@
 """Observation -> Snapshot: pure, so that what the planner sees can be tested without a cluster."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from statistics import median_high
 
 from ..model.agent import ReplicaState
 from ..model.conditions import ConditionType, Reason
 from ..model.group import BucketSequence, ColocationGroupSpec
-from ..model.names import LABEL_DRAIN, LABEL_WEIGHT, LABEL_ZONE
+from ..model.names import LABEL_DRAIN, LABEL_ZONE
 from ..model.snapshot import GroupState, Limits, Node, Snapshot
 from .agent_view import AgentView
 from .clone_jobs import clones_of, transfer_clones
@@ -22,8 +21,8 @@ from .index import TableIndex
 from .objects import ObservedGroup, ObservedNode
 from .observation import Observation
 from .parse import parse_time
+from .weights import settled_weights, weight_of
 
-BYTES_PER_GIB = 1 << 30
 ADOPTION_GRACE = timedelta(minutes=10)
 
 
@@ -55,7 +54,7 @@ def snapshot_of(
         names.update(group_state.held, *(group_state.map or ()))
     grace = timedelta(seconds=agent_grace_seconds)
     disks = known_disks(observation)
-    nodes = _with_guessed_weights(
+    nodes = settled_weights(
         _contained_node(observation, node, grace, disks, containment)
         for node in observation.nodes
         if node.name in names
@@ -162,7 +161,7 @@ def _node(
         if reason is None:
             reason, message, since = fault.reason, fault.message, fault.since
         fault = None
-    weight = _weight(node.labels.get(LABEL_WEIGHT), capacity_bytes)
+    weight = weight_of(node.labels, capacity_bytes)
     return Node(
         name=node.name,
         zone=node.labels.get(LABEL_ZONE),
@@ -182,27 +181,6 @@ def _node(
         disk_message=fault.message if fault else "",
         disk_since=fault.since if fault else None,
     )
-
-
-def _weight(label: str | None, capacity_bytes: int) -> float | None:
-    """The label, if it is a number that is not negative; else the disk's GiB; None while that is not known."""
-    try:
-        weight = float(label) if label else -1.0
-    except ValueError:
-        weight = -1.0
-    if 0 <= weight < float("inf"):
-        return weight
-    return capacity_bytes / BYTES_PER_GIB if capacity_bytes else None
-
-
-def _with_guessed_weights(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """A node of unknown weight counts as one in the middle of the others."""
-    found = tuple(nodes)
-    known = [node.weight for node in found if node.is_weight_known]
-    if not known or len(known) == len(found):
-        return found
-    guess = {"weight": median_high(known)}
-    return tuple(node if node.is_weight_known else node.model_copy(update=guess) for node in found)
 
 
 def recovered_map(

@@ -98,6 +98,35 @@ def test_weight_that_is_not_known(told: AgentView, labels: dict[str, str], weigh
     assert [(one.weight, one.is_weight_known) for one in observed.nodes if one.name == "node-1"] == [weight]
 
 
+ADMIN_WEIGHT = "colocation.dev.node-restriction.kubernetes.io/weight"
+
+
+@pytest.mark.parametrize(
+    ("disks_gib", "labels", "weight"),
+    [
+        pytest.param((1_000_000, *[100] * 11), {}, 400, id="a node that claims a huge disk"),
+        pytest.param((100, *[100] * 11), {"colocation.dev/weight": "1e9"}, 400, id="a label that a kubelet can set"),
+        pytest.param((800, *[100] * 11), {ADMIN_WEIGHT: "800"}, 800, id="a label that only administrators set"),
+        pytest.param((800, *[100] * 11), {ADMIN_WEIGHT: "heavy"}, 400, id="that label, but no number"),
+        pytest.param((350, *[100] * 11), {}, 350, id="within the bound"),
+        pytest.param((900, 100), {}, 400, id="two nodes"),
+        pytest.param((900,), {}, 900, id="one node"),
+        pytest.param((100, 0, 0, 0), {}, 100, id="the others have not reported"),
+        pytest.param((100, 900, 900, 900), {}, 100, id="lighter than the others"),
+        pytest.param((1000, 1000, 100), {}, 1000, id="as heavy as the median of the others"),
+    ],
+)
+def test_no_node_claims_much_more_than_the_others(
+    disks_gib: tuple[int, ...], labels: dict[str, str], weight: float
+) -> None:
+    """At most four times the median of the other nodes' weights; an administrator's label has no bound."""
+    names = [f"node-{number}" for number in range(len(disks_gib))]
+    nodes = tuple(node(name, labels=labels if name == "node-0" else None) for name in names)
+    views = {name: view(capacity_bytes=gib * GIB) for name, gib in zip(names, disks_gib, strict=True)}
+    found = snapshot(nodes=nodes, agents=tuple(map(agent, names)), agent_views=views)
+    assert found.nodes[0].weight == weight
+
+
 @pytest.mark.parametrize(
     ("labels", "deleting", "drain"),
     [
