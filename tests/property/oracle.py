@@ -77,6 +77,22 @@ def fewest_moves(
     return divmod(nx.cost_of_flow(graph, flow), one_move)
 
 
+def most_repairs(wanted: dict[int, int], slots: dict[str, int], barred: BucketSequence) -> int:
+    """How many replicas can be made when all buckets are equally big.
+
+    ``wanted``: replicas to make per bucket. ``slots``: how many each node has room for. ``barred``: per bucket, the
+    nodes that may take none.
+    """
+    graph = nx.DiGraph()
+    graph.add_nodes_from(("source", "sink"))
+    for bucket, number in wanted.items():
+        graph.add_edge("source", bucket, capacity=number)
+        graph.add_edges_from(((bucket, node) for node in slots.keys() - set(barred[bucket])), capacity=1)
+    for node, number in slots.items():
+        graph.add_edge(node, "sink", capacity=number)
+    return int(nx.maximum_flow_value(graph, "source", "sink"))
+
+
 def _spread(nodes: tuple[str, ...], zones: dict[str, str]) -> int:
     return len({zones.get(node) for node in nodes})
 

@@ -198,7 +198,10 @@ def test_a_bucket_sequence_set_by_hand(run: Run) -> None:
         ([["node-1", "node-9"]] * 6, "The backend node-9 does not exist or not available"),
     ):
         (plan,) = planned(run, THREE, group(spec={"bucketSequence": sequence}))
-        assert (plan["stalled"]["reason"], plan["stalled"]["message"]) == ("InvalidBucketSequence", message)
+        assert (plan["stalled"]["reason"], plan["stalled"]["message"]) == (
+            "InvalidBucketSequence",
+            f"bucket 0: {message}",
+        )
         assert plan["moves"] == []
 
 
