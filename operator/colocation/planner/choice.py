@@ -113,10 +113,14 @@ class Chooser:
     def _fittest(self, bucket: int) -> str | None:
         used = self.holders[bucket].union(self.view.map[bucket])
         for nodes in (self.healthy, self._on_probation):
-            roomy = [node for node in nodes if node not in used and self.fits(bucket, node)]
+            roomy = [node for node in self._with_room(bucket, nodes) if node not in used]
             if roomy:
                 return self._best_of(bucket, roomy)
         return None
+
+    def _with_room(self, bucket: int, nodes: list[str]) -> list[str]:
+        roomy = self.view.cluster.room.with_room(nodes, self.view.bytes_of(bucket))
+        return roomy if len(roomy) == len(nodes) else [node for node in nodes if self.fits(bucket, node)]
 
     def _best_of(self, bucket: int, roomy: list[str]) -> str:
         view = self.view
@@ -126,7 +130,9 @@ class Chooser:
         begun = [node for node in roomy if (bucket, node) in view.begun]
         roomy = [node for node in begun if view.begun[bucket, node]] or begun or roomy
         counts, deviation, load = self.counts, self.shares.deviation, view.cluster.loads.of
-        return min((deviation(node, counts[node] + 1), load(node)) for node in roomy)[1][-1]
+        deviations = [deviation(node, counts[node] + 1) for node in roomy]
+        least = min(deviations)
+        return min(load(node) for node, one in zip(roomy, deviations, strict=True) if one == least)[-1]
 
     def _make_room(self, bucket: int) -> str | None:
         """A node from which a chosen replica can go elsewhere, so that the bucket has room there; None without one.

@@ -5,7 +5,7 @@ per group. `view.GroupView` is one group within it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
@@ -82,8 +82,9 @@ class Pool:
     ``weights``: of the nodes that may take replicas. ``waiting``: of the nodes that are down within the tolerance:
     they take nothing, but their share is kept for them, so that a short absence moves nothing. ``unschedulable``: of
     the nodes that keep what they have and take no more. ``zones`` maps all these nodes to their zones; it is empty when
-    fewer than two zones are known, as zones then decide nothing. ``either_way``: see `Shares`. ``unweighed``: those
-    whose weight is not known: before it is, or the node is lost, nothing is balanced.
+    fewer than two zones are known, as zones then decide nothing. ``standings``: of all nodes of the snapshot.
+    ``either_way``: see `Shares`. ``unweighed``: those whose weight is not known: before it is, or the node is lost,
+    nothing is balanced.
     """
 
     either_way: bool
@@ -91,6 +92,7 @@ class Pool:
     waiting: dict[str, float]
     unschedulable: dict[str, float]
     zones: dict[str, str]
+    standings: dict[str, Standing]
     unweighed: frozenset[str] = NOBODY
     _shares: dict[tuple[int, int, bool, bool, frozenset[str], frozenset[str]], Shares] = field(default_factory=dict)
 
@@ -145,6 +147,11 @@ class Room:
     def available_bytes(self, node: str) -> float:
         return self._bytes.get(node, 0)
 
+    def with_room(self, nodes: Iterable[str], size_bytes: int) -> list[str]:
+        """Those of the nodes that have room for so much."""
+        available = self._bytes
+        return [node for node in nodes if available.get(node, 0) >= size_bytes]
+
     def take(self, node: str, size_bytes: int) -> None:
         """Reserve room; may go below zero, which means that much is short."""
         if node in self._bytes:
@@ -197,22 +204,20 @@ class Cluster:
 
     def _make_pool(self, spec: ColocationGroupSpec) -> Pool:
         weights: dict[Standing, dict[str, float]] = {Standing.FIT: {}, Standing.WAITING: {}, Standing.KEEPING: {}}
-        zones, unweighed = {}, set[str]()
+        zones, standings, unweighed = {}, {}, set[str]()
         for name, node in sorted(self.nodes.items()):
-            standing = self.standing(name, spec)
+            standing = standings[name] = self._standing(node, spec)
             if standing in weights and is_selected(node, spec):
                 unweighed |= set() if node.is_weight_known else {name}
                 weights[standing][name] = node.weight
                 zones[name] = zone_of(node, spec)
         decisive = len(set(zones.values())) > 1
         fit, waiting, keeping = weights[Standing.FIT], weights[Standing.WAITING], weights[Standing.KEEPING]
-        return Pool(self.has_several, fit, waiting, keeping, zones if decisive else {}, frozenset(unweighed))
+        settled = zones if decisive else {}
+        return Pool(self.has_several, fit, waiting, keeping, settled, standings, frozenset(unweighed))
 
-    def standing(self, name: str, spec: ColocationGroupSpec) -> Standing:
+    def _standing(self, node: Node, spec: ColocationGroupSpec) -> Standing:
         """What the node is to a group of this spec."""
-        node = self.nodes.get(name)
-        if node is None:
-            return Standing.GONE
         if node.drain:
             return Standing.DRAINING
         if not node.ready:

@@ -77,8 +77,11 @@ def find_losses(view: GroupView, move_plan: MovePlan) -> Losses:
     Lost replicas beyond the wanted number are taken off the target.
     """
     losses: Losses = {}
+    away = (Standing.WAITING, *LOST_FOR_GOOD)
+    suspects = {node for node in chain.from_iterable(view.map) if view.standing(node) in away}
+    suspects |= view.group.failing_targets.keys()
     for bucket, nodes in enumerate(view.map):
-        lost = [node for node in nodes if _is_lost(view, move_plan, bucket, node)]
+        lost = [node for node in nodes if node in suspects and _is_lost(view, move_plan, bucket, node)]
         short = max(0, view.spec.replicas - len(nodes) + len(lost))
         replaced: list[str | None] = [*lost, *[None] * view.spec.replicas][:short]
         if replaced:

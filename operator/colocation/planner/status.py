@@ -130,6 +130,8 @@ def check_bucket(view: GroupView, bucket: int) -> Finding | None:
     Judged by the map: while replicas are added after `spec.replicas` was raised, those of before serve.
     """
     findings: list[Finding] = []
+    if bucket in view.whole and not view.cluster.sick_disks:
+        return None
     for node in view.map[bucket]:
         for check in REPLICA_CHECKS:
             finding = check(view, bucket, node)

@@ -77,7 +77,7 @@ def in_place_moves(view: GroupView) -> list[Move]:
     """Moves that make damaged or missing files whole on the live nodes of the map."""
     moves = []
     for bucket, nodes in enumerate(view.map):
-        for node in nodes:
+        for node in nodes if bucket not in view.whole else ():
             if node not in view.cluster.ready or view.cluster.nodes[node].drain or node in view.cluster.sick_disks:
                 continue
             finding = check_replica_whole(view, bucket, node)
@@ -145,10 +145,13 @@ def next_map(view: GroupView, move_plan: MovePlan) -> Placement:
             result[move.bucket] = replaced(result[move.bucket], move.source, move.to)
     arriving = {(move.bucket, move.source) for move in move_plan.moves}
     for bucket, nodes in enumerate(result):
-        surplus = [node for node in nodes if node not in move_plan.target[bucket] and (bucket, node) not in arriving]
+        wanted = move_plan.target[bucket]
+        surplus = [node for node in nodes if node not in wanted and (bucket, node) not in arriving]
+        if not surplus:
+            continue
         kept = tuple(node for node in nodes if node not in surplus)
         safe = len(kept) >= view.spec.replicas and all(view.is_complete(bucket, node) for node in kept)
-        if surplus and (safe or not any(view.is_presumed_complete(bucket, node) for node in surplus)):
+        if safe or not any(view.is_presumed_complete(bucket, node) for node in surplus):
             result[bucket] = kept
     return result
 

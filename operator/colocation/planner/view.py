@@ -28,7 +28,6 @@ class GroupView:
         buckets = group.spec.buckets
         known = [tuple(dict.fromkeys(nodes)) for nodes in (group.map or ())[:buckets]]
         self.map: Placement = known + [()] * (buckets - len(known))
-        self._standings: dict[str, Standing] = {}
 
     @cached_property
     def pool(self) -> Pool:
@@ -82,6 +81,17 @@ class GroupView:
                         found.setdefault(bucket, []).append(node)
         return found
 
+    @cached_property
+    def whole(self) -> frozenset[int]:
+        """The buckets of which every replica in the map is complete on a ready node."""
+        ready, sources = self.cluster.ready, self.sources
+        found = []
+        for bucket, nodes in enumerate(self.map):
+            holders = sources.get(bucket, ()) if self.bytes_of(bucket) else ready
+            if nodes and all(node in holders for node in nodes):
+                found.append(bucket)
+        return frozenset(found)
+
     def fragments(self, bucket: int) -> list[str]:
         """Ready nodes that hold part of a bucket; a clone takes each file from whoever has it."""
         held = self.group.held
@@ -132,9 +142,8 @@ class GroupView:
         return len(self.sources.get(bucket, ()))
 
     def standing(self, node: str) -> Standing:
-        if node not in self._standings:
-            self._standings[node] = self.cluster.standing(node, self.spec)
-        return self._standings[node]
+        """What the node is to the group."""
+        return self.pool.standings.get(node, Standing.GONE)
 
     def zone(self, node: str) -> str:
         """The node's zone; the same for all nodes when zones decide nothing, or the node is gone."""
