@@ -41,8 +41,10 @@ class Shares:
     def are_met_by(self, counts: Mapping[str, int]) -> bool:
         """Whether every node holds its share rounded down or up."""
         bounds = self.bounds
-        if any(not bounds[node][0] <= count <= bounds[node][1] for node, count in counts.items()):
-            return False
+        for node, count in counts.items():
+            least, most = bounds[node]
+            if not least <= count <= most:
+                return False
         return counts.keys() >= self._never_empty
 
     @cached_property
