@@ -45,7 +45,8 @@ def repair(view: GroupView) -> MovePlan:
         move_plan.target[bucket] = replaced(move_plan.target[bucket], lost, node)
         reason = _reason_of(view, bucket, lost)
         move_plan.moves.append(view.move(bucket, lost, node, kind_of(view, lost), reason))
-        view.cluster.loads.add(node, 1, view.bytes_of(bucket))
+        if view.has_source(bucket):  # what cannot be made is no load, and moves nothing of other groups
+            view.cluster.loads.add(node, 1, view.bytes_of(bucket))
     move_plan.pending = bool(move_plan.moves or move_plan.blocked or losses) or move_plan.target != view.map
     return move_plan
 

@@ -1,5 +1,7 @@
 """What cannot be carried out holds up nothing else: of its group, of other groups, of the same bucket."""
 
+from random import Random
+
 import pytest
 
 from colocation.model.conditions import Reason
@@ -7,7 +9,7 @@ from colocation.model.group import BucketSequence
 from colocation.model.plan import GroupPlan
 from colocation.model.snapshot import GroupState, Limits, Node
 from colocation.planner import plan
-from tests.property.worlds import GIB, make_group, make_node, make_snapshot
+from tests.property.worlds import GIB, World, make_group, make_node, make_snapshot
 
 from .cases import nodes_of, planned, reasons
 
@@ -66,6 +68,25 @@ def test_a_stuck_bucket_takes_no_room_from_another_group() -> None:
     first, second = plan(make_snapshot(nodes, lost, other, limits=WIDE)).groups
     assert started(second) == {(0, "node-2"), (1, "node-2")}
     assert reasons(first) == {Reason.NO_LIVE_REPLICA}
+
+
+def test_replicas_that_cannot_be_made_move_nothing_of_other_groups() -> None:
+    """No live node has what two groups lost. Where they would go changes from pass to pass, and counts as no load: it
+    would make a third group move a replica to and fro for ever.
+    """
+    weights = {1: 2.0, 2: 1.0, 3: 3.0, 4: 2.0, 5: 1.0, 6: 1.0, 7: 1.0, 8: 0.5, 9: 1.0}
+    nodes = [make_node(f"node-{number}", weight=weight) for number, weight in weights.items()]
+    whole = [(1, 9, 8, 5), *[(1, 2, 3, 4)] * 3, (1, 2, 9, 3), (1, 2, 3, 4)]
+    lost = ([(3,), (6,), (8,), (9,), (2,)], [(7,), (8,), (9,), (2,), (3,)])
+    groups = []
+    for number, (rows, size) in enumerate(zip((whole, *lost), (3, 5, 1), strict=True)):
+        bucket_map = tuple(tuple(f"node-{one}" for one in row) for row in rows)
+        sizes = (size * GIB, *[GIB] * (len(rows) - 1))
+        groups.append(make_group(len(rows), len(rows[0]), bucket_map, name=f"group-{number}", bucket_bytes=sizes))
+    world = World(make_snapshot(nodes, *groups), Random(0))
+    world.lose("node-3")
+    last = world.settle()
+    assert [group.stable for group in last.groups] == [True, False, False]
 
 
 def test_room_goes_to_lost_replicas_before_it_goes_to_a_drain() -> None:
