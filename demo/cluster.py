@@ -16,8 +16,13 @@ OPERATOR_IMAGE = "localhost/colocation-operator:dev"
 SPARK_IMAGE = "localhost/colocation-spark:dev"
 OPERATOR_NAMESPACE = "colocation-system"
 SPARK_OPERATOR_NAMESPACE = "spark-operator"
-SHARED_DISK = {"limits.diskHeadroomFraction": "0.01", "agent.diskHeadroomFraction": "0.005"}
-"""The nodes' disks are this machine's one disk: a tenth of it would be far more than a node of the demo uses."""
+SHARED_DISK = {
+    "limits.diskHeadroomFraction": "0.01", "agent.diskHeadroomFraction": "0.005",
+    "agent.kubeletReserveFraction": "0.01",
+}  # fmt: skip
+"""The nodes' disks are this machine's one disk: a tenth of it would be far more than a node of the demo uses. The
+kubelets evict pods below 1 %.
+"""
 CHART = REPOSITORY / "charts" / "colocation-operator"
 
 

@@ -46,6 +46,7 @@ _AUTHORIZATION = {"Authorization": f"Bearer {TOKEN}"}
 _POOL = urllib3.PoolManager(cert_reqs="CERT_NONE", maxsize=4)
 _OURS = "/apis/colocation.dev/v1alpha1"
 API_PATHS = {
+    "pods": ("/api/v1", "pods"),
     "cg": (_OURS, "colocationgroups"), "ct": (_OURS, "colocatedtables"), "jobs": ("/apis/batch/v1", "jobs"),
     "configmaps": ("/api/v1", "configmaps"), "nodes": ("/api/v1", "nodes"), "pv": ("/api/v1", "persistentvolumes"),
     "pvc": ("/api/v1", "persistentvolumeclaims"),

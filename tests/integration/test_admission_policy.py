@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from colocation.model.names import node_label
+from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, LABEL_LEADS, node_label
 from colocation.model.table import ColocatedTableStatus
 
 from .charts import SYSTEM, rendered
@@ -50,8 +50,10 @@ def plane() -> Iterator[ControlPlane]:
         own.kubectl("create", "clusterrole", "reader", "--verb=get", reader)  # kubectl patch reads what it patches
         for subject in (f"--user={OPERATOR}", f"--serviceaccount={NAMESPACE}:spark"):
             bind(own, "reader", subject)
-        own.kubectl("create", "clusterrole", "node-reader", "--verb=get", "--resource=nodes")
-        own.kubectl("create", "clusterrolebinding", "node-reader", "--clusterrole=node-reader", f"--user={OPERATOR}")
+        own.kubectl("create", "clusterrole", "reader-of-all", "--verb=get", "--resource=nodes,pods")
+        own.kubectl("create", "clusterrole", "pod-patcher", "--verb=patch", "--resource=pods")
+        for role in ("reader-of-all", "pod-patcher"):
+            own.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", f"--user={OPERATOR}")
         for body in (group(), table()):
             done = own.kubectl("create", "--namespace", NAMESPACE, "-f", "-", stdin=as_json(body))
             assert done.returncode == 0, done.stderr
@@ -127,6 +129,35 @@ def test_the_operator_changes_nothing_of_nodes_but_its_labels(
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labels": {"disk": "fast"}}}
     assert plane.kubectl("apply", "--server-side", "-f", "-", stdin=as_json(node)).returncode == 0
     done = plane.kubectl("patch", "node", "node-1", "--type=merge", "--as", OPERATOR, "-p", as_json(change))
+    assert (done.returncode == 0) is (not objection), done.stderr
+    assert objection in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "objection"),
+    [
+        pytest.param({"labels": {LABEL_HOLDS_REPLICAS: "true", LABEL_LEADS: "true"}}, "", id="our labels"),
+        pytest.param({"labels": {LABEL_HOLDS_REPLICAS: None}}, "", id="our label away"),
+        pytest.param({"annotations": {ANNOTATION_DO_NOT_DISRUPT: "true"}}, "", id="the autoscaler's annotation"),
+        pytest.param({"labels": {"app": "other"}}, "of pods only", id="another's label"),
+        pytest.param({"labels": {"app": None}}, "of pods only", id="another's label away"),
+        pytest.param({"annotations": {"a": "b"}}, "of pods only", id="an annotation"),
+        pytest.param({"finalizers": ["example.com/mine"]}, "nothing else", id="a finalizer"),
+        pytest.param(None, "nothing else", id="an image"),
+    ],
+)
+def test_the_operator_changes_nothing_of_pods_but_its_marks(
+    plane: ControlPlane, change: JsonObject | None, objection: str
+) -> None:
+    """RBAC lets it patch pods of its namespace, and with them what they run."""
+    containers = [{"name": "app", "image": "good"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app", "labels": {"app": "one"}},
+           "spec": {"nodeName": "node-1", "serviceAccountName": "app", "containers": containers}}  # fmt: skip
+    inside = ("--namespace", NAMESPACE)
+    plane.kubectl("create", "serviceaccount", "app", *inside)
+    assert plane.kubectl("apply", "--server-side", *inside, "-f", "-", stdin=as_json(pod)).returncode == 0
+    body = {"metadata": change} if change else {"spec": {"containers": [{"name": "app", "image": "bad"}]}}
+    done = plane.kubectl("patch", "pod", "app", *inside, "--as", OPERATOR, "-p", as_json(body))
     assert (done.returncode == 0) is (not objection), done.stderr
     assert objection in done.stderr
 

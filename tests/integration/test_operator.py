@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from colocation.model.metrics import AGENT_METRICS, OPERATOR_METRICS
-from colocation.model.names import node_label
+from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, LABEL_LEADS, node_label
 from tests.monitoring.server import Prometheus, running_prometheus
+from tests.ports import free_ports
 
 from .control_plane import ControlPlane, running_control_plane
 from .installation import SYSTEM, Installation, installed
@@ -112,6 +114,77 @@ def test_prometheus_takes_all_of_it(installation: Installation, tmp_path: Path) 
 
 def rules_of(prometheus: Prometheus) -> list[dict[str, Any]]:
     return [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
+
+
+def test_agents_of_a_groups_nodes_are_marked_for_autoscalers(installation: Installation) -> None:
+    """Karpenter leaves all three nodes alone; the operator marks again what somebody unmarks."""
+
+    def marked() -> set[str]:
+        pods = installation.read("pods", namespace=SYSTEM)["items"]
+        return {pod["spec"]["nodeName"] for pod in pods if is_marked(pod["metadata"])}
+
+    def is_marked(metadata: dict[str, Any]) -> bool:
+        label, note = metadata["labels"].get(LABEL_HOLDS_REPLICAS), metadata.get("annotations", {})
+        return (label, note.get(ANNOTATION_DO_NOT_DISRUPT)) == ("true", "true")
+
+    until(lambda: marked() == set(installation.nodes))
+    installation.kubectl("annotate", "pod", "agent-node-1", "-n", SYSTEM, f"{ANNOTATION_DO_NOT_DISRUPT}-")
+    until(lambda: marked() == set(installation.nodes))
+
+
+def test_a_second_operator_stands_by_and_takes_over(installation: Installation) -> None:
+    """Both are ready, and one has the leader's label, by which the Services choose; it moves to the successor."""
+    pods = {name: operator_pod(installation, name) for name in ("operator-a", "operator-b")}
+    before = installation.operator_environment
+    installation.stop_operator()
+    try:
+        installation.operator_environment = {**before, **pods["operator-a"]}
+        installation.start_operator()
+        until(lambda: leaders(installation) == ["operator-a"])
+        assert readiness(installation.operator_environment).startswith("leads")
+        first, installation.operator = installation.operator, None
+        installation.operator_environment = {**before, **pods["operator-b"]}
+        installation.start_operator()
+        until(lambda: readiness(installation.operator_environment).startswith("stands by"))
+        assert leaders(installation) == ["operator-a"]
+        assert first is not None
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(60) == 0
+        until(lambda: leaders(installation) == ["operator-b"])
+        assert readiness(installation.operator_environment).startswith("leads")
+        installation.stop_operator()
+    finally:
+        installation.operator_environment = before
+    installation.start_operator()
+
+
+def operator_pod(installation: Installation, name: str) -> dict[str, str]:
+    """The pod of an operator, and the environment of its process."""
+    labels = {"app.kubernetes.io/name": "colocation-operator", "app.kubernetes.io/component": "operator"}
+    containers = [{"name": "operator", "image": "operator"}]
+    spec = {"nodeName": "node-1", "serviceAccountName": "colocation-operator", "containers": containers}
+    metadata = {"name": name, "namespace": SYSTEM, "labels": labels}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    installation.kubectl("create", "-f", "-", stdin=as_json(body))
+    names = ("COLOCATION_HEALTH_PORT", "COLOCATION_SNAPSHOT_PORT", "COLOCATION_ADMIN_PORT")
+    ports = {variable: str(port) for variable, port in zip(names, free_ports(len(names)), strict=True)}
+    return {"COLOCATION_POD_NAME": name, **ports}
+
+
+def leaders(installation: Installation) -> list[str]:
+    """Pods with the leader's label."""
+    pods = installation.read("pods", namespace=SYSTEM)["items"]
+    return [pod["metadata"]["name"] for pod in pods if pod["metadata"]["labels"].get(LABEL_LEADS) == "true"]
+
+
+def readiness(environment: dict[str, str]) -> str:
+    """What a ready operator says; empty while it is not ready."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{environment['COLOCATION_HEALTH_PORT']}/readyz") as answer:
+            text: str = answer.read().decode()
+    except urllib.error.URLError:
+        return ""
+    return text
 
 
 def test_lost_node_is_told(installation: Installation) -> None:

@@ -79,7 +79,10 @@ async def running_agent(
     shared = Certificate(settings.tls_certificate, settings.tls_key) if has_shared else None
     async with contextlib.AsyncExitStack() as stack:
         metrics = Metrics(settings.clone_account)
-        root = DataRoot(settings.data_root)
+        root = DataRoot(settings.data_root, reserved_fraction=settings.reserved_fraction)
+        if root.reserved_fraction:
+            percent = 100 * root.reserved_fraction
+            _log.info("%s is on the kubelet's disk: %.0f %% of it is the kubelet's", root.path, percent)
         root.damage_listeners.append(lambda _table, _path: metrics.damaged_files.inc())
         stack.callback(root.close)
         stack.enter_context(uploads_in_use(root))

@@ -22,6 +22,9 @@ class Settings:
 
     ``disk_headroom_fraction``: the share of the disk that uploads leave free.
 
+    ``kubelet_volume``: a folder on the kubelet's own disk; None = it is not looked at. ``kubelet_reserve_fraction``:
+    the share of that disk that is left to the kubelet if the data root is there, too.
+
     ``clone_account``: user name of the account of clone Jobs, which reads what its Job is for and nothing else.
 
     ``tls_certificate``, ``tls_key``: those that all agents of the release before share. They may be missing where there
@@ -49,6 +52,8 @@ class Settings:
     scrub_mib_per_second: float = 20.0
     sweep_interval_seconds: float = 60
     disk_headroom_fraction: float = 0.05
+    kubelet_volume: Path | None = None
+    kubelet_reserve_fraction: float = 0.0
     max_file_bytes: int = 16 * GIB
     shutdown_seconds: float = 20.0
     log_format: str = "text"
@@ -63,9 +68,20 @@ class Settings:
     memory_bytes: int | None = None
 
     @property
+    def reserved_fraction(self) -> float:
+        """Of the data root's disk, for the kubelet: when its disk is nearly full it evicts pods and admits none."""
+        if self.kubelet_volume is None or not _are_on_one_disk(self.data_root, self.kubelet_volume):
+            return 0.0
+        return self.kubelet_reserve_fraction
+
+    @property
     def certificate_seconds(self) -> int:
         """The life of a certificate that is asked for."""
         return max(int(self.certificate_days * DAY_SECONDS), MIN_LIFETIME_SECONDS)
+
+
+def _are_on_one_disk(one: Path, other: Path) -> bool:
+    return one.stat().st_dev == other.stat().st_dev
 
 
 @dataclass(frozen=True)
@@ -93,6 +109,8 @@ _OPTIONS = (
     _Option("scrub-mib-per-second", "how fast the scrub may read", str(Settings.scrub_mib_per_second)),
     _Option("sweep-interval-seconds", "how often every file is stat'ed", str(Settings.sweep_interval_seconds)),
     _Option("disk-headroom-fraction", "share of the disk uploads leave free", str(Settings.disk_headroom_fraction)),
+    _Option("kubelet-volume", "folder on the kubelet's own disk; empty = not looked at", ""),
+    _Option("kubelet-reserve-fraction", "share of that disk that is the kubelet's", "0.0"),
     _Option("max-file-bytes", "largest file that may be uploaded", str(Settings.max_file_bytes)),
     _Option("shutdown-seconds", "how long running requests may end at a stop", str(Settings.shutdown_seconds)),
     _Option("require-mount-point", "true: the data root must be the mount point of a disk of its own", "false"),
@@ -132,6 +150,9 @@ def settings_from(arguments: Sequence[str], environment: Mapping[str, str] = os.
             parser.error(f"{path} does not exist; mount it, or give another by its option (see --help)")
     if not 0 <= settings.disk_headroom_fraction < 1:
         parser.error(f"disk-headroom-fraction {settings.disk_headroom_fraction} is not allowed; allowed: 0 to below 1")
+    if not 0 <= settings.kubelet_reserve_fraction < 1:
+        given_fraction = settings.kubelet_reserve_fraction
+        parser.error(f"kubelet-reserve-fraction {given_fraction} is not allowed; allowed: 0 to below 1")
     if min(settings.scrub_mib_per_second, settings.scrub_interval_seconds, settings.sweep_interval_seconds) <= 0:
         parser.error("scrub-mib-per-second, scrub-interval-seconds and sweep-interval-seconds must be above 0")
     if settings.clone_mib_per_second is not None and not settings.clone_mib_per_second >= MIN_CLONE_MIB_PER_SECOND:
@@ -166,6 +187,8 @@ def _settings(given: Mapping[str, str]) -> Settings:
         scrub_mib_per_second=float(given["scrub_mib_per_second"]),
         sweep_interval_seconds=float(given["sweep_interval_seconds"]),
         disk_headroom_fraction=float(given["disk_headroom_fraction"]),
+        kubelet_volume=Path(given["kubelet_volume"]) if given["kubelet_volume"] else None,
+        kubelet_reserve_fraction=float(given["kubelet_reserve_fraction"]),
         max_file_bytes=int(given["max_file_bytes"]),
         shutdown_seconds=float(given["shutdown_seconds"]),
         log_format=given["log_format"],

@@ -10,7 +10,7 @@ from kubernetes import client
 from pydantic import BaseModel, ValidationError
 
 from ..model.adoption import Orphans
-from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_NAME
+from ..model.names import APP_NAME, LABEL_COMPONENT, LABEL_LEADS, LABEL_NAME
 from ..model.snapshot import Snapshot
 from .errors import CommandFailed, validation_message
 from .pod_port import TIMEOUT_SECONDS, PodPort, PodUnreachable
@@ -65,7 +65,7 @@ def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
     selector = f"{LABEL_NAME}={APP_NAME},{LABEL_COMPONENT}=operator"
     pods: list[Any] = core.list_namespaced_pod(namespace, label_selector=selector).items
     running = sorted(
-        (not _is_ready(pod), str(pod.metadata.name))  # one that waits for the Lease knows nothing
+        (not _leads(pod), not _is_ready(pod), str(pod.metadata.name))  # one that stands by knows nothing
         for pod in pods
         if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
     )
@@ -74,7 +74,11 @@ def _operator_pod(core: "client.CoreV1Api", namespace: str) -> str:
             f"no operator runs in namespace {namespace!r}: name its namespace with --operator-namespace, or see why: "
             f"kubectl get pods -n {namespace} -l {selector}"
         )
-    return running[0][1]
+    return running[0][-1]
+
+
+def _leads(pod: Any) -> bool:
+    return bool((pod.metadata.labels or {}).get(LABEL_LEADS) == "true")
 
 
 def _is_ready(pod: Any) -> bool:

@@ -106,8 +106,10 @@ class HttpServers:
         return _health(self._operator.is_alive, self._operator)
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        """Ready after the first pass: an operator that waits for the Lease serves no webhooks and no admin API."""
-        return _health(self._operator.last is not None and self._operator.leadership.is_leading, self._operator)
+        """Whether it leads and has made a pass, or can take over from the one that leads. Callers of the admin API and
+        of the webhooks get to the leader alone, by its pod's label (``leader_label``).
+        """
+        return _health(self._operator.is_serving or self._operator.leadership.is_standing_by, self._operator)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._operator.metrics.render)
@@ -140,6 +142,10 @@ def _application(routes: list[web.RouteDef]) -> web.Application:
 
 def _health(good: bool, operator: Operator) -> web.Response:
     last, term = operator.last_pass_at, operator.leadership.term
-    role = f"leads, term {term}" if operator.leadership.is_leading else "waits for the Lease"
+    role = "waits for the Lease"
+    if operator.leadership.is_leading:
+        role = f"leads, term {term}"
+    elif operator.leadership.is_standing_by:
+        role = "stands by"
     text = f"{role}; last pass: {last.isoformat() if last else 'none yet'}\n"
     return web.Response(text=text, status=200 if good else 503)

@@ -103,6 +103,13 @@ class Leadership:
         return self.term > 0 and self._monotonic() < self._valid_until
 
     @property
+    def is_standing_by(self) -> bool:
+        """Whether another operator leads and this one can take over: it has seen the Lease renewed in time."""
+        if self.term or self._why_lost or self._seen is None:
+            return False
+        return self._monotonic() - self._seen[1] < LEASE_DURATION_SECONDS
+
+    @property
     def why_lost(self) -> str:
         """Why this operator must not go on with what it knows; empty while it may."""
         return self._why_lost

@@ -35,6 +35,7 @@ from .certificates import CertificateSigner
 from .clock import SteadyClock
 from .full_lists import FullLists
 from .kinds import Kinds
+from .leader_label import LeaderLabel
 from .leadership import Leadership
 from .metrics import Metrics
 from .orphans import orphans_of
@@ -133,6 +134,9 @@ class Operator:
         )
         for work, name in ((self.leadership.run(), "leadership"), (self._run(), "passes"), *own):
             self._begin(work, name)
+        if pod := self._settings.pod_name:
+            label = LeaderLabel(self._api, self._settings.namespace, pod, lambda: self.is_serving)
+            self._begin(label.run(), "leader's label")
         if self._certificates is not None:
             take = self._certificates.take
             watch = follow(self._api, CERTIFICATE_REQUESTS, "", LABEL_SELECTORS[PODS], take, from_all_there_is)
@@ -193,6 +197,11 @@ class Operator:
     def is_alive(self) -> bool:
         """Whether the loop advances, be the API server there or not."""
         return time.monotonic() - self._advanced_at <= MAX_STILL_SECONDS
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it leads and has made a pass: it can answer the admin API and the webhooks."""
+        return self.last is not None and self.leadership.is_leading
 
     async def orphans(self) -> Orphans | None:
         """Folders that no table has, as the agents see them now; None before the first pass."""

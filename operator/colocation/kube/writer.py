@@ -1,5 +1,6 @@
 """ClusterWriter: performs actions on the API server and the agents."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -10,11 +11,13 @@ from ..manifests.data_volume import data_claim, data_volume
 from ..manifests.recovered_table import recovered_table
 from ..model.agent import RecycledSchema
 from ..model.names import (
+    ANNOTATION_DO_NOT_DISRUPT,
     APP_NAME,
     DATA_CLAIM,
     GROUP_API_VERSION,
     GROUP_KIND,
     LABEL_GROUP,
+    LABEL_HOLDS_REPLICAS,
     LABEL_MANAGED_BY,
     LABEL_PRIVATE,
     RECOVER_PREFIX,
@@ -36,6 +39,7 @@ from ..reconcile.actions import (
     DroppedFolder,
     EndRecoverRequests,
     LabelNode,
+    MarkAgent,
     MarkGroupUnstable,
     PostEvent,
     RecycleTable,
@@ -54,6 +58,7 @@ from .api import (
     GROUPS,
     JOBS,
     NODES,
+    PODS,
     TABLES,
     VOLUMES,
     Api,
@@ -130,8 +135,17 @@ class LiveWriter:
             case LabelNode(node, uid, labels):
                 patch = {"metadata": {"uid": uid, "labels": dict(labels)}}
                 self._take(NODES, await self._api.patch(NODES, "", node, patch))
+            case MarkAgent():
+                await self._mark_agent(action)
             case CreateDataClaim() | CreateDataVolume() | DeleteDataClaim() | DeleteDataVolume():
                 await self._write_files(action)
+
+    async def _mark_agent(self, action: MarkAgent) -> None:
+        mark = "true" if action.holds_replicas else None
+        marks = {"labels": {LABEL_HOLDS_REPLICAS: mark}, "annotations": {ANNOTATION_DO_NOT_DISRUPT: mark}}
+        patch = {"metadata": {"uid": action.uid, **marks}}
+        with contextlib.suppress(NotFound):  # the pod is gone; its successor is marked when it is seen
+            self._take(PODS, await self._api.patch(PODS, action.namespace, action.name, patch))
 
     async def _write_files(
         self, action: CreateDataClaim | CreateDataVolume | DeleteDataClaim | DeleteDataVolume

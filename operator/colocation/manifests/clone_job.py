@@ -43,6 +43,8 @@ DEFAULT_RESOURCES: Resources = {
     "requests": {"cpu": "100m", "memory": "128Mi"},
     "limits": {"memory": "512Mi"},
 }
+KEPT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+"""Of a clone's pod: Cluster Autoscaler does not remove the node while it runs. Karpenter goes by the agent's pod."""
 
 JsonObject = dict[str, Any]
 
@@ -96,7 +98,7 @@ def clone_job(name: str, spec: CloneSpec, source: str | None, failures: int, set
             "backoffLimit": 0,
             "activeDeadlineSeconds": settings.max_seconds or _deadline_seconds(spec),
             "ttlSecondsAfterFinished": TTL_AFTER_FINISHED_SECONDS,
-            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(spec, settings)},
+            "template": {"metadata": {"labels": labels, "annotations": KEPT}, "spec": _pod_spec(spec, settings)},
         },
     }  # fmt: skip
 

@@ -211,8 +211,13 @@ UPKEEP_FAILURES = Metric(
     "colocation_agent_upkeep_failures_total", Kind.COUNTER,
     "Steps of the background work that failed: sweep, look, hash, scrub, clean, probe.", ("task",), words=6,
 )  # fmt: skip
-DISK_CAPACITY = Metric("colocation_agent_disk_capacity_bytes", Kind.GAUGE, "Size of the data root's file system.")
-DISK_FREE = Metric("colocation_agent_disk_free_bytes", Kind.GAUGE, "Room on the data root's file system.")
+DISK_CAPACITY = Metric(
+    "colocation_agent_disk_capacity_bytes", Kind.GAUGE,
+    "Size of the data root's file system, without the kubelet's share.",
+)  # fmt: skip
+DISK_FREE = Metric(
+    "colocation_agent_disk_free_bytes", Kind.GAUGE, "Room on the data root's file system, without the kubelet's share."
+)
 DISK_FAULT = Metric("colocation_agent_disk_fault", Kind.GAUGE, "1: this is wrong with the disk.", ("reason",), words=4)
 CERTIFICATE_END = Metric(
     "colocation_agent_certificate_end_timestamp_seconds", Kind.GAUGE,

@@ -60,6 +60,13 @@ LABEL_NAME = "app.kubernetes.io/name"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 APP_NAME = "colocation-operator"
 
+LABEL_LEADS = "colocation.dev/leads"
+"""Of the pod of the operator that leads, "true": the admin API and the webhooks are asked there."""
+LABEL_HOLDS_REPLICAS = "colocation.dev/holds-replicas"
+"""Of agents' pods, "true": the map of a group names the node, so autoscalers should not remove it."""
+ANNOTATION_DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+"""Karpenter removes no node by its own choice on which a pod has this annotation with the value "true"."""
+
 LEASE_NAME = APP_NAME
 """Of the Lease by which one operator leads; in the operator's own namespace."""
 LEASE_DURATION_SECONDS = 20

@@ -256,6 +256,17 @@ class LabelNode:
 
 
 @dataclass(frozen=True)
+class MarkAgent:
+    """Mark an agent's pod, so that autoscalers leave its node alone, or take the mark away. ``uid``: of the pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    holds_replicas: bool
+
+
+@dataclass(frozen=True)
 class PostEvent:
     """An Event about a group, a table or an agent's pod; the same one again only counts up."""
 
@@ -286,6 +297,7 @@ Action = (
     | DeleteDataClaim
     | DeleteDataVolume
     | LabelNode
+    | MarkAgent
     | PostEvent
 )
 

@@ -29,7 +29,8 @@ from ..state.memo import Memo
 from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.snapshot import awaits_files, snapshot_of
-from .actions import Action, CollectGarbage, DropBucket, LabelNode, RecycleTable
+from .actions import Action, CollectGarbage, DropBucket, LabelNode, MarkAgent, RecycleTable
+from .agent_marks import holding_nodes, mark_actions
 from .bins import bins_of, lying_of
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
@@ -141,6 +142,7 @@ class _Pass:
             *_single("recycle", self.recycling.actions),
             *_single("collect", collect_actions(self.index, self.reports, grace_seconds) if collect else ()),
             *(Scope(f"labels of node {action.node}", (action,)) for action in self._label_actions()),
+            *(Scope(f"mark of agent {action.node}", (action,)) for action in self._mark_actions()),
         ]
         wanted = tuple(scope for scope in scopes if scope.actions and not self._is_withheld(scope))
         errors = self.containment.errors
@@ -282,10 +284,23 @@ class _Pass:
             return group_nodes(facts)
         return self.memo.of(("nodes", facts.group.key), (facts.map,), lambda: group_nodes(facts))
 
+    def _undecided_labels(self) -> frozenset[str]:
+        """Of groups about which nothing is known in this pass."""
+        known = (group for group in self.observation.groups if not group.identity.deleting)
+        return frozenset(node_label(*group.key) for group in known) - self.labelled.keys()
+
+    def _mark_actions(self) -> tuple[MarkAgent, ...]:
+        """After what is decided about each group."""
+        nodes, agents, undecided = self.observation.nodes, self.observation.agents, self._undecided_labels()
+        return self.memo.of(
+            "agent marks",
+            (nodes, agents, tuple(self.labelled.items()), undecided),
+            lambda: tuple(mark_actions(agents, holding_nodes(nodes, self.labelled.values(), undecided))),
+        )
+
     def _label_actions(self) -> tuple[LabelNode, ...]:
         """Of all groups together, so that a node is written once; after what is decided about each of them."""
-        known = (group for group in self.observation.groups if not group.identity.deleting)
-        undecided = frozenset(node_label(*group.key) for group in known) - self.labelled.keys()
+        undecided = self._undecided_labels()
         return self.memo.of(
             "node labels",
             (self.observation.nodes, tuple(self.labelled.items()), undecided),

@@ -160,6 +160,8 @@ class ObservedAgent:
     ``ready``: no probe of Kubernetes fails.
     ``takes_node_tokens``: it knows the audience of its node; agents of the release before do not.
     ``shares_certificate``: it is of the release before, whose agents share one that names no node.
+    ``is_marked``: our label says that its node holds replicas. ``is_kept``: an annotation asks autoscalers to leave the
+    node alone.
     """
 
     namespace: str
@@ -174,6 +176,8 @@ class ObservedAgent:
     ready: bool = True
     takes_node_tokens: bool = False
     shares_certificate: bool = False
+    is_marked: bool = False
+    is_kept: bool = False
 
     @property
     def readers_url(self) -> str | None:

@@ -28,12 +28,14 @@ from ..model.names import (
     ANNOTATION_ADOPTS,
     ANNOTATION_APPROVED_PROPOSAL,
     ANNOTATION_DISCARDED_FOLDERS,
+    ANNOTATION_DO_NOT_DISRUPT,
     ANNOTATION_MARKED_UNSTABLE,
     ANNOTATION_RECOVERS,
     ANNOTATION_REPLACES,
     DATA_CLAIM,
     LABEL_BUCKET,
     LABEL_GROUP,
+    LABEL_HOLDS_REPLICAS,
     LABEL_NAMESPACE,
     LABEL_NODE_CERTIFICATES,
     LABEL_NODE_TOKENS,
@@ -200,6 +202,8 @@ def parse_agent(body: JsonObject) -> ObservedAgent | None:
         node_port=_port_of_node(body),
         takes_node_tokens=_texts(metadata, "labels").get(LABEL_NODE_TOKENS) == "true",
         shares_certificate=_texts(metadata, "labels").get(LABEL_NODE_CERTIFICATES) != "true",
+        is_marked=LABEL_HOLDS_REPLICAS in _texts(metadata, "labels"),
+        is_kept=_texts(metadata, "annotations").get(ANNOTATION_DO_NOT_DISRUPT) == "true",
     )
 
 

@@ -28,7 +28,9 @@ _log = logging.getLogger(__name__)
 
 
 class Disk(NamedTuple):
-    """The file system of the data root; ``free_bytes`` is what an unprivileged process may use."""
+    """The file system of the data root, without what is reserved for others; ``free_bytes`` is what an unprivileged
+    process may use.
+    """
 
     capacity_bytes: int
     free_bytes: int
@@ -42,6 +44,7 @@ class DataRoot:
         clock: seconds since the epoch.
         monotonic: seconds that never go back.
         owns_ledger: whether this process is the agent, which alone writes the ledger.
+        reserved_fraction: share of the file system that is for others, and counts neither as capacity nor as room.
 
     Attributes:
         ages: for how long files have been seen unneeded.
@@ -56,8 +59,10 @@ class DataRoot:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         owns_ledger: bool = True,
+        reserved_fraction: float = 0.0,
     ) -> None:
         self.path = path
+        self.reserved_fraction = reserved_fraction
         self.clock = clock
         self.monotonic = monotonic
         self.damage_listeners: list[Callable[[TablePath, str], None]] = []
@@ -181,9 +186,11 @@ class DataRoot:
             return []
 
     def disk(self) -> Disk:
-        """Size and room of the file system."""
+        """Size and room of the file system, less what is reserved."""
         status = os.fstatvfs(self._descriptor)
-        return Disk(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+        capacity_bytes, free_bytes = status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+        reserved_bytes = int(capacity_bytes * self.reserved_fraction)
+        return Disk(capacity_bytes - reserved_bytes, max(free_bytes - reserved_bytes, 0))
 
     def check_writable(self) -> None:
         """Write a small file, bring it to the disk, and remove it.

@@ -11,7 +11,7 @@ from colocation.model.names import NODE_LABEL_PREFIX
 from .conftest import CHART, Render
 
 OF_STATUS = {"colocation-table-status", "colocation-group-status", "colocation-table-marks", "colocation-group-marks"}
-ON_THE_OPERATOR = {"colocation-own-config-maps", "colocation-node-labels"}
+ON_THE_OPERATOR = {"colocation-own-config-maps", "colocation-node-labels", "colocation-pod-marks"}
 POLICIES = {*OF_STATUS, *ON_THE_OPERATOR, "colocation-data-pods", "colocation-data-volumes"}
 
 
@@ -69,7 +69,7 @@ def test_policies_can_be_left_out(render: Render) -> None:
     assert not policies(render(**{"admissionPolicy.enabled": "false"}))
 
 
-@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 8)])
+@pytest.mark.parametrize(("version", "count"), [("1.29.9", 0), ("1.30.0", 9)])
 def test_policies_need_kubernetes_1_30(helm: Path, version: str, count: int) -> None:
     """Before that the API server does not know them, and would refuse the whole release."""
     command = [str(helm), "template", "colocation", str(CHART), "--kube-version", version]

@@ -72,7 +72,7 @@ def test_the_operator_reads_no_secrets_and_makes_no_pods(render: Render) -> None
     assert {verb for _, resource, verb in wide if resource == "nodes"} == {"list", "watch", "patch"}
     own = one(objects, "Role", "colocation-operator")
     assert {verb for _, resource, verb in rights(own) if resource == "jobs"} == {"create", "delete", "list", "watch"}
-    assert {verb for _, resource, verb in rights(own) if resource == "pods"} == {"list", "watch"}
+    assert {verb for _, resource, verb in rights(own) if resource == "pods"} == {"list", "watch", "patch"}
 
 
 def test_the_operator_deletes_no_claims_but_its_own(render: Render) -> None:

@@ -1,5 +1,6 @@
 """The operator's Deployment and the agents' DaemonSet as the chart renders them."""
 
+import math
 import re
 import subprocess
 from collections.abc import Callable
@@ -11,7 +12,15 @@ import pytest
 from colocation.agent.server import CLOSING_SECONDS
 from colocation.agent.settings import Settings
 from colocation.manifests.clone_job import CloneJobSettings
-from colocation.model.names import AGENT_HEALTH_PORT, AGENT_PORT, TOKEN_AUDIENCE, TOKEN_DIRECTORY
+from colocation.model.names import (
+    AGENT_HEALTH_PORT,
+    AGENT_PORT,
+    LABEL_HOSTNAME,
+    LABEL_LEADS,
+    LABEL_ZONE,
+    TOKEN_AUDIENCE,
+    TOKEN_DIRECTORY,
+)
 from colocation.state.parse import parse_agent
 
 from .conftest import CHART, REPOSITORY, ChartRefused, Render, one, only_container, variables
@@ -33,11 +42,34 @@ def test_helm_finds_nothing_to_complain_of(helm: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_upgrade_ends_the_old_operator_first(render: Render) -> None:
-    """One that waits for the Lease is not ready; a rolling update would wait for it without end."""
+def test_an_upgraded_operator_stands_by_before_the_old_one_ends(render: Render) -> None:
+    """It is ready then; the old one gives up the Lease when it ends."""
     assert operator(render())["spec"]["replicas"] == 1
     spec = operator(render(**{"operator.replicas": 2}))["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (2, {"type": "Recreate"})
+    assert spec["replicas"] == 2
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def test_two_operators_are_apart_and_not_drained_together(render: Render) -> None:
+    """On two nodes in two zones where there are; a single one must not hold up a drain."""
+    objects = render(**{"operator.replicas": 2})
+    deployment = operator(objects)["spec"]
+    spreads = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert {one["topologyKey"] for one in spreads} == {LABEL_HOSTNAME, LABEL_ZONE}
+    assert all(one["whenUnsatisfiable"] == "ScheduleAnyway" for one in spreads)
+    assert all(one["labelSelector"] == deployment["selector"] for one in spreads)
+    budget = one(objects, "PodDisruptionBudget", "colocation-operator")["spec"]
+    assert (budget["maxUnavailable"], budget["selector"]) == (1, deployment["selector"])
+    assert not any(item["kind"] == "PodDisruptionBudget" for item in render())
+
+
+@pytest.mark.parametrize("name", ["colocation-operator", "colocation-webhooks"])
+def test_callers_reach_the_operator_that_leads(render: Render, name: str) -> None:
+    """One that stands by is ready, and has no answers; the label is the one that the leader keeps."""
+    selector = one(render(**{"webhooks.enabled": True}), "Service", name)["spec"]["selector"]
+    labels = operator(render())["spec"]["template"]["metadata"]["labels"]
+    assert selector.pop(LABEL_LEADS) == "true" and LABEL_LEADS not in labels
+    assert selector.items() <= labels.items()
 
 
 @pytest.mark.parametrize("workload", [operator, agent])
@@ -130,7 +162,7 @@ def test_agents_are_reached_at_their_nodes(render: Render) -> None:
     objects = render()
     assert agent_port(objects)["hostPort"] == AGENT_PORT
     strategy = agent(objects)["spec"]["updateStrategy"]
-    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "34%", "maxSurge": 0}}
     assert agent_port(render(**{"agent.hostPort": 18440}))["hostPort"] == 18440
     assert "hostPort" not in agent_port(render(**{"agent.hostPort": "null"}))
 
@@ -145,14 +177,47 @@ def test_a_surge_needs_the_pods_own_addresses(render: Render) -> None:
     }  # fmt: skip
 
 
-def test_nobody_evicts_agents_that_are_well(render: Render) -> None:
-    """A budget by number, as a DaemonSet has no scale; sick agents may be evicted; it can be left out."""
+@pytest.mark.parametrize("nodes", range(3, 12))
+def test_a_rollout_passes_over_a_node_that_is_not_ready(render: Render, nodes: int) -> None:
+    """The DaemonSet counts its pod as unavailable for good, so a rollout needs room for another one; rounded up."""
+    percent = agent(render())["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
+    max_unavailable = math.ceil(nodes * int(percent.removesuffix("%")) / 100)
+    assert 1 < max_unavailable < nodes
+
+
+def test_a_full_disk_or_memory_evicts_no_agent(render: Render) -> None:
+    """The kubelet spares, and admits, the pods of the system's classes alone; a quota lets them into the namespace."""
     objects = render()
-    budget = one(objects, "PodDisruptionBudget", "colocation-agent")["spec"]
-    assert budget["selector"] == agent(objects)["spec"]["selector"]
-    assert (budget["minAvailable"], budget["unhealthyPodEvictionPolicy"]) == (1_000_000, "AlwaysAllow")
-    without = render(**{"agent.podDisruptionBudget.enabled": "false"})
-    assert not any(item["kind"] == "PodDisruptionBudget" for item in without)
+    name = agent(objects)["spec"]["template"]["spec"]["priorityClassName"]
+    assert name == "system-node-critical"
+    quota = one(objects, "ResourceQuota", "colocation-agent-priority")["spec"]
+    assert quota["scopeSelector"]["matchExpressions"] == [
+        {"scopeName": "PriorityClass", "operator": "In", "values": [name]},
+    ]  # fmt: skip
+    others = render(**{"agent.priorityClassName": "high"})
+    assert agent(others)["spec"]["template"]["spec"]["priorityClassName"] == "high"
+    assert not any(item["kind"] == "ResourceQuota" for item in others)
+
+
+def test_agents_leave_the_kubelet_its_share_of_a_disk(render: Render) -> None:
+    """An emptyDir is on the kubelet's disk: where the data root is on it, too, its share is not ours."""
+    workload = agent(render())
+    volume = variables(workload)["COLOCATION_KUBELET_VOLUME"]
+    mounts = {item["mountPath"]: item["name"] for item in only_container(workload)["volumeMounts"]}
+    volumes = {item["name"]: item for item in workload["spec"]["template"]["spec"]["volumes"]}
+    assert volumes[mounts[str(volume)]] == {"name": mounts[str(volume)], "emptyDir": {}}
+    highest_threshold = 0.15  # of the kubelet's defaults: imagefs.available
+    assert float(str(variables(workload)["COLOCATION_KUBELET_RESERVE_FRACTION"])) >= highest_threshold
+
+
+def test_cluster_autoscaler_lets_agents_serve_to_the_end(render: Render) -> None:
+    """Users may say otherwise; other annotations stay."""
+    note = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
+    escaped = note.replace(".", r"\.")
+    for value, given in (("false", {}), ("true", {f"agent.podAnnotations.{escaped}": '"true"'})):
+        annotations = agent(render(**given))["spec"]["template"]["metadata"]["annotations"]
+        assert annotations[note].strip('"') == value
+        assert annotations["prometheus.io/scrape"] == "true"
 
 
 def test_agents_end_within_their_time(render: Render) -> None:
@@ -229,6 +294,7 @@ def test_a_digest_stands_in_place_of_the_tag(render: Render, image: str) -> None
         ("agent.scrub.intervalSeconds", "86400000", "COLOCATION_SCRUB_INTERVAL_SECONDS"),
         ("agent.scrub.mibPerSecond", "2.5", "COLOCATION_SCRUB_MIB_PER_SECOND"),
         ("agent.diskHeadroomFraction", "0.2", "COLOCATION_DISK_HEADROOM_FRACTION"),
+        ("agent.kubeletReserveFraction", "0.1", "COLOCATION_KUBELET_RESERVE_FRACTION"),
         ("limits.cloneBandwidth.perNodeMiBPerSecond", "250", "COLOCATION_CLONE_MIB_PER_SECOND"),
         ("agent.maxRequests.total", "4096", "COLOCATION_MAX_REQUESTS"),
         ("agent.maxRequests.perAddress", "1024", "COLOCATION_MAX_REQUESTS_PER_ADDRESS"),

@@ -1,4 +1,4 @@
-"""Which of the operator's pods is asked: with two replicas one only waits for the Lease, and answers 503."""
+"""Which of the operator's pods is asked: the one that leads; others stand by, and answer 503."""
 
 from types import SimpleNamespace as Object
 from typing import Any
@@ -9,9 +9,10 @@ from colocation.cli import operator_port
 from colocation.cli.errors import CommandFailed
 
 
-def pod(name: str, ready: bool, phase: str = "Running", deleting: bool = False) -> Any:
+def pod(name: str, ready: bool, phase: str = "Running", deleting: bool = False, leads: bool = False) -> Any:
     """As the client's library has it."""
-    metadata = Object(name=name, deletion_timestamp="2026-11-25" if deleting else None)
+    labels = {"colocation.dev/leads": "true"} if leads else None
+    metadata = Object(name=name, deletion_timestamp="2026-11-25" if deleting else None, labels=labels)
     condition = Object(type="Ready", status=str(ready))
     return Object(metadata=metadata, status=Object(phase=phase, conditions=[condition]))
 
@@ -19,6 +20,7 @@ def pod(name: str, ready: bool, phase: str = "Running", deleting: bool = False) 
 @pytest.mark.parametrize(
     ("pods", "expected"),
     [
+        pytest.param([pod("a", True), pod("b", True, leads=True)], "b", id="the one that leads"),
         pytest.param([pod("a", False), pod("b", True)], "b", id="the one that is ready"),
         pytest.param([pod("a", True, deleting=True), pod("b", False)], "b", id="none that goes"),
         pytest.param([pod("b", False), pod("a", False)], "a", id="none is ready yet"),

@@ -29,6 +29,7 @@ from colocation.reconcile.actions import (
     DropBucket,
     EndRecoverRequests,
     LabelNode,
+    MarkAgent,
     MarkGroupUnstable,
     PostEvent,
     RecycleTable,
@@ -91,6 +92,7 @@ class FakeCluster:
     config_maps: dict[tuple[str, str], SparkConfigMap] = field(default_factory=dict)
     claims: dict[str, ObservedClaim] = field(default_factory=dict)
     volumes: dict[str, ObservedVolume] = field(default_factory=dict)
+    marked: set[str] = field(default_factory=set)
     performed: list[Action] = field(default_factory=list)
     _count: int = 0
 
@@ -214,7 +216,8 @@ class FakeCluster:
     async def observe(self, doubtful: Mapping[str, datetime] | None = None) -> Observation:
         self.now += timedelta(microseconds=1)  # time passes between any two looks
         agents = tuple(
-            ObservedAgent("colocation", f"agent-{name}", name, "1", name, f"10.0.0.{index}", False)
+            ObservedAgent("colocation", f"agent-{name}", name, "1", name, f"10.0.0.{index}", False,
+                          is_marked=name in self.marked, is_kept=name in self.marked)
             for index, name in enumerate(sorted(self.disks))
         )
         return Observation(
@@ -293,6 +296,8 @@ class FakeCluster:
                 self._write_files(action)
             case LabelNode(node, _, labels):
                 self._label(node, labels)
+            case MarkAgent(_, _, _, node, holds_replicas):
+                self.marked = self.marked | {node} if holds_replicas else self.marked - {node}
             case CollectGarbage() | PostEvent():
                 pass
 

@@ -43,6 +43,28 @@ async def test_first_one_leads_at_once_and_the_second_waits() -> None:
     assert (first.is_leading, first.term, second.is_leading) == (True, 1, False)
 
 
+async def test_one_stands_by_while_another_renews() -> None:
+    """It is ready to take over; neither the leader, nor one that sees nobody lead, nor one that lost, stands by."""
+    leases, time = FakeLeases(), Time()
+    first, second = candidate(leases, time), candidate(leases, time)
+    assert not second.is_standing_by
+    for _ in range(5):
+        await first.step()
+        await second.step()
+        assert (first.is_standing_by, second.is_standing_by) == (False, True)
+        time.seconds += LEASE_RENEW_SECONDS
+    leases.away = True  # the API server does not answer: it could not take over
+    time.seconds += LEASE_DURATION_SECONDS
+    with contextlib.suppress(ApiError):
+        await second.step()
+    assert not second.is_standing_by
+    leases.away = False
+    await second.step()
+    assert second.is_leading and not second.is_standing_by
+    await first.step()
+    assert first.why_lost and not first.is_standing_by
+
+
 async def test_successor_waits_for_the_whole_duration_by_its_own_clock() -> None:
     """Whatever the times in the Lease say: the dead holder's clock was an hour behind."""
     leases, time = FakeLeases(), Time()

@@ -20,6 +20,7 @@ from colocation.reconcile.actions import (
     DropBucket,
     EndRecoverRequests,
     LabelNode,
+    MarkAgent,
     MarkGroupUnstable,
     RecycleTable,
     RemoveClone,
@@ -112,6 +113,14 @@ async def test_labels_are_those_of_the_node_that_was_read() -> None:
     """A machine that was replaced under its name is another one; nothing but labels is written."""
     api, _, _ = await performed(LabelNode("node-1", "uid-of-node-1", {"a": "true", "b": None}))
     assert api.changes == [("PATCH", {"metadata": {"uid": "uid-of-node-1", "labels": {"a": "true", "b": None}}})]
+
+
+@pytest.mark.parametrize(("holds_replicas", "mark"), [(True, "true"), (False, None)])
+async def test_marks_are_on_the_pod_that_was_read(holds_replicas: bool, mark: str | None) -> None:
+    """Label and annotation in one write, and nothing else."""
+    api, _, _ = await performed(MarkAgent("system", "agent-1", "uid-1", "node-1", holds_replicas))
+    marks = {"labels": {"colocation.dev/holds-replicas": mark}, "annotations": {"karpenter.sh/do-not-disrupt": mark}}
+    assert api.changes == [("PATCH", {"metadata": {"uid": "uid-1", **marks}})]
 
 
 async def test_requests_are_ended_at_once_on_the_group_that_was_read() -> None:
