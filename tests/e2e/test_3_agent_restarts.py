@@ -8,8 +8,9 @@ import yaml
 
 from demo import cluster, story, workload
 from demo.shell import COLOCATION, kubectl, kubectl_json, run
+from demo.waiting import wait_until
 
-from . import agents
+from . import agents, installation
 from .applications import application
 from .conftest import Loaded
 
@@ -30,6 +31,23 @@ def test_agents_are_reached_at_their_nodes(loaded: Loaded) -> None:
     assert urls == {node: f"https://{addresses[node]}:8440" for node in urls}
     assert urls.keys() >= {node for row in workload.bucket_map() for node in row}
     assert {agents.request(url, "GET", "/v1/status").status for url in urls.values()} == {401}
+
+
+def test_an_installation_that_is_well_is_silent(loaded: Loaded) -> None:
+    """No alert of kube-prometheus fires if it stays so, GitOps tools call everything healthy; also with two operators,
+    of which the one that leads is asked.
+    """
+    assert installation.alerts() == set() and installation.troubles() == {}
+    scale = ("scale", "deployment/colocation-operator", "-n", cluster.OPERATOR_NAMESPACE)
+    kubectl(*scale, "--replicas=2")
+    try:
+        wait_until("a second operator stands by", lambda: installation.troubles() == {}, deadline_seconds=60)
+        assert installation.alerts() == set()
+        assert len(installation.pods("operator")) == 2 and len(installation.leaders()) == 1
+    finally:
+        kubectl(*scale, "--replicas=1")
+    wait_until("one operator is left, and leads", lambda: installation.pods("operator") == installation.leaders(),
+               deadline_seconds=60)  # fmt: skip
 
 
 @pytest.mark.deep

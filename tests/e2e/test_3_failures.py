@@ -1,6 +1,7 @@
 """Files rot, nodes die, the operator is killed in the middle: nothing is lost, and the group heals by itself."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from demo import cluster, disks, placement, story, workload
 from demo.shell import kubectl, kubectl_json
 from demo.waiting import wait_until
 
+from . import installation
 from .conftest import Loaded
 
 pytestmark = pytest.mark.e2e
@@ -54,6 +56,27 @@ def test_a_lost_node_is_replaced_although_the_operator_dies_in_the_middle(loaded
     after = workload.bucket_map()
     assert placement.moved_replicas(before, after) == sum(victim in nodes for nodes in before)
     assert victim not in placement.replicas_per_node(after)
+
+
+def test_a_rollout_passes_over_the_lost_node(loaded: Loaded) -> None:
+    """The agents of all other nodes are replaced and marked for autoscalers; what still fires is about the node."""
+    lost = {node["metadata"]["name"] for node in kubectl_json("get", "nodes")["items"] if not is_ready(node)}
+    before = installation.ready_agents()
+    assert lost and lost.isdisjoint(before)
+    kubectl("rollout", "restart", "daemonset/colocation-agent", "-n", cluster.OPERATOR_NAMESPACE)
+    wait_until("the other agents are new", lambda: are_new(before, installation.ready_agents()), deadline_seconds=120)
+    wait_until("they are marked", lambda: installation.marked_nodes() >= before.keys(), deadline_seconds=30)
+    assert installation.alerts() <= {"KubeDaemonSetRolloutStuck"}
+    story.wait_for_stable(60)
+
+
+def is_ready(item: dict[str, Any]) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in item["status"]["conditions"])
+
+
+def are_new(before: dict[str, str], after: dict[str, str]) -> bool:
+    """Node -> uid of its agent's pod: the same nodes, other pods."""
+    return before.keys() == after.keys() and not set(before.values()) & set(after.values())
 
 
 @pytest.mark.deep
