@@ -77,7 +77,7 @@ def _series_of(item: JsonObject) -> Iterator[tuple[str, float]]:
             for kind in ("hard", "used"):
                 for resource, value in status.get(kind, {}).items():
                     labels = _labels(metadata, "resourcequota", resource=resource, type=kind)
-                    yield f"kube_resourcequota{labels}", float(value)
+                    yield f"kube_resourcequota{labels}", _quantity(str(value))
 
 
 def _pod(pod: JsonObject) -> Iterator[tuple[str, float]]:
@@ -96,6 +96,12 @@ def _pod(pod: JsonObject) -> Iterator[tuple[str, float]]:
             labels = _labels(metadata, "pod", container=container["name"], resource="cpu")
             yield f"kube_pod_container_resource_limits{labels}", 1
             yield f"container_cpu_cfs_throttled_periods_total{_labels(metadata, 'pod')}", 1
+
+
+def _quantity(text: str) -> float:
+    """A count as Kubernetes writes it: 250, 12k, 1M."""
+    factors = {"k": 1e3, "M": 1e6, "G": 1e9}
+    return float(text.rstrip("kMG")) * factors.get(text[-1], 1.0)
 
 
 def _fields(prefix: str, labels: str, names: Mapping[str, str], status: JsonObject) -> Iterator[tuple[str, float]]:
