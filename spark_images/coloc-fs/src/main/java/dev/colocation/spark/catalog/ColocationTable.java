@@ -32,6 +32,8 @@ import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.LogicalExpressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Batch;
@@ -104,9 +106,16 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
     LoadedTable.Shape shape = table.shape();
     List<Transform> transforms = new ArrayList<>();
     shape.partitionedBy().forEach(name -> transforms.add(Expressions.identity(Names.inBackQuotes(name))));
-    transforms.add(Expressions.bucket(
-        shape.buckets(), shape.bucketedBy().stream().map(Names::inBackQuotes).toArray(String[]::new)));
+    // As it was declared: Spark compares it with bucketBy and sortBy of a write that adds rows.
+    boolean isSortDeclared = table.object().properties().containsKey(TableProperty.SORTED_BY.key());
+    NamedReference[] key = references(shape.bucketedBy());
+    transforms.add(isSortDeclared ? LogicalExpressions.bucket(shape.buckets(), key, references(shape.sortedBy()))
+        : LogicalExpressions.bucket(shape.buckets(), key));
     return transforms.toArray(Transform[]::new);
+  }
+
+  private static NamedReference[] references(List<String> columns) {
+    return columns.stream().map(Names::inBackQuotes).map(Expressions::column).toArray(NamedReference[]::new);
   }
 
   /** Shown by DESCRIBE EXTENDED and SHOW TBLPROPERTIES. */

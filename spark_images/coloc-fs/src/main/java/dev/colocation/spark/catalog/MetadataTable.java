@@ -43,6 +43,7 @@ record MetadataTable(String name, StructType rowType, Supplier<List<Row>> rows) 
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    OptionsOfReads.take(name, options);
     Scan scan = new LocalScan() {
       @Override
       public StructType readSchema() {

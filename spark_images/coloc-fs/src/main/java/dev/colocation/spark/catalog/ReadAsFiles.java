@@ -40,7 +40,9 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
     @Override
     public LogicalPlan apply(LogicalPlan node) {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      return ((ColocationTable) relation.table()).files(relation);
+      ColocationTable table = (ColocationTable) relation.table();
+      OptionsOfReads.take(table.name(), relation.options());
+      return table.files(relation);
     }
   }
 }

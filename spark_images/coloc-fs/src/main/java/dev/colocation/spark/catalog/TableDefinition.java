@@ -17,6 +17,10 @@ import org.apache.spark.sql.connector.expressions.Transform;
 /** {@code CREATE TABLE} as the spec of a ColocatedTable. What the spec says is judged by the API server and the operator. */
 final class TableDefinition {
   private static final String STORED_AS = "hive.stored-as";
+  private static final String OPTION = TableCatalog.OPTION_PREFIX;
+
+  private static final String BUCKETS = "give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a DataFrame "
+      + "write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>))";
 
   /** What Spark itself says of each table. */
   private static final Set<String> SPARKS_OWN = Set.of(TableCatalog.PROP_OWNER, TableCatalog.PROP_IS_MANAGED_LOCATION);
@@ -36,8 +40,8 @@ final class TableDefinition {
       throw withoutBuckets();
     }
     if (spec.path("colocateWith").asText("").isEmpty() && !spec.has("replicas")) {
-      throw refused("it names neither a group nor a number of replicas: add TBLPROPERTIES "
-          + "('colocate_with' = '<group>'), or ('replication_num' = '2') for a table in no group");
+      throw refused("it names neither a group nor a number of replicas: give 'colocate_with' = '<group>', or 'replication_num' = "
+          + "'2' for a table in no group, in TBLPROPERTIES (…), or of a DataFrame by write.option(…) or writeTo(…).tableProperty(…)");
     }
     return spec;
   }
@@ -63,8 +67,21 @@ final class TableDefinition {
     if (properties.containsKey(sortedBy) && !spec.path("sortedBy").isEmpty()) {
       throw refused("both SORTED BY and property '" + sortedBy + "'; give one of them");
     }
-    properties.forEach((key, value) -> setProperty(spec, key, value));
+    properties.forEach((key, value) -> {
+      boolean isOption = properties.containsKey(OPTION + key);
+      if (isOption && TableProperty.of(key).isEmpty()) {
+        throw refused("option '" + key + "'; " + allowed());
+      }
+      // Of OPTIONS (…) Spark makes two properties.
+      if (!key.startsWith(OPTION) || !value.equals(properties.get(key.substring(OPTION.length())))) {
+        setProperty(spec, key, value);
+      }
+    });
     return spec;
+  }
+
+  private static String allowed() {
+    return "allowed: " + TableProperty.names(false) + "; leave it out";
   }
 
   private static void layOut(ObjectNode spec, Transform[] partitions) {
@@ -73,7 +90,7 @@ final class TableDefinition {
       switch (transform.name()) {
         case "identity" -> partitionedBy.add(name(transform.references()[0]));
         case "bucket", "sorted_bucket" -> setBuckets(spec, transform);
-        case "cluster_by" -> throw refused("CLUSTER BY; give CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+        case "cluster_by" -> throw refused("CLUSTER BY or clusterBy; " + BUCKETS);
         default -> throw refused("PARTITIONED BY takes columns only, not " + transform.describe());
       }
     }
@@ -115,12 +132,11 @@ final class TableDefinition {
       case TableCatalog.PROP_PROVIDER -> requireParquet("USING", value);
       case STORED_AS -> requireParquet("STORED AS", value);
       case TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_LOCATION -> throw refused(
-          "EXTERNAL or LOCATION; nodes keep the files, in folders of the table's name: leave both out, and write the rows "
-              + "with INSERT");
+          "EXTERNAL, LOCATION or option path; nodes keep the files, in folders of the table's name: leave it out, and write "
+              + "the rows with INSERT");
       default -> {
         if (!SPARKS_OWN.contains(key)) {
-          TableProperty.of(key).orElseThrow(() -> refused("property or clause '" + key + "'; allowed: "
-              + TableProperty.names(false) + "; leave it out")).set(spec, value);
+          TableProperty.of(key).orElseThrow(() -> refused("property or clause '" + key + "'; " + allowed())).set(spec, value);
         }
       }
     }
@@ -128,12 +144,14 @@ final class TableDefinition {
 
   private static void requireParquet(String clause, String format) {
     if (!format.equalsIgnoreCase("parquet")) {
-      throw refused(clause + " " + format + "; files of a ColocatedTable are Parquet: leave " + clause + " out");
+      throw refused(clause + " " + format + "; files of a ColocatedTable are Parquet: leave " + clause
+          + " out, of a DataFrame format or using");
     }
   }
 
   private static RuntimeException withoutBuckets() {
-    return refused("CLUSTERED BY is missing; say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS");
+    return refused("it has no bucket key, by which rows are distributed; " + BUCKETS + ". catalog.createTable and a stream's toTable "
+        + "have no word for it: make the table by CREATE TABLE");
   }
 
   static RuntimeException refused(String what) {

@@ -1,6 +1,7 @@
 package dev.colocation.spark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
@@ -44,8 +45,9 @@ enum TableProperty {
     this.path = List.of(path);
   }
 
+  /** The property of a name, in any case: Spark's options have none. */
   static Optional<TableProperty> of(String key) {
-    return Arrays.stream(values()).filter(property -> property.key.equals(key)).findFirst();
+    return Arrays.stream(values()).filter(property -> property.key.equalsIgnoreCase(key)).findFirst();
   }
 
   /** Names of those that a statement may give, for messages. */
@@ -95,6 +97,13 @@ enum TableProperty {
         Arrays.stream(value.split(",")).map(String::strip).filter(column -> !column.isEmpty()).forEach(columns::add);
       }
     }
+  }
+
+  /** A value as {@link #saidBy} and {@link #defaults} give it. */
+  String normalized(String value) {
+    ObjectNode spec = new ObjectMapper().createObjectNode();
+    set(spec, value);
+    return saidBy(spec).getOrDefault(key, otherwise);
   }
 
   /** As it is where nothing is said of it. */

@@ -1,6 +1,5 @@
 package dev.colocation.spark.catalog;
 
-import dev.colocation.spark.ColocationCatalog;
 import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.CatalystTypeConverters;
@@ -13,11 +12,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.internal.SQLConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -43,7 +40,7 @@ public final class TimeTravelSubqueries extends Rule<LogicalPlan> {
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
       return node instanceof RelationTimeTravel travel && travel.timestamp().isDefined()
-          && travel.relation() instanceof UnresolvedRelation relation && isOurs(relation);
+          && travel.relation() instanceof UnresolvedRelation relation && OwnNames.isOurs(relation);
     }
 
     @Override
@@ -52,18 +49,6 @@ public final class TimeTravelSubqueries extends Rule<LogicalPlan> {
       Expression time = travel.timestamp().get();
       Expression known = time.transform(new Answers());
       return known == time ? node : new RelationTimeTravel(travel.relation(), Option.apply(known), travel.version());
-    }
-
-    /** Whether the first part of the name, or the session's current catalog, is a catalog of ours. */
-    private static boolean isOurs(UnresolvedRelation relation) {
-      SparkSession session = SparkSession.active();
-      String first = CollectionConverters.asJava(relation.multipartIdentifier()).get(0);
-      return isOurs(session.sessionState().conf(), first)
-          || isOurs(session.sessionState().conf(), session.catalog().currentCatalog());
-    }
-
-    private static boolean isOurs(SQLConf conf, String catalog) {
-      return ColocationCatalog.class.getName().equals(conf.getConfString("spark.sql.catalog." + catalog, ""));
     }
   }
 

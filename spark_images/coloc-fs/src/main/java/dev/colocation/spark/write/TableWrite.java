@@ -1,9 +1,12 @@
 package dev.colocation.spark.write;
 
+import dev.colocation.spark.options.KnownOptions;
+import dev.colocation.spark.options.Way;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
+import java.util.function.Consumer;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -13,6 +16,7 @@ import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -52,12 +56,29 @@ final class TableWrite implements Write {
 
   @Override
   public BatchWrite toBatch() {
+    take(Way.WRITE);
     return new Batch();
   }
 
   @Override
   public StreamingWrite toStreaming() {
+    take(Way.STREAM_WRITE);
     return new Stream();
+  }
+
+  /** What a rule takes out of the options, and has not, was not done. */
+  private void take(Way way) {
+    CaseInsensitiveStringMap given = info.options();
+    KnownOptions.refusal(way, given.asCaseSensitiveMap().keySet()).ifPresent(refusal -> {
+      throw new InvalidOption(refusal);
+    });
+    if (given.containsKey(ReplacedRows.WHERE)) {
+      throw new InvalidOption(ReplacedRows.WHERE + " is done by a rule that this session lacks: start the application with "
+          + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions");
+    }
+    // A stream comes here with each epoch.
+    Consumer<String> log = way == Way.WRITE ? LOG::warn : LOG::info;
+    KnownOptions.withoutEffect(way, given.keySet()).forEach(line -> log.accept(target.name() + ": " + line));
   }
 
   private FilePlan files() {

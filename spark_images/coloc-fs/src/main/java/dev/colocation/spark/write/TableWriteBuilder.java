@@ -12,8 +12,6 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 
 /** What a statement asks for, as Spark tells it step by step. */
 public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
-  private static final String OVERWRITE_MODE = "partitionOverwriteMode";
-
   private final WriteTarget target;
   private final LogicalWriteInfo info;
   private final TableLayout analyzed;
@@ -38,7 +36,7 @@ public final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   /** Of the partitions that the rows are in where the write's own option says so, as Spark's file tables take it. */
   @Override
   public WriteBuilder truncate() {
-    if ("dynamic".equalsIgnoreCase(info.options().get(OVERWRITE_MODE))) {
+    if (ReplacedRows.of(info.options()).isDynamic().orElse(false)) {
       return overwriteDynamicPartitions();
     }
     mode = Mode.OVERWRITE;

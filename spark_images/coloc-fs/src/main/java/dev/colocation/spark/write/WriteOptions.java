@@ -1,7 +1,5 @@
 package dev.colocation.spark.write;
 
-import java.util.List;
-import java.util.Locale;
 import java.util.Optional;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
@@ -22,52 +20,59 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   static final String VERSION = "idempotency-version";
   static final String FILE_SIZE = "target-file-size";
 
+  /** Delta's names of key and version. */
+  private static final String DELTAS_KEY = "txnAppId";
+  private static final String DELTAS_VERSION = "txnVersion";
+
   private static final String SESSION_KEY = "spark.colocation.write.idempotencyKey";
   private static final String SESSION_FILE_SIZE = "spark.colocation.write.targetFileSize";
   private static final String DEFAULT_FILE_SIZE = "512m";
 
-  private static final List<String> NAMES = List.of(ID, MERGE, KEY, VERSION, FILE_SIZE);
-
   /**
    * Reads them.
    *
-   * @throws IllegalArgumentException for what is no value of an option, or is another spelling of its name
+   * @throws InvalidOption for what is no value of an option, and for options that contradict each other
    */
   static WriteOptions of(CaseInsensitiveStringMap options) {
-    refuseOtherSpellings(options);
     SQLConf conf = SQLConf.get();
-    String key = options.getOrDefault(KEY, conf.getConfString(SESSION_KEY, ""));
     String size = options.getOrDefault(FILE_SIZE, conf.getConfString(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
     Optional<FilesToMerge> merged = Optional.ofNullable(options.get(MERGE)).map(FilesToMerge::find);
     // A compaction repeats nothing, whatever key the session has for its statements.
-    boolean hasKey = !key.isEmpty() && merged.isEmpty();
-    if (key.isEmpty() && (options.containsKey(KEY) || options.containsKey(VERSION))) {
+    Optional<CommitKey> key = merged.isPresent() ? Optional.empty() : key(options, conf.getConfString(SESSION_KEY, ""));
+    return new WriteOptions(key, bytes(size), Optional.ofNullable(options.get(ID)), merged);
+  }
+
+  private static Optional<CommitKey> key(CaseInsensitiveStringMap options, String ofSession) {
+    boolean isOurs = options.containsKey(KEY) || options.containsKey(VERSION);
+    boolean isDeltas = options.containsKey(DELTAS_KEY) || options.containsKey(DELTAS_VERSION);
+    if (isOurs && isDeltas) {
+      throw new InvalidOption(KEY + " (or " + VERSION + ") and " + DELTAS_KEY + " (or " + DELTAS_VERSION
+          + ") both name the write; give one of them");
+    }
+    if (isDeltas) {
+      return Optional.of(deltasKey(options));
+    }
+    String key = options.getOrDefault(KEY, ofSession);
+    if (key.isEmpty() && isOurs) {
       throw new InvalidOption(KEY + " is " + (options.containsKey(KEY) ? "empty" : "missing beside " + VERSION)
           + "; allowed: 1 to " + CommitKey.MAX_WRITER_CHARACTERS + " characters");
     }
-    return new WriteOptions(
-        hasKey ? Optional.of(new CommitKey(key, version(options))) : Optional.empty(), bytes(size),
-        Optional.ofNullable(options.get(ID)), merged);
+    return key.isEmpty() ? Optional.empty() : Optional.of(new CommitKey(key, version(options, VERSION, "0")));
   }
 
-  /** Spark takes any option: a key that is not known as one would let a repeated write be a second one. */
-  private static void refuseOtherSpellings(CaseInsensitiveStringMap options) {
-    for (String given : options.keySet()) {
-      NAMES.stream().filter(name -> !name.equals(given) && letters(name).equals(letters(given))).findFirst().ifPresent(name -> {
-        throw new InvalidOption("option '" + given + "'; it is spelt '" + name + "'");
-      });
+  private static CommitKey deltasKey(CaseInsensitiveStringMap options) {
+    if (!options.containsKey(DELTAS_KEY) || !options.containsKey(DELTAS_VERSION)) {
+      throw new InvalidOption(DELTAS_KEY + " and " + DELTAS_VERSION + " name a write together; give both");
     }
+    return new CommitKey(options.get(DELTAS_KEY), version(options, DELTAS_VERSION, ""));
   }
 
-  private static String letters(String name) {
-    return name.toLowerCase(Locale.ROOT).replaceAll("[^a-z]", "");
-  }
-
-  private static long version(CaseInsensitiveStringMap options) {
+  private static long version(CaseInsensitiveStringMap options, String name, String otherwise) {
+    String given = options.getOrDefault(name, otherwise);
     try {
-      return options.getLong(VERSION, 0);
+      return Long.parseLong(given);
     } catch (NumberFormatException error) {
-      throw new InvalidOption(VERSION + "='" + options.get(VERSION) + "'; allowed: a whole number from 0");
+      throw new InvalidOption(name + "='" + given + "'; allowed: a whole number from 0");
     }
   }
 

@@ -51,7 +51,9 @@ final class StatementsTest {
 
   @Test
   void aTableHasBuckets() {
-    assertRefused("CLUSTERED BY is missing; say how rows are distributed: CLUSTERED BY (<columns>) INTO <n> BUCKETS",
+    assertRefused("it has no bucket key, by which rows are distributed; give CLUSTERED BY (<columns>) INTO <n> BUCKETS, or of a "
+        + "DataFrame write.bucketBy(<n>, <columns>) or writeTo(…).partitionedBy(bucket(<n>, <column>)). catalog.createTable and a "
+        + "stream's toTable have no word for it: make the table by CREATE TABLE",
         () -> TableDefinition.spec(new Column[0], new Transform[0], Map.of()));
   }
 
@@ -109,9 +111,9 @@ final class StatementsTest {
 
   @ParameterizedTest
   @CsvSource(delimiter = '|', quoteCharacter = '"', value = {
-      "hive.stored-as | ORC | STORED AS ORC; files of a ColocatedTable are Parquet: leave STORED AS out",
-      "provider | orc | USING orc; files of a ColocatedTable are Parquet: leave USING out",
-      "location | /x | EXTERNAL or LOCATION; nodes keep the files, in folders of the table's name: leave both out, "
+      "hive.stored-as | ORC | STORED AS ORC; files of a ColocatedTable are Parquet: leave STORED AS out, of a DataFrame format or using",
+      "provider | orc | USING orc; files of a ColocatedTable are Parquet: leave USING out, of a DataFrame format or using",
+      "location | /x | EXTERNAL, LOCATION or option path; nodes keep the files, in folders of the table's name: leave it out, "
           + "and write the rows with INSERT",
       "owner.team | x | property or clause 'owner.team'; allowed: colocate_with, replication_num, sorted_by, "
           + "recycle_after_seconds, retention_seconds, retention_snapshots, compaction_enabled, "
@@ -133,6 +135,17 @@ final class StatementsTest {
         + "'retention': {'snapshots': 3}, 'comment': 'all orders'}", spec);
     assertEquals("{colocate_with=sales, comment=all orders, recycle_after_seconds=3600, replication_num=2, retention_snapshots=3, "
         + "sorted_by=s,k}", TableProperty.saidBy(spec).toString());
+  }
+
+  /** Of {@code OPTIONS (…)}, and of options of {@code catalog.createTable}, Spark makes two properties. */
+  @Test
+  void optionsOfADefinitionAreProperties() throws JsonProcessingException {
+    assertSpec("{'columns': [], 'colocateWith': 'sales'}", TableDefinition.replacement(new Column[0], new Transform[0],
+        Map.of("Colocate_With", "sales", "option.Colocate_With", "sales")));
+    assertRefused("option 'compression'; allowed: colocate_with, replication_num, sorted_by, recycle_after_seconds, "
+        + "retention_seconds, retention_snapshots, compaction_enabled, compaction_max_files_per_bucket; leave it out",
+        () -> TableDefinition.replacement(new Column[0], new Transform[0],
+            Map.of("compression", "zstd", "option.compression", "zstd")));
   }
 
   @Test

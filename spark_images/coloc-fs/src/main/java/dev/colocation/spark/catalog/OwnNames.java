@@ -1,0 +1,39 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.ColocationCatalog;
+import java.util.List;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.internal.SQLConf;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Which names of a query are of a ColocationCatalog, before Spark looks the tables up. */
+final class OwnNames {
+  private static final String CATALOG = "spark.sql.catalog.";
+  private static final String SESSION_CATALOG = "spark_catalog";
+
+  private OwnNames() {}
+
+  /** Whether the name's catalog is ours: that of its first part, else that of the view which says the name, or of USE. */
+  static boolean isOurs(UnresolvedRelation relation) {
+    SparkSession session = SparkSession.active();
+    if (session.sessionState().catalog().isTempView(relation.multipartIdentifier())) {
+      return false;
+    }
+    List<String> name = CollectionConverters.asJava(relation.multipartIdentifier());
+    SQLConf conf = session.sessionState().conf();
+    String first = name.get(0);
+    boolean namesCatalog = name.size() > 1 && (first.equalsIgnoreCase(SESSION_CATALOG) || conf.contains(CATALOG + first));
+    return isOurs(conf, namesCatalog ? first : current(session));
+  }
+
+  private static String current(SparkSession session) {
+    List<String> ofView = CollectionConverters.asJava(AnalysisContext.get().catalogAndNamespace());
+    return ofView.isEmpty() ? session.catalog().currentCatalog() : ofView.get(0);
+  }
+
+  private static boolean isOurs(SQLConf conf, String catalog) {
+    return ColocationCatalog.class.getName().equals(conf.getConfString(CATALOG + catalog, ""));
+  }
+}

@@ -1,0 +1,114 @@
+package dev.colocation.spark.options;
+
+import com.fasterxml.jackson.databind.MapperFeature;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.stream.Collectors;
+
+/**
+ * Judges the options of a statement by {@code options.json}. Spark takes any option and drops what nobody reads; an option that
+ * would have chosen rows must not be dropped, so what is not in the table is refused, too.
+ */
+public final class KnownOptions {
+  /** Names that Spark gives itself, and takes away again. */
+  private static final String OF_SPARK_ITSELF = "__";
+
+  private static final int MOST_WRONG_LETTERS = 2;
+  private static final int FEWEST_LETTERS = 5;
+
+  private static final List<KnownOption> ALL = read();
+
+  private KnownOptions() {}
+
+  private static List<KnownOption> read() {
+    try (InputStream json = KnownOptions.class.getResourceAsStream("options.json")) {
+      JsonMapper mapper = JsonMapper.builder().enable(MapperFeature.ACCEPT_CASE_INSENSITIVE_ENUMS).build();
+      return List.of(mapper.readValue(json, KnownOption[].class));
+    } catch (IOException error) {
+      throw new UncheckedIOException("options.json of the jar cannot be read", error);
+    }
+  }
+
+  /** The whole table. */
+  static List<KnownOption> all() {
+    return ALL;
+  }
+
+  /** Why a statement is refused for its options' names: the first option that is not taken, and what to use; empty if all are. */
+  public static Optional<String> refusal(Way way, Collection<String> given) {
+    return given.stream().sorted().flatMap(name -> refusal(way, name).stream()).findFirst();
+  }
+
+  private static Optional<String> refusal(Way way, String given) {
+    if (given.startsWith(OF_SPARK_ITSELF)) {
+      return Optional.empty();
+    }
+    Optional<KnownOption> known = find(given);
+    if (known.isEmpty()) {
+      return Optional.of("option '" + given + "' is unknown: " + alike(way, given)
+          .map(name -> "it is spelt '" + name + "'")
+          .orElseGet(() -> way.label() + " takes " + String.join(", ", doneIn(way)) + "; leave it out"));
+    }
+    KnownOption option = known.get();
+    if (option.done().contains(way) || option.passed().contains(way)) {
+      return Optional.empty();
+    }
+    String of = option.done().isEmpty() ? ""
+        : "it is of " + option.done().stream().map(Way::label).collect(Collectors.joining(" and "));
+    String instead = of.isEmpty() || option.instead().isEmpty() ? of + option.instead() : of + "; " + option.instead();
+    return Optional.of("option '" + option.spelling(given) + "' is not taken by " + way.label() + ": " + instead);
+  }
+
+  /** What to log of the options that have no effect: each with the reason. */
+  public static List<String> withoutEffect(Way way, Collection<String> given) {
+    return given.stream().sorted()
+        .flatMap(name -> find(name).filter(option -> option.passed().contains(way) && !option.done().contains(way))
+            .map(option -> "option '" + option.spelling(name) + "' has no effect: " + option.because()).stream())
+        .toList();
+  }
+
+  private static Optional<KnownOption> find(String given) {
+    return ALL.stream().filter(option -> option.hasName(given)).findFirst()
+        .or(() -> ALL.stream().filter(option -> option.hasPrefixOf(given)).findFirst());
+  }
+
+  private static List<String> doneIn(Way way) {
+    return ALL.stream().filter(option -> option.done().contains(way)).flatMap(option -> option.names().stream()).toList();
+  }
+
+  /** The option that somebody has misspelt, most likely. */
+  private static Optional<String> alike(Way way, String given) {
+    List<String> done = doneIn(way);
+    return done.stream().filter(name -> letters(name).equals(letters(given))).findFirst()
+        .or(() -> done.stream().filter(name -> letters(given).length() >= FEWEST_LETTERS
+            && distance(letters(name), letters(given)) <= MOST_WRONG_LETTERS).findFirst());
+  }
+
+  private static String letters(String name) {
+    return name.toLowerCase(Locale.ROOT).replaceAll("[^a-z]", "");
+  }
+
+  /** How many letters have to be put in, left out or changed (Levenshtein). */
+  private static int distance(String one, String other) {
+    int[] row = new int[other.length() + 1];
+    for (int column = 0; column < row.length; column++) {
+      row[column] = column;
+    }
+    for (int line = 1; line <= one.length(); line++) {
+      int diagonal = row[0];
+      row[0] = line;
+      for (int column = 1; column < row.length; column++) {
+        int changed = diagonal + (one.charAt(line - 1) == other.charAt(column - 1) ? 0 : 1);
+        diagonal = row[column];
+        row[column] = Math.min(changed, Math.min(row[column], row[column - 1]) + 1);
+      }
+    }
+    return row[other.length()];
+  }
+}
