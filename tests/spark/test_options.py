@@ -306,3 +306,30 @@ def test_options_of_sql_reach_the_rows(session: SparkSession, table: str) -> Non
     with pytest.raises(Exception, match=r"InvalidOption: .* twice under idempotency key sql-2"):
         session.sql(f"FROM range(2) {twice} {twice} WHERE id > 0")
     assert found(session) == [*BEFORE, (3, 3)]
+
+
+def test_settings_of_the_session(session: SparkSession, table: str) -> None:
+    """Spark takes any name; a key of writes that is misspelt would be none."""
+    session.conf.set("spark.colocation.write.idempotencykey", "day-1")
+    with pytest.raises(Exception, match=r"spark\.colocation\.write\.idempotencykey, which is unknown; allowed: .*Key"):
+        row(session, 3, 3).writeTo(table).append()
+    session.conf.unset("spark.colocation.write.idempotencykey")
+    with pytest.raises(Exception, match=r"(?i)partitionOverwriteMode"):
+        session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamc")
+        row(session, 3, 3).write.mode("overwrite").insertInto(table)
+    assert found(session) == BEFORE
+
+
+def test_views_take_no_options(session: SparkSession, table: str) -> None:
+    """Spark drops them; of the views that `register` makes, those that choose rows are refused."""
+    session.sql("CREATE DATABASE IF NOT EXISTS spark_catalog.optional_views")
+    view = "spark_catalog.optional_views.rows"
+    session.sql(f"CREATE OR REPLACE VIEW {view} TBLPROPERTIES ('colocation.dev/table'='optional/rows') "
+                f"AS SELECT * FROM {table}")  # fmt: skip
+    session.sql("CREATE OR REPLACE VIEW spark_catalog.optional_views.other AS SELECT 1 AS k")
+    for options in ({"snapshot-id": "1"}, {"branch": "b"}):
+        with pytest.raises(Exception, match=r"view of ColocatedTable optional/rows.* read the table, .*optional\.rows"):
+            session.read.options(**options).table("optional_views.rows").collect()
+        assert session.read.options(**options).table("optional_views.other").count() == 1
+    assert session.read.option("compression", "zstd").table(view).count() == 2
+    session.sql("DROP DATABASE spark_catalog.optional_views CASCADE")

@@ -68,7 +68,8 @@ def _passed(options: list[dict[str, Any]]) -> Iterator[str]:
 def _refused(options: list[dict[str, Any]]) -> Iterator[str]:
     for option in options:
         if "instead" in option:
-            where = f"In {_ways([way for way in WAYS if way not in option['done']])}: " if "done" in option else ""
+            taken = [*option.get("done", ()), *option.get("passed", ())]
+            where = f"in {_ways([way for way in WAYS if way not in taken])}: " if taken else ""
             yield f"| {_names(option)} | {_of(option)} | {where}{_cell(option['instead'])} |\n"
 
 

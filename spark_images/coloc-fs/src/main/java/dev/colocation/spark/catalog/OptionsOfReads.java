@@ -49,13 +49,17 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
 
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
-      return relation(node) instanceof UnresolvedRelation relation && !relation.options().isEmpty() && OwnNames.isOurs(relation);
+      return relation(node) instanceof UnresolvedRelation relation && !relation.options().isEmpty();
     }
 
     @Override
     public LogicalPlan apply(LogicalPlan node) {
       UnresolvedRelation relation = (UnresolvedRelation) relation(node);
       CaseInsensitiveStringMap given = relation.options();
+      if (!OwnNames.isOurs(relation)) {
+        refuseOfView(relation);
+        return node;
+      }
       if (node instanceof InsertIntoStatement) {
         // Spark would look for an older snapshot to write to, and end in an internal error.
         check(Way.WRITE, given.asCaseSensitiveMap().keySet());
@@ -69,6 +73,16 @@ public final class OptionsOfReads extends Rule<LogicalPlan> {
       UnresolvedRelation chosen = new UnresolvedRelation(relation.multipartIdentifier(), read, relation.isStreaming());
       return node instanceof RelationTimeTravel travel
           ? new RelationTimeTravel(chosen, travel.timestamp(), travel.version()) : chosen;
+    }
+
+    /** Spark drops the options of a view. */
+    private static void refuseOfView(UnresolvedRelation relation) {
+      if (KnownOptions.chooseRows(Way.READ, relation.options().keySet())) {
+        OwnNames.tableOfView(relation).ifPresent(table -> {
+          throw new ColocationException("InvalidOption: " + relation.name() + " is a view of ColocatedTable " + table
+              + ", and a view takes no options: read the table, <catalog>." + table.replace('/', '.')).unchecked();
+        });
+      }
     }
 
     private static LogicalPlan relation(LogicalPlan node) {

@@ -2,16 +2,24 @@ package dev.colocation.spark.catalog;
 
 import dev.colocation.spark.ColocationCatalog;
 import java.util.List;
+import java.util.Optional;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
+import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Which names of a query are of a ColocationCatalog, before Spark looks the tables up. */
 final class OwnNames {
   private static final String CATALOG = "spark.sql.catalog.";
   private static final String SESSION_CATALOG = "spark_catalog";
+  /** Property of these views. */
+  private static final String MARK = "colocation.dev/table";
 
   private OwnNames() {}
 
@@ -26,6 +34,26 @@ final class OwnNames {
     String first = name.get(0);
     boolean namesCatalog = name.size() > 1 && (first.equalsIgnoreCase(SESSION_CATALOG) || conf.contains(CATALOG + first));
     return isOurs(conf, namesCatalog ? first : current(session));
+  }
+
+  /**
+   * The table {@code <namespace>/<table>} that a view which {@code colocation.spark.register} made is of; empty for all other names.
+   */
+  static Optional<String> tableOfView(UnresolvedRelation relation) {
+    SparkSession session = SparkSession.active();
+    List<String> name = CollectionConverters.asJava(relation.multipartIdentifier());
+    boolean namesCatalog = name.size() > 2;
+    if (!(namesCatalog ? name.get(0) : current(session)).equalsIgnoreCase(SESSION_CATALOG) || name.size() > 3) {
+      return Optional.empty();
+    }
+    Option<String> database = name.size() == 1 ? Option.empty() : Option.apply(name.get(name.size() - 2));
+    try {
+      CatalogTable view = session.sessionState().catalog()
+          .getTableMetadata(new TableIdentifier(name.get(name.size() - 1), database));
+      return Optional.ofNullable(CollectionConverters.asJava(view.properties()).get(MARK));
+    } catch (NoSuchTableException | NoSuchNamespaceException absent) {
+      return Optional.empty();
+    }
   }
 
   private static String current(SparkSession session) {

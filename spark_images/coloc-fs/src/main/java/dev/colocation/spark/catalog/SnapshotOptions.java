@@ -33,18 +33,22 @@ final class SnapshotOptions {
    * @throws ColocationException (unchecked) when they choose two snapshots
    */
   static CaseInsensitiveStringMap asSparks(CaseInsensitiveStringMap options) {
+    SQLConf conf = SQLConf.get();
+    return asSparks(options, conf.getConfString("spark.sql.timeTravelVersionKey", VERSION),
+        conf.getConfString("spark.sql.timeTravelTimestampKey", TIME));
+  }
+
+  /** {@code version} and {@code time}: the names that Spark reads. */
+  static CaseInsensitiveStringMap asSparks(CaseInsensitiveStringMap options, String version, String time) {
     List<String> given = NAMES.stream().filter(options::containsKey).toList();
     if (given.isEmpty()) {
       return options;
     }
-    SQLConf conf = SQLConf.get();
     Map<String, String> chosen = new TreeMap<>();
     for (String name : given) {
       boolean isVersion = name.equals(VERSION) || name.equals(ICEBERGS_VERSION);
-      String key = isVersion
-          ? conf.getConfString("spark.sql.timeTravelVersionKey", VERSION) : conf.getConfString("spark.sql.timeTravelTimestampKey", TIME);
       String value = name.equals(ICEBERGS_TIME) ? time(options.get(name)) : options.get(name);
-      chosen.merge(key, value, (one, other) -> one.equals(other) ? one : refuseBoth(given, options));
+      chosen.merge(isVersion ? version : time, value, (one, other) -> one.equals(other) ? one : refuseBoth(given, options));
     }
     if (chosen.size() > 1) {
       refuseBoth(given, options);

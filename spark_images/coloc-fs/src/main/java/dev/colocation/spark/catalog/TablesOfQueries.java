@@ -52,11 +52,11 @@ final class TablesOfQueries {
     boolean isNarrow = rows.where().isPresent() || rows.isDynamic().orElse(false);
     Optional<ColocationTable> replaced = command instanceof ReplaceTableAsSelect && (isNarrow || isInDoubt(command, rows))
         ? find(catalog, name) : Optional.empty();
-    if (replaced.isPresent() && !isNarrow) {
+    if (replaced.isPresent() && !isNarrow && !replaced.get().layout().partitionedBy().isEmpty()) {
       throw replacesAll(replaced.get());
     }
     LogicalPlan defined = given.isEmpty() ? command : defined((LogicalPlan & Product) command, given);
-    return replaced.isPresent() ? overwrite(defined, replaced.get(), name, rows, given) : defined;
+    return replaced.isPresent() && isNarrow ? overwrite(defined, replaced.get(), name, rows, given) : defined;
   }
 
   /** The command with the table's properties where Spark has them. */

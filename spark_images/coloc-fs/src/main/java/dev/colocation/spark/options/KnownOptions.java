@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.json.JsonMapper;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
@@ -59,10 +60,18 @@ public final class KnownOptions {
     if (option.done().contains(way) || option.passed().contains(way)) {
       return Optional.empty();
     }
-    String of = option.done().isEmpty() ? ""
-        : "it is of " + option.done().stream().map(Way::label).collect(Collectors.joining(" and "));
-    String instead = of.isEmpty() || option.instead().isEmpty() ? of + option.instead() : of + "; " + option.instead();
+    List<String> told = new ArrayList<>();
+    if (!option.done().isEmpty()) {
+      told.add("it is of " + option.done().stream().map(Way::label).collect(Collectors.joining(" and ")));
+    }
+    told.add(option.instead().isEmpty() && option.done().isEmpty() ? "leave it out" : option.instead());
+    String instead = told.stream().filter(words -> !words.isEmpty()).collect(Collectors.joining("; "));
     return Optional.of("option '" + option.spelling(given) + "' is not taken by " + way.label() + ": " + instead);
+  }
+
+  /** Whether some of them choose rows, or may do so in other formats. */
+  public static boolean chooseRows(Way way, Collection<String> given) {
+    return given.stream().anyMatch(name -> find(name).filter(option -> !option.passed().contains(way)).isPresent());
   }
 
   /** What to log of the options that have no effect: each with the reason. */

@@ -1,9 +1,12 @@
 package dev.colocation.spark.write;
 
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.spark.network.util.JavaUtils;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * What users say of a write: {@code df.writeTo(t).option(…)}, in SQL {@code SET spark.colocation.write.…}.
@@ -24,8 +27,9 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
   private static final String DELTAS_KEY = "txnAppId";
   private static final String DELTAS_VERSION = "txnVersion";
 
-  private static final String SESSION_KEY = "spark.colocation.write.idempotencyKey";
-  private static final String SESSION_FILE_SIZE = "spark.colocation.write.targetFileSize";
+  private static final String OF_SESSION = "spark.colocation.write.";
+  private static final String SESSION_KEY = OF_SESSION + "idempotencyKey";
+  private static final String SESSION_FILE_SIZE = OF_SESSION + "targetFileSize";
   private static final String DEFAULT_FILE_SIZE = "512m";
 
   /**
@@ -34,12 +38,26 @@ public record WriteOptions(Optional<CommitKey> key, long targetFileSize, Optiona
    * @throws InvalidOption for what is no value of an option, and for options that contradict each other
    */
   static WriteOptions of(CaseInsensitiveStringMap options) {
-    SQLConf conf = SQLConf.get();
-    String size = options.getOrDefault(FILE_SIZE, conf.getConfString(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
+    return of(options, CollectionConverters.asJava(SQLConf.get().getAllConfs()));
+  }
+
+  static WriteOptions of(CaseInsensitiveStringMap options, Map<String, String> session) {
+    refuseOtherSettings(session.keySet());
+    String size = options.getOrDefault(FILE_SIZE, session.getOrDefault(SESSION_FILE_SIZE, DEFAULT_FILE_SIZE));
     Optional<FilesToMerge> merged = Optional.ofNullable(options.get(MERGE)).map(FilesToMerge::find);
     // A compaction repeats nothing, whatever key the session has for its statements.
-    Optional<CommitKey> key = merged.isPresent() ? Optional.empty() : key(options, conf.getConfString(SESSION_KEY, ""));
+    Optional<CommitKey> key = merged.isPresent() ? Optional.empty() : key(options, session.getOrDefault(SESSION_KEY, ""));
     return new WriteOptions(key, bytes(size), Optional.ofNullable(options.get(ID)), merged);
+  }
+
+  /** Spark takes any setting: a key that is not known as one would let a repeated write be a second one. */
+  private static void refuseOtherSettings(Set<String> session) {
+    session.stream()
+        .filter(name -> name.startsWith(OF_SESSION) && !name.equals(SESSION_KEY) && !name.equals(SESSION_FILE_SIZE))
+        .findFirst().ifPresent(name -> {
+          throw new InvalidOption("the session sets " + name + ", which is unknown; allowed: " + SESSION_KEY + ", " + SESSION_FILE_SIZE
+              + ". RESET it");
+        });
   }
 
   private static Optional<CommitKey> key(CaseInsensitiveStringMap options, String ofSession) {

@@ -71,6 +71,10 @@ class KnownOptionsTest {
     assertTrue(KnownOptions.refusal(Way.READ, Set.of("key")).orElseThrow().startsWith("option 'key' is unknown: a read takes "));
     assertEquals("option 'replaceWhere' is not taken by a read: it is of a write",
         KnownOptions.refusal(Way.READ, Set.of("replacewhere")).orElseThrow());
+    assertEquals("option 'isolation-level' is not taken by a read: leave it out",
+        KnownOptions.refusal(Way.READ, Set.of("isolation-level")).orElseThrow());
+    assertEquals("option 'txnAppId' is not taken by a stream's write: it is of a write; a stream has a key of its own, its query and "
+        + "epoch: leave it out, and keep the checkpoint", KnownOptions.refusal(Way.STREAM_WRITE, Set.of("txnappid")).orElseThrow());
     assertEquals(List.of("option 'compression' has no effect: files are Parquet, as the table's writes make them"),
         KnownOptions.withoutEffect(Way.WRITE, List.of("Compression", "replaceWhere", "merge-id")));
   }
