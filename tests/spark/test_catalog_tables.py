@@ -120,7 +120,7 @@ def test_an_operator_that_does_not_judge(session: SparkSession, tables: ClusterT
         ),
         pytest.param(
             f"CREATE TABLE {ORDERS} (k BIGINT) CLUSTERED BY (k) INTO 2 BUCKETS LOCATION '/tmp/x'",
-            "EXTERNAL or LOCATION; nodes keep the files", id="location",
+            "EXTERNAL, LOCATION or option path; nodes keep the files", id="location",
         ),
         pytest.param(
             f"CREATE TABLE {ORDERS} (k BIGINT) CLUSTERED BY (k) INTO 2 BUCKETS STORED AS ORC", "leave STORED AS out",

@@ -333,3 +333,12 @@ def test_views_take_no_options(session: SparkSession, table: str) -> None:
         assert session.read.options(**options).table("optional_views.other").count() == 1
     assert session.read.option("compression", "zstd").table(view).count() == 2
     session.sql("DROP DATABASE spark_catalog.optional_views CASCADE")
+
+
+@pytest.mark.parametrize("criteria", ["USING (p)", "ON {t}.p = s.p"])
+def test_replacing_by_the_rows_of_a_query(session: SparkSession, table: str, criteria: str) -> None:
+    """Spark 4.3 parses it; no version does it for tables of catalogs, and none replaces the whole table."""
+    row(session, 9, 1).createOrReplaceTempView("s")
+    with pytest.raises(Exception, match=r"REPLACE|Replace"):
+        session.sql(f"INSERT INTO {table} REPLACE {criteria.format(t=table)} SELECT * FROM s")
+    assert found(session) == BEFORE
