@@ -114,7 +114,7 @@ CONTRADICTIONS: list[tuple[dict[str, str], str]] = [
     ({"txnAppId": "app"}, "txnAppId.*txnVersion"),
     ({"txnAppId": "app", "txnVersion": "1", "idempotency-key": "other"}, "idempotency-key.*txnAppId"),
     ({"branch": "b"}, "option 'branch' is not taken by a write: tables have neither branches nor tags"),
-    ({"versionAsOf": "1"}, "option 'versionAsOf' is not taken by a write: it is of a read"),
+    ({"versionAsOf": "1"}, "option 'versionAsOf' is not taken by a write: it is of a read|TIME_TRAVEL"),
     ({"anything": "1"}, "option 'anything' is unknown: a write takes .*; leave it out"),
 ]
 
