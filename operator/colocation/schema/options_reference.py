@@ -1,4 +1,4 @@
-"""The reference page of the options of reads and writes, from the Spark library's table; ``scripts/generate-reference`` writes it."""
+"""The reference page of the options of reads and writes, from their table; ``scripts/generate-reference`` writes it."""
 
 import json
 from collections.abc import Iterator
@@ -13,18 +13,20 @@ HEAD = f"""\
 
 Made from `{TABLE}` by `scripts/generate-reference`; do not edit.
 
-Spark drops an option that a table does not know. So that none is lost which would have chosen rows, every option of a statement about a
-table of the catalog is done, has no effect on rows, or is refused by name before anything is read or written. An option that is in
-none of these lists is refused, too, with the spelling that was meant if there is one like it: leave it out. Names have no case.
+Spark drops an option that a table does not know. So that none is lost which would have chosen rows, every option of a
+statement about a table of the catalog is done, has no effect on rows, or is refused by name before anything is read
+or written. An option that is in none of these lists is refused, too, with the spelling that was meant if there is one
+like it: leave it out. Names have no case.
 
-They are given as `df.write.option(…)`, `df.writeTo(…).option(…)`, `INSERT … WITH ('name' = 'value')`, `spark.read.option(…).table(…)`,
-`SELECT … FROM t WITH ('name' = 'value')`, `writeStream.option(…).toTable(…)` and `readStream.option(…).table(…)`.
-Options that contradict each other are refused: two snapshots, or two words on which rows an overwrite replaces (`replaceWhere` and a
-condition, `PARTITION (…)`, `overwritePartitions()` or a dynamic mode).
+They are given as `df.write.option(…)`, `df.writeTo(…).option(…)`, `INSERT … WITH ('name' = 'value')`,
+`spark.read.option(…).table(…)`, `SELECT … FROM t WITH ('name' = 'value')`, `writeStream.option(…).toTable(…)` and
+`readStream.option(…).table(…)`. Options that contradict each other are refused: two snapshots, or two words on which
+rows an overwrite replaces (`replaceWhere` and a condition, `PARTITION (…)`, `overwritePartitions()` or a dynamic
+mode).
 
-`saveAsTable` with mode `overwrite` replaces the whole table, as `CREATE OR REPLACE TABLE … AS` does. With `replaceWhere` or
-`partitionOverwriteMode=dynamic` it replaces these rows only and keeps the table's definition. If the session's
-`spark.sql.sources.partitionOverwriteMode` is `dynamic`, it has to be given the option.
+`saveAsTable` with mode `overwrite` replaces the whole table, as `CREATE OR REPLACE TABLE … AS` does. With
+`replaceWhere` or `partitionOverwriteMode=dynamic` it replaces these rows only and keeps the table's definition. If
+the session's `spark.sql.sources.partitionOverwriteMode` is `dynamic`, it has to be given the option.
 
 ## Done
 
