@@ -1,6 +1,7 @@
 """Every command that a page shows can be typed: commands, options, targets and chart values exist."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from colocation.cli.main import main as colocation
 
-from .pages import REPOSITORY, Page, commands_in, pages
+from .pages import PLACEHOLDER, REPOSITORY, SHELL, Page, commands_in, pages
 
 CHART = REPOSITORY / "charts" / "colocation-operator"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -153,3 +154,13 @@ def test_what_is_wrong_is_found(command: str, problem: str | None) -> None:
     """Words that nobody can type are refused."""
     found = problem_of(next(iter(commands_in(command))))
     assert (found or "").split(" (Possible")[0].split(" Did you")[0] == (problem or "")
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_shell_blocks_can_be_pasted(page: Page) -> None:
+    """A placeholder in angle brackets is a redirection: write ``NAME``, or a variable that the page sets."""
+    blocks = page.blocks(SHELL)
+    assert [found for block in blocks for found in PLACEHOLDER.findall(block)] == []
+    for block in blocks:
+        parsed = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+        assert parsed.returncode == 0, f"{parsed.stderr}\n{block}"

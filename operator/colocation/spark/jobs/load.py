@@ -37,6 +37,11 @@ MARKS_OF_TABLES = {
     "../metadata/*.metadata.json": "iceberg",
 }
 """What lies in the folder of a table of another format, or beside its data folder."""
+INSTEAD = {
+    "iceberg": "Use --format iceberg --from CATALOG.NAMESPACE.TABLE, the table's name in a catalog that "
+    "--set spark.sql.catalog.CATALOG=… configures (a path does not say which of its files are current)",
+}
+"""By kind of table, where the path is not what its format reads."""
 NO_INPUT = "no input is given: name a path with --from; for a format without a path, such as jdbc, give --option"
 
 
@@ -104,7 +109,7 @@ def refuse_table_folder(spark: SparkSession, path: str, format_name: str) -> Non
         if found:
             raise ValueError(
                 f"{path} is the folder of a table of {kind}; read as {format_name} it would also give rows that were "
-                f"deleted or replaced. Use --format {kind}, with its jar in the image"
+                f"deleted or replaced. {INSTEAD.get(kind, f'Use --format {kind}')}, with its jar in the image"
             )
 
 
