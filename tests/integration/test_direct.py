@@ -96,6 +96,48 @@ def test_a_driver_that_is_refused_is_told(cluster: ControlPlane, grouped: str) -
     assert "is without a pod (violates PodSecurity)" in submit(cluster, grouped).stderr
 
 
+def pod_of_the_job(cluster: ControlPlane, namespace: str, name: str, role: str, status: JsonObject) -> str:
+    """A pod as a kubelet would report it; returns its uid."""
+    labels = {"spark-app-selector": "report", "spark-role": role}
+    container = {"name": "spark", "image": "spark:1"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
+            "spec": {"nodeName": "node-1", "containers": [container]}}  # fmt: skip
+    done = cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=as_json(body))
+    assert done.returncode == 0, done.stderr
+    patch = as_json({"status": {"phase": "Pending", **status}})
+    cluster.kubectl("patch", "pod", name, "-n", namespace, "--subresource=status", "--type=merge", "-p", patch)
+    found: JsonObject = json.loads(cluster.kubectl("get", "pod", name, "-n", namespace, "-o", "json").stdout)
+    return str(found["metadata"]["uid"])
+
+
+def waiting(reason: str, message: str = "") -> JsonObject:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"containerStatuses": [{"name": "spark", "image": "spark:1", "imageID": "", "ready": False,
+                                   "restartCount": 0, "state": state}]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "event", "said"), [
+    pytest.param(waiting("CreateContainerConfigError", 'secret "lake" not found'), "",
+                 'CreateContainerConfigError: secret "lake" not found', id="as environment variables"),
+    pytest.param(waiting("ContainerCreating"), 'MountVolume.SetUp failed for volume "l" : secret "lake" not found',
+                 "FailedMount: MountVolume.SetUp failed", id="as a volume"),
+    pytest.param(waiting("ContainerCreating"), "", "", id="it starts"),
+])  # fmt: skip
+def test_a_driver_that_cannot_start_says_why(
+    cluster: ControlPlane, grouped: str, status: JsonObject, event: str, said: str
+) -> None:
+    """By its status, or by its events, as the kubelet writes them."""
+    assert submit(cluster, grouped).returncode == 0
+    uid = pod_of_the_job(cluster, grouped, "report-x7k2p", "driver", status)
+    if event:
+        about = {"kind": "Pod", "name": "report-x7k2p", "namespace": grouped, "uid": uid}
+        body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "two", "namespace": grouped},
+                "involvedObject": about, "type": "Warning", "reason": "FailedMount", "message": event}  # fmt: skip
+        assert cluster.kubectl("create", "-n", grouped, "-f", "-", stdin=as_json(body)).returncode == 0
+    again = submit(cluster, grouped).stderr
+    assert (f"is Pending ({said}" if said else "is Pending: wait") in again, again
+
+
 def test_an_application_that_has_ended_may_be_replaced(cluster: ControlPlane, grouped: str) -> None:
     """The Job controller's word counts."""
     assert submit(cluster, grouped).returncode == 0

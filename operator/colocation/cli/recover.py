@@ -24,6 +24,8 @@ from .views import members_in, recycled_in
 from .watching import warn
 
 POLL_SECONDS = 0.5
+SETTLED_SECONDS = 5.0
+"""While agents bring files back and verify them, the table's condition passes through states that mean nothing."""
 
 SeeGroups = Callable[[], SeenGroups]
 """Looks again at the groups that may remember the table."""
@@ -72,14 +74,18 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._deadline, self._shown = time.monotonic() + seconds, ""
+        self._said_since = time.monotonic()
+        self._deadline, self._said, self._shown = self._said_since + seconds, "", ""
 
-    def wait(self, table: str, said: str) -> bool:
-        """A moment, unless all is over; what is waited for is told once."""
-        if said != self._shown:
+    def wait(self, table: str, said: str, settled_seconds: float = 0) -> bool:
+        """A moment, unless all is over; what is waited for is printed once, when it has stood for so long."""
+        now = time.monotonic()
+        if said != self._said:
+            self._said, self._said_since = said, now
+        if said != self._shown and now - self._said_since >= settled_seconds:
             tell(f"{table}: {said}", err=True)
             self._shown = said
-        if time.monotonic() >= self._deadline:
+        if now >= self._deadline:
             return False
         time.sleep(POLL_SECONDS)
         return True
@@ -151,7 +157,7 @@ def _wait(
         said, snapshot = _progress(table)
         if snapshot is not None:
             return snapshot
-        if not patience.wait(record.name, said):
+        if not patience.wait(record.name, said, SETTLED_SECONDS):
             raise CommandFailed(
                 f"table {record.namespace}/{record.name} is not back after {patience.seconds:g} s ({said}); the "
                 "operator goes on; look at `colocation events` of its group"

@@ -274,9 +274,9 @@ def find_error(log: str) -> str:
     number = next((number for number, line in enumerate(lines) if line and not line[0].isspace()), None)
     if number is None:
         return ""
-    if CALL_OF_JAVA in lines[number] and number + 1 < len(lines):
-        return _MODULES.sub("", lines[number + 1].removeprefix(": "))
-    return _MODULES.sub("", lines[number])
+    is_of_java = CALL_OF_JAVA in lines[number] and number + 1 < len(lines)
+    said = lines[number + 1].removeprefix(": ") if is_of_java else lines[number]
+    return _MODULES.sub("", said).rstrip("; ")
 
 
 def find_result(log: str) -> dict[str, Any] | None:

@@ -1,10 +1,14 @@
 """`recover`, and how dropped tables are shown, over a cluster in memory."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from colocation.cli import recover as recover_module
+
+from ..submit.fake_applications import VirtualTime
 from .conftest import FakeCluster, Run, group_object, table_object
 
 RECORD: dict[str, Any] = {
@@ -50,6 +54,28 @@ def test_a_table_that_was_dropped_a_moment_ago_is_waited_for(
     done = run("recover", "orders")
     assert "orders: waiting for the operator to see that it was dropped\n" in done.stderr
     assert cluster.groups()[0]["metadata"]["annotations"] == REQUEST
+
+
+@pytest.mark.parametrize(("stands_seconds", "is_said"), [(1.0, False), (10.0, True)])
+def test_what_stands_for_a_moment_only_is_not_said(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, stands_seconds: float, is_said: bool
+) -> None:
+    """While agents take files back, the table's condition says for a moment that files are lacking."""
+    dropped(cluster)
+    lacking = {"type": "Accepted", "status": "False", "reason": "Recovering", "message": "nodes lack files",
+               "lastTransitionTime": "2026-11-21T00:00:00Z"}  # fmt: skip
+    clock = VirtualTime()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.now > stands_seconds:
+            cluster.tables()[:] = [table_object()]
+
+    monkeypatch.setattr(recover_module, "time", SimpleNamespace(monotonic=clock.clock, sleep=sleep))
+    coming = {**table_object(), "status": {"conditions": [lacking]}}
+    monkeypatch.setattr(cluster, "on_annotation", lambda: cluster.tables().append(coming))
+    done = run("recover", "orders")
+    assert (done.exit_code, "nodes lack files" in done.stderr) == (0, is_said), done.stderr
 
 
 def test_an_operator_that_does_not_see_a_drop_is_said(run: Run, cluster: FakeCluster) -> None:

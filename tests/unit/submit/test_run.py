@@ -216,7 +216,7 @@ def test_a_failure_carries_its_exception_or_the_end_of_the_log(
         pytest.param("Traceback (most recent call last):\n  a\nA: 1\nTraceback (most recent call last):\n  b\nB: 2",
                      "B: 2", id="the last of two"),
         pytest.param("Traceback (most recent call last):\n  a\npyspark.errors.exceptions.captured.AnalysisException: "
-                     "[UNRESOLVED_COLUMN] no o_ky; line 1\n'Project ['o_ky]\n+- Relation\n",
+                     "[UNRESOLVED_COLUMN] no o_ky; line 1;\n'Project ['o_ky]\n+- Relation\n",
                      "AnalysisException: [UNRESOLVED_COLUMN] no o_ky; line 1", id="Spark's, without its plan"),
         pytest.param("Traceback (most recent call last):\n  a\npy4j.protocol.Py4JJavaError: An error occurred while "
                      "calling o1.load.\n: java.nio.file.AccessDeniedException: s3a://lake: 403\n\tat a.b",
