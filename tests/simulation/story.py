@@ -16,6 +16,7 @@ from colocation.model.names import DATA_CLAIM, NODE_LABEL_PREFIX, RECOVER_PREFIX
 from .api import JsonObject
 from .disks import File
 from .faults import Faults
+from .liveness import repairs_left
 from .operators import SimulatedOperator, virtual_processes
 from .users import Users
 from .virtual_time import VirtualLoop
@@ -248,7 +249,8 @@ def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
     if not status.get("stable") and _has_excuse(group):
         return []
     if not status.get("stable") and cluster.bad_node and _is_hopeless(world, group):
-        return [] if _stalled(group) else [f"{name} cannot be stable, and does not say so: {status.get('conditions')}"]
+        silent = [] if _stalled(group) else [f"{name} cannot be stable, and does not say so: {status.get('conditions')}"]
+        return silent + repairs_left(world, group, cluster.bad_node)
     if not status.get("stable"):
         return [f"{name} is not stable: {status.get('reason')}, {status.get('conditions')}"]
     rows = status.get("backendsPerBucketSeq") or []
