@@ -249,8 +249,9 @@ def _problems_of_group(cluster: Cluster, group: JsonObject) -> list[str]:
     if not status.get("stable") and _has_excuse(group):
         return []
     if not status.get("stable") and cluster.bad_node and _is_hopeless(world, group):
-        silent = [] if _stalled(group) else [f"{name} cannot be stable, and does not say so: {status.get('conditions')}"]
-        return silent + repairs_left(world, group, cluster.bad_node)
+        left = repairs_left(world, group, cluster.bad_node)
+        silent = f"{name} cannot be stable, and does not say so: {status.get('conditions')}"
+        return left if _stalled(group) else [silent, *left]
     if not status.get("stable"):
         return [f"{name} is not stable: {status.get('reason')}, {status.get('conditions')}"]
     rows = status.get("backendsPerBucketSeq") or []

@@ -15,6 +15,7 @@ from colocation.model.conditions import Reason
 
 from .balance import is_balanced
 from .choice import Assignment, Chooser, Losses
+from .cluster import Standing
 from .evenness.exchange import affordable_placement
 from .evenness.min_cost_flow import EvennessProblem, solve
 from .evenness.shares import is_even
@@ -36,7 +37,7 @@ def assign_lost(view: GroupView, move_plan: MovePlan, losses: Losses) -> list[As
 
 def _say_why_none(chooser: Chooser, move_plan: MovePlan, bucket: int, lost: str | None) -> None:
     view = chooser.view
-    if lost is not None and view.standing(lost) not in LOST_FOR_GOOD:
+    if lost is not None and view.standing(lost) not in (Standing.WAITING, *LOST_FOR_GOOD):
         return  # it is made whole in place, when its node is tried again
     used = chooser.holders[bucket].union(view.map[bucket])
     failing = [node for node in sorted(view.failing & view.pool.weights.keys()) if node not in used]

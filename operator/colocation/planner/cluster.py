@@ -58,6 +58,11 @@ class Loads:
         self._loads.pop(node, None)
 
 
+WIDE_OUTAGE_TOLERANCES = 12
+"""Times the group's tolerance: so long is waited for nodes that are down together (see `Cluster.wide_outage`)."""
+LIVE_REPLICAS_TO_WAIT = 2
+"""A bucket with fewer live replicas does not wait for them."""
+
 GroupKey = tuple[str, str]
 
 NOBODY: frozenset[str] = frozenset()
@@ -221,9 +226,8 @@ class Cluster:
         if node.drain:
             return Standing.DRAINING
         if not node.ready:
-            since = node.not_ready_since or self.now
-            tolerance = timedelta(seconds=spec.relocation.down_tolerance_seconds)
-            return Standing.LOST if self.now - since >= tolerance else Standing.WAITING
+            tolerance_seconds = self.down_tolerance_seconds(node.name, spec)
+            return Standing.LOST if self.is_down_for(node, tolerance_seconds) else Standing.WAITING
         if node.is_disk_sick:
             since = node.disk_since or self.now
             tolerance = timedelta(seconds=spec.relocation.down_tolerance_seconds)
@@ -231,6 +235,32 @@ class Cluster:
         if not is_selected(node, spec):
             return Standing.LEAVING
         return Standing.FIT if node.schedulable else Standing.KEEPING
+
+    def is_down_for(self, node: Node, seconds: float) -> bool:
+        """Whether a node that is not ready has been so for at least so long."""
+        return self.now - (node.not_ready_since or self.now) >= timedelta(seconds=seconds)
+
+    def down_tolerance_seconds(self, node: str, spec: ColocationGroupSpec) -> int:
+        """How long the group waits for the node when it is down: longer in a wide outage."""
+        times = WIDE_OUTAGE_TOLERANCES if node in self.wide_outage else 1
+        return times * spec.relocation.down_tolerance_seconds
+
+    @cached_property
+    def wide_outage(self) -> dict[str, str]:
+        """Nodes that are down together with their whole zone, or with most nodes -> which of both.
+
+        Such a fault is rarely one of the nodes, and they mostly come back with all that they held; to make all of it
+        again would fill the other nodes, and load them when they are needed most.
+        """
+        down = {node.name for node in self.nodes.values() if not node.ready and not node.drain}
+        if len(down) > 1 and 2 * len(down) > len(self.nodes):
+            return dict.fromkeys(down, f"{len(down)} of {len(self.nodes)} nodes are down")
+        zones: dict[str, set[str]] = defaultdict(set)
+        for node in self.nodes.values() if down else ():
+            zones[node.zone or ""].add(node.name)
+        lost = {zone: names for zone, names in zones.items() if len(zones) > 1 and len(names) > 1 and names <= down}
+        causes = {zone: f"all nodes of zone {zone or '(none)'} are down" for zone in lost}
+        return {name: causes[zone] for zone, names in lost.items() for name in names}
 
     @property
     def is_unweighed(self) -> bool:

@@ -1,7 +1,8 @@
 """Repair: every lost replica goes to the fittest node, damaged ones are made whole in place, nothing else moves.
 
 A group is short of the replicas on nodes that are gone, drained, or down too long, and of those that it wants more than
-before. Within the tolerance a replica counts as present: its node may come back with all that it held. The replicas of
+before. Within the tolerance a replica counts as present: its node may come back with all that it held. A whole zone, or
+most nodes, are waited for longer, but for buckets with too few live replicas (`Cluster.wide_outage`). The replicas of
 drained nodes serve until their successors are complete. A damaged replica on a node where the group's clones fail is
 lost too, while another node fits. `choice` and `assignment` say which node takes what. What cannot be made, because no
 node fits or has room, holds up nothing else.
@@ -23,7 +24,7 @@ from colocation.model.plan import Move
 
 from .assignment import assign_lost
 from .choice import Losses, kind_of
-from .cluster import Standing
+from .cluster import LIVE_REPLICAS_TO_WAIT, Standing
 from .evenness.min_cost_flow import Network
 from .evenness.shares import Shares
 from .placement import too_large
@@ -94,17 +95,23 @@ def find_losses(view: GroupView, move_plan: MovePlan) -> Losses:
 
 def _is_lost(view: GroupView, move_plan: MovePlan, bucket: int, node: str) -> bool:
     standing = view.standing(node)
-    if standing is Standing.WAITING:
+    if standing is Standing.WAITING and not _is_at_risk(view, bucket, node):
         move_plan.block(bucket, Reason.WITHIN_DOWN_TOLERANCE, waiting_message(view, node))
         return False
     switch = _switch_against_relocation(view)
-    if standing not in LOST_FOR_GOOD:
+    if standing not in (Standing.WAITING, *LOST_FOR_GOOD):
         # Damaged, and not to be mended in place. Without leave to go elsewhere it is tried there again.
         fails_there = node in view.group.failing_targets and check_replica_whole(view, bucket, node) is not None
         return fails_there and not switch
     if switch:
         move_plan.block(bucket, Reason.RELOCATION_DISABLED, f"the replica on node {node} stays where it is: {switch}")
     return not switch
+
+
+def _is_at_risk(view: GroupView, bucket: int, node: str) -> bool:
+    """Whether the bucket does not wait for the node as long as others do in a wide outage: it has too few replicas."""
+    is_over = view.cluster.is_down_for(view.cluster.nodes[node], view.spec.relocation.down_tolerance_seconds)
+    return is_over and view.live_replicas(bucket) < LIVE_REPLICAS_TO_WAIT
 
 
 def _switch_against_relocation(view: GroupView) -> str:

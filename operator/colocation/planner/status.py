@@ -20,6 +20,7 @@ from colocation.model.conditions import Reason
 from colocation.model.plan import BucketProblem
 from colocation.model.snapshot import Node
 
+from .cluster import LIVE_REPLICAS_TO_WAIT
 from .view import GroupView
 
 SEVERITY = {reason: rank for rank, reason in enumerate(Reason)}
@@ -88,8 +89,11 @@ def failing_message(view: GroupView, nodes: Iterable[str]) -> str:
 def waiting_message(view: GroupView, node: str) -> str:
     """Why the replicas of a node that is down stay where they are."""
     since = timestamp(view.cluster.nodes[node].not_ready_since or view.cluster.now)
-    seconds = view.spec.relocation.down_tolerance_seconds
-    return f"node {node} is down since {since}; its replicas are made again on other nodes after {seconds} s"
+    seconds, cause = view.cluster.down_tolerance_seconds(node, view.spec), view.cluster.wide_outage.get(node)
+    text = f"node {node} is down since {since}; its replicas are made again on other nodes after {seconds} s"
+    if cause is None:
+        return text
+    return f"{text}, as {cause}; buckets with fewer than {LIVE_REPLICAS_TO_WAIT} live replicas wait less"
 
 
 def check_replica_whole(view: GroupView, bucket: int, node: str) -> Finding | None:

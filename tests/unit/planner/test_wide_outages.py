@@ -1,0 +1,65 @@
+"""A whole zone, or most nodes, down at once: only buckets at risk are made again soon, and the group says so."""
+
+from datetime import timedelta
+
+import pytest
+
+from colocation.model.conditions import Reason
+from colocation.model.snapshot import Node
+from tests.property.worlds import NOW, make_node
+
+from .cases import planned, reasons
+
+TOLERANCE_SECONDS = 1800
+ZONES = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "b", 7: "c", 8: "c", 9: "c"}
+ROWS = (("node-1", "node-4", "node-7"), ("node-4", "node-5", "node-8"), ("node-2", "node-3", "node-9"))
+"""Zone b has one replica of the first bucket, two of the second, and none of the third."""
+
+
+def nodes(down: tuple[int, ...], seconds: int, zones: dict[int, str] | None = ZONES) -> list[Node]:
+    since = NOW - timedelta(seconds=seconds)
+    return [
+        make_node(
+            f"node-{number}",
+            zone=zones[number] if zones else None,
+            ready=number not in down,
+            not_ready_since=since if number in down else None,
+        )
+        for number in ZONES
+    ]
+
+
+@pytest.mark.parametrize(
+    ("down", "seconds", "zones", "made"),
+    [
+        pytest.param((4, 5), TOLERANCE_SECONDS, ZONES, {0, 1}, id="two of a zone's three nodes: as ever"),
+        pytest.param((4, 5, 6), TOLERANCE_SECONDS - 1, ZONES, set(), id="a zone, within the tolerance"),
+        pytest.param((4, 5, 6), TOLERANCE_SECONDS, ZONES, {1}, id="a zone: the bucket with one live replica"),
+        pytest.param((4, 5, 6), 12 * TOLERANCE_SECONDS - 1, ZONES, {1}, id="a zone, almost for twelve tolerances"),
+        pytest.param((4, 5, 6), 12 * TOLERANCE_SECONDS, ZONES, {0, 1}, id="a zone, for good"),
+        pytest.param((4, 5, 6), TOLERANCE_SECONDS, None, {0, 1}, id="as many nodes, and no zones"),
+        pytest.param((4, 5, 6), TOLERANCE_SECONDS, dict.fromkeys(ZONES, "a"), {0, 1}, id="one zone only"),
+        pytest.param((1, 4, 5, 6, 8), TOLERANCE_SECONDS, None, {0}, id="most nodes"),
+    ],
+)
+def test_what_is_made_again(down: tuple[int, ...], seconds: int, zones: dict[int, str] | None, made: set[int]) -> None:
+    """In the last case no live node has the second bucket, of the third nothing is lost."""
+    group = planned(nodes(down, seconds, zones), buckets=3, replicas=3, bucket_map=ROWS)
+    assert {group.moves[index].bucket for index in group.start_now} == made
+
+
+def test_the_group_says_what_it_waits_for() -> None:
+    """The same words in the plan as in the condition: they come from here."""
+    group = planned(nodes((4, 5, 6), TOLERANCE_SECONDS), buckets=3, replicas=3, bucket_map=ROWS)
+    assert reasons(group) == {Reason.WITHIN_DOWN_TOLERANCE}
+    assert [problem.bucket for problem in group.blocked] == [0]
+    assert "after 21600 s, as all nodes of zone b are down" in group.blocked[0].message
+
+
+def test_a_zone_whose_nodes_are_deleted_or_drained_is_not_waited_for() -> None:
+    """Whoever deletes Nodes, or marks them for drain, says that they do not come back."""
+    alive = [node for node in nodes((), 0) if node.zone != "b"]
+    drained = [node.model_copy(update={"drain": node.zone == "b"}) for node in nodes((4, 5, 6), 5)]
+    for some in (alive, drained):
+        group = planned(some, buckets=3, replicas=3, bucket_map=ROWS)
+        assert {group.moves[index].bucket for index in group.start_now} == {0, 1}
