@@ -7,31 +7,36 @@ elsewhere, as after a drain. Marks are on pods, as the operator changes nothing 
 A pod that has the annotation and not our label was annotated by somebody else, and is left alone.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from ..state.objects import ObservedAgent, ObservedNode
 from .actions import MarkAgent
 
 
-def holding_nodes(
-    nodes: Iterable[ObservedNode], wanted: Iterable[Collection[str]], undecided: Collection[str]
-) -> frozenset[str]:
-    """The nodes of all groups.
+def mark_actions(
+    agents: Iterable[ObservedAgent],
+    nodes: Iterable[ObservedNode],
+    wanted: Iterable[Collection[str]],
+    undecided: Collection[str],
+) -> tuple[MarkAgent, ...]:
+    """What differs, pod by pod.
 
     Args:
+        agents: the agents' pods.
         nodes: as they are; their labels tell of groups about which nothing is known in this pass.
         wanted: the nodes of each group that is decided about.
         undecided: labels of the other groups.
     """
     remembered = {node.name for node in nodes if not node.group_labels.keys().isdisjoint(undecided)}
-    return frozenset(remembered.union(*wanted))
+    holding = remembered.union(*wanted)
+    return tuple(
+        MarkAgent(agent.namespace, agent.name, agent.uid, agent.node, agent.node in holding)
+        for agent in agents
+        if not _is_right(agent, agent.node in holding)
+    )
 
 
-def mark_actions(agents: Iterable[ObservedAgent], holding: Collection[str]) -> Iterator[MarkAgent]:
-    """What differs, pod by pod."""
-    for agent in agents:
-        is_due = agent.node in holding
-        is_foreign = agent.is_kept and not agent.is_marked
-        is_right = (agent.is_marked and agent.is_kept) if is_due else not agent.is_marked
-        if not (is_right or is_foreign or agent.deleting):
-            yield MarkAgent(agent.namespace, agent.name, agent.uid, agent.node, is_due)
+def _is_right(agent: ObservedAgent, is_due: bool) -> bool:
+    is_foreign = agent.is_kept and not agent.is_marked
+    is_as_due = (agent.is_marked and agent.is_kept) if is_due else not agent.is_marked
+    return is_as_due or is_foreign or agent.deleting

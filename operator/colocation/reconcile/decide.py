@@ -30,7 +30,7 @@ from ..state.objects import ObservedCloneJob, ObservedGroup, ObservedTable
 from ..state.observation import Observation
 from ..state.snapshot import awaits_files, snapshot_of
 from .actions import Action, CollectGarbage, DropBucket, LabelNode, MarkAgent, RecycleTable
-from .agent_marks import holding_nodes, mark_actions
+from .agent_marks import mark_actions
 from .bins import bins_of, lying_of
 from .clones import clone_actions, ends_of
 from .config_maps import agents_of, config_maps
@@ -291,21 +291,15 @@ class _Pass:
 
     def _mark_actions(self) -> tuple[MarkAgent, ...]:
         """After what is decided about each group."""
-        nodes, agents, undecided = self.observation.nodes, self.observation.agents, self._undecided_labels()
-        return self.memo.of(
-            "agent marks",
-            (nodes, agents, tuple(self.labelled.items()), undecided),
-            lambda: tuple(mark_actions(agents, holding_nodes(nodes, self.labelled.values(), undecided))),
-        )
+        seen = self.observation
+        parts = (seen.agents, seen.nodes, tuple(self.labelled.values()), self._undecided_labels())
+        return self.memo.of("agent marks", parts, lambda: mark_actions(*parts))
 
     def _label_actions(self) -> tuple[LabelNode, ...]:
         """Of all groups together, so that a node is written once; after what is decided about each of them."""
-        undecided = self._undecided_labels()
-        return self.memo.of(
-            "node labels",
-            (self.observation.nodes, tuple(self.labelled.items()), undecided),
-            lambda: tuple(label_actions(self.observation.nodes, self.labelled, undecided)),
-        )
+        nodes, wanted, undecided = self.observation.nodes, self.labelled, self._undecided_labels()
+        parts = (nodes, tuple(wanted.items()), undecided)
+        return self.memo.of("node labels", parts, lambda: tuple(label_actions(nodes, wanted, undecided)))
 
     def _config_maps(self, facts: GroupFacts) -> tuple[Action, ...]:
         agents = agents_of(facts, self.observation.readers_urls, self.ready, self.disk_missing)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from colocation.manifests.clone_job import clone_job_name
 from colocation.model.names import ANNOTATION_DO_NOT_DISRUPT, LABEL_HOLDS_REPLICAS, node_label
 from colocation.reconcile.actions import MarkAgent
-from colocation.reconcile.agent_marks import holding_nodes, mark_actions
+from colocation.reconcile.agent_marks import mark_actions
 from colocation.state.objects import ObservedAgent
 from colocation.state.observation import Observation
 from colocation.state.parse import parse_agent
@@ -87,10 +87,10 @@ AGENTS = st.tuples(*(st.builds(pod, st.just(name), is_marked=st.booleans(), is_k
 @given(agents=AGENTS, maps=st.lists(st.frozensets(st.sampled_from(NAMES))))
 def test_marks_converge_in_one_pass(agents: tuple[ObservedAgent, ...], maps: list[frozenset[str]]) -> None:
     """Then each node of a map is kept, no other one has our mark, and nothing is left to do."""
-    holding = holding_nodes((), maps, frozenset())
-    written = {action.node: action.holds_replicas for action in mark_actions(agents, holding)}
+    holding: frozenset[str] = frozenset().union(*maps)
+    written = {action.node: action.holds_replicas for action in mark_actions(agents, (), maps, ())}
     after = [replace(one, is_marked=written[one.node], is_kept=written[one.node]) if one.node in written else one
              for one in agents]  # fmt: skip
-    assert list(mark_actions(after, holding)) == []
+    assert mark_actions(after, (), maps, ()) == ()
     assert all(one.is_kept for one in after if one.node in holding)
     assert not any(one.is_marked for one in after if one.node not in holding)
