@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
+from .errors import CommandFailed, may_pass, said_by
 from .options import Decorator
 from .output import Format, tell, write
 
@@ -33,24 +36,37 @@ def show_once_or_watch(
 ) -> None:
     """Print a view, or keep printing it.
 
-    On a terminal each takes the place of the one before; elsewhere only changed ones are printed.
+    On a terminal each takes the place of the one before; elsewhere only changed ones are printed. What restarts in the
+    cluster meanwhile is waited for; what is wrong from the start is raised.
     """
     if not watch:
         show(look(), output)
         return
     if output != "text":
         raise click.UsageError(f"--watch shows text, but --output is {output}; programs use `kubectl get --watch`")
-    shown = None
+    shown: View | str | None = None
     try:
         while True:
-            view = look()
-            if view != shown:
+            seen = _look_again(look) if shown else look()
+            if seen != shown and isinstance(seen, View):
                 click.echo(TO_TOP_AND_CLEAR if sys.stdout.isatty() else "", nl=False)
-                show(view, output)
-                shown = view
+                show(seen, output)
+            elif seen != shown:
+                warn([f"{seen}; asking again, until Ctrl-C"])
+            shown = seen
             (sleep or time.sleep)(INTERVAL_SECONDS)
     except KeyboardInterrupt:
         return
+
+
+def _look_again(look: Callable[[], View]) -> View | str:
+    """A view, or why there is none while something restarts in the cluster."""
+    try:
+        return look()
+    except (ApiException, HTTPError, CommandFailed) as error:
+        if not may_pass(error):
+            raise
+        return said_by(error)
 
 
 def show(view: View, output: Format) -> None:

@@ -1,8 +1,12 @@
 """`-A` and `--watch`."""
 
+from typing import Any
+
 import pytest
+from kubernetes.client.exceptions import ApiException
 
 from colocation.cli import watching
+from colocation.cli.errors import CommandFailed
 
 from .conftest import FakeCluster, Run, group_object, table_object
 
@@ -64,3 +68,37 @@ def test_watch_is_for_people(run: Run, cluster: FakeCluster) -> None:
     done = run("tables", "-w", "-o", "json")
     assert done.exit_code == 2
     assert "kubectl get --watch" in done.stderr
+
+
+AWAY = ApiException(status=503, reason="restarting")
+
+
+def test_watch_outlasts_a_restart(run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the API server, for example: its absence is said once, and what is there afterwards is shown again."""
+    answers = iter([cluster.groups(), AWAY, AWAY, cluster.groups(), KeyboardInterrupt()])
+
+    def groups() -> list[dict[str, Any]]:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(cluster, "groups", groups)
+    monkeypatch.setattr(watching.time, "sleep", lambda seconds: None)
+    done = run("groups", "--watch")
+    assert done.exit_code == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["NAME", "sales"] * 2
+    assert done.stderr == "warning: the cluster answered 503: restarting; asking again, until Ctrl-C\n"
+
+
+@pytest.mark.parametrize("first", [AWAY, CommandFailed("no cluster")])
+def test_watch_of_what_was_never_seen_fails(
+    run: Run, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, first: Exception
+) -> None:
+    """A mistake does not pass by waiting."""
+
+    def groups() -> None:
+        raise first
+
+    monkeypatch.setattr(cluster, "groups", groups)
+    assert run("groups", "--watch").exit_code == 1

@@ -7,6 +7,7 @@ browser is given another token, which works once: every user of the machine sees
 
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -58,6 +59,11 @@ class UiServer(ThreadingHTTPServer):
         self._first_token = secrets.token_urlsafe(24)
         self._lock = threading.Lock()
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that closes its connection amid an answer is no error; the rest is printed."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:

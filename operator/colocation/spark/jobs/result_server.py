@@ -4,6 +4,7 @@ Nothing of the rows is printed, and no more than one chunk is held. A reader tha
 the job.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -31,6 +32,11 @@ class NoReader(Exception):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     result: "ResultServer"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader whose connection breaks asks again: in the driver's log a traceback would look like its failure."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class ResultServer:

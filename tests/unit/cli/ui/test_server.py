@@ -130,3 +130,15 @@ def test_what_cannot_be_read_is_said(server: UiServer) -> None:
     finally:
         other.shutdown()
         other.server_close()
+
+
+@pytest.mark.parametrize(("error", "is_printed"), [(BrokenPipeError(), False), (ValueError("a defect"), True)])
+def test_a_browser_that_goes_is_no_error(
+    server: UiServer, capsys: pytest.CaptureFixture[str], error: Exception, is_printed: bool
+) -> None:
+    """A tab that is closed amid an answer prints no traceback on the terminal; a defect does."""
+    try:
+        raise error
+    except (BrokenPipeError, ValueError):
+        server.handle_error(None, ("127.0.0.1", 1))
+    assert ("Traceback" in capsys.readouterr().err) == is_printed
