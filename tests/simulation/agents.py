@@ -127,6 +127,7 @@ class AgentProcess:
         for key in self._known.keys() - question.tables.keys():
             del self._known[key]
         for key, asked in question.tables.items():
+            self.disk.need((asked.reference.namespace, asked.reference.directory), asked.reference.live_manifests)
             known, report = self._known.get(key), self.disk.report(asked.reference)
             if known is None or known.report != report:
                 self._revision += 1
@@ -188,7 +189,8 @@ class AgentProcess:
     def drop_bucket(self, order: Order, grace_seconds: int) -> Removed:
         """Delete a bucket's files, but for young ones that no live manifest names."""
         with self._deletion(order) as key:
-            doomed = self._named(key, order.manifests) | self.disk.old_files(key, grace_seconds)
+            garbage, _ = self.disk.garbage(key, order.manifests, grace_seconds, order.bucket)
+            doomed = self._named(key, order.manifests) | garbage
             return self._delete(f for f in self.disk.files_of(key) if f.bucket == order.bucket and f in doomed)
 
     def collect(self, order: Order, grace_seconds: int) -> Removed:
@@ -197,9 +199,8 @@ class AgentProcess:
             folder = self.disk.folders.get(key)
             if folder is None or not set(order.manifests) <= folder.manifests.keys():
                 raise ManifestAway("a live manifest is not held here, so it is not known what is garbage")
-            wanted = self._named(key, order.manifests)
-            removed = self._delete(self.disk.old_files(key, grace_seconds) - wanted)
-            old = self.disk.old_manifests(key, grace_seconds) - set(order.manifests)
+            garbage, old = self.disk.garbage(key, order.manifests, grace_seconds)
+            removed = self._delete(garbage)
             self._world.checks.before_forgetting(self.disk, key, old)
             self.disk.remove_manifests(key, sorted(old))
             return removed

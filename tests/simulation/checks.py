@@ -38,6 +38,8 @@ class Checks:
         self._maps: dict[str, tuple[int, list[list[str]]]] = {}
         self._placed: dict[str, tuple[Any, Any]] = {}
         self._terms: dict[int, str] = {}
+        self._live: dict[str, set[str]] = {}
+        self._left: dict[str, float] = {}
         self.loading: set[int] = set()
         self.dropped: dict[str, Dropped] = {}
         self.harm: Harm | None = None
@@ -75,7 +77,17 @@ class Checks:
                 f"{file} of a retained or recovering snapshot would be lost with {disk.node}",
             )
         self.require(file.load not in self.loading, f"{file} of a load that is under way would go from {disk.node}")
+        self.require(
+            self._others(disk, file) or self._is_news(file) or not self._may_be_read(file),
+            f"the last {file}, which queries may still read, would go from {disk.node}",
+        )
         return None
+
+    def _may_be_read(self, file: File) -> bool:
+        """Whether a snapshot names it that has left its table's history within the grace."""
+        left = {digest for digest, at in self._left.items()
+                if self._world.loop.elapsed - at < self._world.limits.garbage_grace}  # fmt: skip
+        return any(file in files_in(self._world.manifest(digest), file.directory) for digest in left)
 
     def _keep_as_many_as_wanted(self, disk: Disk, file: File, table: dict[str, Any], row: tuple[str, ...]) -> None:
         """Strict balancing writes a map ahead of its data: an order of a moment before rests on other whole copies."""
@@ -104,10 +116,7 @@ class Checks:
         table = self._world.table_at(key)
         if table is None or table["metadata"]["uid"] in self._world.hostile:
             return
-        status = table.get("status", {})
-        live = [status["snapshot"]] if status.get("snapshot") else []
-        named = {str(one["manifest"]).removeprefix("sha256:") for one in (*live, *status.get("history", ()))}
-        gone = named.intersection(digests)
+        gone = digests_of(table.get("status", {})).intersection(digests)
         others = [one for one in self._world.machines.values() if one.name != disk.node]
         for digest in gone:
             kept = any(digest in one.disk.folders[key].manifests for one in others if key in one.disk.folders)
@@ -191,6 +200,9 @@ class Checks:
     def _note_commit(self, table: dict[str, Any], deleted: bool) -> None:
         """Files count as just committed when their table gets a snapshot, or another group places it."""
         uid, status = table["metadata"]["uid"], table.get("status", {})
+        live = set[str]() if deleted or uid in self._world.hostile else digests_of(status)
+        self._left.update(dict.fromkeys(self._live.get(uid, set()) - live, self._world.loop.elapsed))
+        self._live[uid] = live
         now = None if deleted else (status.get("snapshot"), status.get("group"))
         before = self._placed.pop(uid, None)
         if now is None:
@@ -251,6 +263,8 @@ class Checks:
         self._terms.clear()
         self._maps.clear()
         self._placed.clear()
+        self._live.clear()
+        self._left.clear()
         self.orders.after_restore()
         world.verdicts.after_restore()
         recorded = {table_directory(one["name"], one["uid"]) for _, one in world.records()}
@@ -274,6 +288,12 @@ class Checks:
         for table in self._world.honest_tables():
             for file in self._world.committed(table) | self._world.retained(table):
                 self.require(self._world.holders(file), f"{file} is lost")
+
+
+def digests_of(status: dict[str, Any]) -> set[str]:
+    """Of a table's committed snapshot and its history."""
+    live = [status["snapshot"]] if status.get("snapshot") else []
+    return {str(one["manifest"]).removeprefix("sha256:") for one in (*live, *status.get("history", ()))}
 
 
 class Dropped:

@@ -74,7 +74,7 @@ class DiskFaults:
         node = self._any_node()
         machine = self._world.machines[node]
         if machine.is_up and machine.shelf is None and not self._is_needed(node):
-            self._world.put_in(node, self._world.new_disk(node, machine.wall))
+            self._world.put_in(node, self._world.new_disk(node))
 
     def put_back(self) -> None:
         """The disk of before comes back, with all that lay on it then."""

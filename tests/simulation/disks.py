@@ -3,12 +3,19 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeVar
 
 from colocation.model.agent import BucketReport, ReplicaState, TableReference, TableReport
 from colocation.model.conditions import Reason
+from colocation.storage.ages import compared, older
+from colocation.storage.hashing import FileIdentity
+from colocation.storage.ledger import Sighting
 
 GIB = 1 << 30
 CAPACITY_BYTES = 100 * GIB
+LOOKS = FileIdentity(0, 0, 0)
+"""Of every file: none is written again with another content."""
+Item = TypeVar("Item")
 TableKey = tuple[str, str]
 """(namespace, directory)."""
 
@@ -47,10 +54,12 @@ def file_name(file: File) -> str:
 
 @dataclass(frozen=True)
 class Folder:
-    """A table's folder, or one in the bin: file -> when it was written, by the node's wall clock, in seconds."""
+    """A table's folder, or one in the bin: file, or manifest -> since when its node's agents have seen it unneeded, by
+    the node's own clock, in seconds; None = it is needed, or was not looked at.
+    """
 
-    files: dict[File, float]
-    manifests: dict[str, float]
+    files: dict[File, float | None]
+    manifests: dict[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class Disk:
     Args:
         node: its name.
         manifests: digest -> manifest, of all manifests that ever were: a digest says what is in it.
-        seconds: the node's wall clock.
+        seconds: the node's own clock.
         changed: told after every change.
     """
 
@@ -155,7 +164,7 @@ class Disk:
         folder = self._folder(file.key)
         if file not in folder.files and file.size_bytes > self.free_bytes:
             return False
-        folder.files.setdefault(file, self.seconds())
+        folder.files[file] = None
         self.damaged.discard(file)
         self._touch(file.key)
         return True
@@ -164,9 +173,14 @@ class Disk:
         """Whether the disk takes it."""
         if not self.takes_writes:
             return False
-        self._folder(key).manifests.setdefault(digest, self.seconds())
+        self._folder(key).manifests[digest] = None
         self._touch(key)
         return True
+
+    def need(self, key: TableKey, digests: Iterable[str]) -> None:
+        """These manifests are live."""
+        if (folder := self.folders.get(key)) is not None:
+            folder.manifests.update(dict.fromkeys(folder.manifests.keys() & set(digests)))
 
     def damage(self, file: File) -> None:
         self.damaged.add(file)
@@ -185,14 +199,20 @@ class Disk:
             del self.folders[key].manifests[digest]
             self._touch(key)
 
-    def old_files(self, key: TableKey, grace_seconds: float) -> set[File]:
-        """Older than the grace, as the node's wall clock and the files' times say."""
-        folder, oldest = self.folders.get(key), self.seconds() - grace_seconds
-        return {file for file, at in folder.files.items() if at < oldest} if folder else set()
-
-    def old_manifests(self, key: TableKey, grace_seconds: float) -> set[str]:
-        folder, oldest = self.folders.get(key), self.seconds() - grace_seconds
-        return {digest for digest, at in folder.manifests.items() if at < oldest} if folder else set()
+    def garbage(
+        self, key: TableKey, live: Iterable[str], grace_seconds: float, bucket: int | None = None
+    ) -> tuple[set[File], set[str]]:
+        """The files (of one bucket, or all) and the manifests that no live manifest has named for the grace: as
+        `colocation.storage.removal` has it.
+        """
+        folder = self.folders.get(key, Folder({}, {}))
+        named = {file for digest in live for file in self._files(digest, key)}
+        files = {file for file in folder.files if bucket in (None, file.bucket)} - named
+        old_files = _old(folder.files, files, self.seconds(), grace_seconds, bucket is None)
+        manifests = folder.manifests.keys() - set(live)
+        old = _old(folder.manifests, manifests, self.seconds(), grace_seconds, is_all=True)
+        spared = {file for digest in manifests - old for file in self._files(digest, key)}
+        return old_files - spared, old
 
     def recycle(self, key: TableKey, purge_at: float) -> None:
         """Into the bin, with what lies there of this table already; nothing in its place is no error."""
@@ -213,9 +233,9 @@ class Disk:
         sources = [one for one in (self.folders.get(key), recycled.folder if recycled else None) if one]
         for source, digest in product(sources, manifests):
             if digest in source.manifests or digest in self._folder(target).manifests:
-                self._folder(target).manifests.setdefault(digest, self.seconds())
+                self._folder(target).manifests.setdefault(digest, None)
                 for file in self._files(digest, key) & source.files.keys() - self.damaged:
-                    self._folder(target).files.setdefault(replace(file, directory=successor), source.files[file])
+                    self._folder(target).files.setdefault(replace(file, directory=successor), None)
         self._touch(target)
 
     def restore(self, key: TableKey, successor: str) -> None:
@@ -230,14 +250,14 @@ class Disk:
                 self._touch(target)
 
     def _hand_over(self, folder: Folder, successor: str, target: Folder) -> None:
-        for file, at in folder.files.items():
+        for file in folder.files:
             moved = replace(file, directory=successor)
             if moved not in target.files:
-                target.files[moved] = at
+                target.files[moved] = None
                 self.damaged |= {moved} if file in self.damaged else set()
             self.damaged.discard(file)
-        for digest, manifest in folder.manifests.items():
-            target.manifests.setdefault(digest, manifest)
+        for digest in folder.manifests:
+            target.manifests.setdefault(digest, None)
 
     def purge(self, key: TableKey) -> None:
         """A folder of the bin goes for good."""
@@ -301,3 +321,15 @@ class Disk:
             corrupt_files=tuple(sorted(file_name(file) for file in damaged)),
             held_files=f"{sum(1 << position for position, file in enumerate(files) if file in held):0{len(files)}x}",
         )
+
+
+def _old(
+    lying: dict[Item, float | None], unneeded: Iterable[Item], now: float, grace_seconds: float, is_all: bool
+) -> set[Item]:
+    """Those that have been unneeded for the grace; since when the others have been is noted."""
+    known = {item: Sighting(LOOKS, since, 0) for item, since in lying.items() if since is not None}
+    ages, new = compared(known, dict.fromkeys(unneeded, LOOKS), now)
+    lying.update({item: sighting.since for item, sighting in new.items()})
+    if is_all:
+        lying.update(dict.fromkeys(known.keys() - ages.keys()))
+    return set(older(ages, grace_seconds))

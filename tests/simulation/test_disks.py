@@ -18,7 +18,7 @@ def sicken(scene: Scene, node: str, fault: Reason | None) -> None:
 
 
 def swap(scene: Scene, node: str) -> None:
-    scene.world.put_in(node, scene.world.new_disk(node, scene.world.machines[node].wall))
+    scene.world.put_in(node, scene.world.new_disk(node))
 
 
 def says(scene: Scene, reason: Reason) -> bool:

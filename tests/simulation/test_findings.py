@@ -33,6 +33,26 @@ def test_garbage_collection_keeps_the_files_of_a_table_that_is_being_recovered()
     play(story, nodes=2)
 
 
+def test_a_burst_of_commits_leaves_queries_their_files() -> None:
+    """S1: on a table that was quiet for longer than the grace; afterwards they go."""
+
+    async def story(scene: Scene) -> None:
+        await scene.make(retention={"seconds": 86400, "snapshots": 1})
+        grace_seconds = scene.world.limits.garbage_grace
+        await scene.sleep(2 * grace_seconds)
+        planned = scene.world.committed(scene.table())
+        for _ in range(2):
+            await scene.load(OVERWRITE)
+        left_at = scene.world.loop.elapsed
+        while scene.world.loop.elapsed < left_at + grace_seconds - 10:
+            await scene.sleep(5)
+            assert all(scene.world.holders(file) for file in planned)
+        await scene.until(lambda: not any(map(scene.world.holders, planned)), 2 * grace_seconds)
+        await scene.until_well()
+
+    play(story)
+
+
 def test_an_order_that_runs_late_deletes_nothing_that_is_wanted_by_then() -> None:
     """C4: the surplus copy that is to go is the only one of the map when the order arrives."""
 

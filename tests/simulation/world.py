@@ -128,16 +128,16 @@ class World:
         name = f"node-{self.number()}"
         wall = WallClock(self.loop)
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(self.api_wall.now())}
-        disk = self.new_disk(name, wall)
+        disk = self.new_disk(name)
         labels = {LABEL_ZONE: zone, "kubernetes.io/hostname": name, **(labels or {})}
         self.machines[name] = Machine(name, disk, wall, AgentProcess(self, disk, "", 0))
         self.api.add(NODES, "", {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [ready]}})
         self.start_agent_pod(name)
         return name
 
-    def new_disk(self, node: str, wall: WallClock) -> Disk:
+    def new_disk(self, node: str) -> Disk:
         """An empty one for a node."""
-        disk = Disk(node, self.manifests, wall.seconds, lambda: self._ring(node))
+        disk = Disk(node, self.manifests, lambda: self.loop.elapsed, lambda: self._ring(node))
         disk.id = f"{self.number():016x}" if self.tells_disks_apart else ""
         return disk
 
