@@ -389,6 +389,7 @@ class Inventory:
             gone = self._tables.pop(table, None)
         if gone is not None:
             gone.close()
+        self._root.forget_changes(table)
         self._root.ledger.forget_table(table)
 
 

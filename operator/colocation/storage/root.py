@@ -18,6 +18,7 @@ from .folders import FILE_MODE, UNREADABLE_MEDIUM, names_in, open_regular_file, 
 from .ledger import BorrowedLedger, Ledger
 from .namespaces import own_folder
 from .paths import TablePath, file_segments, is_namespace, is_table_directory
+from .table_locks import TableLocks
 
 LEDGER_DIRECTORY = ".ledger"
 UPLOADS = (INCOMING_DIRECTORY, "uploads")
@@ -50,6 +51,7 @@ class DataRoot:
         ages: for how long files have been seen unneeded.
         damage_listeners: called with table and path when a published file is found with another content than before.
         change_listeners: called with the table when this process has published or removed a file of it.
+        table_locks: see ``lock_of``.
         fault_listeners: called with the error when a write or a sync of a file failed.
     """
 
@@ -68,7 +70,7 @@ class DataRoot:
         self.damage_listeners: list[Callable[[TablePath, str], None]] = []
         self.change_listeners: list[Callable[[TablePath], None]] = []
         self.fault_listeners: list[Callable[[OSError], None]] = []
-        self._table_locks: dict[TablePath, threading.Lock] = {}
+        self.table_locks = TableLocks()
         self._change_counts: dict[TablePath, int] = {}
         self._changes_lock = threading.Lock()
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -149,9 +151,9 @@ class DataRoot:
                 continue  # it has just gone
         return tuple(sorted(found))
 
-    def lock_of(self, table: TablePath) -> threading.Lock:
+    def lock_of(self, table: TablePath) -> contextlib.AbstractContextManager[None]:
         """Held by whoever decides on a table's published files and then changes them (publish, collect, delete)."""
-        return self._table_locks.setdefault(table, threading.Lock())
+        return self.table_locks.held(table)
 
     def note_change(self, table: TablePath) -> None:
         """Say that a file of the table was just published or removed."""
@@ -163,6 +165,11 @@ class DataRoot:
     def change_count(self, table: TablePath) -> int:
         """How many changes of the table's files were noted so far."""
         return self._change_counts.get(table, 0)
+
+    def forget_changes(self, table: TablePath) -> None:
+        """The table is gone, and whoever counted its changes is, too."""
+        with self._changes_lock:
+            self._change_counts.pop(table, None)
 
     def note_use(self, table: TablePath, manifest: str) -> None:
         """Say that somebody is about to rely on a manifest: a load that verifies it before it commits.

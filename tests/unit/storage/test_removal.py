@@ -290,7 +290,7 @@ class PublishingLock:
 
 @pytest.mark.parametrize("delete", DELETIONS)
 def test_a_manifest_that_comes_while_a_deletion_waits_counts(
-    root: DataRoot, clock: Clock, delete: Deletion
+    root: DataRoot, clock: Clock, monkeypatch: pytest.MonkeyPatch, delete: Deletion
 ) -> None:
     """What is spared is found out under the lock that publication takes too."""
     publish_table(root, TABLE)
@@ -302,7 +302,7 @@ def test_a_manifest_that_comes_while_a_deletion_waits_counts(
     def put() -> None:
         manifest.write_bytes(NEXT.stored)
 
-    root._table_locks[TABLE.path] = PublishingLock(put)
+    monkeypatch.setattr(root, "lock_of", lambda _table: PublishingLock(put))
     delete(root, Inventory(root), Live(LIVE, 100))
     assert NEXT_FILE in paths(root)
 

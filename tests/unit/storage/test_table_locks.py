@@ -1,0 +1,53 @@
+"""Locks of tables exclude each other, and take no memory while nobody uses them."""
+
+import threading
+
+import pytest
+
+from colocation.storage.inventory import Inventory
+from colocation.storage.paths import TablePath
+from colocation.storage.recycling import recycle
+from colocation.storage.root import DataRoot
+
+from .tables import make_table, publish_table
+
+TABLE = TablePath("shop", "orders-0a1b2c3d")
+
+
+def test_made_up_tables_leave_no_locks(root: DataRoot) -> None:
+    """Each upload names one: a tenant must not fill the agent's memory with names."""
+    for number in range(100):
+        with root.lock_of(TablePath("shop", f"made-up-{number:08x}")):
+            assert len(root.table_locks) == 1
+    with pytest.raises(ZeroDivisionError), root.lock_of(TABLE):
+        raise ZeroDivisionError
+    assert len(root.table_locks) == 0
+
+
+def test_one_holds_a_lock_at_a_time(root: DataRoot) -> None:
+    """Also while others come and go."""
+    inside, most = 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(200):
+            with root.lock_of(TABLE):
+                inside += 1
+                most = max(most, inside)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (most, len(root.table_locks)) == (1, 0)
+
+
+def test_a_recycled_table_leaves_no_count_of_changes(root: DataRoot) -> None:
+    """Pipelines make and drop tables all day."""
+    inventory, table = Inventory(root), make_table({})
+    publish_table(root, table)
+    assert root.change_count(table.path) > 0
+    recycle(root, inventory, table.path, 100)
+    assert root.change_count(table.path) == 0
