@@ -264,8 +264,30 @@ def test_what_goes_back_replaces_nothing(root: DataRoot, inventory: Inventory, m
     assert on_disk(root, TABLE.path, PATH).read_bytes() == b"newer"
 
 
-def test_a_name_that_is_not_durable_is_taken_back(
+def test_what_is_changed_while_it_is_read_stays(
     root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes back is the file that was read, and no other one."""
+    with monkeypatch.context() as patched:
+        failing_reads(patched)
+        assert inventory.table(TABLE.path).check(PATH)
+    lying = root.path / QUARANTINE_DIRECTORY / str(TABLE.path) / PATH
+    read = quarantine_purge.hash_descriptor
+
+    def changed_meanwhile(*arguments: object, **named: object) -> object:
+        found = read(*arguments, **named)
+        lying.write_bytes(b"54321")
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(quarantine_purge, "hash_descriptor", changed_meanwhile)
+        assert QuarantinePurge(root, inventory).run() == 0
+    assert (aside(root), on_disk(root, TABLE.path, PATH).exists()) == ({PATH}, False)
+
+
+@pytest.mark.parametrize("is_folder", [True, False], ids=["name", "content"])
+def test_what_is_not_durable_does_not_go_back(
+    root: DataRoot, inventory: Inventory, monkeypatch: pytest.MonkeyPatch, is_folder: bool
 ) -> None:
     """The file stays in the quarantine, and nothing is lost."""
     with monkeypatch.context() as patched:
@@ -273,13 +295,13 @@ def test_a_name_that_is_not_durable_is_taken_back(
         assert inventory.table(TABLE.path).check(PATH)
     original = os.fsync
 
-    def fail_for_folders(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+    def failing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) is is_folder:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         original(descriptor)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", fail_for_folders)
+        patched.setattr(os, "fsync", failing)
         assert QuarantinePurge(root, inventory).run() == 0
     assert (aside(root), on_disk(root, TABLE.path, PATH).exists()) == ({PATH}, False)
     assert QuarantinePurge(root, inventory).run() == 1

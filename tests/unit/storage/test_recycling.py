@@ -360,6 +360,8 @@ def test_no_other_table_gets_the_files(root: DataRoot) -> None:
     for namespace, directory in (("shop", "customers-99999999"), ("bank", "orders-99999999")):
         with pytest.raises(InvalidPath, match="same name"):
             recycling.restore(root, Inventory(root), TABLE.path, table_path(namespace, directory))
+        with pytest.raises(InvalidPath, match="same name"):
+            recycling.share(root, TABLE.path, table_path(namespace, directory), [TABLE.manifest], "")
 
 
 def test_schema_of_a_recycled_table(root: DataRoot) -> None:
