@@ -16,6 +16,8 @@ from .work import Work
 
 QUERY_SECONDS = 240
 PAUSE_SECONDS = (0.2, 2.0)
+LONG_SECONDS = 100.0
+"""Between planning and run of a query that a burst of commits overtakes; see ``Work._burst``."""
 QUERIES_BETWEEN_TRESPASSES = 20
 OLDER = 3
 """So many older snapshots are asked for; each a third as often as the newest."""
@@ -59,17 +61,23 @@ class Queries:
         else:
             self._history.note("queries", OK, TRESPASS, number, rows=answer["rows"])
 
-    def one(self, query: str, tables: Sequence[str], older: int | None = None, **wanted: Any) -> bool:
+    def long_one(self, table: str) -> None:
+        """A query that is planned now and runs much later, beside the others."""
+        self.one("content", [table], pause_seconds=LONG_SECONDS)
+
+    def one(
+        self, query: str, tables: Sequence[str], older: int | None = None, pause_seconds: float = 0, **wanted: Any
+    ) -> bool:
         """Ask one query; whether the session goes on: it answered, be it with an error that does not say otherwise.
 
         ``older``: the snapshot's id, if it is to be another than the newest; ``wanted``: its manifest, and when the
-        list was asked for that says so (see ``RowsJudge``).
+        list was asked for that says so (see ``RowsJudge``). ``pause_seconds``: between its planning and its run.
         """
         number = self._history.invoke("queries", "query", query=query, tables=list(tables), older=older, **wanted)
         version = f" VERSION AS OF {older}" if older else ""
         statement = QUERIES[query].format(*(f"`{table}`{version}" for table in tables))
         try:
-            answer = self._session.ask(number, QUERY_SECONDS, do="query", statement=statement)
+            answer = self._session.ask(number, QUERY_SECONDS, do="query", statement=statement, pause_seconds=pause_seconds)
         except NoAnswer as error:
             self._history.note("queries", INFO, "query", number, error=str(error))
             return False

@@ -73,6 +73,7 @@ class Runner:
         disks = Disks()
         self._work = Work(self.history, self._session, plan.seed)
         self._queries = Queries(self.history, self._session, self._work)
+        self._work.ask_long = self._queries.long_one
         self._faults = Faults(self.history, disks, self._values)
         self._watch = Watch(self.history, disks, self._work)
         self._stop, self._end = threading.Event(), threading.Event()

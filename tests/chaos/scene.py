@@ -32,7 +32,7 @@ OTHER_TAG = "other"
 """Another name of the operator's image, for upgrades."""
 VALUES = {
     "agent.sweepIntervalSeconds": "5", "agent.scrub.intervalSeconds": "30", "operator.inventorySeconds": "2",
-    "limits.cloneDeadlineSeconds": "60",
+    "limits.cloneDeadlineSeconds": "60", "operator.garbageGraceSeconds": "400", "operator.collectSeconds": "20",
 }  # fmt: skip
 PROGRAM = Path(__file__).parent / "programs" / "session_server.py"
 READY_SECONDS = 180

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from . import queries
-from .history import INVOKE, History
+from .history import INVOKE, OK, History
 from .queries import Queries
 from .rows import TABLES_OF
 from .session import Session
@@ -33,6 +33,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.setattr(queries, "PAUSE_SECONDS", (0.0, 0.0))
     Queries(history, session, work).run(stop)
     return [dict(event.detail) for event in history.events if event.kind == INVOKE and event.name == "query"]
+
+
+def test_a_long_query_is_planned_long_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the session, so that it is planned on the snapshot of now; it is judged as any other."""
+    history, requests = History(), list[dict[str, Any]]()
+    session = Session(history)
+    monkeypatch.setattr(
+        session, "ask", lambda *_words, **request: requests.append(request) or {"rows": [], "locations": []}
+    )
+    Queries(history, session, Work(history, session, 1, tables=["t"])).long_one("t")
+    assert [request["pause_seconds"] for request in requests] == [queries.LONG_SECONDS]
+    assert queries.LONG_SECONDS < queries.QUERY_SECONDS / 2
+    assert [event.kind for event in history.events if event.name == "query"] == [INVOKE, OK]
 
 
 def test_a_query_of_an_older_snapshot_says_which_manifest_it_wants(asked: list[dict[str, Any]]) -> None:

@@ -11,10 +11,21 @@ from demo.shell import CommandFailed
 from . import cluster_view, scene, work
 from .failing import do_nothing
 from .history import INVOKE, History
+from .plan import Step
 from .session import Session
 from .work import Work, refusing
 
 G = "group-3"
+
+
+def test_a_burst_of_commits_overtakes_a_long_query(users: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the table that nobody drops; there are more of them than its history keeps."""
+    loads, asked = [], []
+    monkeypatch.setattr(users, "load", lambda mode, table, _parts: loads.append((mode, table)))
+    users.ask_long = asked.append
+    users.do(Step(1, 0.0, 0, "burst", 0.5))
+    assert (asked, set(loads)) == (["t"], {("overwrite-partitions", "t")})
+    assert len(loads) > scene.table_spec("base")["retention"]["snapshots"]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import math
 import subprocess
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -26,6 +27,7 @@ from .rows import CONTENT, PARTS, select_rows
 from .session import NoAnswer, Session, SessionError
 
 LOAD_SECONDS = 240
+BURST_COMMITS = 12
 COMMAND_SECONDS = 120
 RECOVER_SECONDS = 90
 SUBMIT_SECONDS = 300
@@ -73,9 +75,9 @@ class Kept:
 class Work:
     """All lanes' users. ``tables``: those that may be there; ``binned``: those that were dropped; ``history_of``: the
     snapshots that a table has kept; ``replicas``: of groups, as far as they were seen; ``doubts``: commands of
-    unknown outcome. ``_gone``: dropped tables of which there is nothing to recover, at the end; ``_awaiting``: groups
-    that a table names and is not in, as far as it was seen; ``_changes``: by their numbers, those that the newest list
-    may not show.
+    unknown outcome; ``ask_long``: asks a long query of a table. ``_gone``: dropped tables of which there is nothing to
+    recover, at the end; ``_awaiting``: groups that a table names and is not in, as far as it was seen; ``_changes``: by
+    their numbers, those that the newest list may not show.
     """
 
     history: History
@@ -89,6 +91,7 @@ class Work:
     replicas: dict[str, int] = field(default_factory=dict)
     drained: str = ""
     doubts: Doubts = field(default_factory=Doubts)
+    ask_long: Callable[[str], None] = lambda _table: None
     _gone: set[str] = field(default_factory=set)
     _awaiting: set[str] = field(default_factory=set)
     _changes: dict[int, _Change] = field(default_factory=dict)
@@ -167,6 +170,19 @@ class Work:
             table = random.choice(self.tables)
             number = self.history.invoke("work", "compact", table=table)
             self._ask("compact", number, do="compact", table=table)
+
+    def _burst(self, _: Random) -> None:
+        """More commits than the table's history keeps, under a query that was planned before: it has to find its files.
+
+        On the first table, which nobody drops.
+        """
+        if not self.tables:
+            return
+        with ThreadPoolExecutor(1) as beside:
+            asked = beside.submit(self.ask_long, self.tables[0])
+            for number in range(BURST_COMMITS):
+                self.load("overwrite-partitions", self.tables[0], [number % PARTS])
+            asked.result()
 
     def _ask(self, name: str, number: int, **request: Any) -> bool:
         try:

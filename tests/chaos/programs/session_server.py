@@ -7,6 +7,7 @@ side by side. ``GET /`` answers the numbers of the operations that run. A sessio
 import json
 import os
 import threading
+import time
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -29,9 +30,13 @@ class Session:
         self._namespace = spark.conf.get("spark.colocation.namespace")
         spark.sql(f"USE {CATALOG}")
 
-    def query(self, statement: str) -> dict[str, Any]:
-        """The rows, and where its files lie: ``coloc://<namespace>/<folder>/<manifest>``, each once."""
+    def query(self, statement: str, pause_seconds: float = 0) -> dict[str, Any]:
+        """The rows, and where its files lie: ``coloc://<namespace>/<folder>/<manifest>``, each once.
+
+        ``pause_seconds``: between its planning, which chooses the snapshot, and its run.
+        """
         frame = self._spark.sql(statement)
+        time.sleep(pause_seconds)
         rows = [list(row) for row in frame.collect()]
         return {"rows": rows, "locations": locations(frame)}
 
