@@ -77,7 +77,8 @@ class Queries:
         version = f" VERSION AS OF {older}" if older else ""
         statement = QUERIES[query].format(*(f"`{table}`{version}" for table in tables))
         try:
-            answer = self._session.ask(number, QUERY_SECONDS, do="query", statement=statement, pause_seconds=pause_seconds)
+            request = {"statement": statement, "pause_seconds": pause_seconds}
+            answer = self._session.ask(number, QUERY_SECONDS, do="query", **request)
         except NoAnswer as error:
             self._history.note("queries", INFO, "query", number, error=str(error))
             return False

@@ -180,7 +180,7 @@ class AgentClient(contextlib.AbstractContextManager["AgentClient"]):
     def collect(
         self, namespace: str, directory: str, manifests: tuple[str, ...], grace_seconds: int, proof: DeletionProof
     ) -> Removed:
-        """Delete files that none of these live manifests names and that are older than the grace.
+        """Delete files that none of these live manifests has named for the grace.
 
         Raises:
             StaleOrder, StaleTerm: as for ``drop_bucket``.

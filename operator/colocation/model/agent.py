@@ -247,7 +247,7 @@ class FilesRequest(Frozen):
 
 
 class CollectRequest(Frozen):
-    """Remove the data files and manifests that none of ``manifests`` names and that are older than the grace."""
+    """Remove the data files and manifests that none of ``manifests`` has named for the grace."""
 
     manifests: tuple[str, ...] = Field(min_length=1)
     grace_seconds: int = Field(ge=0)

@@ -191,7 +191,7 @@ class RestoreTable:
 
 @dataclass(frozen=True)
 class CollectGarbage:
-    """Remove files of a table on one node that no live manifest names and that are older than the grace."""
+    """Remove files of a table on one node that no live manifest has named for the grace."""
 
     node: str
     url: str
