@@ -3,9 +3,9 @@
 An agent sees in a pass which files of a place are unneeded. The ledger keeps since when it has seen each of them so,
 without a break and unchanged: one row per file, written when it is first seen. "Since when" is a reading of the node's
 own clock, which goes on only while an agent runs: the ledger keeps its last reading, too, and a process adds its
-monotonic time to that. Where two agents overlap, the clock goes on with the later one, and nothing is old for the
-earlier one. No wall clock and no modification time decides anything. While no agent runs no file grows old,
-and what is not known to have been seen before was first seen now.
+monotonic time to that. No wall clock and no modification time decides anything. Where two agents overlap, the later one
+goes on with the clock, and the earlier one does not count what the later one saw. While no agent runs no file grows
+old, and what is not known to have been seen before was first seen now.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -59,7 +59,8 @@ class Ages:
 
     def save(self) -> None:
         """Write down the clock's reading. What passes after the last time is lost with the process."""
-        if not self._is_replaced():
+        clock = self._clock()
+        if clock is None or clock.agent <= self._agent:
             self._save()
 
     def _save(self) -> None:
@@ -71,8 +72,6 @@ class Ages:
         ``is_all``: these are all that are unneeded in this place; what was seen before and is not among them is needed
         again, or gone, and is forgotten.
         """
-        if self._is_replaced():
-            return dict.fromkeys(seen, 0.0)
         known = self._ledger.sightings(place)
         ages, new = compared(known, seen, self.now, self._agent)
         self._ledger.record_sightings(place, new)
@@ -82,11 +81,6 @@ class Ages:
 
     def _clock(self) -> Sighting | None:
         return self._ledger.sightings(_CLOCK[0]).get(_CLOCK[1])
-
-    def _is_replaced(self) -> bool:
-        """Whether a later agent has begun."""
-        clock = self._clock()
-        return clock is not None and clock.agent > self._agent
 
     def forget(self, place: str, paths: Iterable[str]) -> None:
         """These are needed: their time begins again when they are next seen unneeded."""

@@ -119,7 +119,7 @@ def _raising(error: Exception):
     return connect
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_no_age_is_ever_greater_than_the_truth(node: Node, seed: int) -> None:
     """Restarts, kills, two agents at once and files that change, in any order."""
     chance = random.Random(seed)

@@ -371,3 +371,4 @@ def test_it_is_kept_from_when_it_is_found_damaged(root: DataRoot, inventory: Inv
         assert (purge.run(), aside(root)) == (0, {PATH})
         clock.advance(1)
         assert (purge.run(), aside(root)) == (1, frozenset())
+        assert root.ledger.sightings(quarantine.place_of(TABLE.path)) == {}

@@ -115,6 +115,17 @@ def test_the_grace_begins_again_when_a_snapshot_is_needed_again(root: DataRoot, 
     assert paths(root) == {NEXT_FILE, manifest_path(NEXT.manifest)}
 
 
+def test_a_drop_keeps_the_ages_of_other_buckets(root: DataRoot, clock: Clock) -> None:
+    """While buckets move the garbage of a table would never be old."""
+    publish_table(root, TABLE)
+    publish(root, TABLE.path, GARBAGE, b"garbage")
+    inventory = Inventory(root)
+    collect_garbage(root, inventory, TABLE.path, Live(LIVE, 100))
+    clock.advance(100)
+    delete_bucket(root, inventory, TABLE.path, 1, Live(LIVE, 100))
+    assert collect_garbage(root, inventory, TABLE.path, Live(LIVE, 100)).files == 1
+
+
 @pytest.mark.parametrize("delete", DELETIONS)
 def test_only_published_files_are_deleted(root: DataRoot, clock: Clock, tmp_path: Path, delete: Deletion) -> None:
     """What else lies there stays, for people to look at; what a link leads to is not ours."""
