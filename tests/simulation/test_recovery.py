@@ -33,7 +33,7 @@ def test_leftovers_go_from_a_node_that_left_the_map_while_it_was_away(came_back:
         await scene.load(OVERWRITE)
         await scene.until(scene.is_stable, MINUTE)
         scene.world.bring_up(away)
-        await scene.until(lambda: not disk.files_of(key), scene.world.limits.garbage_grace + 10 * MINUTE)
+        await scene.until(lambda: not disk.files_of(key), 2 * scene.world.limits.garbage_grace + 10 * MINUTE)
         await scene.until_well()
 
     play(story, nodes=4)
