@@ -11,6 +11,7 @@ from colocation.agent.settings import Settings
 from colocation.agent.upkeep import Upkeep
 from colocation.storage import incoming, recycling
 from colocation.storage import upkeep as upkeep_steps
+from colocation.storage.ages import Ages
 from colocation.storage.disk_health import DiskHealth
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath
@@ -72,3 +73,11 @@ def test_a_long_scrub_asks_for_its_backlog_once_a_minute(upkeep: Upkeep, monkeyp
     now += 61
     scrub.step()
     assert upkeep_steps.scrub_backlog.call_count == 2
+
+
+def test_the_nodes_own_clock_is_written_down_with_each_cleaning(upkeep: Upkeep) -> None:
+    """An agent that is killed loses a minute of the time for which garbage has waited, and no more."""
+    upkeep._root.ages._started -= 3600.0
+    next(task for task in upkeep.tasks if task.name == "clean").step()
+    killed = Ages(upkeep._root.ledger, lambda: 0.0)
+    assert killed.now >= 3600.0

@@ -72,6 +72,7 @@ def test_collects_old_garbage_only(root: DataRoot, clock: Clock) -> None:
     assert collect_garbage(root, inventory, TABLE.path, Live(LIVE, 100)).files == 0
     assert collect_garbage(root, inventory, TABLE.path, Live(LIVE, 50)).files == 2
     assert before - paths(root) == {GARBAGE, manifest_path(old.manifest)}
+    assert root.ledger.sightings(str(TABLE.path)) == {}
 
 
 @pytest.mark.parametrize("delete", DELETIONS)

@@ -4,9 +4,11 @@ import threading
 
 import pytest
 
+from colocation.model.table_manifest import manifest_path
 from colocation.storage.inventory import Inventory
 from colocation.storage.paths import TablePath
 from colocation.storage.recycling import recycle
+from colocation.storage.removal import Live, collect_garbage
 from colocation.storage.root import DataRoot
 
 from .tables import make_table, publish_table
@@ -44,10 +46,13 @@ def test_one_holds_a_lock_at_a_time(root: DataRoot) -> None:
     assert (most, len(root.table_locks)) == (1, 0)
 
 
-def test_a_recycled_table_leaves_no_count_of_changes(root: DataRoot) -> None:
+def test_a_recycled_table_leaves_no_counts_and_no_ages(root: DataRoot) -> None:
     """Pipelines make and drop tables all day."""
-    inventory, table = Inventory(root), make_table({})
+    inventory, table, other = Inventory(root), make_table({}), make_table({}, snapshot=2)
     publish_table(root, table)
+    publish_table(root, other)
+    collect_garbage(root, inventory, table.path, Live((table.manifest,), 100))
     assert root.change_count(table.path) > 0
+    assert root.ledger.sightings(str(table.path)).keys() == {manifest_path(other.manifest)}
     recycle(root, inventory, table.path, 100)
-    assert root.change_count(table.path) == 0
+    assert (root.change_count(table.path), root.ledger.sightings(str(table.path))) == (0, {})
