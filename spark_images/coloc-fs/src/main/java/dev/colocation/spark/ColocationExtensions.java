@@ -7,6 +7,7 @@ import dev.colocation.spark.catalog.OptionsOfReads;
 import dev.colocation.spark.catalog.OptionsOfWrites;
 import dev.colocation.spark.catalog.PartitionConditions;
 import dev.colocation.spark.catalog.ReadAsFiles;
+import dev.colocation.spark.catalog.StreamAsFiles;
 import dev.colocation.spark.catalog.TimeTravelSubqueries;
 import dev.colocation.spark.plan.FilePerTask;
 import dev.colocation.spark.plan.LocateExecutors;
@@ -24,9 +25,9 @@ import scala.runtime.BoxedUnit;
 /**
  * What a session learns of colocated tables ({@code spark.sql.extensions=dev.colocation.spark.ColocationExtensions}): {@link
  * TimeTravelSubqueries}, {@link OptionsOfReads}, {@link CatalogStatements}, {@link OptionsOfWrites}, {@link ColumnsLeftOut}, {@link
- * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link NewestInStreams}, {@link PartitionColumnsFirst}, {@link
- * PartitionConditions} and {@link DistributeRows} when it is optimized, {@link LocateExecutors} and {@link TrustSortedFiles} when its
- * plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
+ * ReadAsFiles} and {@link FilePerTask} when a query is analyzed, {@link StreamAsFiles}, {@link NewestInStreams}, {@link
+ * PartitionColumnsFirst}, {@link PartitionConditions} and {@link DistributeRows} when it is optimized, {@link LocateExecutors} and
+ * {@link TrustSortedFiles} when its plan is to be executed. Where Spark is not as it was, each leaves plans as they are.
  *
  * <p>The last two are columnar rules, because that is the one place through which every plan goes, with adaptive execution (per stage) and
  * without it, after Spark has settled distributions and sorts and before it generates code.
@@ -43,6 +44,7 @@ public final class ColocationExtensions extends AbstractFunction1<SparkSessionEx
     }
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new ReadAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectResolutionRule(session -> new FilePerTask()));
+    UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new StreamAsFiles()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new NewestInStreams()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionColumnsFirst()));
     UnknownSpark.orNothing(() -> extensions.injectPreCBORule(session -> new PartitionConditions()));

@@ -317,7 +317,7 @@ public abstract class ClusterCatalog implements StagingTableCatalog, SupportsNam
   }
 
   private TableCompaction compaction() {
-    return new TableCompaction(name, indexes);
+    return new TableCompaction(name);
   }
 
   private ColocationTable newest(Identifier identifier) throws NoSuchTableException {

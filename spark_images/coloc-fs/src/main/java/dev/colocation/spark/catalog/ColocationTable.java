@@ -40,6 +40,7 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -149,7 +150,8 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
   public Set<TableCapability> capabilities() {
     return Set.of(
         TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC, TableCapability.STREAMING_WRITE);
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC, TableCapability.STREAMING_WRITE,
+        TableCapability.MICRO_BATCH_READ);
   }
 
   @Override
@@ -253,11 +255,23 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return Scanned::new;
+    return () -> new Scanned(options);
   }
 
-  /** What DESCRIBE asks; a query gets here only without the rule. */
+  /** What DESCRIBE and streams ask; a query gets here only without the rule. */
   private final class Scanned implements SupportsReportStatistics {
+    private final CaseInsensitiveStringMap options;
+
+    Scanned(CaseInsensitiveStringMap options) {
+      this.options = options;
+    }
+
+    @Override
+    public MicroBatchStream toMicroBatchStream(String checkpoint) {
+      table.requireReadable();
+      return new TableStream(table, changing.api(), StreamOptions.of(options));
+    }
+
     @Override
     public StructType readSchema() {
       return CatalogV2Util.v2ColumnsToStructType(columns());
@@ -270,9 +284,13 @@ class ColocationTable extends PartitionedTable implements SupportsRead, Supports
 
     @Override
     public Batch toBatch() {
-      throw new ColocationException(name() + " is read by a rule that this session lacks: start the application with "
-          + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions").unchecked();
+      throw withoutExtensions(name());
     }
+  }
+
+  static RuntimeException withoutExtensions(String table) {
+    return new ColocationException(table + " is read by a rule that this session lacks: start the application with "
+        + "spark.sql.extensions=dev.colocation.spark.ColocationExtensions").unchecked();
   }
 
   private record Size(Optional<Long> bytes, Optional<Long> rows) implements Statistics {

@@ -1,14 +1,19 @@
 package dev.colocation.spark.catalog;
 
+import dev.colocation.spark.fs.ColocPath;
 import dev.colocation.spark.fs.Manifest;
 import dev.colocation.spark.plan.FilePerTask;
+import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.BucketSpec;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -16,11 +21,12 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
@@ -44,7 +50,11 @@ final class FilesRelation {
   /** What to read in the place of the catalog's table: the same columns, by the same ids. */
   static LogicalPlan plan(LoadedTable table, FileIndexes indexes, DataSourceV2Relation replaced) {
     LogicalRelation stored = LogicalRelation$.MODULE$.apply(files(table, indexes), PlannedTable.of(table, storedSchema(table)));
-    List<AttributeReference> wanted = CollectionConverters.asJava(replaced.output());
+    return shown(stored, CollectionConverters.asJava(replaced.output()));
+  }
+
+  /** The columns of a relation, by other names and ids. */
+  private static LogicalPlan shown(LogicalRelation stored, List<AttributeReference> wanted) {
     List<AttributeReference> found = CollectionConverters.asJava(stored.output());
     Map<ExprId, Expression> shown = new HashMap<>();
     boolean renamed = false;
@@ -81,11 +91,52 @@ final class FilesRelation {
         throw changed(table, "column " + column.name() + " " + column.dataType().sql() + " is no longer there");
       }
     }
+    requirePartitions(table, List.of(before.partitionSchema().fieldNames()));
+  }
+
+  private static void requirePartitions(LoadedTable table, List<String> before) {
     List<String> partitionedBy = table.shape().storedNames(table.shape().partitionedBy());
-    if (!partitionedBy.equals(List.of(before.partitionSchema().fieldNames()))) {
-      throw changed(table, "its partition columns were (" + String.join(", ", before.partitionSchema().fieldNames())
-          + ") and are (" + String.join(", ", partitionedBy) + ")");
+    if (!partitionedBy.equals(before)) {
+      throw changed(table, "its partition columns were (" + String.join(", ", before) + ") and are ("
+          + String.join(", ", partitionedBy) + ")");
     }
+  }
+
+  /**
+   * The rows of a micro-batch.
+   *
+   * @param table as of the batch's last snapshot
+   * @param shape of the table when the stream was analyzed; rows have no other columns
+   * @param output the columns as the stream's query has them
+   */
+  static LogicalPlan appended(
+      LoadedTable table, LoadedTable.Shape shape, AppendedFiles.Batch batch, List<AttributeReference> output, SparkDataStream stream) {
+    StructType schema = storedSchema(shape);
+    requireColumns(table, shape);
+    ColocPath root = ColocPath.parse(new Path(table.location()));
+    List<Path> paths = batch.paths().stream().map(root::resolve).toList();
+    int partitions = shape.partitionedBy().size();
+    HadoopFsRelation files = relation(table, listed(table, paths, schema), data(schema, partitions), partition(schema, partitions),
+        bucketSpec(table));
+    Option<CatalogTable> planned = Option.apply(PlannedTable.of(table, schema, 0, batch.bytes()));
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(files, planned.get());
+    return shown(stored.copy(files, stored.output(), planned, true, Option.apply(stream)), output);
+  }
+
+  /** Of files that were written before a column was added, its values are NULL. */
+  private static void requireColumns(LoadedTable table, LoadedTable.Shape shape) {
+    List<StructField> found = List.of(storedSchema(table).fields());
+    for (StructField column : storedSchema(shape).fields()) {
+      if (found.stream().anyMatch(one -> one.name().equals(column.name()) && !one.dataType().equals(column.dataType()))) {
+        throw changed(table, "column " + column.name() + " is not " + column.dataType().sql());
+      }
+    }
+    requirePartitions(table, shape.storedNames(shape.partitionedBy()));
+  }
+
+  /** No rows. */
+  static LogicalPlan nothing(List<AttributeReference> output) {
+    return LocalRelation$.MODULE$.apply(sequence(List.<Attribute>copyOf(output)));
   }
 
   private static RuntimeException changed(LoadedTable table, String what) {
@@ -94,13 +145,13 @@ final class FilesRelation {
   }
 
   /** The rows of some files, columns by the names that the table has now; without its buckets, since files are read one by one. */
-  static LogicalPlan some(LoadedTable table, FileIndexes indexes, Set<Path> paths) {
+  static LogicalPlan some(LoadedTable table, List<Path> paths) {
     table.requireReadable();
-    HadoopFsRelation all = files(table, indexes);
-    HadoopFsRelation some = new HadoopFsRelation(
-        new ChosenFiles(all.location(), paths), all.partitionSchema(), all.dataSchema(), Option.empty(), all.fileFormat(),
-        all.options(), all.sparkSession());
-    LogicalRelation stored = LogicalRelation$.MODULE$.apply(some, PlannedTable.of(table, storedSchema(table)));
+    StructType schema = storedSchema(table);
+    int partitions = table.shape().partitionedBy().size();
+    HadoopFsRelation some = relation(
+        table, listed(table, paths, schema), data(schema, partitions), partition(schema, partitions), Option.empty());
+    LogicalRelation stored = LogicalRelation$.MODULE$.apply(some, PlannedTable.of(table, schema));
     List<Manifest.Column> columns =
         TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy()).toList();
     List<NamedExpression> shown = new ArrayList<>();
@@ -142,27 +193,53 @@ final class FilesRelation {
     }
   }
 
+  private static ListedFiles listed(LoadedTable table, List<Path> paths, StructType schema) {
+    Path root = new Path(table.location());
+    List<FileStatus> files = new ArrayList<>();
+    try {
+      FileSystem system = root.getFileSystem(TableLoader.configuration(table.fileSystem()));
+      for (Path path : paths) {
+        files.add(system.getFileStatus(path));
+      }
+    } catch (IOException error) {
+      throw new ColocationException(error.getMessage(), error).unchecked();
+    }
+    return new ListedFiles(FilePerTask.session(), root, files, schema);
+  }
+
   private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes) {
     StructType schema = storedSchema(table);
     int partitions = table.shape().partitionedBy().size();
-    List<StructField> fields = List.of(schema.fields());
-    StructType data = struct(fields.subList(0, fields.size() - partitions));
-    StructType partition = struct(fields.subList(fields.size() - partitions, fields.size()));
-    return files(table, indexes, data, partition);
+    return files(table, indexes, data(schema, partitions), partition(schema, partitions));
   }
 
   private static HadoopFsRelation files(LoadedTable table, FileIndexes indexes, StructType data, StructType partition) {
-    SparkSession session = FilePerTask.session();
-    var options = scalaMap(table.options());
-    InMemoryFileIndex index = indexes.of(session, table, data.merge(partition, false));
-    return new HadoopFsRelation(index, partition, data, bucketSpec(table), new ParquetFileFormat(), options, session);
+    FileIndex index = indexes.of(FilePerTask.session(), table, data.merge(partition, false));
+    return relation(table, index, data, partition, bucketSpec(table));
+  }
+
+  private static HadoopFsRelation relation(
+      LoadedTable table, FileIndex index, StructType data, StructType partition, Option<BucketSpec> buckets) {
+    return new HadoopFsRelation(
+        index, partition, data, buckets, new ParquetFileFormat(), scalaMap(table.options()), FilePerTask.session());
+  }
+
+  private static StructType data(StructType schema, int partitions) {
+    return new StructType(Arrays.copyOf(schema.fields(), schema.size() - partitions));
+  }
+
+  private static StructType partition(StructType schema, int partitions) {
+    return new StructType(Arrays.copyOfRange(schema.fields(), schema.size() - partitions, schema.size()));
   }
 
   /** The columns by the names that files have, those of partitions last. */
   private static StructType storedSchema(LoadedTable table) {
+    return storedSchema(table.shape());
+  }
+
+  private static StructType storedSchema(LoadedTable.Shape shape) {
     StructType schema = new StructType();
-    for (Manifest.Column column
-        : TableObject.partitionsLast(table.shape().columns(), table.shape().partitionedBy()).toList()) {
+    for (Manifest.Column column : TableObject.partitionsLast(shape.columns(), shape.partitionedBy()).toList()) {
       schema = schema.add(column.storedName(), Types.parse(column.type()), true);
     }
     return schema;
@@ -177,10 +254,6 @@ final class FilesRelation {
         .filter(name -> shape.partitionedBy().stream().noneMatch(name::equalsIgnoreCase)).toList();
     return Option.apply(new BucketSpec(
         shape.buckets(), sequence(shape.storedNames(shape.bucketedBy())), sequence(shape.storedNames(order))));
-  }
-
-  private static StructType struct(List<StructField> fields) {
-    return new StructType(fields.toArray(StructField[]::new));
   }
 
   static <T> Seq<T> sequence(List<T> list) {

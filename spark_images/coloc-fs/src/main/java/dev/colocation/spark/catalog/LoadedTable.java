@@ -86,6 +86,11 @@ record LoadedTable(
         && shape.partitionedBy().equals(object.partitionedBy()) && shape.sortedBy().equals(object.sortedBy());
   }
 
+  /** The catalog that the query named. */
+  String catalog() {
+    return name.substring(0, name.length() - object.shownName().length() - 1);
+  }
+
   /** The folder of the snapshot's files. It names the manifest, which pins them, whatever is committed later. */
   String location() {
     return location(object, snapshot);

@@ -26,15 +26,18 @@ final class PlannedTable {
   private PlannedTable() {}
 
   static CatalogTable of(LoadedTable table, StructType schema) {
+    return of(table, schema, table.snapshot().map(TableObject.Snapshot::rows).orElse(0L),
+        table.snapshot().map(TableObject.Snapshot::bytes).orElse(0L));
+  }
+
+  /** The same of some of the table's rows; {@code rows} is 0 where nobody knows. */
+  static CatalogTable of(LoadedTable table, StructType schema, long rows, long bytes) {
     TableObject object = table.object();
-    String catalog = table.name().substring(0, table.name().length() - object.shownName().length() - 1);
-    long rows = table.snapshot().map(TableObject.Snapshot::rows).orElse(0L);
-    long bytes = table.snapshot().map(TableObject.Snapshot::bytes).orElse(0L);
     Map<String, CatalogColumnStat> columns = Map$.MODULE$.empty();
     CatalogStatistics statistics = new CatalogStatistics(
         BigInt.apply(sizeInBytes(rows, schema.defaultSize(), bytes)), rowCount(rows), columns);
     List<Object> known = List.of(
-        new TableIdentifier(object.sqlName(), Option.apply(object.namespace()), Option.apply(catalog)),
+        new TableIdentifier(object.sqlName(), Option.apply(object.namespace()), Option.apply(table.catalog())),
         CatalogTableType.EXTERNAL(),
         CatalogStorageFormat.empty(),
         schema,

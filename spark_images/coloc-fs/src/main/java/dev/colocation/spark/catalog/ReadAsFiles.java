@@ -1,11 +1,18 @@
 package dev.colocation.spark.catalog;
 
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -34,15 +41,33 @@ public final class ReadAsFiles extends Rule<LogicalPlan> {
 
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable;
+      return node instanceof DataSourceV2Relation relation && relation.table() instanceof ColocationTable
+          || node instanceof StreamingRelationV2 stream && stream.table() instanceof ColocationTable;
     }
 
     @Override
     public LogicalPlan apply(LogicalPlan node) {
+      if (node instanceof StreamingRelationV2) {
+        return node.mapExpressions(new PlainTexts());
+      }
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
       ColocationTable table = (ColocationTable) relation.table();
       OptionsOfReads.take(table.name(), relation.options());
       return table.files(relation);
+    }
+  }
+
+  /** Texts with a length are texts in plans, as Spark has it for tables that are no streams; the length is in the metadata. */
+  private static final class PlainTexts extends AbstractFunction1<Expression, Expression> {
+    @Override
+    public Expression apply(Expression expression) {
+      if (!(expression instanceof AttributeReference column) || !CharVarcharUtils.hasCharVarchar(column.dataType())) {
+        return expression;
+      }
+      StructType declared = new StructType().add(column.name(), column.dataType(), column.nullable(), column.metadata());
+      StructField plain = CharVarcharUtils.replaceCharVarcharWithStringInSchema(declared).apply(0);
+      return new AttributeReference(
+          column.name(), plain.dataType(), column.nullable(), plain.metadata(), column.exprId(), column.qualifier());
     }
   }
 }

@@ -8,8 +8,6 @@ import dev.colocation.spark.write.WriteOptions;
 import dev.colocation.spark.write.WriteResult;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.stream.Collectors;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.Dataset;
@@ -25,11 +23,9 @@ import org.apache.spark.sql.connector.catalog.Identifier;
  */
 final class TableCompaction {
   private final String catalog;
-  private final FileIndexes indexes;
 
-  TableCompaction(String catalog, FileIndexes indexes) {
+  TableCompaction(String catalog) {
     this.catalog = catalog;
-    this.indexes = indexes;
   }
 
   /**
@@ -62,9 +58,9 @@ final class TableCompaction {
   }
 
   private Dataset<Row> rows(LoadedTable table, FilesToMerge crowded) {
-    Set<Path> paths = crowded.files().stream().map(DataFile::path)
-        .map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).collect(Collectors.toSet());
-    return Dataset.ofRows(session(table), FilesRelation.some(table, indexes, paths));
+    List<Path> paths = crowded.files().stream().map(DataFile::path)
+        .map(path -> new Path(table.location() + path.substring(path.indexOf('/')))).toList();
+    return Dataset.ofRows(session(table), FilesRelation.some(table, paths));
   }
 
   /** Texts that are longer than their varchar(n) by now stay as they are: they were loaded before the lengths were checked. */

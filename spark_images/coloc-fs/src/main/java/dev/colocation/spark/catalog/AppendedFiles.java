@@ -1,0 +1,196 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.catalog.StreamOffset.Position;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.SortedMap;
+import java.util.TreeMap;
+
+/**
+ * Which files a table's commits have appended, commit by commit. Pure, but that manifests are read, which never change.
+ *
+ * <p>Invariant: what lies between two positions is always the same files, whenever it is asked for; a table that can no longer say
+ * them is refused. All files of a batch are in the manifest of its last snapshot: it ends before a commit that removes files.
+ */
+final class AppendedFiles {
+  /** Which changes no row: {@code dev.colocation.spark.write.Rewrite}. */
+  private static final String COMPACTION = "compact";
+
+  /** Files of a snapshot: their lengths by their paths. */
+  interface Manifests {
+    SortedMap<String, Long> files(TableObject.Snapshot snapshot);
+  }
+
+  /** How many of a commit's files a batch takes. */
+  interface Share {
+    Share ALL = (snapshot, behind, files) -> files.size();
+
+    /**
+     * @param behind how many of the commit's files were read before
+     * @param files those that follow
+     */
+    int of(long snapshot, long behind, List<Map.Entry<String, Long>> files);
+  }
+
+  /** Files that are read together, up to a position. */
+  record Batch(Position end, List<String> paths, long bytes) {}
+
+  private final String table;
+  private final List<TableObject.Snapshot> kept;
+  private final Manifests manifests;
+  private final boolean skipsChanges;
+
+  /**
+   * The files of a table.
+   *
+   * @param table as people name it
+   * @param kept its snapshots, the oldest first
+   * @param skipsChanges whether commits that remove rows are passed over, with what they add
+   */
+  AppendedFiles(String table, List<TableObject.Snapshot> kept, Manifests manifests, boolean skipsChanges) {
+    this.table = table;
+    this.kept = kept;
+    this.manifests = manifests;
+    this.skipsChanges = skipsChanges;
+  }
+
+  /**
+   * The next files.
+   *
+   * @throws ColocationException (unchecked) when it is no longer known which ones these are, or when a commit is no append
+   */
+  Batch after(Position begin, Share share) {
+    Taken taken = new Taken(begin);
+    if (begin.files() != StreamOffset.ALL) {
+      TableObject.Snapshot snapshot = snapshot(begin);
+      SortedMap<String, Long> files = begin.isWhole() ? manifests.files(snapshot) : appendedBy(snapshot, begin.snapshot() - 1);
+      if (!taken.take(snapshot, begin, files, share)) {
+        return taken.batch();
+      }
+    }
+    Optional<TableObject.Snapshot> next = next(taken.end);
+    while (next.isPresent()) {
+      TableObject.Snapshot snapshot = next.get();
+      SortedMap<String, Long> before = before(taken.end);
+      SortedMap<String, Long> files = new TreeMap<>(manifests.files(snapshot));
+      boolean isAppend = !snapshot.operation().equals(COMPACTION) && files.keySet().containsAll(before.keySet());
+      if (!isAppend && !taken.paths.isEmpty()) {
+        return taken.batch();
+      }
+      if (isAppend) {
+        files.keySet().removeAll(before.keySet());
+      } else {
+        requireSkipped(snapshot);
+        files.clear();
+      }
+      Position start = new Position(snapshot.id(), snapshot.manifest(), 0, false);
+      if (!taken.take(snapshot, start, files, share)) {
+        return taken.batch();
+      }
+      next = next(taken.end);
+    }
+    return taken.batch();
+  }
+
+  /** The files between two positions. */
+  Batch between(Position begin, Position end) {
+    if (end.snapshot() > 0) {
+      snapshot(end);
+    }
+    List<TableObject.Snapshot> until = kept.stream().filter(one -> one.id() <= end.snapshot()).toList();
+    Batch found = new AppendedFiles(table, until, manifests, skipsChanges).after(begin, (snapshot, behind, files) ->
+        snapshot < end.snapshot() || end.files() == StreamOffset.ALL ? files.size() : (int) (end.files() - behind));
+    if (!found.end().equals(end)) {
+      throw new ColocationException("table " + table + " has other commits than when the micro-batch was planned: it ended at "
+          + end + ", and ends at " + found.end() + " now. Begin with a new checkpoint").unchecked();
+    }
+    return found;
+  }
+
+  /** The files that a kept commit appended. */
+  private SortedMap<String, Long> appendedBy(TableObject.Snapshot snapshot, long predecessor) {
+    SortedMap<String, Long> files = new TreeMap<>(manifests.files(snapshot));
+    if (predecessor > 0) {
+      files.keySet().removeAll(manifests.files(kept.stream().filter(one -> one.id() == predecessor).findFirst()
+          .orElseThrow(() -> notKept(predecessor))).keySet());
+    }
+    return files;
+  }
+
+  private SortedMap<String, Long> before(Position position) {
+    return position.snapshot() == 0 ? new TreeMap<>() : manifests.files(snapshot(position));
+  }
+
+  /** The snapshot of a position. */
+  private TableObject.Snapshot snapshot(Position position) {
+    TableObject.Snapshot found = kept.stream().filter(one -> one.id() == position.snapshot()).findFirst()
+        .orElseThrow(() -> notKept(position.snapshot()));
+    if (!found.manifest().equals(position.manifest())) {
+      throw new ColocationException("table " + table + " has another snapshot " + found.id() + " than the one that the stream has "
+          + "read, as after a restore of etcd. Begin with a new checkpoint").unchecked();
+    }
+    return found;
+  }
+
+  private Optional<TableObject.Snapshot> next(Position position) {
+    if (position.snapshot() > 0) {
+      snapshot(position);
+    }
+    Optional<TableObject.Snapshot> next = kept.stream().filter(one -> one.id() > position.snapshot()).findFirst();
+    next.filter(found -> found.id() != position.snapshot() + 1).ifPresent(found -> {
+      throw notKept(position.snapshot() + 1);
+    });
+    return next;
+  }
+
+  private void requireSkipped(TableObject.Snapshot snapshot) {
+    if (!skipsChanges && !snapshot.operation().equals(COMPACTION)) {
+      throw new ColocationException("NotAnAppend: snapshot " + snapshot.id() + " of table " + table + " ("
+          + (snapshot.operation().isEmpty() ? "by an unknown operation" : snapshot.operation())
+          + ") removed rows that were there before; streams give appended rows only. Option " + StreamOptions.SKIP_CHANGES
+          + "=true passes over such commits, and over the rows that they add; a new checkpoint reads the table from the beginning")
+          .unchecked();
+    }
+  }
+
+  private RuntimeException notKept(long id) {
+    String ids = kept.isEmpty() ? "none" : kept.get(0).id() + " to " + kept.get(kept.size() - 1).id();
+    return new ColocationException("SnapshotExpired: table " + table + " no longer keeps snapshot " + id + ", which says which rows "
+        + "come next; it keeps: " + ids + ". Begin with a new checkpoint, if need be with " + StreamOptions.VERSION + "; to keep "
+        + "snapshots for as long as the stream may stand still, ALTER TABLE … SET TBLPROPERTIES ('retention_snapshots' = …, "
+        + "'retention_seconds' = …)").unchecked();
+  }
+
+  /** What was taken so far. */
+  private static final class Taken {
+    private final List<String> paths = new ArrayList<>();
+    private long bytes;
+    private Position end;
+
+    Taken(Position begin) {
+      end = begin;
+    }
+
+    /** Whether all files of the commit were taken. */
+    boolean take(TableObject.Snapshot snapshot, Position from, SortedMap<String, Long> files, Share share) {
+      List<Map.Entry<String, Long>> rest = List.copyOf(files.entrySet()).subList((int) from.files(), files.size());
+      int count = share.of(snapshot.id(), from.files(), rest);
+      for (Map.Entry<String, Long> file : rest.subList(0, count)) {
+        paths.add(file.getKey());
+        bytes += file.getValue();
+      }
+      if (count == rest.size()) {
+        end = Position.after(snapshot);
+      } else if (count > 0) {
+        end = new Position(snapshot.id(), snapshot.manifest(), from.files() + count, from.isWhole());
+      }
+      return count == rest.size();
+    }
+
+    Batch batch() {
+      return new Batch(end, List.copyOf(paths), bytes);
+    }
+  }
+}

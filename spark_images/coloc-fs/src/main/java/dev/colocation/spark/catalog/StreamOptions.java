@@ -1,0 +1,100 @@
+package dev.colocation.spark.catalog;
+
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+
+/**
+ * What users say of a stream that reads a table: {@code spark.readStream.option(…).table(t)}.
+ *
+ * @param version of the first commit whose rows are read; that of {@code latest} is the next one
+ * @param time of which, or after which, the first commit is
+ * @param skipsChanges whether commits that are no appends are passed over
+ * @param mostFiles of a micro-batch
+ * @param mostBytes after which a micro-batch takes no further file
+ */
+record StreamOptions(
+    Optional<String> version, Optional<Instant> time, boolean skipsChanges, OptionalLong mostFiles, OptionalLong mostBytes) {
+  static final String VERSION = "startingVersion";
+  static final String TIMESTAMP = "startingTimestamp";
+  static final String SKIP_CHANGES = "skipChangeCommits";
+  static final String MOST_FILES = "maxFilesPerTrigger";
+  static final String MOST_BYTES = "maxBytesPerTrigger";
+  static final String LATEST = "latest";
+
+  /**
+   * Reads them.
+   *
+   * @throws ColocationException (unchecked) for what is no value of an option
+   */
+  static StreamOptions of(CaseInsensitiveStringMap options) {
+    Optional<String> version = Optional.ofNullable(options.get(VERSION)).map(String::strip);
+    Optional<String> time = Optional.ofNullable(options.get(TIMESTAMP));
+    if (version.isPresent() && time.isPresent()) {
+      throw new ColocationException(VERSION + "='" + version.get() + "' and " + TIMESTAMP + "='" + time.get()
+          + "'; allowed: one of them").unchecked();
+    }
+    version.filter(given -> !given.equals(LATEST) && !given.matches("[1-9][0-9]{0,17}")).ifPresent(given -> {
+      throw refused(VERSION, given, "the id of a snapshot, from 1, or " + LATEST);
+    });
+    return new StreamOptions(
+        version, time.map(StreamOptions::time), isOn(options), files(options.get(MOST_FILES)), bytes(options.get(MOST_BYTES)));
+  }
+
+  /** Spark only hands it back; triggers that ask for all give another one. */
+  ReadLimit limit() {
+    return mostFiles.isPresent() ? ReadLimit.maxFiles((int) mostFiles.getAsLong())
+        : mostBytes.isPresent() ? ReadLimit.maxBytes(mostBytes.getAsLong()) : ReadLimit.allAvailable();
+  }
+
+  private static Instant time(String given) {
+    Object found = Cast$.MODULE$.apply(
+        Literal$.MODULE$.apply(given.strip()), DataTypes.TimestampType, Option.apply(SQLConf.get().sessionLocalTimeZone()), false)
+        .eval(InternalRow.empty());
+    if (found == null) {
+      throw refused(TIMESTAMP, given, "a time, such as 2026-11-21 04:00:00");
+    }
+    return Instant.EPOCH.plus((long) found, ChronoUnit.MICROS);
+  }
+
+  private static boolean isOn(CaseInsensitiveStringMap options) {
+    String given = options.getOrDefault(SKIP_CHANGES, "false");
+    if (!given.equalsIgnoreCase("true") && !given.equalsIgnoreCase("false")) {
+      throw refused(SKIP_CHANGES, given, "true or false");
+    }
+    return Boolean.parseBoolean(given);
+  }
+
+  private static OptionalLong files(String given) {
+    if (given != null && !given.matches("[1-9][0-9]{0,8}")) {
+      throw refused(MOST_FILES, given, "a whole number from 1");
+    }
+    return given == null ? OptionalLong.empty() : OptionalLong.of(Long.parseLong(given));
+  }
+
+  private static OptionalLong bytes(String given) {
+    try {
+      long bytes = given == null ? 1 : JavaUtils.byteStringAsBytes(given);
+      if (bytes > 0) {
+        return given == null ? OptionalLong.empty() : OptionalLong.of(bytes);
+      }
+    } catch (NumberFormatException error) {
+      // As a size that is none.
+    }
+    throw refused(MOST_BYTES, given, "bytes, or a size such as 256m");
+  }
+
+  private static RuntimeException refused(String option, String given, String allowed) {
+    return new ColocationException(option + "='" + given + "'; allowed: " + allowed).unchecked();
+  }
+}

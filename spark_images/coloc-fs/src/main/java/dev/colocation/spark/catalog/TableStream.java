@@ -1,0 +1,222 @@
+package dev.colocation.spark.catalog;
+
+import dev.colocation.spark.catalog.StreamOffset.Position;
+import dev.colocation.spark.fs.ColocPath;
+import dev.colocation.spark.fs.ManifestStore;
+import dev.colocation.spark.fs.Settings;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+
+/**
+ * A table as the source of a stream: the rows of its snapshot when the stream began, then those that its commits append. Says which
+ * files a micro-batch reads; {@link StreamAsFiles} reads them as those of any query.
+ */
+final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+  /** A stream without a trigger asks a hundred times a second whether there is more. */
+  private static final Duration PAUSE = Duration.ofMillis(250);
+
+  /** Two snapshots tell what a commit has appended. */
+  private static final int MOST_MANIFESTS = 2;
+
+  private final LoadedTable analyzed;
+  private final KubernetesApi api;
+  private final TableLoader loader;
+  private final StreamOptions options;
+  private final Patience.Clock clock = Patience.Clock.REAL;
+  private final Map<String, SortedMap<String, Long>> manifests = Collections.synchronizedMap(
+      new LinkedHashMap<>(MOST_MANIFESTS, 0.75f, true) {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, SortedMap<String, Long>> eldest) {
+          return size() > MOST_MANIFESTS;
+        }
+      });
+  private long last = Long.MAX_VALUE;
+  private Optional<Long> idleSinceNanos = Optional.empty();
+
+  TableStream(LoadedTable analyzed, KubernetesApi api, StreamOptions options) {
+    this.analyzed = analyzed;
+    this.api = api;
+    loader = new TableLoader(analyzed.catalog());
+    this.options = options;
+  }
+
+  @Override
+  public Offset initialOffset() {
+    return StreamOffset.begin(folder(analyzed.object()));
+  }
+
+  @Override
+  public Offset deserializeOffset(String json) {
+    return StreamOffset.parse(json);
+  }
+
+  /** With this trigger a stream reads what is there when it starts, and ends. */
+  @Override
+  public void prepareForTriggerAvailableNow() {
+    last = object(new Moment(api)).newest().map(TableObject.Snapshot::id).orElse(0L);
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    return options.limit();
+  }
+
+  @Override
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("Spark asks with a limit");
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    StreamOffset from = StreamOffset.of(start);
+    if (idleSinceNanos.isPresent() && !clock.sleep(pause(idleSinceNanos.get()))) {
+      return from;
+    }
+    Moment moment = new Moment(api);
+    TableObject object = object(moment);
+    requireSameTable(from, object);
+    Position begin = from.position().orElseGet(
+        () -> new StreamStart(analyzed.name(), kept(object), options, api.now()).position());
+    AppendedFiles.Share share = limit instanceof ReadAllAvailable ? AppendedFiles.Share.ALL : new Room(options);
+    Position end = appended(moment, object).after(begin, share).end();
+    boolean isIdle = from.position().isPresent() && end.equals(begin);
+    idleSinceNanos = isIdle ? Optional.of(clock.nanos()) : Optional.empty();
+    return isIdle ? from : from.to(begin, end);
+  }
+
+  private Duration pause(long since) {
+    Duration left = PAUSE.minusNanos(clock.nanos() - since);
+    return left.isNegative() ? Duration.ZERO : left;
+  }
+
+  /**
+   * The rows of a micro-batch.
+   *
+   * @param output columns as the stream's query has them
+   */
+  LogicalPlan rows(Offset start, Offset end, List<AttributeReference> output) {
+    StreamOffset to = StreamOffset.of(end);
+    Moment moment = new Moment(api);
+    TableObject object = object(moment);
+    requireSameTable(to, object);
+    Position begin = StreamOffset.of(start).position().or(to::firstBegin).orElseThrow();
+    AppendedFiles.Batch batch = appended(moment, object).between(begin, to.position().orElseThrow());
+    if (batch.paths().isEmpty()) {
+      return FilesRelation.nothing(output);
+    }
+    TableObject.Snapshot snapshot = object.ofVersion(String.valueOf(batch.end().snapshot()));
+    return FilesRelation.appended(loader.older(moment, object, snapshot), analyzed.shape(), batch, output, this);
+  }
+
+  private AppendedFiles appended(Moment moment, TableObject object) {
+    return new AppendedFiles(
+        analyzed.name(), kept(object), snapshot -> manifests.computeIfAbsent(
+            snapshot.manifest(), manifest -> files(moment, object, snapshot)), options.skipsChanges());
+  }
+
+  private static SortedMap<String, Long> files(Moment moment, TableObject object, TableObject.Snapshot snapshot) {
+    SortedMap<String, Long> found = new TreeMap<>();
+    Map<String, String> fileSystem = LoadedTable.fileSystem(
+        object, moment.group(object.namespace(), object.group()), SparkSession.active().sessionState().conf());
+    Settings settings = new Settings(TableLoader.configuration(fileSystem));
+    ColocPath location = ColocPath.parse(new Path(LoadedTable.location(object, Optional.of(snapshot))));
+    try {
+      ManifestStore.visit(location, settings, "", (path, file) -> found.put(path, file.bytes()));
+    } catch (IOException error) {
+      throw new ColocationException(error.getMessage(), error).unchecked();
+    }
+    return Collections.unmodifiableSortedMap(found);
+  }
+
+  /** The oldest first. */
+  private List<TableObject.Snapshot> kept(TableObject object) {
+    return object.snapshots().stream().filter(one -> one.id() <= last)
+        .sorted(Comparator.comparingLong(TableObject.Snapshot::id)).toList();
+  }
+
+  private TableObject object(Moment moment) {
+    TableObject analyzed = this.analyzed.object();
+    TableObject object = moment.table(analyzed.namespace(), analyzed.name()).orElseThrow(
+        () -> new ColocationException("table " + this.analyzed.name() + " was dropped since the stream began").unchecked());
+    object.requireRecovered();
+    object.requireStatus();
+    return object;
+  }
+
+  private void requireSameTable(StreamOffset offset, TableObject object) {
+    if (!offset.folder().equals(folder(object))) {
+      throw new ColocationException("the stream's checkpoint is of table " + offset.folder() + ", and " + analyzed.name() + " is now "
+          + folder(object) + ": it is another table, or was dropped and recreated. Begin with a new checkpoint").unchecked();
+    }
+  }
+
+  private static String folder(TableObject object) {
+    return object.namespace() + "/" + object.directory();
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    throw ColocationTable.withoutExtensions(analyzed.name());
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    throw ColocationTable.withoutExtensions(analyzed.name());
+  }
+
+  @Override
+  public void commit(Offset end) {}
+
+  @Override
+  public void stop() {}
+
+  /** In Spark's reports on the stream's progress. */
+  @Override
+  public String toString() {
+    return analyzed.name();
+  }
+
+  /** What one micro-batch may hold; a file at least. */
+  private static final class Room implements AppendedFiles.Share {
+    private final StreamOptions options;
+    private long files;
+    private long bytes;
+
+    Room(StreamOptions options) {
+      this.options = options;
+    }
+
+    @Override
+    public int of(long snapshot, long behind, List<Map.Entry<String, Long>> found) {
+      int count = 0;
+      while (count < found.size() && files < options.mostFiles().orElse(Long.MAX_VALUE)
+          && bytes < options.mostBytes().orElse(Long.MAX_VALUE)) {
+        bytes += found.get(count).getValue();
+        files++;
+        count++;
+      }
+      return count;
+    }
+  }
+}
